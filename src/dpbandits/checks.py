@@ -1,0 +1,78 @@
+"""Validators that take the name: `positive(epsilon=epsilon)` returns the value or says what would do."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection
+from numbers import Integral, Real
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbandits.errors import InvalidValue
+
+Value = TypeVar("Value")
+
+
+def _only(named: dict[str, Value]) -> tuple[str, Value]:
+    ((field, value),) = named.items()
+    return field, value
+
+
+def _number(test: Callable[[float], bool], expected: str, named: dict[str, float]) -> float:
+    field, value = _only(named)
+    is_number = isinstance(value, Real) and not isinstance(value, bool)
+    if not is_number or not math.isfinite(value) or not test(value):
+        raise InvalidValue(field, value, expected)
+    return float(value)
+
+
+def positive(**named: float) -> float:
+    """A finite number above zero."""
+    return _number(lambda value: value > 0, "a number > 0", named)
+
+
+def non_negative(**named: float) -> float:
+    """A finite number, zero or above."""
+    return _number(lambda value: value >= 0, "a number >= 0", named)
+
+
+def probability(**named: float) -> float:
+    """A number strictly between zero and one."""
+    return _number(lambda value: 0 < value < 1, "a number strictly between 0 and 1", named)
+
+
+def whole(minimum: int, maximum: int | None = None, **named: int) -> int:
+    """A whole number, at least `minimum` and at most `maximum`."""
+    field, value = _only(named)
+    is_whole = isinstance(value, Integral) and not isinstance(value, bool)
+    upper = "" if maximum is None else f" and <= {maximum:,}"
+    if not is_whole or value < minimum or (maximum is not None and value > maximum):
+        raise InvalidValue(field, value, f"a whole number >= {minimum:,}{upper}")
+    return int(value)
+
+
+def one_of(choices: Collection[str], **named: str) -> str:
+    """One of a few words."""
+    field, value = _only(named)
+    if value not in choices:
+        raise InvalidValue(field, repr(value), "one of " + ", ".join(choices))
+    return value
+
+
+def finite_matrix(**named: NDArray[np.float64]) -> NDArray[np.float64]:
+    """A two-dimensional array of finite numbers with at least one row and one column."""
+    field, given = _only(named)
+    try:
+        matrix = np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidValue(field, type(given).__name__, "a matrix of numbers") from None
+    if matrix.ndim != 2 or 0 in matrix.shape:
+        raise InvalidValue(field, f"shape {matrix.shape}", "a matrix with at least one row and column")
+    if not np.isfinite(matrix).all():
+        row, column = np.argwhere(~np.isfinite(matrix))[0]
+        raise InvalidValue(
+            f"{field}[{row}, {column}]", matrix[row, column], "a finite number (no NaN, no infinity)"
+        )
+    return matrix

@@ -1,0 +1,80 @@
+"""Every error that dpbandits raises on purpose.
+
+    DpbanditsError
+    ├── InvalidValue            (also a ValueError) an argument or a file's content cannot be used
+    ├── NotEnoughClients        the study needs more clients than the population still has
+    ├── PrivacyError
+    │   ├── OutsideTheorem      a parameter lies outside the conditions under which privacy is proved
+    │   └── NotAvailable        no proved mechanism exists yet for what was asked
+    ├── DesignError             no design with the promised bounds was found
+    └── ProtocolError
+        ├── PlanMismatch        a message belongs to another plan than the one at hand
+        └── StudyEnded          the horizon is reached: there is nothing left to ask
+
+A message names what was given and what would do. It never contains a reward.
+"""
+
+from __future__ import annotations
+
+
+class DpbanditsError(Exception):
+    """The root of the tree."""
+
+
+class InvalidValue(DpbanditsError, ValueError):  # noqa: N818  (a value, not an "Error", is what is wrong)
+    """An argument or a file's content cannot be used: `field` was `value`, `expected` would do."""
+
+    def __init__(self, field: str, value: object, expected: str) -> None:
+        self.field = field
+        self.value = value
+        self.expected = expected
+        super().__init__(f"{field}: got {value}, expected {expected}")
+
+    def __reduce__(self) -> tuple[type[InvalidValue], tuple[str, object, str]]:
+        """Survive the way back from a worker process."""
+        return type(self), (self.field, self.value, self.expected)
+
+
+class NotEnoughClients(DpbanditsError):  # noqa: N818
+    """The study needs more clients than the population still has."""
+
+    def __init__(self, needed: int, population: int) -> None:
+        self.needed = needed
+        self.population = population
+        super().__init__(
+            f"population: this study needs up to {needed:,} clients, each serving once, but the "
+            f"population has {population:,}; lower alpha or the horizon, cap the cohort, enlarge the "
+            "population, or let the study stop when clients run out"
+        )
+
+    def __reduce__(self) -> tuple[type[NotEnoughClients], tuple[int, int]]:
+        """Survive the way back from a worker process."""
+        return type(self), (self.needed, self.population)
+
+
+class PrivacyError(DpbanditsError):
+    """A privacy guarantee that was asked for cannot be given."""
+
+
+class OutsideTheorem(PrivacyError):  # noqa: N818
+    """A parameter lies outside the conditions under which privacy is proved."""
+
+
+class NotAvailable(PrivacyError):  # noqa: N818
+    """No proved mechanism exists yet for what was asked."""
+
+
+class DesignError(DpbanditsError):
+    """No design with the promised bounds was found."""
+
+
+class ProtocolError(DpbanditsError):
+    """A message does not fit the state of the study."""
+
+
+class PlanMismatch(ProtocolError):  # noqa: N818
+    """A message belongs to another plan than the one at hand."""
+
+
+class StudyEnded(ProtocolError):  # noqa: N818
+    """The horizon is reached: there is nothing left to ask."""
