@@ -1,0 +1,1 @@
+"""What protects one client: mechanisms, the noise they draw, and the exact price of what they reveal."""

@@ -1,0 +1,161 @@
+"""What it costs to reveal, per coordinate, a sum of encoded values plus integer noise.
+
+Neighbouring = one client replaced. The other clients' values are given to the adversary, so what is accounted is one
+client's encoded vector plus the noise. Coordinates are independent: the pair of views is a product, and each
+factor is dominated by the pair of opposite ends of the box (docs/accounting-proofs.md, sections 1 and 2).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import product
+
+from dpbandits.checks import non_negative, probability, whole
+from dpbandits.errors import InvalidValue
+from dpbandits.privacy.accounting.gaussian import gaussian_log_delta
+from dpbandits.privacy.accounting.lower import lower_delta
+from dpbandits.privacy.accounting.noise_pmf import DiscreteLaplace, Noise
+from dpbandits.privacy.accounting.pair import Ends, Pair, worst_pair
+from dpbandits.privacy.accounting.search import least
+from dpbandits.privacy.accounting.upper import upper_deltas
+from dpbandits.privacy.accounting.window import Split, plan_window
+
+_LARGEST_LOG_TAIL = 320.0
+_MOST_SPLITS = 20_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class IntegerSum:
+    """A release of `coordinates` noisy sums.
+
+    Give `shift` when each coordinate is encoded on 0 … shift and a replaced client may move it from one end to the
+    other; give `ends` when the box's ends are encoded otherwise. `noise` is the total noise on one coordinate.
+    """
+
+    noise: Noise
+    coordinates: int
+    shift: int | None = None
+    ends: Ends | None = None
+
+    def __post_init__(self) -> None:
+        whole(1, 10**9, coordinates=self.coordinates)
+        if (self.shift is None) == (self.ends is None):
+            raise InvalidValue("shift", self.shift, "exactly one of shift and ends")
+        if self.shift is not None:
+            whole(1, shift=self.shift)
+
+    @cached_property
+    def encoded_ends(self) -> Ends:
+        """The encodings of the two ends of the box."""
+        return self.ends if self.shift is None and self.ends is not None else Ends.whole(self.shift or 1)
+
+    def repeated(self, times: int) -> IntegerSum:
+        """The same release `times` times to the same client, each with noise of its own."""
+        return replace(self, coordinates=self.coordinates * whole(1, times=times))
+
+    @property
+    def pure_epsilon(self) -> float:
+        """The ε for which δ = 0: coordinates·shift/scale for discrete Laplace noise on whole ends, else infinite."""
+        if isinstance(self.noise, DiscreteLaplace):
+            farthest = self.encoded_ends.high[-1][0] - self.encoded_ends.low[0][0]
+            return self.coordinates * farthest / self.noise.scale
+        return math.inf
+
+    def delta_bounds(self, epsilon: float) -> tuple[float, float]:
+        """(lower, upper) with lower ≤ δ(ε) ≤ upper."""
+        return Composition(sums=(self,)).delta_bounds(epsilon)
+
+    def delta(self, epsilon: float) -> float:
+        """A δ for which the release is (ε, δ)-private: the upper bound."""
+        return Composition(sums=(self,)).delta(epsilon)
+
+    def epsilon(self, delta: float) -> float:
+        """An ε for which the release is (ε, δ)-private, within 10⁻⁶ of the least; infinite if there is none."""
+        return Composition(sums=(self,)).epsilon(delta)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Composition:
+    """Several releases about the same client, each with independent noise, possibly chosen one after another."""
+
+    sums: tuple[IntegerSum, ...]
+
+    def __post_init__(self) -> None:
+        if not self.sums:
+            raise InvalidValue("sums", self.sums, "at least one release")
+
+    def delta_bounds(self, epsilon: float) -> tuple[float, float]:
+        """(lower, upper) with lower ≤ δ(ε) ≤ upper."""
+        return self._bounds(non_negative(epsilon=epsilon), both=True)
+
+    def delta(self, epsilon: float) -> float:
+        """A δ for which all releases together are (ε, δ)-private: the upper bound."""
+        return self._bounds(non_negative(epsilon=epsilon), both=False)[1]
+
+    def epsilon(self, delta: float) -> float:
+        """An ε for which all releases together are (ε, δ)-private, within 10⁻⁶ of the least, or infinite."""
+        target = math.log(probability(delta=delta))
+        pure = math.fsum(one.pure_epsilon for one in self.sums)
+
+        def excess(epsilon: float) -> float:
+            return math.log(max(self.delta(epsilon), 1e-300)) - target
+
+        if excess(0.0) <= 0:
+            return 0.0
+        low, high = 0.0, min(1.0, pure)
+        while excess(high) > 0:
+            low, high = high, min(2 * high, pure)
+            if high > 1e4 and pure > high:
+                return math.inf
+        return least(excess, low, high, lambda width, near: width <= 1e-6 * max(near, 1e-3))
+
+    def _bounds(self, epsilon: float, *, both: bool) -> tuple[float, float]:
+        """The bounds with the outcomes cut so far out that the cut does not show in them."""
+        if epsilon >= math.fsum(one.pure_epsilon for one in self.sums):
+            return 0.0, 0.0
+        log_tail = 45 - _guess_log_delta(self.sums, epsilon)
+        while True:
+            log_tail = min(log_tail, _LARGEST_LOG_TAIL)
+            pairs, splits = _family(self.sums, log_tail)
+            window = plan_window(pairs, splits, epsilon)
+            uppers = upper_deltas(pairs, splits, epsilon, window)
+            upper = max(uppers)
+            missing = max(pair.missing for pair in pairs) * sum(splits[0])
+            if missing <= 1e-6 * upper or log_tail >= _LARGEST_LOG_TAIL:
+                break
+            log_tail *= 1.5
+        # The lower bound may take any split; the worst for the upper bound is the one to take.
+        worst = splits[uppers.index(upper)]
+        return (lower_delta(pairs, worst, epsilon, window) if both else 0.0), upper
+
+
+def _guess_log_delta(sums: Sequence[IntegerSum], epsilon: float) -> float:
+    """log δ(ε) if the noise were Gaussian: only to decide how far out to look."""
+    ratio = math.fsum(s.coordinates * s.encoded_ends.distance**2 / max(s.noise.variance, 1e-9) for s in sums)
+    return max(gaussian_log_delta(epsilon, 1 / math.sqrt(ratio)), -200.0)
+
+
+def _family(sums: Sequence[IntegerSum], log_tail: float) -> tuple[list[Pair], list[Split]]:
+    """The pairs and in which numbers they occur.
+
+    With mirror-symmetric noise and ends, a coordinate's pair is the same whichever end comes first. Otherwise the
+    number of coordinates in either direction matters, and every number is tried.
+    """
+    pairs: list[Pair] = []
+    choices: list[list[Split]] = []
+    for one in sums:
+        ends = one.encoded_ends
+        pairs.append(worst_pair(one.noise, ends.low, ends.high, log_tail))
+        if one.noise.symmetric and ends.mirrored:
+            choices.append([(one.coordinates,)])
+        else:
+            pairs.append(worst_pair(one.noise, ends.high, ends.low, log_tail))
+            choices.append([(n, one.coordinates - n) for n in range(one.coordinates + 1)])
+    number = math.prod(len(choice) for choice in choices)
+    if number > _MOST_SPLITS:
+        expected = f"at most {_MOST_SPLITS:,} sign patterns; symmetric noise has one"
+        raise InvalidValue("coordinates", f"{number:,} sign patterns", expected)
+    return pairs, [tuple(n for part in parts for n in part) for parts in product(*choices)]
