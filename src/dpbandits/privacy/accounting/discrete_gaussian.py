@@ -1,7 +1,7 @@
 """The discrete Gaussian, alone or as a sum of equal independent shares.
 
-A sum of discrete Gaussians is not a discrete Gaussian, so it is convolved: directly, where every term is positive
-and no digit is lost, not by Fourier transform.
+A sum of discrete Gaussians is not a discrete Gaussian, so it is convolved: directly, where every
+term is positive and no digit is lost, not by Fourier transform.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _CUT = 330.0
 
 @dataclass(frozen=True, kw_only=True)
 class DiscreteGaussian:
-    """The sum of `shares` independent laws P(z) ∝ exp(−z²/(2·scale²)); `scale` is that of one share."""
+    """The sum of `shares` independent laws P(z) ∝ exp(−z²/(2·scale²))."""
 
     scale: float
     shares: int = 1
@@ -41,7 +41,7 @@ class DiscreteGaussian:
 
     @property
     def variance(self) -> float:
-        """At most this (Canonne, Kamath and Steinke 2020, Corollary 9), and all but equal for scale ≥ 1."""
+        """At most this (Canonne, Kamath and Steinke 2020), and all but equal for scale ≥ 1."""
         return self.shares * self.scale**2
 
     @property
@@ -50,7 +50,10 @@ class DiscreteGaussian:
         return True
 
     def reach(self, log_tail: float) -> float:
-        """E e^{λZ} ≤ e^{λ²·scale²/2} for one share (ibid., Lemma 8): P(|Z| ≥ r) ≤ 2·exp(−r²/(2·variance))."""
+        """P(|Z| ≥ r) ≤ 2·exp(−r²/(2·variance)).
+
+        A share is sub-Gaussian, E e^{λZ} ≤ e^{λ²·scale²/2} (Canonne, Kamath and Steinke 2020).
+        """
         return math.sqrt(2 * self.variance * log_tail)
 
     def log_weights(self, low: int, high: int) -> LogWeights:
@@ -65,22 +68,22 @@ class DiscreteGaussian:
     def _sum_of_shares(self, low: int, high: int) -> LogWeights:
         """The shares' sum by doubling.
 
-        What is accounted is the law in which each partial sum of m shares is cut to |z| ≤ √(2m·scale²·L): again
-        log-concave, and by `reach` each cut moves at most 2e^{−L} of mass. There are fewer than 2·shares cuts, so
-        the law meant is at most 4·shares·e^{−L} away in total variation.
+        What is accounted is the law in which each partial sum of m shares is cut to |z| ≤
+        √(2m·scale²·L): again log-concave, and by `reach` each cut moves at most 2e^{−L} of mass.
+        There are fewer than 2·shares cuts, so the law meant is at most 4·shares·e^{−L} away in
+        total variation.
 
-        Errors: the terms being positive, a convolution of K terms has relative error ≤ e₁ + e₂ + (K + 1)u.
+        Errors: the terms being positive, a convolution of K terms has relative error ≤ e₁ + e₂ + (K
+        + 1)u.
         """
-        total: Array | None = None
-        total_shares, total_error = 0, 0.0
+        total, total_shares, total_error = np.ones(1), 0, 0.0
         power, power_shares = _one_share(self.scale), 1
         power_error = (8 + 4 * _CUT) * UNIT_ROUNDOFF
         while True:
             if self.shares & power_shares:
                 total_shares += power_shares
                 total_error += power_error + (len(power) + 1) * UNIT_ROUNDOFF
-                whole_sum = power if total is None else np.convolve(total, power)
-                total = self._cut(whole_sum, total_shares)
+                total = self._cut(np.convolve(total, power), total_shares)
             power_shares *= 2
             if power_shares > self.shares:
                 break
@@ -108,5 +111,7 @@ def _logs(masses: Array, low: int, high: int) -> Array:
     first, last = max(low, -radius), min(high, radius)
     if first <= last:
         with np.errstate(divide="ignore"):
-            values[first - low : last - low + 1] = np.log(masses[first + radius : last + radius + 1])
+            values[first - low : last - low + 1] = np.log(
+                masses[first + radius : last + radius + 1]
+            )
     return values

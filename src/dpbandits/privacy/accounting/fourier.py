@@ -1,12 +1,14 @@
 """Powers of a distribution on a grid by Fourier transform: tilted first, with every error bounded.
 
-A sum of independent grid losses is wanted near one value, where its mass may be 10⁻¹². A transform of the plain masses
-leaves rounding errors near 10⁻¹⁶ everywhere and drowns it. So each part's mass is multiplied by e^{tilt·loss} and
-normalised by its moment generating function; the tilted sum has its bulk at the value of interest, and
+A sum of independent grid losses is wanted near one value, where its mass may be 10⁻¹². A transform
+of the plain masses leaves rounding errors near 10⁻¹⁶ everywhere and drowns it. So each part's mass
+is multiplied by e^{tilt·loss} and normalised by its moment generating function; the tilted sum has
+its bulk at the value of interest, and
 
     mass(k) = exp(Σ count·log_mgf − tilt·k·spacing) · tilted mass(k).
 
-Proofs of the three bounds (rounding, wrapping round, what lies outside) are in docs/accounting-proofs.md.
+Proofs of the three bounds (rounding, wrapping round, what lies outside) are in
+docs/accounting-proofs.md.
 """
 
 from __future__ import annotations
@@ -22,15 +24,16 @@ from scipy.special import logsumexp
 
 from dpbandits.privacy.accounting.noise_pmf import UNIT_ROUNDOFF, Array
 
-# Higham, Accuracy and Stability of Numerical Algorithms (2nd ed.), Theorem 24.2: a transform of length 2^t is off by at
-# most t·η/(1 − t·η) in relative ℓ2-norm, η = μ + γ₄(√2 + μ) < 6.7u with twiddles good to μ ≤ u. Twice that and
-# more is allowed for, so that other groupings of the same butterflies are covered.
+# Higham, Accuracy and Stability of Numerical Algorithms (2nd ed.), Theorem 24.2: a transform of
+# length 2^t is off by at most t·η/(1 − t·η) in relative ℓ2-norm, η = μ + γ₄(√2 + μ) < 6.7u with
+# twiddles good to μ ≤ u. Twice that and more is allowed for, so that other groupings of the same
+# butterflies are covered.
 _TRANSFORM = 16 * UNIT_ROUNDOFF
 
 
 @dataclass(frozen=True, kw_only=True)
 class GridMass:
-    """Mass `mass[i]` at loss (first + i)·spacing; the spacing is kept by whoever holds several of these."""
+    """Mass `mass[i]` at loss (first + i)·spacing; the spacing is kept by the `Window`."""
 
     first: int
     mass: Array
@@ -40,7 +43,8 @@ class GridMass:
 class Window:
     """The grid, the tilt, and which `length` consecutive grid points of the sum are looked at.
 
-    `rise` and `fall` are the exponents of the Chernoff bounds on what lies above and below the window.
+    `rise` and `fall` are the exponents of the Chernoff bounds on what lies above and below the
+    window.
     """
 
     spacing: float
@@ -53,7 +57,7 @@ class Window:
 
 @dataclass(frozen=True, kw_only=True)
 class Composed:
-    """The tilted sum on the window: circular values, an ℓ2-bound on their error, and what lies outside."""
+    """The tilted sum on the window: circular values, an ℓ2-bound on their error, the outside."""
 
     log_scale: float
     values: Array
@@ -63,6 +67,21 @@ class Composed:
     relative: float
 
 
+def total(terms: Array) -> float:
+    """The sum, pairwise, which unlike a matrix product starts no threads."""
+    return float(terms.sum())
+
+
+def length(vector: Array) -> float:
+    """The ℓ2-norm."""
+    return math.sqrt(total(vector * vector))
+
+
+def binned(index: NDArray[np.int64], mass: Array, size: int) -> Array:
+    """The mass at each index below `size`."""
+    return np.asarray(np.bincount(index, mass, minlength=size), dtype=np.float64)
+
+
 def _log_mgf(part: GridMass, spacing: float, exponent: float) -> float:
     losses = (part.first + np.arange(len(part.mass))) * spacing
     positive = part.mass > 0
@@ -70,7 +89,7 @@ def _log_mgf(part: GridMass, spacing: float, exponent: float) -> float:
 
 
 def _power(base: NDArray[np.complex128], exponent: int) -> NDArray[np.complex128]:
-    """Repeated squaring: each product is off by √5·u at most, so the power by (exponent − 1)·√5·u relatively."""
+    """Repeated squaring: a product is off by √5·u at most, the power by (exponent − 1)·√5·u."""
     result = np.ones_like(base)
     while exponent:
         if exponent & 1:
@@ -98,8 +117,8 @@ class Spectrum:
         for part, log_mgf in zip(parts, self._log_mgf, strict=True):
             index = part.first + np.arange(len(part.mass))
             tilted = part.mass * np.exp(tilt * spacing * index - log_mgf)
-            folded = np.bincount(index % window.length, tilted, minlength=window.length)
-            self._norms.append(float(np.linalg.norm(folded)))
+            folded = binned(index % window.length, tilted, window.length)
+            self._norms.append(length(folded))
             self._transforms.append(rfft(folded))
             ends = max(abs(part.first), abs(part.first + len(part.mass)))
             self._largest = max(self._largest, tilt * spacing * ends + abs(log_mgf))
@@ -115,31 +134,37 @@ class Spectrum:
         top = (window.first + window.length) * window.spacing
         bottom = (window.first - 1) * window.spacing
         log_scale = _dot(counts, self._log_mgf)
-        # Chernoff for the tilted sum: P(S ≥ top) ≤ E e^{rise·(S − top)}, P(S ≤ bottom) ≤ E e^{fall·(bottom − S)}.
-        # Nothing at all lies beyond the sum of the parts' own ends.
+        # Chernoff for the tilted sum: P(S ≥ top) ≤ E e^{rise·(S − top)}, P(S ≤ bottom) ≤ E
+        # e^{fall·(bottom − S)}. Nothing at all lies beyond the sum of the parts' own ends.
         above = _dot(counts, self._rising) - log_scale - window.rise * top
         below = _dot(counts, self._falling) - log_scale + window.fall * bottom
-        exponents = total * self._largest + window.tilt * max(abs(top), abs(bottom)) + abs(log_scale)
+        exponents = (
+            total * self._largest + window.tilt * max(abs(top), abs(bottom)) + abs(log_scale)
+        )
         return Composed(
             log_scale=log_scale,
             values=values,
-            error=self._rounding(counts, float(np.linalg.norm(values))),
-            above=math.exp(min(above, 0.0)) if _dot(counts, self._highest) * window.spacing >= top else 0.0,
-            below=math.exp(min(below, 0.0)) if _dot(counts, self._lowest) * window.spacing <= bottom else 0.0,
+            error=self._rounding(counts, length(values)),
+            above=math.exp(min(above, 0.0))
+            if _dot(counts, self._highest) * window.spacing >= top
+            else 0.0,
+            below=math.exp(min(below, 0.0))
+            if _dot(counts, self._lowest) * window.spacing <= bottom
+            else 0.0,
             relative=UNIT_ROUNDOFF * (8 * exponents + 2 * window.length),
         )
 
     def _rounding(self, counts: Sequence[int], norm: float) -> float:
         """‖computed − exact‖₂ of the circular tilted sum.
 
-        Forward: ‖e_i‖₂ ≤ tη√n‖part_i‖₂ and, the tilted parts summing to one, |F_i| ≤ 1. A product of powers moves by at
-        most Σ count_i·|e_i|·Π(1 + |e_i|)^count_i, and by √5·u·(Σ count_i + 1) relatively when it is computed.
-        Backward: dividing by √n, and tη of the result once more.
+        Forward: ‖e_i‖₂ ≤ tη√n‖part_i‖₂ and, the tilted parts summing to one, |F_i| ≤ 1. A product
+        of powers moves by at most Σ count_i·|e_i|·Π(1 + |e_i|)^count_i, and by √5·u·(Σ count_i + 1)
+        relatively when it is computed. Backward: dividing by √n, and tη of the result once more.
         """
-        length = self._window.length
-        transform = 1.01 * math.log2(length) * _TRANSFORM
+        points = self._window.length
+        transform = 1.01 * math.log2(points) * _TRANSFORM
         moved = transform * _dot(counts, self._norms)
-        growth = math.exp(min(math.sqrt(length) * moved, 1.0))
+        growth = math.exp(min(math.sqrt(points) * moved, 600.0))
         product = 3 * UNIT_ROUNDOFF * (sum(counts) + len(counts))
         return 1.01 * (moved * growth + (product + transform) * (norm + moved)) + 1e-300
 

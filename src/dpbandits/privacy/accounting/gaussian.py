@@ -4,9 +4,9 @@ With noise of deviation σ on a query of ℓ2-sensitivity Δ and ρ = σ/Δ (the
 
     δ(ε) = Φ(1/(2ρ) − ερ) − e^ε Φ(−1/(2ρ) − ερ).
 
-Both terms can agree to the last digit, so the difference is never formed like that. Put y = ερ − 1/(2ρ) and
-x = ερ + 1/(2ρ). Because (x² − y²)/2 = ε, the densities obey φ(y) = e^ε φ(x), and with the Mills ratio
-R(t) = Φ(−t)/φ(t)
+Both terms can agree to the last digit, so the difference is never formed like that. Put y = ερ −
+1/(2ρ) and x = ερ + 1/(2ρ). Because (x² − y²)/2 = ε, the densities obey φ(y) = e^ε φ(x), and with
+the Mills ratio R(t) = Φ(−t)/φ(t)
 
     δ(ε) = φ(y) · (R(y) − R(x)),        −R'(t) = 1 − t·R(t) > 0,
 

@@ -1,8 +1,9 @@
 """What it costs to reveal, per coordinate, a sum of encoded values plus integer noise.
 
-Neighbouring = one client replaced. The other clients' values are given to the adversary, so what is accounted is one
-client's encoded vector plus the noise. Coordinates are independent: the pair of views is a product, and each
-factor is dominated by the pair of opposite ends of the box (docs/accounting-proofs.md, sections 1 and 2).
+Neighbouring = one client replaced. The other clients' values are given to the adversary, so what is
+accounted is one client's encoded vector plus the noise. Coordinates are independent: the pair of
+views is a product, and each factor is dominated by the pair of opposite ends of the box
+(docs/accounting-proofs.md, sections 1 and 2).
 """
 
 from __future__ import annotations
@@ -10,16 +11,19 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
 from itertools import product
 
 from dpbandits.checks import non_negative, probability, whole
 from dpbandits.errors import InvalidValue
+from dpbandits.privacy.accounting.discrete_gaussian import DiscreteGaussian
 from dpbandits.privacy.accounting.gaussian import gaussian_log_delta
 from dpbandits.privacy.accounting.lower import lower_delta
-from dpbandits.privacy.accounting.noise_pmf import DiscreteLaplace, Noise
+from dpbandits.privacy.accounting.noise_pmf import Binomial, DiscreteLaplace, Noise
 from dpbandits.privacy.accounting.pair import Ends, Pair, worst_pair
 from dpbandits.privacy.accounting.search import least
+from dpbandits.privacy.accounting.skellam import Skellam
 from dpbandits.privacy.accounting.upper import upper_deltas
 from dpbandits.privacy.accounting.window import Split, plan_window
 
@@ -31,8 +35,9 @@ _MOST_SPLITS = 20_000
 class IntegerSum:
     """A release of `coordinates` noisy sums.
 
-    Give `shift` when each coordinate is encoded on 0 … shift and a replaced client may move it from one end to the
-    other; give `ends` when the box's ends are encoded otherwise. `noise` is the total noise on one coordinate.
+    Give `shift` when each coordinate is encoded on 0 … shift and a replaced client may move it from
+    one end to the other; give `ends` when the box's ends are encoded otherwise. `noise` is the
+    total noise on one coordinate.
     """
 
     noise: Noise
@@ -41,6 +46,8 @@ class IntegerSum:
     ends: Ends | None = None
 
     def __post_init__(self) -> None:
+        if not isinstance(self.noise, Binomial | Skellam | DiscreteGaussian | DiscreteLaplace):
+            raise InvalidValue("noise", self.noise, "a log-concave law of this package")
         whole(1, 10**9, coordinates=self.coordinates)
         if (self.shift is None) == (self.ends is None):
             raise InvalidValue("shift", self.shift, "exactly one of shift and ends")
@@ -50,19 +57,32 @@ class IntegerSum:
     @cached_property
     def encoded_ends(self) -> Ends:
         """The encodings of the two ends of the box."""
-        return self.ends if self.shift is None and self.ends is not None else Ends.whole(self.shift or 1)
+        return (
+            self.ends
+            if self.shift is None and self.ends is not None
+            else Ends.whole(self.shift or 1)
+        )
 
     def repeated(self, times: int) -> IntegerSum:
         """The same release `times` times to the same client, each with noise of its own."""
         return replace(self, coordinates=self.coordinates * whole(1, times=times))
 
     @property
+    def exact_pure_epsilon(self) -> Fraction | None:
+        """An ε for which δ = 0, if any: coordinates·shift/scale for discrete Laplace noise.
+
+        Moving a discrete Laplace law by m changes the logarithm of any probability by at most
+        m/scale.
+        """
+        if not isinstance(self.noise, DiscreteLaplace):
+            return None
+        farthest = self.encoded_ends.high[-1][0] - self.encoded_ends.low[0][0]
+        return self.coordinates * farthest / Fraction(self.noise.scale)
+
+    @property
     def pure_epsilon(self) -> float:
-        """The ε for which δ = 0: coordinates·shift/scale for discrete Laplace noise on whole ends, else infinite."""
-        if isinstance(self.noise, DiscreteLaplace):
-            farthest = self.encoded_ends.high[-1][0] - self.encoded_ends.low[0][0]
-            return self.coordinates * farthest / self.noise.scale
-        return math.inf
+        """An ε for which δ = 0, rounded up; infinite if there is none."""
+        return Composition(sums=(self,)).pure_epsilon
 
     def delta_bounds(self, epsilon: float) -> tuple[float, float]:
         """(lower, upper) with lower ≤ δ(ε) ≤ upper."""
@@ -73,19 +93,29 @@ class IntegerSum:
         return Composition(sums=(self,)).delta(epsilon)
 
     def epsilon(self, delta: float) -> float:
-        """An ε for which the release is (ε, δ)-private, within 10⁻⁶ of the least; infinite if there is none."""
+        """An ε for which the release is (ε, δ)-private, within 10⁻⁶ of the least, or infinite."""
         return Composition(sums=(self,)).epsilon(delta)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Composition:
-    """Several releases about the same client, each with independent noise, possibly chosen one after another."""
+    """Several releases about the same client, each with noise of its own, one after another."""
 
     sums: tuple[IntegerSum, ...]
 
     def __post_init__(self) -> None:
         if not self.sums:
             raise InvalidValue("sums", self.sums, "at least one release")
+
+    @property
+    def pure_epsilon(self) -> float:
+        """An ε for which δ = 0, rounded up; infinite if there is none."""
+        exact = [one.exact_pure_epsilon for one in self.sums]
+        if any(one is None for one in exact):
+            return math.inf
+        total = sum((one for one in exact if one is not None), Fraction(0))
+        rounded = float(total)
+        return rounded if Fraction(rounded) >= total else math.nextafter(rounded, math.inf)
 
     def delta_bounds(self, epsilon: float) -> tuple[float, float]:
         """(lower, upper) with lower ≤ δ(ε) ≤ upper."""
@@ -96,9 +126,9 @@ class Composition:
         return self._bounds(non_negative(epsilon=epsilon), both=False)[1]
 
     def epsilon(self, delta: float) -> float:
-        """An ε for which all releases together are (ε, δ)-private, within 10⁻⁶ of the least, or infinite."""
+        """An ε for which all together are (ε, δ)-private, within 10⁻⁶ of the least, or infinite."""
         target = math.log(probability(delta=delta))
-        pure = math.fsum(one.pure_epsilon for one in self.sums)
+        pure = self.pure_epsilon
 
         def excess(epsilon: float) -> float:
             return math.log(max(self.delta(epsilon), 1e-300)) - target
@@ -114,7 +144,7 @@ class Composition:
 
     def _bounds(self, epsilon: float, *, both: bool) -> tuple[float, float]:
         """The bounds with the outcomes cut so far out that the cut does not show in them."""
-        if epsilon >= math.fsum(one.pure_epsilon for one in self.sums):
+        if epsilon >= self.pure_epsilon:
             return 0.0, 0.0
         log_tail = 45 - _guess_log_delta(self.sums, epsilon)
         while True:
@@ -134,15 +164,17 @@ class Composition:
 
 def _guess_log_delta(sums: Sequence[IntegerSum], epsilon: float) -> float:
     """log δ(ε) if the noise were Gaussian: only to decide how far out to look."""
-    ratio = math.fsum(s.coordinates * s.encoded_ends.distance**2 / max(s.noise.variance, 1e-9) for s in sums)
+    ratio = math.fsum(
+        s.coordinates * s.encoded_ends.distance**2 / max(s.noise.variance, 1e-9) for s in sums
+    )
     return max(gaussian_log_delta(epsilon, 1 / math.sqrt(ratio)), -200.0)
 
 
 def _family(sums: Sequence[IntegerSum], log_tail: float) -> tuple[list[Pair], list[Split]]:
     """The pairs and in which numbers they occur.
 
-    With mirror-symmetric noise and ends, a coordinate's pair is the same whichever end comes first. Otherwise the
-    number of coordinates in either direction matters, and every number is tried.
+    With mirror-symmetric noise and ends, a coordinate's pair is the same whichever end comes first.
+    Otherwise the number of coordinates in either direction matters, and every number is tried.
     """
     pairs: list[Pair] = []
     choices: list[list[Split]] = []

@@ -1,10 +1,11 @@
-"""Integer noise laws: where their mass lies, and the logarithms of their weights with a bound on the error.
+"""Integer noise laws: where their mass lies, and log-weights with a bound on their error.
 
 Every law here is log-concave, which is what the worst pair of inputs rests on. A law says
 
-- `reach(log_tail)`: a distance r with P(|Z − centre| ≥ r) ≤ 2·e^{−log_tail}, by a theorem named beside it;
-- `log_weights(low, high)`: log P(Z = z) up to one constant for z = low … high, −∞ where P(Z = z) = 0, and
-  a bound on the absolute error of each entry. u = 2⁻⁵³ is the unit roundoff.
+- `reach(log_tail)`: a distance r with P(|Z − centre| ≥ r) ≤ 2·e^{−log_tail}, by a theorem named
+  beside it;
+- `log_weights(low, high)`: log P(Z = z) up to one constant for z = low … high, −∞ where it is
+  impossible, and a bound on the absolute error of each entry. u = 2⁻⁵³ is the unit roundoff.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ Array = NDArray[np.float64]
 class LogWeights:
     """log-weights on consecutive integers; `error` bounds each entry's absolute error.
 
-    `swapped` bounds the total-variation distance between the law whose weights these are and the law meant.
+    `swapped` bounds the total-variation distance between the law whose weights these are and the
+    law meant.
     """
 
     values: Array
@@ -62,8 +64,8 @@ class Noise(Protocol):
 def running_sum(steps: Array) -> tuple[Array, float]:
     """0 and the partial sums of terms of one sign, with the error bound relative to the last.
 
-    Summed in blocks of about √m: an entry is the sum of at most √m rows, each of at most √m terms, so the
-    error is at most (2√m + 2)·u times the sum of magnitudes, not m·u.
+    Summed in blocks of about √m: an entry is the sum of at most √m rows, each of at most √m terms,
+    so the error is at most (2√m + 2)·u times the sum of magnitudes, not m·u.
     """
     size = math.isqrt(max(len(steps) - 1, 0)) + 1
     blocks = np.zeros((size, size))
@@ -115,11 +117,12 @@ class Binomial:
     def log_weights(self, low: int, high: int) -> LogWeights:
         """Sums, outwards from the mode, of the logarithms of the ratios of neighbouring weights.
 
-        With c = z + 1 and M = N + 1, P(z+1)/P(z) = (M − c)p/(c(1−p)), which is 1 + a, a = (Mp − c)/(c(1−p)) ≥ 0,
-        up to the mode; beyond it the inverse is 1 + a, a = (c − Mp)/((M − c)p) ≥ 0. For a ≥ 0, log1p does not
-        magnify a's relative error. For fair bits the numerator is exact: relative error ≤ 6u a term, the terms
-        have one sign, so at most 6u·|log-weight| in all. Otherwise u·Mp in the numerator adds at most
-        u/(1−p) a term, because c ≤ Mp on the one side and c ≥ Mp on the other.
+        With c = z + 1 and M = N + 1, P(z+1)/P(z) = (M − c)p/(c(1−p)), which is 1 + a, a = (Mp −
+        c)/(c(1−p)) ≥ 0, up to the mode; beyond it the inverse is 1 + a, a = (c − Mp)/((M − c)p) ≥
+        0. For a ≥ 0, log1p does not magnify a's relative error. For fair bits the numerator is
+        exact: relative error ≤ 6u a term, the terms have one sign, so at most 6u·|log-weight| in
+        all. Otherwise u·Mp in the numerator adds at most u/(1−p) a term, because c ≤ Mp on the one
+        side and c ≥ Mp on the other.
         """
         values = np.full(support_size(low, high), -np.inf)
         mode = min(math.floor((self.bits + 1) * self.chance), self.bits)
@@ -135,7 +138,9 @@ class Binomial:
         weights = np.concatenate((down[::-1], up[1:]))
         inside = slice(max(low, first), min(high, last) + 1)
         if inside.start < inside.stop:
-            values[inside.start - low : inside.stop - low] = weights[inside.start - first : inside.stop - first]
+            values[inside.start - low : inside.stop - low] = weights[
+                inside.start - first : inside.stop - first
+            ]
         error = (6 * UNIT_ROUNDOFF + max(down_error, up_error)) * -float(weights.min())
         if not self.symmetric:
             error += 4 * UNIT_ROUNDOFF / (1 - self.chance) * len(weights)

@@ -1,7 +1,7 @@
 """One coordinate's worst pair: what the adversary sees under either of two inputs.
 
-P is the law of noise plus the encoding of one end of the box, Q that of noise plus the encoding of the other end.
-Why these two are the worst is proved in docs/accounting-proofs.md (section 2).
+P is the law of noise plus the encoding of one end of the box, Q that of noise plus the encoding of
+the other end. Why these two are the worst is proved in docs/accounting-proofs.md (section 2).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Law = tuple[tuple[int, float], ...]
 
 
 def _checked(field: str, law: Law) -> Law:
-    """A law on whole numbers as sorted (value, probability) with probabilities that add up to one."""
+    """A law on whole numbers, as sorted (value, probability), that adds up to one."""
     kept = tuple(sorted((int(value), float(chance)) for value, chance in law if chance != 0))
     values = [value for value, _ in kept]
     total = math.fsum(chance for _, chance in kept)
@@ -35,7 +35,8 @@ def _checked(field: str, law: Law) -> Law:
 class Ends:
     """The encodings of the two ends of the box, each a law on whole numbers.
 
-    The likelihood ratio of `high` to `low` must not fall in the value: high(i)·low(j) ≤ high(j)·low(i), i < j.
+    The likelihood ratio of `high` to `low` must not fall in the value: high(i)·low(j) ≤
+    high(j)·low(i), i < j.
     """
 
     low: Law
@@ -50,7 +51,9 @@ class Ends:
         above = np.array([high.get(value, 0.0) for value in values])
         cross = np.triu(np.outer(above, below) - np.outer(below, above), 1)
         if (cross > 1e-15).any():
-            raise InvalidValue("high", self.high, "a law whose likelihood ratio to `low` never falls")
+            raise InvalidValue(
+                "high", self.high, "a law whose likelihood ratio to `low` never falls"
+            )
 
     @classmethod
     def whole(cls, shift: int) -> Ends:
@@ -59,7 +62,7 @@ class Ends:
 
     @classmethod
     def rounded(cls, low: float, high: float) -> Ends:
-        """Two positions between whole numbers, each rounded to a neighbour at random without bias."""
+        """Two positions, each rounded to a neighbouring whole number at random without bias."""
         if not (math.isfinite(low) and math.isfinite(high) and low < high):
             raise InvalidValue("high", high, f"a finite position above low = {low}")
         return cls(low=_rounding(low), high=_rounding(high))
@@ -86,8 +89,8 @@ def _rounding(position: float) -> Law:
 class Pair:
     """log P and log Q on the outcomes that are listed.
 
-    `missing` bounds the P-mass that is not listed, `error` the absolute error of each logarithm, and `swapped` the
-    total-variation distance of the listed laws from the ones that are meant.
+    `missing` bounds the P-mass that is not listed, `error` the absolute error of each logarithm,
+    and `swapped` the total-variation distance of the listed laws from the ones that are meant.
     """
 
     log_p: Array
@@ -107,7 +110,7 @@ class Pair:
 
 
 def worst_pair(noise: Noise, first: Law, second: Law, log_tail: float) -> Pair:
-    """P = noise + first against Q = noise + second, listed where P has all but 2e^{−log_tail} of its mass."""
+    """P = noise + first against Q = noise + second, where all but 2e^{−log_tail} of P lies."""
     reach = noise.reach(log_tail)
     start = math.floor(noise.centre - reach) + first[0][0]
     stop = math.ceil(noise.centre + reach) + first[-1][0] + 1
@@ -126,8 +129,8 @@ def worst_pair(noise: Noise, first: Law, second: Law, log_tail: float) -> Pair:
     log_p, log_q = mixed(first), mixed(second)
     listed = np.isfinite(log_p)
     missing = 2 * math.exp(-log_tail)
-    # The sum that normalises lacks at most `missing`, and inherits the weights' error; a logarithm of size D is
-    # rounded by u·D, and exponentials and sums of the mixture by a few u more.
+    # The sum that normalises lacks at most `missing`, and inherits the weights' error; a logarithm
+    # of size D is rounded by u·D, and exponentials and sums of the mixture by a few u more.
     depth = -float(log_p[listed].min()) + float(np.abs(log_q[np.isfinite(log_q)]).max(initial=0.0))
     error = 2 * weights.error + 2 * missing + UNIT_ROUNDOFF * (64 + 4 * depth)
     return Pair(
@@ -142,7 +145,8 @@ def worst_pair(noise: Noise, first: Law, second: Law, log_tail: float) -> Pair:
 def loss_slack(pairs: Sequence[Pair], split: Sequence[int]) -> float:
     """A bound on |log(computed/true)| of the P- or Q-mass of any set of composed outcomes.
 
-    Per coordinate: the logarithms' own error, the roundings of a loss and its place in a grid cell, those of sums.
+    Per coordinate: the logarithms' own error, the roundings of a loss and its place in a grid cell,
+    those of sums.
     """
     errors = (pair.error + UNIT_ROUNDOFF * (len(pair.log_p) + 64) for pair in pairs)
     return math.fsum(count * error for count, error in zip(split, errors, strict=True))

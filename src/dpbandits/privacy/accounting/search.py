@@ -17,16 +17,21 @@ def least(
 ) -> float:
     """An argument with excess ≤ 0, at most a `close` width above one with excess > 0.
 
-    `excess(low) > 0 ≥ excess(high)` is presumed; `close(width, high)` says when the bracket is narrow enough. The secant
-    between the bracket's ends is tried, kept off them so that both move; every fourth step bisects. Only
-    arguments that were themselves evaluated are returned. With `whole`, only whole arguments are tried.
+    `excess(low) > 0 ≥ excess(high)` is presumed; `close(width, high)` says when the bracket is
+    narrow enough. The secant between the bracket's ends is tried, kept off them so that both move;
+    every fourth step bisects. Only arguments that were themselves evaluated are returned. With
+    `whole`, only whole arguments are tried.
     """
     at_low, at_high = excess(low), excess(high)
     for step in range(_MOST_STEPS):
         width = high - low
         if close(width, high) or (whole and width <= 1):
             break
-        secant = low + width * at_low / (at_low - at_high) if step % 4 < 3 and at_low > at_high else low + width / 2
+        secant = (
+            low + width * at_low / (at_low - at_high)
+            if step % 4 < 3 and at_low > at_high
+            else low + width / 2
+        )
         margin = max(0.02 * width, _narrow(close, width, high))
         middle = min(max(secant, low + margin), high - margin)
         if whole:

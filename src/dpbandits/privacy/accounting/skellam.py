@@ -39,8 +39,8 @@ class Skellam:
     def reach(self, log_tail: float) -> float:
         """√(2vL) + L/3, by Bernstein.
 
-        log E e^{λZ} = v(cosh λ − 1) ≤ vλ²/(2(1 − λ/3)) for 0 ≤ λ < 3, since 2·3^{k−2} ≤ k! for k ≥ 2: Z is
-        sub-gamma (Boucheron, Lugosi and Massart 2013, Section 2.4), on both sides.
+        log E e^{λZ} = v(cosh λ − 1) ≤ vλ²/(2(1 − λ/3)) for 0 ≤ λ < 3, since 2·3^{k−2} ≤ k! for k ≥
+        2: Z is sub-gamma (Boucheron, Lugosi and Massart 2013, Section 2.4), on both sides.
         """
         return math.sqrt(2 * self.variance * log_tail) + log_tail / 3
 
@@ -51,12 +51,14 @@ class Skellam:
         excess, errors = _excesses(self.variance, last)
         sums, summing = running_sum(-np.log1p(excess))
         values = sums[np.abs(np.arange(low, high + 1))]
-        error = float(np.sum(errors / (1 + excess))) - float(sums[-1]) * (summing + 3 * UNIT_ROUNDOFF)
+        error = float(np.sum(errors / (1 + excess))) - float(sums[-1]) * (
+            summing + 3 * UNIT_ROUNDOFF
+        )
         return LogWeights(values=values, error=error)
 
 
 def _ratio_bounds(variance: float, order: int) -> tuple[float, float]:
-    """x/(k − ½ + √((k + ½)² + x²)) ≤ I_k(x)/I_{k−1}(x) ≤ x/(k − ½ + √((k − ½)² + x²)), Amos (1974)."""
+    """Amos (1974): I_k(x)/I_{k−1}(x) is x/(k − ½ + √((k ± ½)² + x²)) or between the two."""
     below = variance / (order - 0.5 + math.hypot(order + 0.5, variance))
     return below, variance / (order - 0.5 + math.hypot(order - 0.5, variance))
 
@@ -68,11 +70,11 @@ def _excesses(variance: float, last: int) -> tuple[Array, Array]:
 
         e_k = 2k/v − d_{k+1},
 
-    run from above, where it forgets its start: the derivative of d_k with respect to e_k is (1 + e_k)⁻². An error E
-    of d_{k+1}, u·2k/v of the quotient and u·e_k of the difference give that of e_k, which shrinks by
-    (1 + e_k)² on its way to d_k, where 2u·d_k join it. The start lies so far above `last` that its own error,
-    bounded by Amos, has shrunk by e^{−40}. Second-order terms change a bound E by a factor 1 + O(E) a step:
-    doubling the result covers them.
+    run from above, where it forgets its start: the derivative of d_k with respect to e_k is (1 +
+    e_k)⁻². An error E of d_{k+1}, u·2k/v of the quotient and u·e_k of the difference give that of
+    e_k, which shrinks by (1 + e_k)² on its way to d_k, where 2u·d_k join it. The start lies so far
+    above `last` that its own error, bounded by Amos, has shrunk by e^{−40}. Second-order terms
+    change a bound E by a factor 1 + O(E) a step: doubling the result covers them.
     """
     start = last + math.ceil(20 / math.asinh((last + 1) / variance)) + 1
     below, above = _ratio_bounds(variance, start + 1)

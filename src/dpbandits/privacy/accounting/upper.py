@@ -1,7 +1,8 @@
 """δ(ε) of a product of pairs from above.
 
-Each outcome's loss is split over the two neighbouring grid losses so that both its P- and its Q-mass are kept ("connect
-the dots": Doroshenko, Ghazi, Kamath, Kumar and Manurangsi 2022). The result dominates the pair.
+Each outcome's loss is split over the two neighbouring grid losses so that both its P- and its
+Q-mass are kept ("connect the dots": Doroshenko, Ghazi, Kamath, Kumar and Manurangsi 2022). The
+result dominates the pair.
 """
 
 from __future__ import annotations
@@ -11,7 +12,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dpbandits.privacy.accounting.fourier import Composed, GridMass, Spectrum, Window
+from dpbandits.privacy.accounting.fourier import (
+    Composed,
+    GridMass,
+    Spectrum,
+    Window,
+    binned,
+    length,
+    total,
+)
 from dpbandits.privacy.accounting.pair import Pair, loss_slack, swap_cost
 from dpbandits.privacy.accounting.window import Split
 
@@ -19,7 +28,8 @@ from dpbandits.privacy.accounting.window import Split
 def connected(pair: Pair, spacing: float) -> GridMass:
     """Each outcome's mass over the two neighbouring grid losses, keeping P- and Q-mass.
 
-    An outcome (p, q) of loss kh + r, 0 ≤ r < h, puts p·(1 − e^{−r})/(1 − e^{−h}) at (k+1)h and the rest at kh.
+    An outcome (p, q) of loss kh + r, 0 ≤ r < h, puts p·(1 − e^{−r})/(1 − e^{−h}) at (k+1)h and the
+    rest at kh.
     """
     losses, log_mass = pair.finite()
     mass = np.exp(log_mass)
@@ -28,8 +38,8 @@ def connected(pair: Pair, spacing: float) -> GridMass:
     upper = mass * (np.expm1(-rest) / math.expm1(-spacing))
     index = (floor - floor.min()).astype(np.int64)
     size = int(index.max()) + 2
-    grid = np.bincount(index, mass - upper, minlength=size)
-    grid += np.bincount(index + 1, upper, minlength=size)
+    grid = binned(index, mass - upper, size)
+    grid += binned(index + 1, upper, size)
     return GridMass(first=int(floor.min()), mass=grid)
 
 
@@ -48,10 +58,11 @@ def _upper_delta(
 ) -> float:
     """Mass of infinite loss, plus what the finite losses add.
 
-    Computed logarithms of P and Q are off by at most `slack` in all: so P by e^{slack}, and a loss by 2·slack.
+    Computed logarithms of P and Q are off by at most `slack` in all: so P by e^{slack}, and a loss
+    by 2·slack.
     """
     slack = loss_slack(pairs, split)
-    infinite = [pair.certain() * (1 + 1e-9) + pair.missing for pair in pairs]
+    infinite = [pair.certain() * math.exp(2 * pair.error) + pair.missing for pair in pairs]
     infinite_loss = some_happen(infinite, split)
     finite = _finite_part(spectrum.compose(split), window, epsilon - 2 * slack)
     delta = finite * math.exp(min(slack, 1.0)) + infinite_loss + swap_cost(pairs, split, epsilon)
@@ -63,14 +74,19 @@ def some_happen(chances: Sequence[float], split: Split) -> float:
     if any(chance >= 1 and count for chance, count in zip(chances, split, strict=True)):
         return 1.0
     return -math.expm1(
-        math.fsum(count * math.log1p(-chance) for chance, count in zip(chances, split, strict=True) if count)
+        math.fsum(
+            count * math.log1p(-chance)
+            for chance, count in zip(chances, split, strict=True)
+            if count
+        )
     )
 
 
 def _finite_part(sum_: Composed, window: Window, epsilon: float) -> float:
     """E[(1 − e^{ε−L})₊] over the finite losses L of the composed grid, from above.
 
-    Wrapping round only adds mass inside the window; what lies above it weighs at most e^{log_scale − tilt·top}·above.
+    Wrapping round only adds mass inside the window; what lies above it weighs at most e^{log_scale
+    − tilt·top}·above.
     """
     losses = (window.first + np.arange(window.length)) * window.spacing
     start = int(np.searchsorted(losses, epsilon, side="right"))
@@ -78,6 +94,6 @@ def _finite_part(sum_: Composed, window: Window, epsilon: float) -> float:
     weights = np.exp(sum_.log_scale - window.tilt * losses) * -np.expm1(epsilon - losses)
     top = (window.first + window.length) * window.spacing
     beyond = min(math.exp(min(sum_.log_scale - window.tilt * top, 700.0)) * sum_.above, 1.0)
-    rounding = float(np.linalg.norm(weights)) * sum_.error
-    rounding += sum_.relative * float(weights @ np.abs(values))
-    return float(weights @ values) + rounding + beyond
+    rounding = length(weights) * sum_.error
+    rounding += sum_.relative * total(weights * np.abs(values))
+    return total(weights * values) + rounding + beyond

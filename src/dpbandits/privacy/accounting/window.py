@@ -21,11 +21,15 @@ _DEVIATIONS = np.array([1.0, 2.0, 4.0, 6.0, 8.0, 9.5, 11.0, 13.0])
 # A plan needs no more outcomes of a pair than this.
 _SAMPLE = 4096
 
+# The tilted masses of a part span at most e^{_STEEPEST}, its grid at most _FINEST points.
+_STEEPEST = 500.0
+_FINEST = 1 << 21
+
 Split = tuple[int, ...]
 
 
 class _Sketch:
-    """Losses and log-masses of the outcomes possible under both laws, thinned out, for a few pairs."""
+    """Losses and log-masses of the outcomes possible under both laws, thinned out."""
 
     def __init__(self, pairs: Sequence[Pair]) -> None:
         self._parts: list[tuple[Array, Array]] = []
@@ -44,9 +48,9 @@ class _Sketch:
             tilted = tilt * losses + log_mass
             weights = np.exp(tilted - tilted.max())
             weights /= weights.sum()
-            one = float(weights @ losses)
+            one = float((weights * losses).sum())
             mean += count * one
-            variance += count * float(weights @ (losses - one) ** 2)
+            variance += count * float((weights * (losses - one) ** 2).sum())
         return mean, variance
 
     def ends(self, split: Split) -> tuple[float, float]:
@@ -54,18 +58,22 @@ class _Sketch:
         lowest = sum(n * float(losses.min()) for (losses, _), n in parts)
         return lowest, sum(n * float(losses.max()) for (losses, _), n in parts)
 
-    def steepest(self) -> float:
-        """A tilt beyond which the exponentials of a part span more than e^{500}."""
-        return 500.0 / max(*(float(np.ptp(losses)) for losses, _ in self._parts), 1e-9)
+    def widest(self) -> float:
+        """The greatest difference between two losses of a part."""
+        return max(1e-9, *(float(np.ptp(losses)) for losses, _ in self._parts))
 
 
 def _saddle(sketch: _Sketch, split: Split, epsilon: float) -> tuple[float, float]:
-    """The tilt ≥ 0 that moves the mean to ε (0 if it is there or above), and the deviation under it."""
-    tilt, low, high = 0.0, 0.0, sketch.steepest()
+    """The tilt ≥ 0 that moves the mean to ε (0 if it is above), and the deviation under it."""
+    tilt, low, high = 0.0, 0.0, _STEEPEST / sketch.widest()
     mean, variance = sketch.moments(split, tilt)
     for _ in range(60):
         off = epsilon - mean
-        if abs(off) <= 0.02 * math.sqrt(variance) or (off < 0 and tilt == 0.0) or high - low <= 1e-6 * high:
+        if (
+            abs(off) <= 0.02 * math.sqrt(variance)
+            or (off < 0 and tilt == 0.0)
+            or high - low <= 1e-6 * high
+        ):
             break
         low, high = (tilt, high) if off > 0 else (low, tilt)
         newton = tilt + off / variance if variance > 0 else high
@@ -74,17 +82,21 @@ def _saddle(sketch: _Sketch, split: Split, epsilon: float) -> tuple[float, float
     return tilt, math.sqrt(variance)
 
 
-def _stretch(sketch: _Sketch, split: Split, tilt: float, reaches: Sequence[float]) -> tuple[float, ...]:
-    """(top, exponent, bottom, exponent): Chernoff leaves e^{−_OUTSIDE} of the tilted sum on either side."""
+def _stretch(
+    sketch: _Sketch, split: Split, tilt: float, reaches: Sequence[float]
+) -> tuple[float, ...]:
+    """(top, exponent, bottom, exponent): Chernoff leaves e^{−_OUTSIDE} on either side."""
     origin = sketch.log_mgf(split, tilt)
     top, rise = min(((sketch.log_mgf(split, tilt + t) - origin + _OUTSIDE) / t, t) for t in reaches)
-    bottom, fall = max(((origin - sketch.log_mgf(split, tilt - t) - _OUTSIDE) / t, t) for t in reaches)
+    bottom, fall = max(
+        ((origin - sketch.log_mgf(split, tilt - t) - _OUTSIDE) / t, t) for t in reaches
+    )
     lowest, highest = sketch.ends(split)
     return min(top, highest), rise, max(bottom, lowest), fall
 
 
 def plan_window(pairs: Sequence[Pair], splits: Sequence[Split], epsilon: float) -> Window | None:
-    """A window for the sum of split[i] losses of each pair i, for all splits; None if no loss is finite."""
+    """A window for the sum of split[i] losses of each pair i; None if a pair has no finite loss."""
     if not all(len(pair.finite()[0]) for pair in pairs):
         return None
     sketch = _Sketch(pairs)
@@ -93,10 +105,11 @@ def plan_window(pairs: Sequence[Pair], splits: Sequence[Split], epsilon: float) 
     stretches = [_stretch(sketch, split, tilt, reaches) for split in {splits[0], splits[-1]}]
     top, rise = max(stretch[:2] for stretch in stretches)
     bottom, fall = min(stretch[2:] for stretch in stretches)
-    # About 20 deviations wide: the number of grid points in a coordinate's deviation falls with √coordinates.
+    # About 20 deviations wide: the number of grid points in a coordinate's deviation falls with
+    # √coordinates.
     doublings = max(0, math.ceil(math.log2(max(sum(splits[0]), 1) / 128) / 2))
     length = 1 << (16 + min(doublings, 5))
     width = max(top - bottom, 1e-6 * (abs(top) + abs(bottom)), 1e-12)
-    spacing = width / (0.97 * length)
-    first = math.floor(bottom / spacing) - length // 100
+    spacing = max(width / (0.97 * length), sketch.widest() / _FINEST)
+    first = math.floor((bottom + top) / 2 / spacing) - length // 2
     return Window(spacing=spacing, tilt=tilt, first=first, length=length, rise=rise, fall=fall)
