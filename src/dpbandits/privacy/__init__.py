@@ -1,1 +1,1 @@
-"""What protects one client: mechanisms, the noise they draw, and the exact price of what they reveal."""
+"""What protects one client: mechanisms, noise, and the exact price of what is revealed."""

@@ -116,7 +116,8 @@ class Spectrum:
         self._highest = [part.first + len(part.mass) - 1 for part in parts]
         for part, log_mgf in zip(parts, self._log_mgf, strict=True):
             index = part.first + np.arange(len(part.mass))
-            tilted = part.mass * np.exp(tilt * spacing * index - log_mgf)
+            index, mass = index[part.mass > 0], part.mass[part.mass > 0]
+            tilted = np.exp(tilt * spacing * index + np.log(mass) - log_mgf)
             folded = binned(index % window.length, tilted, window.length)
             self._norms.append(length(folded))
             self._transforms.append(rfft(folded))

@@ -24,7 +24,7 @@ from dpbandits.privacy.accounting.fourier import (
     total,
 )
 from dpbandits.privacy.accounting.pair import Pair, loss_slack, swap_cost
-from dpbandits.privacy.accounting.upper import some_happen
+from dpbandits.privacy.accounting.upper import UNDERFLOW, some_happen
 from dpbandits.privacy.accounting.window import Split
 
 
@@ -39,7 +39,8 @@ def lower_delta(
     slack = loss_slack(pairs, split)
     surely = some_happen([min(pair.certain(), 1.0) for pair in pairs], split) * math.exp(-slack)
     gain = 0.0 if window is None else _threshold_gain(pairs, split, epsilon, window, slack)
-    return max(surely + gain - swap_cost(pairs, split, epsilon), 0.0)
+    underflow = UNDERFLOW * (1 + math.exp(min(epsilon, 600.0)))
+    return max(surely + gain - swap_cost(pairs, split, epsilon) - underflow, 0.0)
 
 
 def merged(pair: Pair, spacing: float) -> tuple[GridMass, GridMass]:

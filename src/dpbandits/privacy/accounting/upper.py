@@ -24,6 +24,9 @@ from dpbandits.privacy.accounting.fourier import (
 from dpbandits.privacy.accounting.pair import Pair, loss_slack, swap_cost
 from dpbandits.privacy.accounting.window import Split
 
+# Masses that are no longer normal numbers, however many outcomes have them, are below this in all.
+UNDERFLOW = 1e-290
+
 
 def connected(pair: Pair, spacing: float) -> GridMass:
     """Each outcome's mass over the two neighbouring grid losses, keeping P- and Q-mass.
@@ -66,7 +69,7 @@ def _upper_delta(
     infinite_loss = some_happen(infinite, split)
     finite = _finite_part(spectrum.compose(split), window, epsilon - 2 * slack)
     delta = finite * math.exp(min(slack, 1.0)) + infinite_loss + swap_cost(pairs, split, epsilon)
-    return min(delta * (1 + 1e-12), 1.0)
+    return min(delta * (1 + 1e-12) + UNDERFLOW, 1.0)
 
 
 def some_happen(chances: Sequence[float], split: Split) -> float:
