@@ -73,6 +73,8 @@ def finite_matrix(**named: NDArray[np.float64]) -> NDArray[np.float64]:
     if not np.isfinite(matrix).all():
         row, column = np.argwhere(~np.isfinite(matrix))[0]
         raise InvalidValue(
-            f"{field}[{row}, {column}]", matrix[row, column], "a finite number (no NaN, no infinity)"
+            f"{field}[{row}, {column}]",
+            matrix[row, column],
+            "a finite number (no NaN, no infinity)",
         )
     return matrix
