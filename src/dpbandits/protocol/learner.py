@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbandits.actions import Actions
-from dpbandits.design import Design, near_g_optimal
+from dpbandits.design import Design, near_g_optimal, support_bound
 from dpbandits.errors import PlanMismatch, ProtocolError, StudyEnded
 from dpbandits.privacy import Mechanism, calibrate
 from dpbandits.protocol.estimation import LeastSquares
@@ -132,7 +132,10 @@ def _design(actions: Actions, active: bytes, tolerance: float) -> Design:
     """The design is a function of the active set alone; phases that drop nothing share it."""
     packed = np.frombuffer(active, dtype=np.uint8)
     indices = np.flatnonzero(np.unpackbits(packed, count=actions.count))
-    found = near_g_optimal(actions.matrix[indices], tolerance=tolerance)
+    rows = actions.matrix[indices]
+    found = near_g_optimal(rows, tolerance=tolerance)
+    if len(found.support) > support_bound(found.rank):  # line 4 promises both bounds together
+        found = near_g_optimal(rows)
     return replace(found, support=indices[found.support])
 
 

@@ -38,9 +38,10 @@ def gaussian_noise_ratio(epsilon: float, delta: float) -> float:
         high += 1
     root = float(brentq(excess, low, high, xtol=1e-13, rtol=1e-13))
     # The root is known to about 1e-13; a step towards more noise puts the answer on the safe side.
-    while excess(root) > 0:
-        root += 1e-13 * max(1.0, abs(root))
-    return math.exp(root)
+    ratio = math.exp(root)
+    while gaussian_delta(epsilon, ratio) > delta:
+        ratio *= 1 + 1e-13
+    return ratio
 
 
 def classical_noise_ratio(epsilon: float, delta: float) -> float:
