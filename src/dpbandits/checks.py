@@ -20,22 +20,26 @@ def _only(named: dict[str, Value]) -> tuple[str, Value]:
     return field, value
 
 
+def _is(kind: type, value: object) -> bool:
+    """Annotations bind callers that are type-checked; files and command lines are not."""
+    return isinstance(value, kind) and not isinstance(value, bool)
+
+
 def _number(test: Callable[[float], bool], expected: str, named: dict[str, float]) -> float:
     field, value = _only(named)
-    is_number = isinstance(value, Real) and not isinstance(value, bool)
-    if not is_number or not math.isfinite(value) or not test(value):
+    if not _is(Real, value) or not math.isfinite(value) or not test(value):
         raise InvalidValue(field, value, expected)
     return float(value)
 
 
 def positive(**named: float) -> float:
     """A finite number above zero."""
-    return _number(lambda value: value > 0, "a number > 0", named)
+    return _number(lambda value: value > 0, "a finite number > 0", named)
 
 
 def non_negative(**named: float) -> float:
     """A finite number, zero or above."""
-    return _number(lambda value: value >= 0, "a number >= 0", named)
+    return _number(lambda value: value >= 0, "a finite number >= 0", named)
 
 
 def probability(**named: float) -> float:
@@ -43,12 +47,17 @@ def probability(**named: float) -> float:
     return _number(lambda value: 0 < value < 1, "a number strictly between 0 and 1", named)
 
 
+def between(minimum: float, maximum: float, **named: float) -> float:
+    """A number in a closed interval."""
+    expected = f"a number >= {minimum:g} and <= {maximum:g}"
+    return _number(lambda value: minimum <= value <= maximum, expected, named)
+
+
 def whole(minimum: int, maximum: int | None = None, **named: int) -> int:
     """A whole number, at least `minimum` and at most `maximum`."""
     field, value = _only(named)
-    is_whole = isinstance(value, Integral) and not isinstance(value, bool)
     upper = "" if maximum is None else f" and <= {maximum:,}"
-    if not is_whole or value < minimum or (maximum is not None and value > maximum):
+    if not _is(Integral, value) or value < minimum or (maximum is not None and value > maximum):
         raise InvalidValue(field, value, f"a whole number >= {minimum:,}{upper}")
     return int(value)
 
@@ -73,6 +82,8 @@ def finite_matrix(**named: NDArray[np.float64]) -> NDArray[np.float64]:
     if not np.isfinite(matrix).all():
         row, column = np.argwhere(~np.isfinite(matrix))[0]
         raise InvalidValue(
-            f"{field}[{row}, {column}]", matrix[row, column], "a finite number (no NaN, no infinity)"
+            f"{field}[{row}, {column}]",
+            matrix[row, column],
+            "a finite number (no NaN, no infinity)",
         )
     return matrix

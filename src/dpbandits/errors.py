@@ -44,7 +44,7 @@ class NotEnoughClients(DpbanditsError):  # noqa: N818
         super().__init__(
             f"population: this study needs up to {needed:,} clients, each serving once, but the "
             f"population has {population:,}; lower alpha or the horizon, cap the cohort, enlarge the "
-            "population, or let the study stop when clients run out"
+            "population, or set when-clients-run-out to stop"
         )
 
     def __reduce__(self) -> tuple[type[NotEnoughClients], tuple[int, int]]:

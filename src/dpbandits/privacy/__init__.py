@@ -1,1 +1,28 @@
-"""What protects one client: mechanisms, noise, and the exact price of what is revealed."""
+"""One file per trust model (R, S, A and what each spends), noise, calibration and accounting."""
+
+from dpbandits.privacy.calibration import calibrate
+from dpbandits.privacy.guarantee import (
+    NEIGHBOURING,
+    PRESETS,
+    TRUST_MODELS,
+    Guarantee,
+    PrivacyRequest,
+    guarantee,
+)
+from dpbandits.privacy.mechanism import MECHANISMS, Mechanism, register
+from dpbandits.privacy.noise import NoiseSource, SimulatedNoise
+
+__all__ = [
+    "MECHANISMS",
+    "NEIGHBOURING",
+    "PRESETS",
+    "TRUST_MODELS",
+    "Guarantee",
+    "Mechanism",
+    "NoiseSource",
+    "PrivacyRequest",
+    "SimulatedNoise",
+    "calibrate",
+    "guarantee",
+    "register",
+]

@@ -1,0 +1,42 @@
+# Everything is set up on first use, in .venv, from pyproject.toml.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: run test lint bench clean
+.DELETE_ON_ERROR:
+
+## The main job: the trust models side by side at the paper's scale, a table and a plot in out/.
+run: $(VENV)/run.installed
+	@mkdir -p out
+	$(BIN)/dpbandits simulate --plot out/regret.png --json out/regret.json
+
+## Lint, types, architecture and all tests.
+test: lint
+	$(BIN)/python -m pytest -n auto
+
+lint: $(VENV)/dev.installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+## Speed as ratios, each against what is measured beside it in the same run.
+bench: $(VENV)/dev.installed
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python benchmarks/run_cost.py
+
+clean:
+	rm -rf $(VENV) out build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "dpbandits needs Python 3.11 or newer; set PYTHON=/path/to/python3.11"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/run.installed: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[plot]'
+	@touch $@
+
+$(VENV)/dev.installed: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@touch $@ $(VENV)/run.installed

@@ -1,0 +1,192 @@
+"""The action set: what may be played, known to everybody.
+
+An `Actions` value is a read-only k × d matrix whose rows are distinct and lie in the unit ball. It is
+made from an array, from a CSV or NPZ file, or by a seeded generator, and is validated when built.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import zipfile
+from collections.abc import Callable
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dpbandits.checks import finite_matrix, one_of, whole
+from dpbandits.errors import InvalidValue
+
+# Rows that were normalised in floating point may exceed norm one by rounding.
+_NORM_SLACK = 1e-9
+
+
+class Actions:
+    """A finite set of k distinct actions in the unit ball of R^d."""
+
+    def __init__(self, matrix: ArrayLike) -> None:
+        rows = np.array(finite_matrix(actions=np.asarray(matrix)), order="C")
+        _check_norms(rows)
+        _check_distinct(rows)
+        rows.flags.writeable = False
+        self.matrix: NDArray[np.float64] = rows
+
+    @classmethod
+    def load(cls, path: str | Path) -> Actions:
+        """Read a CSV file (one action a line, an optional header) or an NPZ file (array `actions`)."""
+        path = Path(path)
+        if not path.is_file():
+            raise InvalidValue("actions-file", path, "an existing .csv or .npz file")
+        readers = {".csv": _read_csv, ".npz": _read_npz}
+        if path.suffix.lower() not in readers:
+            raise InvalidValue("actions-file", path, "a file that ends in .csv or .npz")
+        return cls(readers[path.suffix.lower()](path))
+
+    @classmethod
+    def generate(
+        cls, family: str = "sphere", *, count: int, dimension: int, rng: np.random.Generator | int
+    ) -> Actions:
+        """Draw `count` actions: `sphere`, `ball`, `clustered` or `low-rank` (see `FAMILIES`)."""
+        one_of(FAMILIES, family=family)
+        whole(1, actions=count)
+        whole(1, dimension=dimension)
+        if dimension == 1 and family in ("sphere", "low-rank") and count > 2:
+            raise InvalidValue("actions", count, "at most 2, the points of the unit sphere in R^1")
+        return cls(FAMILIES[family](np.random.default_rng(rng), count, dimension))
+
+    @property
+    def count(self) -> int:
+        """The number of actions, k."""
+        return int(self.matrix.shape[0])
+
+    @property
+    def dimension(self) -> int:
+        """The dimension of an action, d."""
+        return int(self.matrix.shape[1])
+
+    @cached_property
+    def digest(self) -> str:
+        """A fingerprint of the whole set: two sets are equal exactly if their digests are."""
+        header = f"{self.count}x{self.dimension}:".encode()
+        return hashlib.sha256(header + self.matrix.astype("<f8").tobytes()).hexdigest()
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Actions) and self.digest == other.digest
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+    def __repr__(self) -> str:
+        return f"Actions({self.count} x {self.dimension}, digest {self.digest[:12]})"
+
+
+def _check_norms(rows: NDArray[np.float64]) -> None:
+    # hypot-like scaling is not needed: an overflow to infinity is caught as too long as well.
+    with np.errstate(over="ignore"):
+        norms = np.sqrt(np.einsum("ij,ij->i", rows, rows))
+    worst = int(np.argmax(norms))
+    if norms[worst] > 1 + _NORM_SLACK:
+        raise InvalidValue(
+            f"actions[{worst}]",
+            f"norm {norms[worst]:.6g}",
+            "a vector of norm <= 1 (rescale the actions)",
+        )
+
+
+def _check_distinct(rows: NDArray[np.float64]) -> None:
+    keys = (rows + 0.0).view(f"V{rows.shape[1] * 8}").ravel()  # + 0.0 makes -0.0 and 0.0 one value
+    unique, first = np.unique(keys, return_index=True)
+    if len(unique) < len(keys):
+        repeated = int(np.setdiff1d(np.arange(len(keys)), first)[0])
+        raise InvalidValue(f"actions[{repeated}]", "a copy of an earlier row", "distinct actions")
+
+
+def _read_csv(path: Path) -> NDArray[np.float64]:
+    """One action a line; a first line in which no cell is a number is taken as a header."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    numbered = [(n, line) for n, line in enumerate(lines, 1) if line.strip()]
+    if numbered and not any(_is_number(cell) for cell in numbered[0][1].split(",")):
+        numbered = numbered[1:]
+    if not numbered:
+        raise InvalidValue("actions-file", path, "at least one line of numbers")
+    return np.array([_parse_line(path, number, line, numbered[0][1]) for number, line in numbered])
+
+
+def _parse_line(path: Path, number: int, line: str, first: str) -> list[float]:
+    cells = [cell.strip() for cell in line.split(",")]
+    width = first.count(",") + 1
+    if len(cells) != width:
+        raise InvalidValue(f"{path}, line {number}", f"{len(cells)} cells", f"{width}, as in the first line")
+    for column, cell in enumerate(cells, 1):
+        if not _is_number(cell):
+            raise InvalidValue(f"{path}, line {number}, column {column}", repr(cell), "a number")
+    return [float(cell) for cell in cells]
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
+
+
+def _read_npz(path: Path) -> NDArray[np.float64]:
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            names = list(archive)
+            name = "actions" if "actions" in names else names[0]
+            if name != "actions" and len(names) > 1:
+                raise InvalidValue(
+                    "actions-file", f"{path} with {names}", "one array, or one named `actions`"
+                )
+            return np.asarray(archive[name])
+    except (zipfile.BadZipFile, OSError, ValueError, EOFError, IndexError) as error:
+        if isinstance(error, InvalidValue):
+            raise
+        raise InvalidValue("actions-file", path, f"a readable NPZ file of numbers ({error})") from None
+
+
+def _sphere(rng: np.random.Generator, count: int, dimension: int) -> NDArray[np.float64]:
+    """Uniform on the unit sphere."""
+    if dimension == 1:
+        return np.array([[1.0], [-1.0]])[rng.permutation(2)][:count]
+    rows = rng.standard_normal((count, dimension))
+    normalised: NDArray[np.float64] = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    return normalised
+
+
+def _ball(rng: np.random.Generator, count: int, dimension: int) -> NDArray[np.float64]:
+    """Uniform in the unit ball."""
+    rows = rng.standard_normal((count, dimension))
+    radii = rng.random((count, 1)) ** (1 / dimension)
+    scaled: NDArray[np.float64] = radii * rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    return scaled
+
+
+def _clustered(rng: np.random.Generator, count: int, dimension: int) -> NDArray[np.float64]:
+    """Ten tight clusters inside the ball: many actions that differ little."""
+    centres = 0.8 * _ball(rng, 10, dimension)
+    return centres[rng.integers(10, size=count)] + 0.2 * _ball(rng, count, dimension)
+
+
+def _low_rank(rng: np.random.Generator, count: int, dimension: int) -> NDArray[np.float64]:
+    """On the unit sphere of a random subspace of about half the dimension."""
+    rank = max(1, dimension // 2)
+    if rank == 1 and count > 2:
+        rank = 2
+    frame, _ = np.linalg.qr(rng.standard_normal((dimension, rank)))
+    rows: NDArray[np.float64] = _sphere(rng, count, rank) @ frame.T
+    return rows
+
+
+FAMILIES: dict[str, Callable[[np.random.Generator, int, int], NDArray[np.float64]]] = {
+    "sphere": _sphere,
+    "ball": _ball,
+    "clustered": _clustered,
+    "low-rank": _low_rank,
+}

@@ -1,0 +1,8 @@
+"""`python -m dpbandits.cli`, where the `dpbandits` script is not on the path."""
+
+import sys
+
+from dpbandits.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,120 @@
+"""What a simulation shows: a table for people, JSON for everything else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import numpy as np
+from rich.table import Table
+
+from dpbandits.privacy import Guarantee
+from dpbandits.simulation import PhaseTrace, RunTrace, Setting
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """The runs of one setting, by seed, and the guarantee that holds for all of them."""
+
+    setting: Setting
+    runs: tuple[RunTrace, ...]
+    guarantee: Guarantee | None
+
+    @staticmethod
+    def of(setting: Setting, runs: Sequence[RunTrace]) -> Result:
+        """Of several runs the weakest guarantee counts."""
+        stated = [run.guarantee for run in runs if run.guarantee is not None]
+        weakest = max(stated, key=lambda guarantee: guarantee.delta, default=None)
+        ordered = tuple(sorted(runs, key=lambda run: run.seed))
+        return Result(setting=setting, runs=ordered, guarantee=weakest)
+
+    def summary(self) -> dict[str, float | int | str]:
+        """Means over the runs; a standard deviation needs two."""
+        regrets = np.array([run.regret for run in self.runs])
+        return {
+            "runs": len(self.runs),
+            "regret_mean": float(regrets.mean()),
+            "regret_sd": float(regrets.std(ddof=1)) if len(regrets) > 1 else 0.0,
+            "regret_per_round_mean": float(regrets.mean()) / self.setting.horizon,
+            "communication_mean": float(np.mean([run.communication for run in self.runs])),
+            "communication_unit": self.runs[0].unit,
+            "participants_mean": float(np.mean([run.participants for run in self.runs])),
+            "actions_left_mean": float(np.mean([run.actions_left for run in self.runs])),
+            "best_action_survived": sum(run.best_action_survived for run in self.runs),
+        }
+
+
+def as_json(results: Sequence[Result], settings: dict[str, Any]) -> str:
+    """Every number of every run, indented."""
+    document = {
+        "simulated": True,
+        "settings": settings,
+        "results": [
+            {
+                "trust": result.setting.trust,
+                "guarantee": result.guarantee,
+                "runs": [_run(run) for run in result.runs],
+                "summary": result.summary(),
+            }
+            for result in results
+        ],
+    }
+    return msgspec.json.format(msgspec.json.encode(document)).decode()
+
+
+def _run(run: RunTrace) -> dict[str, Any]:
+    return {
+        "seed": run.seed,
+        "regret": run.regret,
+        "communication": {"amount": run.communication, "unit": run.unit},
+        "participants": run.participants,
+        "actions_left": run.actions_left,
+        "best_action_survived": run.best_action_survived,
+        "phases": [_phase(phase) for phase in run.phases],
+    }
+
+
+def _phase(phase: PhaseTrace) -> dict[str, Any]:
+    """Without the seconds it took: two runs of the same seed write the same file."""
+    return {name: value for name, value in vars(phase).items() if name != "elapsed"}
+
+
+def as_table(results: Sequence[Result]) -> Table:
+    """One row for each trust model."""
+    table = Table(title=_title(results), title_justify="left", caption_justify="left")
+    for heading in ("trust", "regret", "per round", "communication", "participants", "actions left"):
+        table.add_column(heading, justify="left" if heading == "trust" else "right")
+    table.add_column("guarantee that holds", justify="left")
+    for result in results:
+        row = result.summary()
+        table.add_row(
+            result.setting.trust,
+            f"{row['regret_mean']:,.0f} ± {row['regret_sd']:,.0f}",
+            f"{row['regret_per_round_mean']:.5f}",
+            f"{row['communication_mean']:,.0f} {row['communication_unit']}",
+            f"{row['participants_mean']:,.0f}",
+            f"{row['actions_left_mean']:,.1f}",
+            describe(result.guarantee, result.setting.delta),
+        )
+    return table
+
+
+def _title(results: Sequence[Result]) -> str:
+    if not results:
+        return "no run was finished"
+    setting = results[0].setting
+    return (
+        f"{setting.algorithm}, {setting.preset}, {setting.horizon:,} rounds, "
+        f"{len(results[0].runs)} runs: mean ± standard deviation"
+    )
+
+
+def describe(guarantee: Guarantee | None, asked: float) -> str:
+    """For people; says so where less holds than was asked for."""
+    if guarantee is None:
+        return "none"
+    text = f"({guarantee.epsilon:g}, {guarantee.delta:.3g})-DP, {guarantee.neighbouring}"
+    missed = guarantee.delta > asked * (1 + 1e-9)
+    return f"{text} [bold red](asked: δ = {asked:g})[/]" if missed else text

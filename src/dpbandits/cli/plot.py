@@ -1,0 +1,59 @@
+"""Pictures. Matplotlib is an extra and is imported when something is drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+
+from dpbandits.cli.output import Result
+from dpbandits.errors import InvalidValue
+
+# Colours that stay apart for colour-blind readers (Okabe and Ito).
+COLOURS = {"none": "#000000", "central": "#0072B2", "shuffle": "#009E73", "local": "#D55E00"}
+
+
+def check_plot(path: str | None) -> None:
+    """Fail before the long work, not after it."""
+    if path is None:
+        return
+    if Path(path).suffix.lower() not in (".png", ".svg", ".pdf"):
+        raise InvalidValue("plot", path, "a path that ends in .png, .svg or .pdf")
+    if not Path(path).parent.is_dir():
+        raise InvalidValue("plot", path, "a path in a folder that exists")
+    if find_spec("matplotlib") is None:
+        raise InvalidValue("plot", path, "matplotlib to be installed: pip install 'dpbandits[plot]'")
+
+
+def plot_regret(results: Sequence[Result], path: Path) -> None:
+    """Per-round regret R(t)/t against t, the mean over runs with a band of one standard deviation."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib import pyplot as plt
+
+    horizon = results[0].setting.horizon
+    times = np.unique(np.geomspace(min(100, horizon), horizon, 300))
+    figure, axes = plt.subplots(figsize=(7, 4.5), layout="constrained")
+    for result in results:
+        curves = np.array([run.regret_at(times) / times for run in result.runs])
+        mean, spread = curves.mean(axis=0), curves.std(axis=0)
+        colour = COLOURS[result.setting.trust]
+        axes.plot(times, mean, color=colour, label=_label(result))
+        axes.fill_between(times, np.maximum(mean - spread, 0), mean + spread, color=colour, alpha=0.15, lw=0)
+    axes.set(xscale="log", xlabel="round t", ylabel="regret per round, R(t)/t", ylim=(0, None))
+    axes.set_xlim(times[0], horizon)
+    axes.set_title(f"{results[0].setting.preset} preset, {len(results[0].runs)} runs", loc="left")
+    axes.grid(alpha=0.25)
+    axes.legend(frameon=False)
+    figure.savefig(path, dpi=150)
+    plt.close(figure)
+
+
+def _label(result: Result) -> str:
+    if result.guarantee is None:
+        return "no privacy"
+    stated = result.guarantee
+    return f"{stated.trust}: ({stated.epsilon:g}, {stated.delta:.3g})-DP"

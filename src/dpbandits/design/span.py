@@ -1,0 +1,118 @@
+"""The dimensions that the actions really have, and coordinates in which none of them is small.
+
+Rank tolerance. Each column is first divided by its largest entry, so that a feature measured in tiny units
+counts as fully as any other. The rank is then the number of singular values above 1e-10 of the largest;
+what lies in the other directions is taken for noise, and rows are treated as their projections. So a row
+that is 1e-6 off a hyperplane adds a dimension and noise of 1e-12 does not. A column whose largest entry is
+below 1e-10 of the whole matrix's is not brought to scale: it counts as noise too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import qr, solve_triangular
+
+NOISE = 1e-10
+_CLEARLY_FULL = 1e-4  # pivots that fall no further than this leave no doubt about the rank
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Span:
+    """The span of the actions, seen from `rank` of them (the pivots)."""
+
+    rank: int
+    basis: NDArray[np.float64]
+    """Orthonormal columns that span the actions."""
+    coordinates: NDArray[np.float64]
+    """One row per action: its coefficients with respect to the pivots."""
+    pivots: NDArray[np.int64]
+    """Actions that span all others, chosen greedily for volume."""
+
+
+def find_span(actions: NDArray[np.float64], *, rank: int | None = None) -> Span:
+    """Find the span of the rows; the leading `rank` dimensions of it if that is given."""
+    units = _units_of_columns(actions)
+    scaled = _divided(actions, units)
+    dimension = actions.shape[1]
+    triangle, order = _pivoted(scaled)
+    basis = np.eye(dimension)
+    if rank is not None or not _is_clearly_full(triangle):
+        directions = _leading_directions(scaled, rank)
+        if directions.shape[1] < dimension:
+            triangle, order = _pivoted(scaled @ directions)
+            basis = _in_given_units(directions, units)
+    return Span(
+        rank=basis.shape[1],
+        basis=basis,
+        coordinates=_pivot_coordinates(triangle, order),
+        pivots=order[: basis.shape[1]],
+    )
+
+
+def _units_of_columns(actions: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the largest entry of each column, or of all columns where a column is only noise."""
+    largest = np.maximum(actions.max(axis=0), -actions.min(axis=0))
+    overall = largest.max()
+    if overall == 0:
+        return np.ones_like(largest)
+    units: NDArray[np.float64] = np.where(largest / overall > NOISE, largest, overall)
+    return units
+
+
+def _divided(actions: NDArray[np.float64], units: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Divide columns by their units; the powers of two go first, so that nothing loses digits on the way.
+
+    Leverages do not depend on units, so nothing has to be undone afterwards.
+    """
+    mantissas, exponents = np.frexp(units)
+    scaled: NDArray[np.float64] = np.ldexp(actions, -exponents)
+    scaled /= mantissas
+    return scaled
+
+
+def _pivoted(rows: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Factorise rows' P = Q R, each step taking the row that is farthest from the span so far.
+
+    The diagonal of R holds those distances, falling; column i of R the orthonormal coordinates of row i.
+    """
+    if 0 in rows.shape:
+        return np.empty(rows.shape[::-1]), np.arange(len(rows))
+    triangle, order = qr(rows.T, mode="r", pivoting=True, check_finite=False)
+    return triangle.astype(np.float64, copy=False), order.astype(np.int64)
+
+
+def _is_clearly_full(triangle: NDArray[np.float64]) -> bool:
+    distances = np.abs(np.diagonal(triangle))
+    return distances.size == len(triangle) and bool(distances[-1] > _CLEARLY_FULL * distances[0])
+
+
+def _leading_directions(scaled: NDArray[np.float64], rank: int | None) -> NDArray[np.float64]:
+    """Return the right singular vectors, as columns, of the singular values that are not noise."""
+    _, lengths, directions = np.linalg.svd(np.linalg.qr(scaled, mode="r"), full_matrices=False)
+    if rank is None:
+        rank = int(np.count_nonzero(lengths > NOISE * lengths[0]))
+    leading: NDArray[np.float64] = directions[:rank].T
+    return leading
+
+
+def _in_given_units(directions: NDArray[np.float64], units: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Orthonormalise the directions after giving each column its own units back."""
+    basis: NDArray[np.float64] = np.linalg.qr((units / units.max())[:, np.newaxis] * directions)[0]
+    return basis
+
+
+def _pivot_coordinates(triangle: NDArray[np.float64], order: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Express every row by the pivots: row = coordinates @ pivot rows.
+
+    With Q'X' = R and the pivots' block R₁, the coefficients of row i are R₁⁻¹ Rᵢ. However badly the rows
+    are conditioned, the pivots become unit vectors and the other entries stay moderate, because each
+    pivot was the farthest row of its step.
+    """
+    rank = len(triangle)
+    coordinates = np.empty((order.size, rank))
+    if rank:
+        coordinates[order] = solve_triangular(triangle[:, :rank], triangle, check_finite=False).T
+    return coordinates

@@ -1,0 +1,36 @@
+"""The algorithm, once: pure functions on frozen values, for every carrier."""
+
+from dpbandits.protocol.codec import decode, encode
+from dpbandits.protocol.exchange import (
+    analyze,
+    respond,
+    respond_with_averages,
+    shuffle,
+    simulate_release,
+)
+from dpbandits.protocol.learner import ask, replay, tell
+from dpbandits.protocol.messages import Batch, Payload, Plan, Release, Report
+from dpbandits.protocol.schedule import Schedule
+from dpbandits.protocol.study import WHEN_CLIENTS_RUN_OUT, State, Study
+
+__all__ = [
+    "WHEN_CLIENTS_RUN_OUT",
+    "Batch",
+    "Payload",
+    "Plan",
+    "Release",
+    "Report",
+    "Schedule",
+    "State",
+    "Study",
+    "analyze",
+    "ask",
+    "decode",
+    "encode",
+    "replay",
+    "respond",
+    "respond_with_averages",
+    "shuffle",
+    "simulate_release",
+    "tell",
+]

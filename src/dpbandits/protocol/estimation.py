@@ -1,0 +1,36 @@
+"""Least squares in the span of the active actions (paper, Algorithm 1, line 15, and the remark on span).
+
+θ̃ = A·ỹ with A = (Σ T(x) x x')⁺ [T(x)·x]: everything is a triangular solve from a QR factorisation of
+√T(x)·x in an orthonormal basis of the span, so no matrix is ever inverted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import qr, solve_triangular
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeastSquares:
+    """The linear map A, d × s, from the released means to the estimate; its range is the span."""
+
+    map: FloatArray
+
+    @staticmethod
+    def weighted(rows: FloatArray, weights: FloatArray, rank: int) -> LeastSquares:
+        """Weighted least squares on `rows` (s × d), which span a space of dimension `rank`."""
+        # With the rank given, the leading right singular vectors are a basis of the span.
+        basis = np.linalg.svd(rows, full_matrices=False)[2][:rank].T
+        roots = np.sqrt(weights)[:, None]
+        orthogonal, triangular = qr(roots * (rows @ basis), mode="economic")
+        in_basis = solve_triangular(triangular, orthogonal.T) * roots.T
+        return LeastSquares(map=basis @ in_basis)
+
+    def estimate(self, means: FloatArray) -> FloatArray:
+        """θ̃, the estimate of θ* within the span."""
+        return self.map @ means

@@ -1,0 +1,78 @@
+"""From rewards to a release: the client's, the third party's and the server's part of a phase."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbandits.errors import PlanMismatch, ProtocolError
+from dpbandits.privacy import Mechanism, NoiseSource
+from dpbandits.protocol.messages import Batch, Payload, Plan, Release, Report
+
+FloatArray = NDArray[np.float64]
+
+
+def respond(plan: Plan, rewards: Sequence[Sequence[float]], noise: NoiseSource) -> Report:
+    """At the client: average the rewards of each supported action, clip, randomize (R)."""
+    counts = tuple(len(seen) for seen in rewards)
+    if counts != plan.plays:
+        raise ProtocolError(f"rewards: got {counts} per action, expected {plan.plays}, one for each play")
+    averages = np.array([[float(np.mean(seen)) for seen in rewards]])
+    return _report(plan, averages, noise)
+
+
+def respond_with_averages(plan: Plan, averages: Sequence[float], noise: NoiseSource) -> Report:
+    """At a client that kept running averages instead of every reward: clip, randomize (R)."""
+    if len(averages) != len(plan.support):
+        raise ProtocolError(f"averages: got {len(averages)}, expected {len(plan.support)}, one an action")
+    return _report(plan, np.array([averages], dtype=np.float64), noise)
+
+
+def shuffle(plan: Plan, reports: Sequence[Report], noise: NoiseSource) -> Batch:
+    """At the third party: check that the reports are the cohort's, and run S."""
+    mechanism = _mechanism(plan)
+    if any(report.plan != plan.digest for report in reports):
+        raise PlanMismatch(f"a report belongs to another plan than {plan.digest[:12]}")
+    if len(reports) != plan.cohort:
+        raise ProtocolError(f"reports: got {len(reports):,}, expected {plan.cohort:,}: nothing is released")
+    payloads = np.stack([report.payload.unpack() for report in reports])
+    return Batch(plan=plan.digest, payload=Payload.pack(mechanism.shuffle(payloads, noise)))
+
+
+def analyze(plan: Plan, batch: Batch, noise: NoiseSource) -> Release:
+    """At the server: the private means (A)."""
+    if batch.plan != plan.digest:
+        raise PlanMismatch(f"the batch belongs to another plan than {plan.digest[:12]}")
+    means = _mechanism(plan).analyze(batch.payload.unpack(), noise)
+    return _release(plan, means, noise)
+
+
+def simulate_release(plan: Plan, averages: FloatArray, noise: NoiseSource) -> Release:
+    """All three at once, for a simulation: the same distribution without a message per client.
+
+    `averages` has a row for each client of the cohort and a column for each supported action.
+    """
+    if not noise.simulated:
+        raise ProtocolError("simulate_release takes simulated noise only")
+    if averages.shape != (plan.cohort, len(plan.support)):
+        raise ProtocolError(
+            f"averages: got shape {averages.shape}, expected {(plan.cohort, len(plan.support))}"
+        )
+    return _release(plan, _mechanism(plan).simulate(averages, noise), noise)
+
+
+def _report(plan: Plan, averages: FloatArray, noise: NoiseSource) -> Report:
+    randomized = _mechanism(plan).randomize(averages, noise)[0]
+    return Report(plan=plan.digest, payload=Payload.pack(randomized))
+
+
+def _release(plan: Plan, means: FloatArray, noise: NoiseSource) -> Release:
+    return Release(plan=plan.digest, means=tuple(means.tolist()), simulated=noise.simulated)
+
+
+def _mechanism(plan: Plan) -> Mechanism:
+    if plan.mechanism is None:
+        raise ProtocolError(f"phase {plan.phase} plays and asks nobody")
+    return plan.mechanism

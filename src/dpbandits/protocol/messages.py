@@ -1,0 +1,123 @@
+"""What the parties send one another. Every value is frozen and goes through JSON without loss.
+
+    Plan     server → everybody   what to play, whom to ask, and which mechanism answers pass through
+    Report   client → shuffler    one client's randomized answer
+    Batch    shuffler → server    all answers after S
+    Release  kept for ever        the private means: all that the learner ever sees
+
+Each message names the plan that it belongs to by the plan's digest.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbandits.checks import finite_matrix, whole
+from dpbandits.errors import InvalidValue
+from dpbandits.privacy import Mechanism
+from dpbandits.protocol.codec import digest
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """One phase: play `support[i]` for `plays[i]` rounds, then ask a cohort through `mechanism`.
+
+    Without a mechanism the phase only plays: the horizon cuts it short, or nobody is left to ask.
+    """
+
+    study: str
+    phase: int
+    support: tuple[int, ...]
+    plays: tuple[int, ...]
+    rank: int
+    mechanism: Mechanism | None
+
+    def __post_init__(self) -> None:
+        whole(1, phase=self.phase)
+        whole(0, rank=self.rank)
+        if not self.support or len(self.support) != len(self.plays):
+            raise InvalidValue("plays", f"{len(self.plays)} numbers", "one for each supported action")
+        whole(1, plays=min(self.plays))
+        if self.mechanism is not None and self.mechanism.support != len(self.support):
+            raise InvalidValue("mechanism.support", self.mechanism.support, f"{len(self.support)}")
+
+    @property
+    def rounds(self) -> int:
+        """The rounds that this phase plays, T_l."""
+        return sum(self.plays)
+
+    @property
+    def cohort(self) -> int:
+        """The clients that this phase asks, |U_l|."""
+        return 0 if self.mechanism is None else self.mechanism.cohort
+
+    @property
+    def reports(self) -> bool:
+        """Whether anybody is asked at the end of the phase."""
+        return self.mechanism is not None
+
+    @cached_property
+    def digest(self) -> str:
+        """A fingerprint of everything in the plan."""
+        return digest(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Payload:
+    """An array on its way: numbers as they are, bits packed eight to a byte."""
+
+    shape: tuple[int, ...]
+    numbers: tuple[float, ...] = ()
+    bits: bytes = b""
+
+    @staticmethod
+    def pack(array: NDArray[Any]) -> Payload:
+        """Bits are of dtype uint8, everything else is numbers."""
+        if array.dtype == np.uint8:
+            return Payload(shape=array.shape, bits=np.packbits(array).tobytes())
+        return Payload(shape=array.shape, numbers=tuple(array.ravel().tolist()))
+
+    def unpack(self) -> NDArray[Any]:
+        """The array that was packed."""
+        count = int(np.prod(self.shape))
+        if self.bits:
+            packed = np.frombuffer(self.bits, dtype=np.uint8)
+            if packed.size != -(-count // 8):
+                raise InvalidValue("payload", f"{packed.size} bytes", f"{-(-count // 8)}")
+            return np.unpackbits(packed, count=count).reshape(self.shape)
+        if len(self.numbers) != count:
+            raise InvalidValue("payload", f"{len(self.numbers)} numbers", f"{count}")
+        return np.array(self.numbers, dtype=np.float64).reshape(self.shape)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """One client's randomized answer (the output of R)."""
+
+    plan: str
+    payload: Payload
+
+
+@dataclass(frozen=True, kw_only=True)
+class Batch:
+    """A cohort's answers after the third party (the output of S)."""
+
+    plan: str
+    payload: Payload
+
+
+@dataclass(frozen=True, kw_only=True)
+class Release:
+    """The private mean of each supported action (the output of A)."""
+
+    plan: str
+    means: tuple[float, ...]
+    simulated: bool
+
+    def __post_init__(self) -> None:
+        finite_matrix(means=np.array([self.means]))

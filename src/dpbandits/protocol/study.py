@@ -1,0 +1,111 @@
+"""A study, which is fixed, and its state, which is all that has been learnt so far."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbandits.actions import Actions
+from dpbandits.checks import between, non_negative, one_of, positive, whole
+from dpbandits.errors import NotEnoughClients
+from dpbandits.privacy import PrivacyRequest, calibrate
+from dpbandits.protocol.codec import digest
+from dpbandits.protocol.schedule import Schedule
+
+WHEN_CLIENTS_RUN_OUT = ("error", "stop")
+LONGEST_HORIZON = 10**15  # rounds are counted exactly in 64-bit integers and in floats
+
+
+@dataclass(frozen=True, kw_only=True)
+class Study:
+    """What is decided before the first round. `heterogeneity` is σ, `bound` is B, in the paper's words.
+
+    `population` is the number of clients that can be asked, None if there is no limit. With
+    `when_clients_run_out = "stop"` a study that runs short keeps playing its best guess and asks no
+    more; with `"error"` it does not start. Designs have g(π) ≤ `design_tolerance` × the rank of the
+    active set: the variance that privacy adds grows with g, communication with the support, which is
+    about twice the rank at tolerance 1.3 and once at 2, the paper's.
+    """
+
+    actions: Actions
+    horizon: int
+    bound: float = 1.0
+    heterogeneity: float = 0.1
+    privacy: PrivacyRequest = field(default_factory=PrivacyRequest)
+    schedule: Schedule = field(default_factory=Schedule)
+    population: int | None = None
+    when_clients_run_out: str = "error"
+    design_tolerance: float = 1.3
+
+    def __post_init__(self) -> None:
+        whole(1, LONGEST_HORIZON, horizon=self.horizon)
+        between(1.1, 2, design_tolerance=self.design_tolerance)
+        positive(bound=self.bound)
+        non_negative(heterogeneity=self.heterogeneity)
+        one_of(WHEN_CLIENTS_RUN_OUT, when_clients_run_out=self.when_clients_run_out)
+        # What cannot be privatised is refused here, before anybody is asked.
+        calibrate(self.privacy, support=1, cohort=1, bound=self.bound)
+        if self.population is not None:
+            whole(1, population=self.population)
+            self._check_population(self.population)
+
+    def _check_population(self, population: int) -> None:
+        needed = self.schedule.participants(self.horizon)
+        if self.when_clients_run_out == "error" and needed > population:
+            raise NotEnoughClients(needed, population)
+
+    @property
+    def confidence(self) -> float:
+        """β = 1/(kT): the chance that one confidence statement of one phase fails, on one side."""
+        return 1 / (self.actions.count * self.horizon)
+
+    @cached_property
+    def digest(self) -> str:
+        """A fingerprint of the whole study, its actions included."""
+        return digest(self)
+
+    def begin(self) -> State:
+        """The state before the first phase: every action may be best."""
+        everything = np.ones(self.actions.count, dtype=bool)
+        return State(study=self, active=np.packbits(everything).tobytes())
+
+
+@dataclass(frozen=True, kw_only=True)
+class State:
+    """The fold of all releases so far. `active` is a bitmap over the actions, packed."""
+
+    study: Study
+    active: bytes
+    phase: int = 1
+    rounds_played: int = 0
+    clients_asked: int = 0
+    estimate: tuple[float, ...] | None = None
+    width: float | None = None
+
+    @property
+    def ended(self) -> bool:
+        """Whether the horizon is reached."""
+        return self.rounds_played >= self.study.horizon
+
+    @property
+    def clients_left(self) -> float:
+        """How many clients can still be asked."""
+        population = self.study.population
+        return float("inf") if population is None else population - self.clients_asked
+
+    @cached_property
+    def active_actions(self) -> NDArray[np.int64]:
+        """The indices of the actions that may still be best, ascending."""
+        packed = np.frombuffer(self.active, dtype=np.uint8)
+        return np.flatnonzero(np.unpackbits(packed, count=self.study.actions.count))
+
+    @cached_property
+    def leader(self) -> int:
+        """The active action with the highest estimate; before the first release, any."""
+        if self.estimate is None:
+            return int(self.active_actions[0])
+        rows = self.study.actions.matrix[self.active_actions]
+        return int(self.active_actions[int(np.argmax(rows @ np.array(self.estimate)))])

@@ -1,0 +1,71 @@
+"""What a simulated run leaves behind: a line for each phase, and the totals."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbandits.privacy import Guarantee
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PhaseTrace:
+    """One phase. `active` counts the actions before it, `width` is the largest one used after it.
+
+    `clipped` is the share of the clients' averages that the bound cut; `elapsed` the seconds taken,
+    which is the only entry that differs between two runs of the same seed.
+    """
+
+    index: int
+    active: int
+    support: int
+    plays: int
+    cohort: int
+    width: float | None
+    regret: float
+    communication: int
+    clipped: float
+    elapsed: float = field(compare=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunTrace:
+    """One run. Regret is measured against the truth that the learner never saw."""
+
+    seed: int
+    phases: tuple[PhaseTrace, ...]
+    unit: str
+    actions_left: int
+    best_action_survived: bool
+    guarantee: Guarantee | None
+    simulated: bool = True
+
+    @property
+    def regret(self) -> float:
+        """R(T)."""
+        return float(sum(phase.regret for phase in self.phases))
+
+    @property
+    def rounds(self) -> int:
+        """T."""
+        return sum(phase.plays for phase in self.phases)
+
+    @property
+    def communication(self) -> int:
+        """C(T), in `unit`."""
+        return sum(phase.communication for phase in self.phases)
+
+    @property
+    def participants(self) -> int:
+        """The clients that were asked, each once."""
+        return sum(phase.cohort for phase in self.phases)
+
+    def regret_at(self, times: FloatArray) -> FloatArray:
+        """R(t) at the given rounds, linear within a phase."""
+        ends = np.cumsum([0, *(phase.plays for phase in self.phases)])
+        totals = np.cumsum([0.0, *(phase.regret for phase in self.phases)])
+        return np.asarray(np.interp(times, ends, totals), dtype=np.float64)

@@ -1,0 +1,52 @@
+"""The truth of one problem: the actions and θ*, hence every action's mean reward and gap."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dpbandits.actions import Actions
+from dpbandits.checks import finite_matrix
+from dpbandits.errors import InvalidValue
+
+FloatArray = NDArray[np.float64]
+
+_NORM_SLACK = 1e-9  # θ* may have been normalised in floating point
+
+
+class Instance:
+    """An action set and the θ* that the learner never sees."""
+
+    def __init__(self, actions: Actions, theta: ArrayLike) -> None:
+        vector = finite_matrix(theta=np.atleast_2d(np.asarray(theta)))[0]
+        if vector.shape != (actions.dimension,):
+            raise InvalidValue("theta", f"{vector.size} numbers", f"{actions.dimension}, as the actions have")
+        if np.linalg.norm(vector) > 1 + _NORM_SLACK:
+            raise InvalidValue("theta", f"norm {np.linalg.norm(vector):.6g}", "a vector of norm <= 1")
+        self.actions = actions
+        self.theta: FloatArray = vector
+
+    @classmethod
+    def draw(cls, actions: Actions, rng: np.random.Generator) -> Instance:
+        """θ* uniform on the unit sphere."""
+        direction = rng.standard_normal(actions.dimension)
+        return cls(actions, direction / np.linalg.norm(direction))
+
+    @cached_property
+    def gaps(self) -> FloatArray:
+        """What one play of each action loses against the best one."""
+        rewards = self.actions.matrix @ self.theta
+        lost: FloatArray = rewards.max() - rewards
+        return lost
+
+    @cached_property
+    def best_action(self) -> int:
+        """The index of x*."""
+        return int(np.argmin(self.gaps))
+
+    def regret(self, support: Sequence[int], plays: Sequence[int]) -> float:
+        """R of playing `support[i]` for `plays[i]` rounds."""
+        return float(np.dot(self.gaps[list(support)], np.array(plays, dtype=np.float64)))

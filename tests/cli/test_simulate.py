@@ -1,0 +1,192 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dpbandits.cli import main
+
+SMALL = [
+    "simulate",
+    "--actions",
+    "40",
+    "--dimension",
+    "3",
+    "--horizon",
+    "2000",
+    "--runs",
+    "3",
+    "--workers",
+    "1",
+]
+
+
+def _json(capsys: pytest.CaptureFixture[str], *options: str) -> Any:
+    assert main([*SMALL, "--json", "-", *options]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_the_json_has_everything_promised(capsys: pytest.CaptureFixture[str]) -> None:
+    document = _json(capsys, "--trust", "none", "--trust", "central", "--seed", "5")
+    assert document["settings"]["horizon"] == 2000
+    assert document["settings"]["trust"] == ["none", "central"]
+    assert document["simulated"] is True
+    plain, central = document["results"]
+    assert plain["trust"] == "none"
+    assert plain["guarantee"] is None
+    assert central["guarantee"].keys() == {
+        "trust", "epsilon", "delta", "neighbouring", "accountant", "preset"
+    }  # fmt: skip
+    assert central["guarantee"]["delta"] == pytest.approx(0.25)
+    assert [run["seed"] for run in central["runs"]] == [5, 6, 7]
+    run = central["runs"][0]
+    assert run.keys() >= {"seed", "regret", "communication", "participants", "best_action_survived", "phases"}
+    assert run["communication"]["unit"] == "numbers"
+    assert run["phases"][0].keys() >= {"index", "active", "support", "plays", "cohort", "width", "regret"}
+    assert sum(phase["plays"] for phase in run["phases"]) == 2000
+    regrets = [run["regret"] for run in central["runs"]]
+    assert central["summary"]["regret_mean"] == pytest.approx(np.mean(regrets))
+    assert central["summary"]["regret_sd"] == pytest.approx(np.std(regrets, ddof=1))
+
+
+def test_the_delta_that_holds_is_reported_not_the_one_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    (result,) = _json(capsys, "--trust", "central", "--preset", "paper")["results"]
+    assert result["guarantee"]["delta"] == pytest.approx(0.789, abs=5e-4)
+    assert main([*SMALL, "--trust", "central", "--preset", "paper"]) == 0
+    assert "asked: δ = 0.25" in " ".join(capsys.readouterr().out.split())
+
+
+def test_two_runs_of_one_seed_write_the_same_bytes_whatever_the_workers(tmp_path: Path) -> None:
+    files = [tmp_path / "a.json", tmp_path / "b.json"]
+    for path, workers in zip(files, ("1", "2"), strict=True):
+        assert main([*SMALL, "--json", str(path), "--workers", workers]) == 0
+    assert files[0].read_bytes() == files[1].read_bytes()
+
+
+def test_table_and_plot(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert main([*SMALL, "--preset", "paper", "--plot", str(tmp_path / "x.png")]) == 0
+    shown = capsys.readouterr()
+    assert all(trust in shown.out for trust in ("none", "central", "local", "shuffle"))
+    assert "bits" in shown.out
+    assert (tmp_path / "x.png").read_bytes().startswith(b"\x89PNG")
+    assert "x.png" in shown.err
+
+
+def test_actions_from_a_file(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("price,discount\n0.5,0.1\n0.2,0.9\n-0.4,0.3\n")
+    (result,) = _json(capsys, "--trust", "none", "--actions-file", str(path))["results"]
+    assert result["runs"][0]["phases"][0]["active"] == 3
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--epsilon", "0"], "epsilon: got 0.0, expected a finite number > 0"),
+        (["--epsilon", "nan"], "epsilon: got nan"),
+        (["--epsilon", "many"], "--epsilon: got 'many', expected a number"),
+        (["--delta", "0"], "delta: got 0.0, expected a number strictly between 0 and 1"),
+        (["--delta", "1"], "delta: got 1.0"),
+        (["--horizon", "0"], "horizon: got 0, expected a whole number >= 1"),
+        (["--horizon", "2.5"], "--horizon: got '2.5', expected a whole number"),
+        (["--alpha", "0"], "alpha: got 0.0, expected a finite number > 0"),
+        (["--alpha", "-1"], "alpha: got -1.0"),
+        (["--bound", "inf"], "bound: got inf"),
+        (["--heterogeneity", "-1"], "heterogeneity: got -1.0"),
+        (["--population", "0"], "population: got 0"),
+        (["--population", "100"], "needs up to 1,022 clients"),
+        (["--trust", "blind"], "--trust: invalid choice: 'blind' (choose from"),
+        (["--preset", "loose"], "--preset: invalid choice: 'loose'"),
+        (["--algorithm", "x"], "--algorithm: invalid choice: 'x'"),
+        (["--trust", "shuffle"], "preset: got tight with trust shuffle, expected paper"),
+        (["--runs", "0"], "runs: got 0"),
+        (["--seed", "-1"], "seed: got -1"),
+        (["--instance-seed", "-1"], "instance_seed: got -1"),
+        (["--workers", "0"], "workers: got 0"),
+        (["--actions-file", "gone.csv"], "actions-file: got gone.csv"),
+        (["--plot", "x.doc"], "plot: got x.doc"),
+        (["--plot", "/no/such/folder/x.png"], "plot: got /no/such/folder/x.png"),
+        (["--json", "/no/such/folder/x.json"], "json: got /no/such/folder/x.json"),
+        (["--nonsense"], "unrecognized arguments: --nonsense"),
+    ],
+)
+def test_bad_input_ends_with_status_2_and_one_line(
+    options: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    try:
+        status = main([*SMALL, "--alpha", "1", *options])
+    except SystemExit as end:
+        status = int(end.code or 0)
+    shown = capsys.readouterr()
+    assert status == 2
+    assert message in shown.err
+    assert shown.err.count("\n") == 1
+    assert shown.out == ""
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [("0.1,nan\n", "actions[0, 1]: got nan"), ("0.1,inf\n", "got inf"), ("0.9,0.9\n", "norm 1.27")],
+)
+def test_bad_actions_in_a_file(
+    content: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text(content)
+    assert main([*SMALL, "--actions-file", str(path)]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_participants_of_table_2_and_the_population_error(capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["simulate", "--trust", "none", "--runs", "1", "--workers", "1", "--json", "-"]
+    for alpha, participants in [("0.5", 437), ("0.6", 997), ("0.7", 2321), ("0.8", 5532), ("0.9", 13381)]:
+        assert main([*options, "--horizon", "50000", "--alpha", alpha]) == 0
+        (result,) = json.loads(capsys.readouterr().out)["results"]
+        assert result["runs"][0]["participants"] == participants
+    assert main([*options, "--alpha", "0.9"]) == 2
+    assert "162,211 clients" in capsys.readouterr().err
+    assert main([*options, "--alpha", "0.9", "--when-clients-run-out", "stop"]) == 0
+    (result,) = json.loads(capsys.readouterr().out)["results"]
+    assert result["runs"][0]["participants"] <= 100_000
+
+
+def test_ctrl_c_shows_what_is_done_and_a_checkpoint_goes_on(tmp_path: Path) -> None:
+    checkpoint = tmp_path / "runs.jsonl"
+    command = [
+        sys.executable, "-m", "dpbandits.cli", "simulate", "--trust", "none", "--runs", "400",
+        "--workers", "2", "--checkpoint", str(checkpoint),
+    ]  # fmt: skip
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and (not checkpoint.exists() or checkpoint.stat().st_size < 20_000):
+        time.sleep(0.05)
+    os.killpg(process.pid, signal.SIGINT)  # what a terminal does
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert "interrupted after" in err
+    assert "Traceback" not in err
+    assert "none" in out
+    done = len(checkpoint.read_bytes().splitlines())
+    assert 0 < done < 400
+    again = subprocess.run(
+        [*command[:-5], "3", *command[-4:], "--json", "-"], capture_output=True, text=True, check=True
+    )
+    assert len(json.loads(again.stdout)["results"][0]["runs"]) == 3
+
+
+def test_help_names_every_option(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="0"):
+        main(["simulate", "--help"])
+    shown = capsys.readouterr().out
+    for option in ("--trust", "--epsilon", "--checkpoint", "--when-clients-run-out", "--maximum-cohort"):
+        assert option in shown

@@ -1,0 +1,58 @@
+"""Small studies and populations, and a run through the messages instead of the simulator's shortcut."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dpbandits.actions import Actions
+from dpbandits.privacy import PrivacyRequest, SimulatedNoise
+from dpbandits.protocol import (
+    Plan,
+    Release,
+    Schedule,
+    State,
+    Study,
+    analyze,
+    ask,
+    respond_with_averages,
+    shuffle,
+    tell,
+)
+from dpbandits.world import Instance, Population
+
+
+def small_study(trust: str = "none", preset: str = "paper", **changes: Any) -> Study:
+    defaults: dict[str, Any] = {
+        "actions": Actions.generate("sphere", count=30, dimension=3, rng=1),
+        "horizon": 300,
+        "privacy": PrivacyRequest(trust=trust, preset=preset, epsilon=10, delta=0.25),
+        "schedule": Schedule(alpha=0.7),
+    }
+    return Study(**{**defaults, **changes})
+
+
+def people(study: Study, seed: int = 0) -> Population:
+    instance = Instance.draw(study.actions, np.random.default_rng(seed))
+    return Population(instance, heterogeneity=study.heterogeneity)
+
+
+def exchanged(plan: Plan, population: Population, rng: np.random.Generator) -> Release:
+    """Every client answers, the third party shuffles, the server analyzes."""
+    averages = population.averages(plan.cohort, plan.support, plan.plays, rng)
+    noise = SimulatedNoise(rng)
+    reports = [respond_with_averages(plan, row.tolist(), noise) for row in averages]
+    return analyze(plan, shuffle(plan, reports, noise), noise)
+
+
+def run(study: Study, seed: int = 0) -> tuple[list[State], list[Plan], list[Release]]:
+    rng, population = np.random.default_rng(seed), people(study, seed)
+    states, plans, releases = [study.begin()], list[Plan](), list[Release]()
+    while not states[-1].ended:
+        plans.append(ask(states[-1]))
+        release = exchanged(plans[-1], population, rng) if plans[-1].reports else None
+        if release is not None:
+            releases.append(release)
+        states.append(tell(states[-1], plans[-1], release))
+    return states, plans, releases

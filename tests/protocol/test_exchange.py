@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from dpbandits.errors import InvalidValue, PlanMismatch, ProtocolError
+from dpbandits.privacy import SimulatedNoise
+from dpbandits.protocol import (
+    Batch,
+    Payload,
+    Plan,
+    Report,
+    analyze,
+    ask,
+    decode,
+    encode,
+    respond,
+    respond_with_averages,
+    shuffle,
+    simulate_release,
+)
+
+from .helpers import small_study
+
+
+def _noise(seed: int = 0) -> SimulatedNoise:
+    return SimulatedNoise(np.random.default_rng(seed))
+
+
+def _plan(trust: str = "none", preset: str = "tight") -> Plan:
+    return ask(small_study(trust, preset).begin())
+
+
+def _reports(plan: Plan) -> list[Report]:
+    rng = np.random.default_rng(1)
+    rows = rng.uniform(-0.9, 0.9, size=(plan.cohort, len(plan.support)))
+    return [respond_with_averages(plan, row.tolist(), _noise(i)) for i, row in enumerate(rows)]
+
+
+@pytest.mark.parametrize(
+    ("trust", "preset"), [("none", "tight"), ("central", "tight"), ("local", "tight"), ("shuffle", "paper")]
+)
+def test_every_message_survives_json_bit_for_bit(trust: str, preset: str) -> None:
+    plan = _plan(trust, preset)
+    reports = _reports(plan)
+    assert [decode(encode(report), Report) for report in reports] == reports
+    batch = shuffle(plan, reports, _noise())
+    assert decode(encode(batch), Batch) == batch
+    release = analyze(plan, batch, _noise())
+    assert decode(encode(release), type(release)) == release
+    assert release.simulated
+    assert release.plan == plan.digest == decode(encode(plan), Plan).digest
+
+
+def test_a_client_averages_then_clips() -> None:
+    plan = _plan()
+    rewards = [[2.0 * (-1) ** j, 4.0 * (-1) ** j][:plays] or [0.0] for j, plays in enumerate(plan.plays)]
+    report = respond(plan, [seen[:1] for seen in rewards], _noise())
+    expected = [float(np.clip(np.mean(seen[:1]), -1, 1)) for seen in rewards]
+    assert report.payload.numbers == tuple(expected)
+
+
+def test_the_simulated_release_without_privacy_is_the_exchanged_one() -> None:
+    plan = _plan()
+    averages = np.random.default_rng(3).normal(size=(plan.cohort, len(plan.support)))
+    reports = [respond_with_averages(plan, row.tolist(), _noise()) for row in averages]
+    exchanged = analyze(plan, shuffle(plan, reports, _noise()), _noise())
+    assert simulate_release(plan, averages, _noise()) == exchanged
+
+
+def test_what_does_not_fit_is_refused() -> None:
+    plan = _plan()
+    reports = _reports(plan)
+    with pytest.raises(ProtocolError, match="one for each play"):
+        respond(plan, [[0.0, 0.0, 0.0]] * len(plan.support), _noise())
+    with pytest.raises(ProtocolError, match="one an action"):
+        respond_with_averages(plan, [0.0], _noise())
+    with pytest.raises(ProtocolError, match="nothing is released"):
+        shuffle(plan, reports[1:], _noise())
+    with pytest.raises(PlanMismatch):
+        shuffle(plan, [replace(reports[0], plan="x"), *reports[1:]], _noise())
+    with pytest.raises(PlanMismatch):
+        analyze(plan, replace(shuffle(plan, reports, _noise()), plan="x"), _noise())
+    with pytest.raises(ProtocolError, match="shape"):
+        simulate_release(plan, np.zeros((1, 1)), _noise())
+    with pytest.raises(ProtocolError, match="asks nobody"):
+        shuffle(replace(plan, mechanism=None), [], _noise())
+
+
+def test_only_simulated_noise_may_take_the_short_cut() -> None:
+    noise = _noise()
+    noise.simulated = False
+    plan = _plan()
+    with pytest.raises(ProtocolError, match="simulated noise only"):
+        simulate_release(plan, np.zeros((plan.cohort, len(plan.support))), noise)
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [Payload(shape=(2, 2), numbers=(1.0,)), Payload(shape=(3, 9), bits=b"\x00"), Payload(shape=(-1,))],
+)
+def test_a_payload_of_another_size_is_refused(payload: Payload) -> None:
+    with pytest.raises(InvalidValue, match="payload"):
+        payload.unpack()
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"{}", b"[1]", b'{"plan": 3}', b'{"plan":"x","payload":{"shape":["a"]}}', b"\xff"]
+)
+def test_unreadable_messages_are_refused(data: bytes) -> None:
+    with pytest.raises(InvalidValue, match="Report: got unreadable JSON"):
+        decode(data, Report)
+
+
+def test_a_plan_with_an_unknown_mechanism_is_refused() -> None:
+    data = encode(_plan()).replace(b'"kind":"none"', b'"kind":"magic"')
+    with pytest.raises(InvalidValue, match="magic"):
+        decode(data, Plan)

@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dpbandits.privacy import SimulatedNoise
+from dpbandits.protocol import ask, tell
+from dpbandits.simulation import Setting, run_once, simulate
+from dpbandits.world import Population
+
+SMALL = {"actions": 60, "dimension": 4, "horizon": 5000}
+
+
+@pytest.mark.parametrize(
+    ("trust", "preset"),
+    [("none", "tight"), ("none", "paper"), ("central", "tight"), ("local", "tight"), ("shuffle", "paper")],
+)
+@pytest.mark.parametrize("rewards", ["gaussian", "uniform", "bernoulli"])
+def test_totals_follow_from_the_phases(trust: str, preset: str, rewards: str) -> None:
+    trace = run_once(Setting(trust=trust, preset=preset, rewards=rewards, **SMALL), seed=3)
+    assert trace.rounds == 5000
+    assert trace.participants == sum(phase.cohort for phase in trace.phases) == 1050
+    assert trace.regret == pytest.approx(sum(phase.regret for phase in trace.phases))
+    assert trace.unit == ("bits" if trust == "shuffle" else "numbers")
+    assert trace.simulated
+    assert (trace.guarantee is None) == (trust == "none")
+    for phase in trace.phases:
+        if trust != "shuffle":
+            assert phase.communication == phase.cohort * phase.support
+        assert (phase.width is None) == (phase.cohort == 0)
+        assert 0 <= phase.clipped < 1
+    assert [phase.active for phase in trace.phases] == sorted(
+        (phase.active for phase in trace.phases), reverse=True
+    )
+
+
+def test_one_seed_gives_one_result() -> None:
+    setting = Setting(trust="central", **SMALL)
+    assert run_once(setting, 5) == run_once(setting, 5)
+    assert run_once(setting, 5) != run_once(setting, 6)
+
+
+def test_an_instance_seed_fixes_the_instance_over_the_runs() -> None:
+    own, fixed = Setting(**SMALL), Setting(instance_seed=9, **SMALL)
+    assert own.instance(1).actions != own.instance(2).actions
+    assert fixed.instance(1).actions == fixed.instance(2).actions
+    np.testing.assert_array_equal(fixed.instance(1).theta, fixed.instance(2).theta)
+    assert run_once(fixed, 1) != run_once(fixed, 2)
+
+
+def test_an_actions_file_fixes_the_actions_alone(tmp_path) -> None:
+    path = tmp_path / "actions.npz"
+    np.savez(path, Setting(**SMALL).instance(0).actions.matrix)
+    setting = Setting(actions_file=str(path), horizon=100)
+    assert setting.instance(1).actions == setting.instance(2).actions
+    assert not np.array_equal(setting.instance(1).theta, setting.instance(2).theta)
+
+
+def test_regret_is_measured_on_what_was_played() -> None:
+    """Against a replay of the same draws, with the regret summed from the plans."""
+    setting = Setting(trust="central", **SMALL)
+    instance = setting.instance(4)
+    study = setting.study(instance.actions)
+    trace = simulate(study, setting.people(instance), seed=4)
+    clients, privacy = (np.random.default_rng(s) for s in np.random.SeedSequence(4).spawn(2))
+    noise, population = SimulatedNoise(privacy), Population(instance, heterogeneity=0.1)
+    from dpbandits.protocol import simulate_release
+
+    state, regret = study.begin(), 0.0
+    while not state.ended:
+        plan = ask(state)
+        regret += sum(
+            plays * float(instance.gaps[action])
+            for action, plays in zip(plan.support, plan.plays, strict=True)
+        )
+        release = None
+        if plan.reports:
+            averages = population.averages(plan.cohort, plan.support, plan.plays, clients)
+            release = simulate_release(plan, averages, noise)
+        state = tell(state, plan, release)
+    assert trace.regret == pytest.approx(regret)
+
+
+def test_regret_over_time_is_cumulative() -> None:
+    trace = run_once(Setting(**SMALL), seed=0)
+    curve = trace.regret_at(np.array([0.0, 1000, 2500, 5000]))
+    assert curve[0] == 0
+    assert (np.diff(curve) >= 0).all()
+    assert curve[-1] == pytest.approx(trace.regret)
+
+
+def test_fixed_cohorts_are_the_same_learner() -> None:
+    trace = run_once(Setting(algorithm="dpe-fixed", fixed_cohort=30, **SMALL), seed=0)
+    assert {phase.cohort for phase in trace.phases if phase.width is not None} == {30}
+
+
+def test_a_study_that_runs_out_of_clients_stops_asking() -> None:
+    setting = Setting(population=100, when_clients_run_out="stop", **SMALL)
+    trace = run_once(setting, seed=0)
+    assert trace.participants <= 100
+    assert trace.rounds == 5000
+    assert trace.phases[-1].support == 1

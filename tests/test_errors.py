@@ -1,0 +1,21 @@
+from __future__ import annotations
+
+import inspect
+import pickle
+
+import pytest
+
+from dpbandits import errors
+from dpbandits.errors import DpbanditsError, InvalidValue, NotEnoughClients
+
+
+def test_every_error_hangs_in_the_tree_of_the_docstring() -> None:
+    classes = [c for _, c in inspect.getmembers(errors, inspect.isclass) if c.__module__ == errors.__name__]
+    for error in classes:
+        assert issubclass(error, DpbanditsError)
+        assert error.__name__ in (errors.__doc__ or "")
+
+
+@pytest.mark.parametrize("error", [InvalidValue("epsilon", 0, "> 0"), NotEnoughClients(10, 5)])
+def test_errors_survive_the_way_back_from_a_worker(error: DpbanditsError) -> None:
+    assert str(pickle.loads(pickle.dumps(error))) == str(error)

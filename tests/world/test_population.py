@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dpbandits.actions import Actions
+from dpbandits.errors import InvalidValue, NotEnoughClients
+from dpbandits.world import Instance, Population
+
+
+def _instance() -> Instance:
+    return Instance(Actions([[1.0, 0.0], [0.0, 1.0]]), [0.6, 0.0])
+
+
+def test_a_client_serves_once() -> None:
+    population = Population(_instance(), heterogeneity=0.1, size=10)
+    rng = np.random.default_rng(0)
+    population.averages(6, [0, 1], [1, 1], rng)
+    assert population.asked == 6
+    with pytest.raises(NotEnoughClients, match="11 clients.*has 10"):
+        population.averages(5, [0], [1], rng)
+    population.averages(4, [0], [1], rng)
+
+
+def test_clients_differ_by_the_heterogeneity_and_agree_within_themselves() -> None:
+    population = Population(_instance(), heterogeneity=0.2)
+    averages = population.averages(20_000, [0, 0], [10**12, 10**12], np.random.default_rng(1))
+    np.testing.assert_allclose(averages[:, 0], averages[:, 1], atol=1e-4)  # the same client twice
+    assert averages.mean() == pytest.approx(0.6, abs=5 * 0.2 / np.sqrt(20_000))
+    assert averages.std() == pytest.approx(0.2, rel=0.03)
+
+
+def test_without_heterogeneity_all_clients_are_alike() -> None:
+    population = Population(_instance(), heterogeneity=0, rewards="uniform")
+    averages = population.averages(50, [0, 1], [10**10, 10**10], np.random.default_rng(1))
+    np.testing.assert_allclose(averages, [[0.6, 0.0]] * 50, atol=1e-3)
+
+
+@pytest.mark.parametrize("changes", [{"heterogeneity": -1}, {"size": 0}, {"rewards": "x"}])
+def test_bad_populations_are_refused(changes: dict[str, object]) -> None:
+    with pytest.raises(InvalidValue):
+        Population(_instance(), **{"heterogeneity": 0.1, **changes})  # type: ignore[arg-type]
