@@ -105,13 +105,10 @@ def test_unfair_bits_take_the_worst_sign_pattern(chance):
     noise, coordinates, shift = binomial(11, chance), 3, 2
     ahead = views(noise, plus(noise, {shift: Fraction(1)}))
     back = views(plus(noise, {shift: Fraction(1)}), noise)
-    release = IntegerSum(
-        noise=Binomial(bits=11, chance=float(chance)), shift=shift, coordinates=coordinates
-    )
+    release = IntegerSum(noise=Binomial(bits=11, chance=float(chance)), shift=shift, coordinates=coordinates)
     for alpha in ALPHAS:
         patterns = [
-            exact_delta([ahead] * n + [back] * (coordinates - n), alpha)
-            for n in range(coordinates + 1)
+            exact_delta([ahead] * n + [back] * (coordinates - n), alpha) for n in range(coordinates + 1)
         ]
         assert_brackets(release.delta_bounds(log(alpha)), max(patterns))
 
@@ -148,7 +145,7 @@ def test_different_releases_compose():
 
 @pytest.mark.parametrize("chance", [Fraction(1, 2), Fraction(1, 3)])
 def test_no_inputs_inside_the_box_are_worse_than_its_ends(chance):
-    """Every pair of inputs of two coordinates on a grid of steps ⅓ in [0, 2], randomised rounding included."""
+    """Every pair of inputs of two coordinates on a grid of steps ⅓ in [0, 2], with randomised rounding."""
     noise = binomial(5, chance)
     positions = [Fraction(k, 3) for k in range(7)]
     laws = {x: plus(noise, rounding(x)) for x in positions}

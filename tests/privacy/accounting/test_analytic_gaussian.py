@@ -37,9 +37,7 @@ def test_least_ratio_meets_delta_and_no_more(epsilon, delta):
 
 @pytest.mark.parametrize("ratio", [1e-3, 0.02, 0.3, 1.9, 2.1, 50.0, 1e4])
 def test_zero_epsilon_is_total_variation(ratio):
-    assert gaussian_delta(0.0, ratio) == pytest.approx(
-        math.erf(1 / (2 * ratio) / math.sqrt(2)), rel=1e-12
-    )
+    assert gaussian_delta(0.0, ratio) == pytest.approx(math.erf(1 / (2 * ratio) / math.sqrt(2)), rel=1e-12)
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), list(product([0.1, 1.0, 10.0], [0.25, 1e-3, 1e-10])))
@@ -50,14 +48,10 @@ def test_agrees_with_dp_accounting(epsilon, delta):
 
 @pytest.mark.parametrize(("delta", "truth"), [(0.25, 0.789), (0.1, 0.406), (0.01, 0.041)])
 def test_classical_formula_is_not_private_at_epsilon_ten(delta, truth):
-    assert gaussian_delta(10.0, classical_noise_ratio(10.0, delta)) == pytest.approx(
-        truth, abs=5e-4
-    )
+    assert gaussian_delta(10.0, classical_noise_ratio(10.0, delta)) == pytest.approx(truth, abs=5e-4)
 
 
-@pytest.mark.parametrize(
-    ("epsilon", "delta"), [(-1, 0.1), (math.nan, 0.1), (1, 0), (1, 1), (1, -0.1)]
-)
+@pytest.mark.parametrize(("epsilon", "delta"), [(-1, 0.1), (math.nan, 0.1), (1, 0), (1, 1), (1, -0.1)])
 def test_refuses_what_has_no_meaning(epsilon, delta):
     with pytest.raises(InvalidValue):
         gaussian_noise_ratio(epsilon, delta)

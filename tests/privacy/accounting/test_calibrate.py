@@ -30,23 +30,16 @@ REPORTS = [8, 64, 512, 4096, 12_000]
 
 
 def assert_tight(noise, coordinates, shift, epsilon, delta):
-    lower, upper = IntegerSum(noise=noise, coordinates=coordinates, shift=shift).delta_bounds(
-        epsilon
-    )
+    lower, upper = IntegerSum(noise=noise, coordinates=coordinates, shift=shift).delta_bounds(epsilon)
     assert upper <= delta
     assert lower <= upper <= 1.001 * lower
 
 
 def assert_violates(noise, coordinates, shift, epsilon, delta):
-    assert (
-        IntegerSum(noise=noise, coordinates=coordinates, shift=shift).delta_bounds(epsilon)[0]
-        > delta
-    )
+    assert IntegerSum(noise=noise, coordinates=coordinates, shift=shift).delta_bounds(epsilon)[0] > delta
 
 
-@pytest.mark.parametrize(
-    ("target", "coordinates", "reports"), list(product(TARGETS, COORDINATES, REPORTS))
-)
+@pytest.mark.parametrize(("target", "coordinates", "reports"), list(product(TARGETS, COORDINATES, REPORTS)))
 def test_encoding_costs_what_the_gaussian_costs(target, coordinates, reports):
     epsilon, delta = target
     start = process_time()
@@ -122,9 +115,7 @@ def test_shared_discrete_gaussian():
     assert_violates(DiscreteGaussian(scale=0.98 * sigma, shares=50), *where)
 
 
-@pytest.mark.parametrize(
-    ("epsilon", "coordinates", "shift"), [(1.0, 60, 3), (0.3, 7, 11), (10.0, 60, 1)]
-)
+@pytest.mark.parametrize(("epsilon", "coordinates", "shift"), [(1.0, 60, 3), (0.3, 7, 11), (10.0, 60, 1)])
 def test_discrete_laplace_scale(epsilon, coordinates, shift):
     scale = discrete_laplace_scale(epsilon, coordinates, shift)
     assert scale == pytest.approx(coordinates * shift / epsilon, rel=1e-15)

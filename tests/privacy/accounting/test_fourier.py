@@ -1,4 +1,4 @@
-"""Powers by transform against exact integer convolution: the error is within the bound, also in the far tail."""
+"""Powers by transform against exact integer convolution: the error is within its bound."""
 
 from __future__ import annotations
 
@@ -25,9 +25,7 @@ def exact_power(weights: list[int], count: int) -> list[int]:
 def composed(weights, first, count, tilt, length):
     mass = np.array(weights) / 2.0**40
     centre = round(count * (first + len(weights) / 2))
-    window = Window(
-        spacing=0.01, tilt=tilt, first=centre - length // 2, length=length, rise=5.0, fall=5.0
-    )
+    window = Window(spacing=0.01, tilt=tilt, first=centre - length // 2, length=length, rise=5.0, fall=5.0)
     return Spectrum([GridMass(first=first, mass=mass)], window).compose([count]), window
 
 

@@ -29,9 +29,7 @@ NOISES = st.one_of(
     st.builds(DiscreteGaussian, scale=st.floats(0.2, 5), shares=st.integers(2, 30)),
     st.builds(DiscreteLaplace, scale=st.floats(0.2, 25)),
 )
-RELEASES = st.builds(
-    IntegerSum, noise=NOISES, shift=st.integers(1, 9), coordinates=st.integers(1, 120)
-)
+RELEASES = st.builds(IntegerSum, noise=NOISES, shift=st.integers(1, 9), coordinates=st.integers(1, 120))
 
 
 def log_masses(law, low, high):
@@ -75,8 +73,10 @@ def test_dp_accounting_agrees(noise, coordinates, epsilon):
     ],
 )
 def test_discrete_gaussian_through_its_sufficient_statistic(scale, shift, coordinates, epsilon):
-    """For z ~ exp(−z²/2σ²), log P/Q of all coordinates depends on their sum only, whose law is a convolution of
-    positive terms: exact to rounding, without a grid and without a transform. Here δ goes down to 10⁻³⁰."""
+    """Here log P/Q of all coordinates depends on their sum only, whose law is a convolution.
+
+    Its terms are positive: exact to rounding, without a grid or a transform. δ goes down to 10⁻³⁰.
+    """
     points = np.arange(-math.ceil(14 * scale), math.ceil(14 * scale) + 1)
     one = np.exp(-((points / scale) ** 2) / 2)
     one /= one.sum()
@@ -103,9 +103,7 @@ def test_wide_discrete_gaussian_is_the_gaussian():
 
 def test_shares_of_a_discrete_gaussian_are_nearly_one():
     whole = IntegerSum(noise=DiscreteGaussian(scale=12.0), shift=2, coordinates=10)
-    shared = IntegerSum(
-        noise=DiscreteGaussian(scale=12 / math.sqrt(64), shares=64), shift=2, coordinates=10
-    )
+    shared = IntegerSum(noise=DiscreteGaussian(scale=12 / math.sqrt(64), shares=64), shift=2, coordinates=10)
     assert shared.delta(1.0) == pytest.approx(whole.delta(1.0), rel=1e-3)
     lower, upper = shared.delta_bounds(1.0)
     assert lower <= upper <= 1.001 * lower
@@ -124,9 +122,7 @@ def paper_release(epsilon, delta, coordinates, clients):
     shrunk = epsilon / (18 * math.sqrt(math.log(2 / delta)))
     logarithm = math.log(4 * coordinates / delta)
     levels = math.ceil(
-        max(
-            shrunk * math.sqrt(clients) / (6 * math.sqrt(5 * logarithm)), math.sqrt(coordinates), 10
-        )
+        max(shrunk * math.sqrt(clients) / (6 * math.sqrt(5 * logarithm)), math.sqrt(coordinates), 10)
     )
     bits = math.ceil(180 * levels**2 * logarithm / (shrunk**2 * clients))
     chance = 90 * levels**2 * logarithm / (bits * shrunk**2 * clients)
@@ -157,9 +153,9 @@ def test_epsilon_is_the_inverse_of_delta_on_the_safe_side():
 
 def test_no_epsilon_where_an_outcome_gives_the_client_away():
     assert IntegerSum(noise=Binomial(bits=4), shift=1, coordinates=2).epsilon(1e-3) == math.inf
-    assert IntegerSum(noise=Binomial(bits=4), shift=9, coordinates=2).delta_bounds(
-        1.0
-    ) == pytest.approx((1, 1))
+    assert IntegerSum(noise=Binomial(bits=4), shift=9, coordinates=2).delta_bounds(1.0) == pytest.approx(
+        (1, 1)
+    )
 
 
 def test_discrete_laplace_is_purely_private():
@@ -221,9 +217,7 @@ def test_repeating_is_composing_with_itself(release, times, epsilon):
         lambda: IntegerSum(noise=Binomial(bits=9), coordinates=1, shift=1).epsilon(0.0),
         lambda: IntegerSum(noise=Binomial(bits=9), coordinates=1, shift=1).epsilon(1.0),
         lambda: IntegerSum(noise=Binomial(bits=9), coordinates=1, shift=1).repeated(0),
-        lambda: IntegerSum(noise=Binomial(bits=9, chance=0.4), coordinates=10**6, shift=1).delta(
-            1.0
-        ),
+        lambda: IntegerSum(noise=Binomial(bits=9, chance=0.4), coordinates=10**6, shift=1).delta(1.0),
         lambda: Composition(sums=()),
         lambda: Ends(low=((0, 0.5),), high=((1, 1.0),)),
         lambda: Ends(low=((0, 1.5), (1, -0.5)), high=((1, 1.0),)),

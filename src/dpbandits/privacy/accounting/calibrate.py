@@ -53,9 +53,7 @@ def _least_variance(
     return found * scale
 
 
-def _bracket(
-    excess: Callable[[float], float], start: float, *, whole_steps: bool
-) -> tuple[float, float]:
+def _bracket(excess: Callable[[float], float], start: float, *, whole_steps: bool) -> tuple[float, float]:
     """Amounts near `start`, the lower of which fails and the higher passes, by widening steps.
 
     Both are the same when the smallest amount there is passes already.

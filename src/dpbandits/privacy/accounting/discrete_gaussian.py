@@ -111,7 +111,5 @@ def _logs(masses: Array, low: int, high: int) -> Array:
     first, last = max(low, -radius), min(high, radius)
     if first <= last:
         with np.errstate(divide="ignore"):
-            values[first - low : last - low + 1] = np.log(
-                masses[first + radius : last + radius + 1]
-            )
+            values[first - low : last - low + 1] = np.log(masses[first + radius : last + radius + 1])
     return values

@@ -139,19 +139,13 @@ class Spectrum:
         # e^{fall·(bottom − S)}. Nothing at all lies beyond the sum of the parts' own ends.
         above = _dot(counts, self._rising) - log_scale - window.rise * top
         below = _dot(counts, self._falling) - log_scale + window.fall * bottom
-        exponents = (
-            total * self._largest + window.tilt * max(abs(top), abs(bottom)) + abs(log_scale)
-        )
+        exponents = total * self._largest + window.tilt * max(abs(top), abs(bottom)) + abs(log_scale)
         return Composed(
             log_scale=log_scale,
             values=values,
             error=self._rounding(counts, length(values)),
-            above=math.exp(min(above, 0.0))
-            if _dot(counts, self._highest) * window.spacing >= top
-            else 0.0,
-            below=math.exp(min(below, 0.0))
-            if _dot(counts, self._lowest) * window.spacing <= bottom
-            else 0.0,
+            above=math.exp(min(above, 0.0)) if _dot(counts, self._highest) * window.spacing >= top else 0.0,
+            below=math.exp(min(below, 0.0)) if _dot(counts, self._lowest) * window.spacing <= bottom else 0.0,
             relative=UNIT_ROUNDOFF * (8 * exponents + 2 * window.length),
         )
 

@@ -57,11 +57,7 @@ class IntegerSum:
     @cached_property
     def encoded_ends(self) -> Ends:
         """The encodings of the two ends of the box."""
-        return (
-            self.ends
-            if self.shift is None and self.ends is not None
-            else Ends.whole(self.shift or 1)
-        )
+        return self.ends if self.shift is None and self.ends is not None else Ends.whole(self.shift or 1)
 
     def repeated(self, times: int) -> IntegerSum:
         """The same release `times` times to the same client, each with noise of its own."""
@@ -164,9 +160,7 @@ class Composition:
 
 def _guess_log_delta(sums: Sequence[IntegerSum], epsilon: float) -> float:
     """log δ(ε) if the noise were Gaussian: only to decide how far out to look."""
-    ratio = math.fsum(
-        s.coordinates * s.encoded_ends.distance**2 / max(s.noise.variance, 1e-9) for s in sums
-    )
+    ratio = math.fsum(s.coordinates * s.encoded_ends.distance**2 / max(s.noise.variance, 1e-9) for s in sums)
     return max(gaussian_log_delta(epsilon, 1 / math.sqrt(ratio)), -200.0)
 
 

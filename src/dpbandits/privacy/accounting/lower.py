@@ -28,9 +28,7 @@ from dpbandits.privacy.accounting.upper import UNDERFLOW, some_happen
 from dpbandits.privacy.accounting.window import Split
 
 
-def lower_delta(
-    pairs: Sequence[Pair], split: Split, epsilon: float, window: Window | None
-) -> float:
+def lower_delta(pairs: Sequence[Pair], split: Split, epsilon: float, window: Window | None) -> float:
     """What the threshold test achieves when split[i] coordinates follow pair i.
 
     An outcome that is impossible under Q anywhere convicts at once, at no cost in Q; unlisted
@@ -81,17 +79,13 @@ def _threshold_gain(
     return max(p_mass * math.exp(-slack) - q_mass * math.exp(slack), 0.0)
 
 
-def _threshold(
-    under_p: Composed, under_q: Composed, window: Window, epsilon: float, steps: float
-) -> int:
+def _threshold(under_p: Composed, under_q: Composed, window: Window, epsilon: float, steps: float) -> int:
     """The index, within `steps` of ε, from where on the test gains most; any would be valid."""
     losses = (window.first + np.arange(window.length)) * window.spacing
     start, stop = np.searchsorted(losses, epsilon + np.array([-steps, steps]) * window.spacing)
     near = losses[start:stop]
     gains = np.exp(under_p.log_scale - window.tilt * near) * under_p.values[start:stop]
-    gains -= (
-        np.exp(under_q.log_scale - (window.tilt + 1) * near + epsilon) * under_q.values[start:stop]
-    )
+    gains -= np.exp(under_q.log_scale - (window.tilt + 1) * near + epsilon) * under_q.values[start:stop]
     if not len(gains):
         return int(start)
     passed_over = np.concatenate(([0.0], np.cumsum(gains)))

@@ -51,9 +51,7 @@ class Ends:
         above = np.array([high.get(value, 0.0) for value in values])
         cross = np.triu(np.outer(above, below) - np.outer(below, above), 1)
         if (cross > 1e-15).any():
-            raise InvalidValue(
-                "high", self.high, "a law whose likelihood ratio to `low` never falls"
-            )
+            raise InvalidValue("high", self.high, "a law whose likelihood ratio to `low` never falls")
 
     @classmethod
     def whole(cls, shift: int) -> Ends:

@@ -51,9 +51,7 @@ class Skellam:
         excess, errors = _excesses(self.variance, last)
         sums, summing = running_sum(-np.log1p(excess))
         values = sums[np.abs(np.arange(low, high + 1))]
-        error = float(np.sum(errors / (1 + excess))) - float(sums[-1]) * (
-            summing + 3 * UNIT_ROUNDOFF
-        )
+        error = float(np.sum(errors / (1 + excess))) - float(sums[-1]) * (summing + 3 * UNIT_ROUNDOFF)
         return LogWeights(values=values, error=error)
 
 

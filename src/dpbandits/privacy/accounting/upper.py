@@ -77,11 +77,7 @@ def some_happen(chances: Sequence[float], split: Split) -> float:
     if any(chance >= 1 and count for chance, count in zip(chances, split, strict=True)):
         return 1.0
     return -math.expm1(
-        math.fsum(
-            count * math.log1p(-chance)
-            for chance, count in zip(chances, split, strict=True)
-            if count
-        )
+        math.fsum(count * math.log1p(-chance) for chance, count in zip(chances, split, strict=True) if count)
     )
 
 

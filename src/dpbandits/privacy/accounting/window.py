@@ -22,7 +22,7 @@ _DEVIATIONS = np.array([1.0, 2.0, 4.0, 6.0, 8.0, 9.5, 11.0, 13.0])
 _SAMPLE = 4096
 
 # The tilted masses of a part span at most e^{_STEEPEST}, its grid at most _FINEST points.
-_STEEPEST = 500.0
+_STEEPEST = 5000.0
 _FINEST = 1 << 21
 
 Split = tuple[int, ...]
@@ -69,11 +69,7 @@ def _saddle(sketch: _Sketch, split: Split, epsilon: float) -> tuple[float, float
     mean, variance = sketch.moments(split, tilt)
     for _ in range(60):
         off = epsilon - mean
-        if (
-            abs(off) <= 0.02 * math.sqrt(variance)
-            or (off < 0 and tilt == 0.0)
-            or high - low <= 1e-6 * high
-        ):
+        if abs(off) <= 0.02 * math.sqrt(variance) or (off < 0 and tilt == 0.0) or high - low <= 1e-6 * high:
             break
         low, high = (tilt, high) if off > 0 else (low, tilt)
         newton = tilt + off / variance if variance > 0 else high
@@ -82,15 +78,11 @@ def _saddle(sketch: _Sketch, split: Split, epsilon: float) -> tuple[float, float
     return tilt, math.sqrt(variance)
 
 
-def _stretch(
-    sketch: _Sketch, split: Split, tilt: float, reaches: Sequence[float]
-) -> tuple[float, ...]:
+def _stretch(sketch: _Sketch, split: Split, tilt: float, reaches: Sequence[float]) -> tuple[float, ...]:
     """(top, exponent, bottom, exponent): Chernoff leaves e^{−_OUTSIDE} on either side."""
     origin = sketch.log_mgf(split, tilt)
     top, rise = min(((sketch.log_mgf(split, tilt + t) - origin + _OUTSIDE) / t, t) for t in reaches)
-    bottom, fall = max(
-        ((origin - sketch.log_mgf(split, tilt - t) - _OUTSIDE) / t, t) for t in reaches
-    )
+    bottom, fall = max(((origin - sketch.log_mgf(split, tilt - t) - _OUTSIDE) / t, t) for t in reaches)
     lowest, highest = sketch.ends(split)
     return min(top, highest), rise, max(bottom, lowest), fall
 
