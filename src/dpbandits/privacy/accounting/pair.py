@@ -113,31 +113,27 @@ def worst_pair(noise: Noise, first: Law, second: Law, log_tail: float) -> Pair:
     start = math.floor(noise.centre - reach) + first[0][0]
     stop = math.ceil(noise.centre + reach) + first[-1][0] + 1
     lowest = start - max(first[-1][0], second[-1][0])
-    highest = stop - 1 - min(first[0][0], second[0][0])
-    weights = noise.log_weights(lowest, highest)
+    weights = noise.log_weights(lowest, stop - 1 - min(first[0][0], second[0][0]))
     log_mass = weights.values - logsumexp(weights.values)
-
-    def mixed(law: Law) -> Array:
-        rows = [log_mass[start - value - lowest : stop - value - lowest] for value, _ in law]
-        if len(rows) == 1:
-            return rows[0]
-        mixture = logsumexp(np.array(rows), axis=0, b=np.array([[chance] for _, chance in law]))
-        return np.asarray(mixture, dtype=np.float64)
-
-    log_p, log_q = mixed(first), mixed(second)
+    log_p = _mixture(log_mass, first, start - lowest, stop - lowest)
+    log_q = _mixture(log_mass, second, start - lowest, stop - lowest)
     listed = np.isfinite(log_p)
+    log_p, log_q = log_p[listed], log_q[listed]
     missing = 2 * math.exp(-log_tail)
     # The sum that normalises lacks at most `missing`, and inherits the weights' error; a logarithm
     # of size D is rounded by u·D, and exponentials and sums of the mixture by a few u more.
-    depth = -float(log_p[listed].min()) + float(np.abs(log_q[np.isfinite(log_q)]).max(initial=0.0))
+    depth = -float(log_p.min()) + float(np.abs(log_q[np.isfinite(log_q)]).max(initial=0.0))
     error = 2 * weights.error + 2 * missing + UNIT_ROUNDOFF * (64 + 4 * depth)
-    return Pair(
-        log_p=log_p[listed],
-        log_q=log_q[listed],
-        missing=missing,
-        error=error,
-        swapped=weights.swapped,
-    )
+    return Pair(log_p=log_p, log_q=log_q, missing=missing, error=error, swapped=weights.swapped)
+
+
+def _mixture(log_mass: Array, law: Law, start: int, stop: int) -> Array:
+    """The logarithm of noise plus `law` at the places start … stop − 1."""
+    rows = [log_mass[start - value : stop - value] for value, _ in law]
+    if len(rows) == 1:
+        return rows[0]
+    mixture = logsumexp(np.array(rows), axis=0, b=np.array([[chance] for _, chance in law]))
+    return np.asarray(mixture, dtype=np.float64)
 
 
 def loss_slack(pairs: Sequence[Pair], split: Sequence[int]) -> float:
