@@ -19,8 +19,9 @@ from dpbandits.privacy.accounting.noise_pmf import (
     support_size,
 )
 
-# Shares are cut where their tails carry less than e^{−_CUT}; see `_sum_of_shares`.
-_CUT = 330.0
+# Where shares are cut off: see `_sum_of_shares`.
+_BEYOND = 25.0
+_LARGEST_CUT = 345.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,38 +69,44 @@ class DiscreteGaussian:
     def _sum_of_shares(self, low: int, high: int) -> LogWeights:
         """The shares' sum by doubling.
 
-        What is accounted is the law in which each partial sum of m shares is cut to |z| ≤
-        √(2m·scale²·L): again log-concave, and by `reach` each cut moves at most 2e^{−L} of mass.
-        There are fewer than 2·shares cuts, so the law meant is at most 4·shares·e^{−L} away in
-        total variation.
+        What is accounted is the law in which each partial sum of m shares is cut to
+        |z| ≤ √(2m·scale²·L): again log-concave, and by `reach` each cut moves at most 2e^{−L} of mass.
+        There are fewer than 2·shares cuts, so the law meant is at most 4·shares·e^{−L} away in total
+        variation. L is larger by _BEYOND than what `reach` would need for the outcomes asked for.
 
-        Errors: the terms being positive, a convolution of K terms has relative error ≤ e₁ + e₂ + (K
-        + 1)u.
+        Errors: the terms being positive, a convolution of K terms has relative error
+        ≤ e₁ + e₂ + (K + 1)u.
         """
+        asked = max(abs(low), abs(high)) ** 2 / (2 * self.variance)
+        cut = min(asked + _BEYOND + math.log(4 * self.shares), _LARGEST_CUT)
         total, total_shares, total_error = np.ones(1), 0, 0.0
-        power, power_shares = _one_share(self.scale), 1
-        power_error = (8 + 4 * _CUT) * UNIT_ROUNDOFF
+        power, power_shares = _one_share(self.scale, cut), 1
+        power_error = (8 + 4 * cut) * UNIT_ROUNDOFF
         while True:
             if self.shares & power_shares:
                 total_shares += power_shares
                 total_error += power_error + (len(power) + 1) * UNIT_ROUNDOFF
-                total = self._cut(np.convolve(total, power), total_shares)
+                total = _centre(np.convolve(total, power), self._radius(total_shares, cut))
             power_shares *= 2
             if power_shares > self.shares:
                 break
             power_error = 2 * power_error + (len(power) + 1) * UNIT_ROUNDOFF
-            power = self._cut(np.convolve(power, power), power_shares)
-        swapped = 4 * self.shares * math.exp(-_CUT)
+            power = _centre(np.convolve(power, power), self._radius(power_shares, cut))
+        swapped = 4 * self.shares * math.exp(-cut)
         return LogWeights(values=_logs(total, low, high), error=total_error, swapped=swapped)
 
-    def _cut(self, masses: Array, shares: int) -> Array:
-        radius = math.ceil(math.sqrt(2 * shares * self.scale**2 * _CUT))
-        middle = len(masses) // 2
-        return masses[max(middle - radius, 0) : middle + radius + 1]
+    def _radius(self, shares: int, cut: float) -> int:
+        return math.ceil(math.sqrt(2 * shares * self.scale**2 * cut))
 
 
-def _one_share(scale: float) -> Array:
-    radius = math.ceil(scale * math.sqrt(2 * _CUT))
+def _centre(masses: Array, radius: int) -> Array:
+    """The masses at −radius … radius of masses that are centred at zero."""
+    middle = len(masses) // 2
+    return masses[max(middle - radius, 0) : middle + radius + 1]
+
+
+def _one_share(scale: float, cut: float) -> Array:
+    radius = math.ceil(scale * math.sqrt(2 * cut))
     masses = np.exp(-((np.arange(-radius, radius + 1) / scale) ** 2) / 2)
     return np.asarray(masses / masses.sum(), dtype=np.float64)
 

@@ -12,7 +12,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import product
 
 from dpbandits.checks import non_negative, probability, whole
@@ -21,7 +21,7 @@ from dpbandits.privacy.accounting.discrete_gaussian import DiscreteGaussian
 from dpbandits.privacy.accounting.gaussian import gaussian_log_delta
 from dpbandits.privacy.accounting.lower import lower_delta
 from dpbandits.privacy.accounting.noise_pmf import Binomial, DiscreteLaplace, Noise
-from dpbandits.privacy.accounting.pair import Ends, Pair, worst_pair
+from dpbandits.privacy.accounting.pair import Ends, Pair, swap_cost, worst_pair
 from dpbandits.privacy.accounting.search import least
 from dpbandits.privacy.accounting.skellam import Skellam
 from dpbandits.privacy.accounting.upper import upper_deltas
@@ -126,6 +126,7 @@ class Composition:
         target = math.log(probability(delta=delta))
         pure = self.pure_epsilon
 
+        @cache
         def excess(epsilon: float) -> float:
             return math.log(max(self.delta(epsilon), 1e-300)) - target
 
@@ -149,8 +150,9 @@ class Composition:
             window = plan_window(pairs, splits, epsilon)
             uppers = upper_deltas(pairs, splits, epsilon, window)
             upper = max(uppers)
-            missing = max(pair.missing for pair in pairs) * sum(splits[0])
-            if missing <= 1e-6 * upper or log_tail >= _LARGEST_LOG_TAIL:
+            cut = max(pair.missing for pair in pairs) * sum(splits[0])
+            cut += max(swap_cost(pairs, split, epsilon) for split in splits)
+            if cut <= 1e-6 * upper or log_tail >= _LARGEST_LOG_TAIL:
                 break
             log_tail *= 1.5
         # The lower bound may take any split; the worst for the upper bound is the one to take.
