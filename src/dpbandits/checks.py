@@ -47,6 +47,11 @@ def probability(**named: float) -> float:
     return _number(lambda value: 0 < value < 1, "a number strictly between 0 and 1", named)
 
 
+def at_least_zero_below_one(**named: float) -> float:
+    """A probability that may be zero."""
+    return _number(lambda value: 0 <= value < 1, "a number >= 0 and < 1", named)
+
+
 def between(minimum: float, maximum: float, **named: float) -> float:
     """A number in a closed interval."""
     expected = f"a number >= {minimum:g} and <= {maximum:g}"

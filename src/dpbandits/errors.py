@@ -5,7 +5,8 @@
     ├── NotEnoughClients        the study needs more clients than the population still has
     ├── PrivacyError
     │   ├── OutsideTheorem      a parameter lies outside the conditions under which privacy is proved
-    │   └── NotAvailable        no proved mechanism exists yet for what was asked
+    │   ├── NotAvailable        no proved mechanism exists for what was asked
+    │   └── TooFewReports       fewer answers than the noise was calibrated for: nothing is released
     ├── DesignError             no design with the promised bounds was found
     └── ProtocolError
         ├── PlanMismatch        a message belongs to another plan than the one at hand
@@ -61,7 +62,20 @@ class OutsideTheorem(PrivacyError):  # noqa: N818
 
 
 class NotAvailable(PrivacyError):  # noqa: N818
-    """No proved mechanism exists yet for what was asked."""
+    """No proved mechanism exists for what was asked."""
+
+
+class TooFewReports(PrivacyError):  # noqa: N818
+    """Fewer answers than the noise was calibrated for: nothing is released."""
+
+    def __init__(self, reports: int, minimum: int) -> None:
+        self.reports = reports
+        self.minimum = minimum
+        super().__init__(f"reports: got {reports:,}, expected at least {minimum:,}: nothing is released")
+
+    def __reduce__(self) -> tuple[type[TooFewReports], tuple[int, int]]:
+        """Survive the way back from a worker process."""
+        return type(self), (self.reports, self.minimum)
 
 
 class DesignError(DpbanditsError):

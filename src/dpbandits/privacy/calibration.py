@@ -1,63 +1,175 @@
 """From a request to a mechanism: how much noise, in which trust model, for which cohort.
 
-`paper` takes the constants as printed; what they really give is told by the mechanism's `delta`.
+`paper` takes the constants as printed; what they really give is told by the mechanism's `event`.
 `tight` takes the least noise for which the stated (ε, δ) is proved.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from functools import lru_cache
 
-from dpbandits.errors import NotAvailable
-from dpbandits.privacy.accounting.gaussian import classical_noise_ratio, gaussian_noise_ratio
-from dpbandits.privacy.central import CentralGaussian
+from dpbandits.checks import whole
+from dpbandits.errors import OutsideTheorem
+from dpbandits.privacy.accounting import (
+    choose_encoding,
+    classical_noise_ratio,
+    discrete_laplace_scale,
+    gaussian_noise_ratio,
+    least_discrete_gaussian_sigma,
+    least_discrete_laplace_scale,
+    least_skellam_variance,
+)
+from dpbandits.privacy.central import CentralGaussian, CentralLattice
 from dpbandits.privacy.guarantee import PrivacyRequest
-from dpbandits.privacy.local import LocalGaussian
+from dpbandits.privacy.lattice import enough_levels
+from dpbandits.privacy.local import LocalGaussian, LocalLattice
 from dpbandits.privacy.mechanism import Mechanism
 from dpbandits.privacy.none import NoPrivacy
-from dpbandits.privacy.shuffle import algorithm_2
+from dpbandits.privacy.shuffle import ShuffledBits, SummedShares, noisy_reports
 
-Calibration = Callable[[PrivacyRequest, int, int, float], Mechanism]
+# Rounding to the grid may have this share of the noise's variance, where finer grids cost nothing and
+# where they cost communication.
+_FINE, _COARSE = 0.005, 0.04
 
 
-def calibrate(request: PrivacyRequest, *, support: int, cohort: int, bound: float) -> Mechanism:
+def calibrate(
+    request: PrivacyRequest,
+    *,
+    support: int,
+    cohort: int,
+    bound: float,
+    minimum_reports: int | None = None,
+) -> Mechanism:
     """The mechanism for `cohort` clients that each report `support` averages in [−bound, bound]."""
-    return CALIBRATIONS[request.trust](request, support, cohort, bound)
+    whole(1, support=support)
+    whole(1, cohort=cohort)
+    if request.trust == "none":
+        return NoPrivacy(support=support, cohort=cohort, bound=bound)
+    if request.mechanism_noise == "gaussian":
+        return _continuous(request, support, cohort, bound)
+    if request.trust != "shuffle":
+        return _single_party(request, support, cohort, bound)
+    least = request.minimum_reports(cohort) if minimum_reports is None else minimum_reports
+    whole(1, cohort, minimum_reports=least)
+    if request.mechanism_noise != "binomial":
+        return _summed(request, support, cohort, bound, least)
+    if request.preset == "paper":
+        return algorithm_2(request, support=support, cohort=cohort, bound=bound, least=least)
+    return _bits(request, support, cohort, bound, least)
 
 
-def _noise_ratio(request: PrivacyRequest) -> float:
+def _continuous(request: PrivacyRequest, support: int, cohort: int, bound: float) -> Mechanism:
     formula = classical_noise_ratio if request.preset == "paper" else gaussian_noise_ratio
-    return formula(request.epsilon, request.delta)
+    kind = CentralGaussian if request.trust == "central" else LocalGaussian
+    ratio = formula(request.epsilon, request.delta)
+    return kind(support=support, cohort=cohort, bound=bound, noise_ratio=ratio)
 
 
-def _none(request: PrivacyRequest, support: int, cohort: int, bound: float) -> Mechanism:  # noqa: ARG001
-    return NoPrivacy(support=support, cohort=cohort, bound=bound)
-
-
-def _central(request: PrivacyRequest, support: int, cohort: int, bound: float) -> Mechanism:
-    ratio = _noise_ratio(request)
-    return CentralGaussian.calibrated(noise_ratio=ratio, support=support, cohort=cohort, bound=bound)
-
-
-def _local(request: PrivacyRequest, support: int, cohort: int, bound: float) -> Mechanism:
-    ratio = _noise_ratio(request)
-    return LocalGaussian.calibrated(noise_ratio=ratio, support=support, cohort=cohort, bound=bound)
-
-
-def _shuffle(request: PrivacyRequest, support: int, cohort: int, bound: float) -> Mechanism:
-    if request.preset == "tight":
-        raise NotAvailable(
-            "preset: got tight with trust shuffle, expected paper (the exact accounting that the tight "
-            "shuffle needs is not part of this version)"
-        )
-    return algorithm_2(
-        epsilon=request.epsilon, delta=request.delta, support=support, cohort=cohort, bound=bound
+def _single_party(request: PrivacyRequest, support: int, cohort: int, bound: float) -> Mechanism:
+    kind = CentralLattice if request.trust == "central" else LocalLattice
+    values = cohort if request.trust == "central" else 1  # that are rounded before noise is added once
+    levels, scale = _levels_and_scale(request, support, values, shares=1, rounding=_FINE)
+    return kind(
+        support=support,
+        cohort=cohort,
+        bound=bound,
+        levels=levels,
+        noise=request.mechanism_noise,
+        scale=scale,
     )
 
 
-CALIBRATIONS: dict[str, Calibration] = {
-    "none": _none,
-    "central": _central,
-    "local": _local,
-    "shuffle": _shuffle,
-}
+def _summed(request: PrivacyRequest, support: int, cohort: int, bound: float, least: int) -> Mechanism:
+    shares = max(1, noisy_reports(least, request.silent_share))
+    levels, scale = _levels_and_scale(request, support, cohort, shares=shares, rounding=_COARSE)
+    return SummedShares(
+        support=support,
+        cohort=cohort,
+        bound=bound,
+        levels=levels,
+        noise=request.mechanism_noise,
+        scale=scale,
+        least_reports=least,
+        silent_share=request.silent_share,
+    )
+
+
+def _bits(request: PrivacyRequest, support: int, cohort: int, bound: float, least: int) -> Mechanism:
+    shares = max(1, noisy_reports(least, request.silent_share))
+    chosen = _encoding(request.epsilon, request.delta, support, shares)
+    return ShuffledBits(
+        support=support,
+        cohort=cohort,
+        bound=bound,
+        reach=bound,
+        levels=chosen[0],
+        noise_bits=chosen[1],
+        least_reports=least,
+        silent_share=request.silent_share,
+    )
+
+
+def _levels_and_scale(
+    request: PrivacyRequest, support: int, values: int, *, shares: int, rounding: float
+) -> tuple[int, float]:
+    """A grid so fine that rounding `values` values hardly counts, and the scale of a share of noise on it."""
+    noise, epsilon, delta = request.mechanism_noise, request.epsilon, request.delta
+    if noise == "k-norm":  # deviation ≈ s·g/(√3·ε); a grid of at least s·ε levels keeps sampling quick
+        deviation = math.sqrt((support + 1) * (support + 2) / 3) / epsilon
+    elif noise in ("laplace", "polya"):
+        deviation = math.sqrt(2) * support / epsilon
+    else:
+        deviation = gaussian_noise_ratio(epsilon, delta) * math.sqrt(support)
+    levels = enough_levels(deviation_per_level=deviation, reports=values, share=rounding)
+    if noise == "k-norm":
+        levels = max(levels, 2 ** math.ceil(math.log2(max(1.0, 4 * support * epsilon))))
+    return levels, _scale(noise, epsilon, delta, support, levels, shares)
+
+
+@lru_cache(maxsize=4096)
+def _scale(noise: str, epsilon: float, delta: float, support: int, levels: int, shares: int) -> float:
+    """The least scale of one of `shares` shares for which (ε, δ) is proved."""
+    if noise == "k-norm":
+        return discrete_laplace_scale(epsilon, 1, levels)
+    if noise in ("laplace", "polya"):
+        if delta == 0:
+            return discrete_laplace_scale(epsilon, support, levels)
+        return least_discrete_laplace_scale(epsilon, delta, support, levels)
+    if noise == "skellam":
+        return math.sqrt(least_skellam_variance(epsilon, delta, support, levels) / shares) * (1 + 1e-15)
+    return least_discrete_gaussian_sigma(epsilon, delta, support, levels, shares=shares)
+
+
+@lru_cache(maxsize=4096)
+def _encoding(epsilon: float, delta: float, support: int, shares: int) -> tuple[int, int]:
+    chosen = choose_encoding(epsilon, delta, support, shares)
+    return chosen.levels, chosen.bits
+
+
+def algorithm_2(
+    request: PrivacyRequest, *, support: int, cohort: int, bound: float, least: int
+) -> ShuffledBits:
+    """The paper's Algorithm 2 (ε̂, g, b, p as printed), with g rounded up to an integer."""
+    epsilon, delta = request.epsilon, request.delta
+    if epsilon >= 15:
+        raise OutsideTheorem(f"epsilon: got {epsilon:g}, expected < 15 (the paper's shuffle theorem)")
+    if delta >= 0.5:
+        raise OutsideTheorem(f"delta: got {delta:g}, expected < 0.5 (the paper's shuffle theorem)")
+    scaled_epsilon = epsilon / (18 * math.sqrt(math.log(2 / delta)))  # ε̂
+    log_term = math.log(4 * support / delta)
+    first = scaled_epsilon * math.sqrt(cohort) / (6 * math.sqrt(5 * log_term))
+    levels = math.ceil(max(first, math.sqrt(support), 10))
+    ones = 90 * levels**2 * log_term / (scaled_epsilon**2 * cohort)
+    noise_bits = math.ceil(2 * ones)
+    return ShuffledBits(
+        support=support,
+        cohort=cohort,
+        bound=bound,
+        reach=bound * math.sqrt(support),
+        levels=levels,
+        noise_bits=noise_bits,
+        noise_probability=ones / noise_bits,
+        least_reports=least,
+        silent_share=request.silent_share,
+    )

@@ -1,72 +1,107 @@
-"""The central model: clients trust the server, which adds Gaussian noise to the mean (paper, Eq. 5).
+"""The central model: clients trust the server, which adds noise to the sum of their averages.
 
-Replacing one client moves the mean of vectors in [−B, B]^s by at most 2B√s/n in ℓ2, so `scale` over
-that sensitivity is all that privacy depends on.
+Replacing one client moves the mean of vectors in [−B, B]^s by at most 2B√s/n in ℓ2 and 2B/n in ℓ∞.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from dpbandits.checks import positive
-from dpbandits.privacy.accounting.gaussian import gaussian_delta
+from dpbandits.privacy.accounting import Event, GaussianEvent
 from dpbandits.privacy.mechanism import Mechanism, Payload, register
-from dpbandits.privacy.noise import FloatArray, NoiseSource
+from dpbandits.privacy.noise import NoiseSource, simulated_only
+from dpbandits.privacy.noisy_lattice import NoisyLattice
+
+FloatArray = NDArray[np.float64]
+
+NEEDS = "the server is trusted"
 
 
 @register
 @dataclass(frozen=True, kw_only=True)
-class CentralGaussian(Mechanism):
-    """R and S are the identity; A adds N(0, scale²) to each coordinate of the mean."""
+class CentralLattice(NoisyLattice):
+    """R encodes, S is the identity, A adds one share of integer noise to the sum."""
 
     support: int
     cohort: int
     bound: float
+    levels: int
+    noise: str
     scale: float
-    kind: str = "central-gaussian"
+    kind: str = "central-lattice"
 
     trust = "central"
     unit = "numbers"
-    accountant = "analytic Gaussian"
+    needs = NEEDS
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        positive(scale=self.scale)
+    def shares_added(self, reports: int) -> int:  # noqa: ARG002
+        """The server adds one."""
+        return 1
 
-    @staticmethod
-    def calibrated(*, noise_ratio: float, support: int, cohort: int, bound: float) -> CentralGaussian:
-        """Noise of `noise_ratio` times the ℓ2 sensitivity of the mean."""
-        scale = noise_ratio * central_sensitivity(support=support, cohort=cohort, bound=bound)
-        return CentralGaussian(support=support, cohort=cohort, bound=bound, scale=scale)
+    def _randomize(self, clipped: FloatArray, noise: NoiseSource) -> Payload:
+        return self.lattice.encode(clipped, noise)
 
-    def _randomize(self, clipped: FloatArray, noise: NoiseSource) -> Payload:  # noqa: ARG002
-        return clipped
-
-    def analyze(self, batch: Payload, noise: NoiseSource) -> FloatArray:
-        """Eq. 5: the mean over clients plus Gaussian noise."""
-        released: FloatArray = batch.mean(axis=0) + noise.gaussian(self.scale, (self.support,))
-        return released
+    def _analyze(self, batch: Payload, reports: int, noise: NoiseSource) -> FloatArray:
+        total = batch.sum(axis=0) + self.law.draw(1, self.support, noise)[0]
+        return self.lattice.decode_mean(total, reports)
 
     def _simulate(self, clipped: FloatArray, noise: NoiseSource) -> FloatArray:
-        return self.analyze(clipped, noise)
-
-    @property
-    def error_proxy(self) -> float:
-        """σ_nc of the paper."""
-        return self.scale
+        return self._analyze(self._randomize(clipped, noise), len(clipped), noise)
 
     @property
     def message_size(self) -> int:
         """One number an action."""
         return self.support
 
-    def delta(self, epsilon: float) -> float:
+
+@register
+@dataclass(frozen=True, kw_only=True)
+class CentralGaussian(Mechanism):
+    """A adds N(0, scale²) in floating point to the mean (paper, Eq. 5): for simulations only."""
+
+    support: int
+    cohort: int
+    bound: float
+    noise_ratio: float
+    kind: str = "central-gaussian"
+
+    trust = "central"
+    unit = "numbers"
+    needs = NEEDS
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        positive(noise_ratio=self.noise_ratio)
+
+    def scale(self, reports: int) -> float:
+        """σ_nc: `noise_ratio` times the ℓ2 distance by which one client can move the mean."""
+        return float(self.noise_ratio * 2 * self.bound * np.sqrt(self.support) / reports)
+
+    def _randomize(self, clipped: FloatArray, noise: NoiseSource) -> Payload:  # noqa: ARG002
+        return clipped
+
+    def _analyze(self, batch: Payload, reports: int, noise: NoiseSource) -> FloatArray:
+        added = simulated_only(noise).gaussian(self.scale(reports), (self.support,))
+        released: FloatArray = batch.mean(axis=0) + added
+        return released
+
+    def _simulate(self, clipped: FloatArray, noise: NoiseSource) -> FloatArray:
+        return self._analyze(clipped, len(clipped), noise)
+
+    def error_deviation(self, reports: int) -> float:
+        """σ_nc of the paper."""
+        return self.scale(reports)
+
+    @property
+    def message_size(self) -> int:
+        """One number an action."""
+        return self.support
+
+    @property
+    def event(self) -> Event:
         """Exact, at any ε."""
-        sensitivity = central_sensitivity(support=self.support, cohort=self.cohort, bound=self.bound)
-        return gaussian_delta(epsilon, self.scale / sensitivity)
-
-
-def central_sensitivity(*, support: int, cohort: int, bound: float) -> float:
-    """The ℓ2 distance that one replaced client can move the mean."""
-    return 2 * bound * math.sqrt(support) / cohort
+        return GaussianEvent(noise_ratio=self.noise_ratio)

@@ -1,32 +1,89 @@
-"""The statement that every result carries, and the request it answers."""
+"""What is asked of a Privatizer, and the statement that every result carries."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from dpbandits.checks import one_of, positive, probability
+from dpbandits.checks import at_least_zero_below_one, between, one_of, positive
+from dpbandits.errors import NotAvailable
 from dpbandits.privacy.mechanism import Mechanism
 
 TRUST_MODELS = ("none", "central", "local", "shuffle")
 PRESETS = ("tight", "paper")
 NEIGHBOURING = "replace-one"
 
+_SINGLE_PARTY = ("gaussian", "discrete-gaussian", "laplace", "k-norm")
+NOISES: dict[str, tuple[str, ...]] = {
+    "none": (),
+    "central": _SINGLE_PARTY,
+    "local": _SINGLE_PARTY,
+    "shuffle": ("binomial", "skellam", "discrete-gaussian", "polya"),
+}
+PURE_NOISES = ("laplace", "k-norm", "polya")
+
+# The default noise, by preset, whether δ > 0, and trust model.
+_DEFAULTS = {
+    ("tight", True): {"central": "discrete-gaussian", "local": "discrete-gaussian", "shuffle": "binomial"},
+    ("tight", False): {"central": "k-norm", "local": "k-norm", "shuffle": "polya"},
+    ("paper", True): {"central": "gaussian", "local": "gaussian", "shuffle": "binomial"},
+    ("paper", False): {"central": "laplace", "local": "laplace"},
+}
+
 
 @dataclass(frozen=True, kw_only=True)
 class PrivacyRequest:
-    """What the study asks of its Privatizer: a trust model, (ε, δ), and how noise is calibrated."""
+    """A trust model, (ε, δ), the kind of noise, and how it is calibrated; δ = 0 asks for pure privacy.
+
+    Of a cohort, `minimum_share` must answer for a release to be made. Noise that clients share suffices
+    for these, even if `silent_share` of them add none.
+    """
 
     trust: str = "none"
     epsilon: float = 1.0
     delta: float = 1e-6
     preset: str = "tight"
+    noise: str | None = None
+    minimum_share: float = 1.0
+    silent_share: float = 0.0
 
     def __post_init__(self) -> None:
         one_of(TRUST_MODELS, trust=self.trust)
         one_of(PRESETS, preset=self.preset)
         positive(epsilon=self.epsilon)
-        probability(delta=self.delta)
+        at_least_zero_below_one(delta=self.delta)
+        between(0.01, 1, minimum_share=self.minimum_share)
+        between(0, 0.99, silent_share=self.silent_share)
+        if self.noise is not None and self.trust != "none":
+            one_of(NOISES[self.trust], noise=self.noise)
+        if self.trust != "none" and self.pure and self.mechanism_noise not in PURE_NOISES:
+            pure = ", ".join(n for n in PURE_NOISES if n in NOISES[self.trust])
+            raise NotAvailable(
+                f"noise: got {self.mechanism_noise} with delta 0, expected {pure}, or delta > 0"
+            )
+
+    @property
+    def pure(self) -> bool:
+        """Whether δ = 0 was asked for."""
+        return self.delta == 0
+
+    @property
+    def mechanism_noise(self) -> str:
+        """The noise that was asked for, or the trust model's default."""
+        if self.noise is not None:
+            return self.noise
+        defaults = _DEFAULTS[self.preset, not self.pure]
+        if self.trust not in defaults:
+            raise NotAvailable(
+                f"preset: got paper with trust {self.trust} and delta 0, expected tight (the paper has no "
+                "such mechanism)"
+            )
+        return defaults[self.trust]
+
+    def minimum_reports(self, cohort: int) -> int:
+        """The fewest answers of a cohort that are released."""
+        return max(1, math.ceil(self.minimum_share * cohort - 1e-9))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +96,8 @@ class Guarantee:
     neighbouring: str
     accountant: str
     preset: str
+    noise: str
+    needs: str
 
 
 def guarantee(request: PrivacyRequest, mechanisms: Iterable[Mechanism]) -> Guarantee | None:
@@ -46,14 +105,16 @@ def guarantee(request: PrivacyRequest, mechanisms: Iterable[Mechanism]) -> Guara
 
     Each client serves in one phase only, so phases compose in parallel: the worst phase counts.
     """
-    used = list(mechanisms)
+    used = list(dict.fromkeys(mechanisms))
     if request.trust == "none" or not used:
         return None
     return Guarantee(
         trust=request.trust,
         epsilon=request.epsilon,
-        delta=max(mechanism.delta(request.epsilon) for mechanism in used),
+        delta=max(mechanism.event.delta(request.epsilon) for mechanism in used),
         neighbouring=NEIGHBOURING,
-        accountant=used[0].accountant,
+        accountant=used[0].event.accountant,
         preset=request.preset,
+        noise=request.mechanism_noise,
+        needs=used[0].needs,
     )

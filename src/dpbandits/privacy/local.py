@@ -1,69 +1,104 @@
-"""The local model: each client adds Gaussian noise before anything leaves it (paper, Theorem 4.4)."""
+"""The local model: each client adds noise before anything leaves it; nobody is trusted."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from dpbandits.checks import positive
-from dpbandits.privacy.accounting.gaussian import gaussian_delta
+from dpbandits.privacy.accounting import Event, GaussianEvent
 from dpbandits.privacy.mechanism import Mechanism, Payload, register
-from dpbandits.privacy.noise import FloatArray, NoiseSource
+from dpbandits.privacy.noise import NoiseSource, simulated_only
+from dpbandits.privacy.noisy_lattice import NoisyLattice
+
+FloatArray = NDArray[np.float64]
+
+NEEDS = "nothing but the client's own device"
 
 
 @register
 @dataclass(frozen=True, kw_only=True)
-class LocalGaussian(Mechanism):
-    """R adds N(0, scale²) to each coordinate, S is the identity, A is the plain mean."""
+class LocalLattice(NoisyLattice):
+    """R encodes and adds a whole share of noise, S is the identity, A is the plain mean."""
 
     support: int
     cohort: int
     bound: float
+    levels: int
+    noise: str
     scale: float
-    kind: str = "local-gaussian"
+    kind: str = "local-lattice"
 
     trust = "local"
     unit = "numbers"
-    accountant = "analytic Gaussian"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        positive(scale=self.scale)
-
-    @staticmethod
-    def calibrated(*, noise_ratio: float, support: int, cohort: int, bound: float) -> LocalGaussian:
-        """Noise of `noise_ratio` times the ℓ2 diameter of one client's box."""
-        scale = noise_ratio * local_sensitivity(support=support, bound=bound)
-        return LocalGaussian(support=support, cohort=cohort, bound=bound, scale=scale)
+    needs = NEEDS
 
     def _randomize(self, clipped: FloatArray, noise: NoiseSource) -> Payload:
-        return clipped + noise.gaussian(self.scale, clipped.shape)
+        return self.lattice.encode(clipped, noise) + self.law.draw(*clipped.shape, noise)
 
-    def analyze(self, batch: Payload, noise: NoiseSource) -> FloatArray:  # noqa: ARG002
-        """The plain mean: post-processing of what is private already."""
-        mean: FloatArray = batch.mean(axis=0)
-        return mean
+    def _analyze(self, batch: Payload, reports: int, noise: NoiseSource) -> FloatArray:  # noqa: ARG002
+        return self.lattice.decode_mean(batch.sum(axis=0), reports)
 
     def _simulate(self, clipped: FloatArray, noise: NoiseSource) -> FloatArray:
-        # The mean of n independent N(0, scale²) variables is one N(0, scale²/n) variable.
-        mean: FloatArray = clipped.mean(axis=0)
-        return mean + noise.gaussian(self.error_proxy, (self.support,))
-
-    @property
-    def error_proxy(self) -> float:
-        """σ_nl/√n of the paper."""
-        return self.scale / math.sqrt(self.cohort)
+        total = self.lattice.encode(clipped, noise).sum(axis=0) + self.law.draw_total(*clipped.shape, noise)
+        return self.lattice.decode_mean(total, len(clipped))
 
     @property
     def message_size(self) -> int:
         """One number an action."""
         return self.support
 
-    def delta(self, epsilon: float) -> float:
+
+@register
+@dataclass(frozen=True, kw_only=True)
+class LocalGaussian(Mechanism):
+    """R adds N(0, scale²) in floating point (paper, Theorem 4.4): for simulations only."""
+
+    support: int
+    cohort: int
+    bound: float
+    noise_ratio: float
+    kind: str = "local-gaussian"
+
+    trust = "local"
+    unit = "numbers"
+    needs = NEEDS
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        positive(noise_ratio=self.noise_ratio)
+
+    @property
+    def scale(self) -> float:
+        """σ_nl: `noise_ratio` times the ℓ2 distance between two clients' vectors."""
+        return self.noise_ratio * 2 * self.bound * math.sqrt(self.support)
+
+    def _randomize(self, clipped: FloatArray, noise: NoiseSource) -> Payload:
+        return clipped + simulated_only(noise).gaussian(self.scale, clipped.shape)
+
+    def _analyze(self, batch: Payload, reports: int, noise: NoiseSource) -> FloatArray:  # noqa: ARG002
+        mean: FloatArray = batch.mean(axis=0)
+        return mean
+
+    def _simulate(self, clipped: FloatArray, noise: NoiseSource) -> FloatArray:
+        # The mean of n independent N(0, scale²) variables is one N(0, scale²/n) variable.
+        added = simulated_only(noise).gaussian(self.error_deviation(len(clipped)), (self.support,))
+        mean: FloatArray = clipped.mean(axis=0)
+        return mean + added
+
+    def error_deviation(self, reports: int) -> float:
+        """σ_nl/√n of the paper."""
+        return self.scale / math.sqrt(reports)
+
+    @property
+    def message_size(self) -> int:
+        """One number an action."""
+        return self.support
+
+    @property
+    def event(self) -> Event:
         """Exact, at any ε."""
-        return gaussian_delta(epsilon, self.scale / local_sensitivity(support=self.support, bound=self.bound))
-
-
-def local_sensitivity(*, support: int, bound: float) -> float:
-    """The ℓ2 distance between two clients' clipped vectors is at most this."""
-    return 2 * bound * math.sqrt(support)
+        return GaussianEvent(noise_ratio=self.noise_ratio)

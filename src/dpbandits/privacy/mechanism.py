@@ -1,10 +1,11 @@
 """The Privatizer of one phase: R at each client, S at the third party, A at the server.
 
 A mechanism is one frozen value that owns three things together, so that none can be changed without
-the others: its samplers (`randomize`, `shuffle`, `analyze`), what it spends (`delta`), and the error
-it leaves on the mean (`error_proxy`), from which the confidence widths are computed.
+the others: its samplers (`randomize`, `shuffle`, `analyze`), what it spends (`event`), and the error
+it leaves on the mean (`error_radius`), from which the confidence widths are computed.
 
 Privacy never rests on an assumption about the data: `randomize` clips to [−bound, bound] first, always.
+Fewer than `minimum_reports` answers are never analyzed: noise that clients share is calibrated to them.
 
 A new mechanism is one short file: a frozen keyword-only dataclass that derives from `Mechanism`, has a
 field `kind` with its name as default, and is decorated with `@register`.
@@ -19,10 +20,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbandits.checks import positive, whole
-from dpbandits.errors import InvalidValue
-from dpbandits.privacy.noise import FloatArray, NoiseSource
+from dpbandits.errors import InvalidValue, TooFewReports
+from dpbandits.privacy.accounting import Event
+from dpbandits.privacy.noise import NoiseSource
+from dpbandits.privacy.tails import squared_norms, sub_gaussian_radius
 
-Payload = NDArray[Any]  # float64 values or uint8 bits; the mechanism says which
+FloatArray = NDArray[np.float64]
+Payload = NDArray[Any]  # float64 values, int64 encoded values or uint8 bits; the mechanism says which
 
 
 class Mechanism(ABC):
@@ -35,12 +39,18 @@ class Mechanism(ABC):
 
     trust: ClassVar[str]
     unit: ClassVar[str]
-    accountant: ClassVar[str]
+    needs: ClassVar[str]
+    """What the guarantee rests on, besides the noise."""
 
     def __post_init__(self) -> None:
         whole(1, support=self.support)
         whole(1, cohort=self.cohort)
         positive(bound=self.bound)
+
+    @property
+    def minimum_reports(self) -> int:
+        """With fewer answers than this nothing is released."""
+        return 1
 
     @final
     def clip(self, averages: FloatArray) -> FloatArray:
@@ -55,6 +65,13 @@ class Mechanism(ABC):
         return self._randomize(self.clip(averages), noise)
 
     @final
+    def analyze(self, batch: Payload, reports: int, noise: NoiseSource) -> FloatArray:
+        """A, at the server: the private mean, over `reports` clients, of each of the averages."""
+        if reports < self.minimum_reports:
+            raise TooFewReports(reports, self.minimum_reports)
+        return self._analyze(batch, whole(1, self.cohort, reports=reports), noise)
+
+    @final
     def simulate(self, averages: FloatArray, noise: NoiseSource) -> FloatArray:
         """Draw A(S(R(averages))) from its exact distribution without building the messages."""
         return self._simulate(self.clip(averages), noise)
@@ -67,25 +84,35 @@ class Mechanism(ABC):
     def _randomize(self, clipped: FloatArray, noise: NoiseSource) -> Payload: ...
 
     @abstractmethod
+    def _analyze(self, batch: Payload, reports: int, noise: NoiseSource) -> FloatArray: ...
+
+    @abstractmethod
     def _simulate(self, clipped: FloatArray, noise: NoiseSource) -> FloatArray: ...
-
-    @abstractmethod
-    def analyze(self, batch: Payload, noise: NoiseSource) -> FloatArray:
-        """A, at the server: the private mean of each of the `support` averages."""
-
-    @property
-    @abstractmethod
-    def error_proxy(self) -> float:
-        """The error of each coordinate of the mean is sub-Gaussian with this standard deviation."""
 
     @property
     @abstractmethod
     def message_size(self) -> int:
         """What one client sends, in `unit`."""
 
+    @property
     @abstractmethod
-    def delta(self, epsilon: float) -> float:
-        """The δ that holds at ε for one client replaced, as `accountant` proves it."""
+    def event(self) -> Event:
+        """What one replaced client's trace in the untrusted party's view costs."""
+
+    @abstractmethod
+    def error_deviation(self, reports: int) -> float:
+        """The standard deviation, at most, of the error of each coordinate of the mean."""
+
+    def error_radius(
+        self, coefficients: FloatArray, other_variance: FloatArray, confidence: float, reports: int
+    ) -> FloatArray:
+        """For each row a, what ⟨a, error⟩ + G exceeds with probability at most `confidence`.
+
+        G is independent and sub-Gaussian with the row's `other_variance`. This default is right for
+        mechanisms whose error is sub-Gaussian with proxy `error_deviation`.
+        """
+        own = self.error_deviation(reports) ** 2 * squared_norms(coefficients)
+        return sub_gaussian_radius(other_variance + own, confidence)
 
 
 MECHANISMS: dict[str, type[Mechanism]] = {}

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbandits.privacy.accounting import Event, NothingHidden
 from dpbandits.privacy.mechanism import Mechanism, Payload, register
-from dpbandits.privacy.noise import FloatArray, NoiseSource
+from dpbandits.privacy.noise import NoiseSource
+
+FloatArray = NDArray[np.float64]
 
 
 @register
@@ -20,21 +26,19 @@ class NoPrivacy(Mechanism):
 
     trust = "none"
     unit = "numbers"
-    accountant = "none"
+    needs = "everybody is trusted"
 
     def _randomize(self, clipped: FloatArray, noise: NoiseSource) -> Payload:  # noqa: ARG002
         return clipped
 
-    def analyze(self, batch: Payload, noise: NoiseSource) -> FloatArray:  # noqa: ARG002
-        """The plain mean."""
+    def _analyze(self, batch: Payload, reports: int, noise: NoiseSource) -> FloatArray:  # noqa: ARG002
         mean: FloatArray = batch.mean(axis=0)
         return mean
 
     def _simulate(self, clipped: FloatArray, noise: NoiseSource) -> FloatArray:
-        return self.analyze(clipped, noise)
+        return self._analyze(clipped, len(clipped), noise)
 
-    @property
-    def error_proxy(self) -> float:
+    def error_deviation(self, reports: int) -> float:  # noqa: ARG002
         """The mean is exact."""
         return 0.0
 
@@ -43,6 +47,7 @@ class NoPrivacy(Mechanism):
         """One number an action."""
         return self.support
 
-    def delta(self, epsilon: float) -> float:  # noqa: ARG002
+    @property
+    def event(self) -> Event:
         """Whoever sees the mean may learn everything."""
-        return 1.0
+        return NothingHidden()

@@ -1,23 +1,48 @@
-"""The shuffle model: noisy bits, permuted by a third party, of which the server sees the sum alone.
+"""The shuffle model: each client adds a little noise, and the server sees no more than the sum.
 
-A coordinate y in [−reach, reach] is mapped to w = (y + reach)/(2·reach)·levels, rounded at random to an
-integer without bias, and Bin(noise_bits, noise_probability) ones are added: a message of
-levels + noise_bits bits. The permuted bits of all clients and their sum carry the same information.
+`ShuffledBits` is the paper's Algorithm 2. A coordinate in [−reach, reach] is rounded at random to one of
+0 … levels, and Bin(noise_bits, noise_probability) ones are added: a message of levels + noise_bits bits. The
+third party permutes each coordinate's bits; the permuted bits and their sum carry the same information.
+The paper takes reach = Δ₂ = B√s for every coordinate; reach = B is enough, as each lies in [−B, B].
 
-The paper's Algorithm 2 takes reach = Δ₂ = B√s for every coordinate (`algorithm_2` below).
+`SummedShares` has the third party add the clients' integers up, modulo a power of two, and reveal the sum.
+
+In both, noise suffices if only `minimum_reports` clients answer, `silent_share` of them without noise.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
 
-from dpbandits.checks import positive, probability, whole
-from dpbandits.errors import InvalidValue, OutsideTheorem
+from dpbandits.checks import between, probability, whole
+from dpbandits.errors import InvalidValue
+from dpbandits.privacy.accounting import Binomial, Ends, Event, IntegerSum
+from dpbandits.privacy.lattice import Lattice
 from dpbandits.privacy.mechanism import Mechanism, Payload, register
-from dpbandits.privacy.noise import BitArray, FloatArray, IntArray, NoiseSource
+from dpbandits.privacy.noise import NoiseSource
+from dpbandits.privacy.noisy_lattice import NoisyLattice
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+NEEDS = "shuffler and server do not collude"
+
+
+def noisy_reports(minimum_reports: int, silent_share: float) -> int:
+    """How many of the fewest clients that may answer add noise for certain."""
+    return math.floor(minimum_reports * (1 - silent_share) + 1e-9)
+
+
+def _check_reports(cohort: int, least: int, silent_share: float) -> None:
+    whole(1, cohort, minimum_reports=least)
+    between(0, 0.99, silent_share=silent_share)
+    if noisy_reports(least, silent_share) < 1:
+        raise InvalidValue("silent_share", silent_share, "one that leaves at least one noisy report")
 
 
 @register
@@ -31,103 +56,152 @@ class ShuffledBits(Mechanism):
     reach: float
     levels: int
     noise_bits: int
-    noise_probability: float
+    noise_probability: float = 0.5
+    least_reports: int
+    silent_share: float = 0.0
     kind: str = "shuffled-bits"
 
     trust = "shuffle"
     unit = "bits"
-    accountant = "vector-sum theorem of Cheu et al. (2021)"
+    needs = NEEDS
 
     def __post_init__(self) -> None:
         super().__post_init__()
         whole(1, levels=self.levels)
         whole(1, noise_bits=self.noise_bits)
         probability(noise_probability=self.noise_probability)
-        if positive(reach=self.reach) < self.bound:
+        _check_reports(self.cohort, self.least_reports, self.silent_share)
+        if self.lattice.reach < self.bound:
             raise InvalidValue("reach", self.reach, f"at least the bound {self.bound}")
+
+    @cached_property
+    def lattice(self) -> Lattice:
+        """The grid over [−reach, reach]."""
+        return Lattice(reach=self.reach, levels=self.levels)
+
+    @property
+    def minimum_reports(self) -> int:
+        """What the noise is calibrated to."""
+        return self.least_reports
 
     @property
     def width(self) -> int:
         """The bits of one coordinate of one client."""
         return self.levels + self.noise_bits
 
-    def _round(self, clipped: FloatArray, noise: NoiseSource) -> IntArray:
-        scaled = (clipped + self.reach) * (self.levels / (2 * self.reach))
-        floor = np.minimum(np.floor(scaled), self.levels - 1)  # the upper end is levels − 1 plus a sure coin
-        return floor.astype(np.int64) + noise.bernoulli(scaled - floor)
-
     def _randomize(self, clipped: FloatArray, noise: NoiseSource) -> Payload:
-        ones = self._round(clipped, noise)
+        ones = self.lattice.encode(clipped, noise)
         ones += noise.binomial(self.noise_bits, self.noise_probability, clipped.shape)
         return (np.arange(self.width) < ones[..., None]).astype(np.uint8)
 
     def shuffle(self, payloads: Payload, noise: NoiseSource) -> Payload:
         """All bits of one coordinate, of all clients, in a random order."""
-        by_coordinate: BitArray = payloads.transpose(1, 0, 2).reshape(self.support, -1)
+        by_coordinate = payloads.transpose(1, 0, 2).reshape(self.support, -1)
         return noise.permute_rows(by_coordinate)
 
-    def analyze(self, batch: Payload, noise: NoiseSource) -> FloatArray:  # noqa: ARG002
-        """Sum the bits, take off what the noise adds on average, and undo the encoding."""
-        return self._decode(batch.sum(axis=1, dtype=np.int64))
+    def _analyze(self, batch: Payload, reports: int, noise: NoiseSource) -> FloatArray:  # noqa: ARG002
+        return self._decode(batch.sum(axis=1, dtype=np.int64), reports)
 
     def _simulate(self, clipped: FloatArray, noise: NoiseSource) -> FloatArray:
         # The sum of n independent Bin(b, p) variables is one Bin(n·b, p) variable.
         trials = len(clipped) * self.noise_bits
-        total = noise.binomial(trials, self.noise_probability, (self.support,))
-        return self._decode(self._round(clipped, noise).sum(axis=0) + total)
+        added = noise.binomial(trials, self.noise_probability, (self.support,))
+        return self._decode(self.lattice.encode(clipped, noise).sum(axis=0) + added, len(clipped))
 
-    def _decode(self, ones: IntArray) -> FloatArray:
-        expected_noise = self.noise_bits * self.cohort * self.noise_probability
-        per_one = 2 * self.reach / (self.levels * self.cohort)
-        return np.asarray((ones - expected_noise) * per_one - self.reach, dtype=np.float64)
+    def _decode(self, ones: IntArray, reports: int) -> FloatArray:
+        expected_noise = reports * self.noise_bits * self.noise_probability
+        return self.lattice.decode_mean(ones - expected_noise, reports)
 
-    @property
-    def error_proxy(self) -> float:
+    def error_deviation(self, reports: int) -> float:
         """By Hoeffding each of the n(1 + b) coins is ½-sub-Gaussian, whatever the input."""
-        coins = self.cohort * (1 + self.noise_bits)
-        return 2 * self.reach / (self.levels * self.cohort) * math.sqrt(coins) / 2
+        return self.lattice.step / reports * math.sqrt(reports * (1 + self.noise_bits)) / 2
 
     @property
     def message_size(self) -> int:
         """So many bits for each action."""
         return self.support * self.width
 
-    def delta(self, epsilon: float) -> float:
-        """The δ for which Algorithm 2's formula gives this noise at ε.
-
-        n·b·p = 90·g²·ln(4s/δ)/ε̂² with ε̂ = ε/(18√ln(2/δ)) is a quadratic in ln(1/δ).
-        """
-        check_algorithm_2(epsilon)
-        ones = self.cohort * self.noise_bits * self.noise_probability
-        product = ones * epsilon**2 / (90 * 18**2 * self.levels**2)  # = ln(4s/δ)·ln(2/δ)
-        first, second = math.log(4 * self.support), math.log(2)
-        log_inverse = (math.sqrt((first - second) ** 2 + 4 * product) - first - second) / 2
-        return min(1.0, math.exp(-log_inverse))
+    @property
+    def event(self) -> Event:
+        """The sum's bits of the least number of noisy reports; the rest is post-processing."""
+        bits = noisy_reports(self.least_reports, self.silent_share) * self.noise_bits
+        low, high = (float(self.lattice.position(np.array(end))) for end in (-self.bound, self.bound))
+        return _binomial_event(bits, self.noise_probability, self.support, low, high)
 
 
-def check_algorithm_2(epsilon: float, delta: float | None = None) -> None:
-    """The theorem behind Algorithm 2 is stated for ε < 15 and δ < 1/2 only."""
-    if epsilon >= 15:
-        raise OutsideTheorem(f"epsilon: got {epsilon:g}, expected < 15 (the paper's shuffle theorem)")
-    if delta is not None and delta >= 0.5:
-        raise OutsideTheorem(f"delta: got {delta:g}, expected < 0.5 (the paper's shuffle theorem)")
+@lru_cache(maxsize=256)
+def _binomial_event(bits: int, chance: float, coordinates: int, low: float, high: float) -> Event:
+    ends = Ends.rounded(low, high)
+    return IntegerSum(noise=Binomial(bits=bits, chance=chance), coordinates=coordinates, ends=ends)
 
 
-def algorithm_2(*, epsilon: float, delta: float, support: int, cohort: int, bound: float) -> ShuffledBits:
-    """The paper's Algorithm 2 (ε̂, g, b, p as printed), with g rounded up to an integer."""
-    check_algorithm_2(positive(epsilon=epsilon), probability(delta=delta))
-    scaled_epsilon = epsilon / (18 * math.sqrt(math.log(2 / delta)))  # ε̂
-    log_term = math.log(4 * support / delta)
-    least = scaled_epsilon * math.sqrt(cohort) / (6 * math.sqrt(5 * log_term))
-    levels = math.ceil(max(least, math.sqrt(support), 10))
-    ones = 90 * levels**2 * log_term / (scaled_epsilon**2 * cohort)
-    noise_bits = math.ceil(2 * ones)
-    return ShuffledBits(
-        support=support,
-        cohort=cohort,
-        bound=bound,
-        reach=bound * math.sqrt(support),
-        levels=levels,
-        noise_bits=noise_bits,
-        noise_probability=ones / noise_bits,
-    )
+@register
+@dataclass(frozen=True, kw_only=True)
+class SummedShares(NoisyLattice):
+    """R encodes and adds a share of noise, S reveals the sum modulo 2^`modulus_bits`, A decodes."""
+
+    support: int
+    cohort: int
+    bound: float
+    levels: int
+    noise: str
+    scale: float
+    least_reports: int
+    silent_share: float = 0.0
+    kind: str = "summed-shares"
+
+    trust = "shuffle"
+    unit = "bits"
+    needs = "only the sum is revealed: a trusted aggregator, or two that do not collude"
+    laws = ("discrete-gaussian", "skellam", "polya")
+
+    def __post_init__(self) -> None:
+        _check_reports(self.cohort, self.least_reports, self.silent_share)
+        super().__post_init__()
+        whole(1, 62, modulus_bits=self.modulus_bits)
+
+    @property
+    def minimum_reports(self) -> int:
+        """What the noise is calibrated to."""
+        return self.least_reports
+
+    @property
+    def noise_shares(self) -> int:
+        """Shares in the sum when as few as possible answer, and some of them add none."""
+        return noisy_reports(self.least_reports, self.silent_share)
+
+    @property
+    def largest_noise(self) -> int:
+        """The sum's noise exceeds this, in any coordinate and either direction, with chance below 10⁻¹²."""
+        tail = 1e-12 / (2 * self.support)
+        one = np.ones((1, 1))
+        return math.ceil(float(self.law.radius(one, np.zeros(1), tail, self.cohort)[0]))
+
+    @property
+    def modulus_bits(self) -> int:
+        """Wide enough for the sum; a sum that wraps around harms the estimate, never privacy."""
+        return (self.cohort * self.levels + 2 * self.largest_noise + 1).bit_length()
+
+    def _randomize(self, clipped: FloatArray, noise: NoiseSource) -> Payload:
+        encoded = self.lattice.encode(clipped, noise) + self.law.draw(*clipped.shape, noise)
+        return encoded & ((1 << self.modulus_bits) - 1)
+
+    def shuffle(self, payloads: Payload, noise: NoiseSource) -> Payload:  # noqa: ARG002
+        """The sum modulo the power of two, and nothing else."""
+        # Two's complement wraps modulo 2^64, of which the modulus is a divisor.
+        total: IntArray = payloads.sum(axis=0, dtype=np.int64) & ((1 << self.modulus_bits) - 1)
+        return total
+
+    def _analyze(self, batch: Payload, reports: int, noise: NoiseSource) -> FloatArray:  # noqa: ARG002
+        low = -self.largest_noise
+        total = (batch - low) % (1 << self.modulus_bits) + low
+        return self.lattice.decode_mean(total, reports)
+
+    def _simulate(self, clipped: FloatArray, noise: NoiseSource) -> FloatArray:
+        total = self.lattice.encode(clipped, noise).sum(axis=0) + self.law.draw_total(*clipped.shape, noise)
+        return self.lattice.decode_mean(total, len(clipped))
+
+    @property
+    def message_size(self) -> int:
+        """One number modulo 2^`modulus_bits` for each action."""
+        return self.support * self.modulus_bits

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbandits.errors import PlanMismatch, ProtocolError
+from dpbandits.errors import PlanMismatch, ProtocolError, TooFewReports
 from dpbandits.privacy import Mechanism, NoiseSource
 from dpbandits.protocol.messages import Batch, Payload, Plan, Release, Report
 
@@ -35,18 +35,21 @@ def shuffle(plan: Plan, reports: Sequence[Report], noise: NoiseSource) -> Batch:
     mechanism = _mechanism(plan)
     if any(report.plan != plan.digest for report in reports):
         raise PlanMismatch(f"a report belongs to another plan than {plan.digest[:12]}")
-    if len(reports) != plan.cohort:
-        raise ProtocolError(f"reports: got {len(reports):,}, expected {plan.cohort:,}: nothing is released")
+    if len(reports) < mechanism.minimum_reports:
+        raise TooFewReports(len(reports), mechanism.minimum_reports)
+    if len(reports) > plan.cohort:
+        raise ProtocolError(f"reports: got {len(reports):,}, expected at most the cohort's {plan.cohort:,}")
     payloads = np.stack([report.payload.unpack() for report in reports])
-    return Batch(plan=plan.digest, payload=Payload.pack(mechanism.shuffle(payloads, noise)))
+    shuffled = mechanism.shuffle(payloads, noise)
+    return Batch(plan=plan.digest, payload=Payload.pack(shuffled), reports=len(reports))
 
 
 def analyze(plan: Plan, batch: Batch, noise: NoiseSource) -> Release:
     """At the server: the private means (A)."""
     if batch.plan != plan.digest:
         raise PlanMismatch(f"the batch belongs to another plan than {plan.digest[:12]}")
-    means = _mechanism(plan).analyze(batch.payload.unpack(), noise)
-    return _release(plan, means, noise)
+    means = _mechanism(plan).analyze(batch.payload.unpack(), batch.reports, noise)
+    return _release(plan, means, batch.reports, noise)
 
 
 def simulate_release(plan: Plan, averages: FloatArray, noise: NoiseSource) -> Release:
@@ -60,7 +63,7 @@ def simulate_release(plan: Plan, averages: FloatArray, noise: NoiseSource) -> Re
         raise ProtocolError(
             f"averages: got shape {averages.shape}, expected {(plan.cohort, len(plan.support))}"
         )
-    return _release(plan, _mechanism(plan).simulate(averages, noise), noise)
+    return _release(plan, _mechanism(plan).simulate(averages, noise), plan.cohort, noise)
 
 
 def _report(plan: Plan, averages: FloatArray, noise: NoiseSource) -> Report:
@@ -68,8 +71,8 @@ def _report(plan: Plan, averages: FloatArray, noise: NoiseSource) -> Report:
     return Report(plan=plan.digest, payload=Payload.pack(randomized))
 
 
-def _release(plan: Plan, means: FloatArray, noise: NoiseSource) -> Release:
-    return Release(plan=plan.digest, means=tuple(means.tolist()), simulated=noise.simulated)
+def _release(plan: Plan, means: FloatArray, reports: int, noise: NoiseSource) -> Release:
+    return Release(plan=plan.digest, means=tuple(means.tolist()), reports=reports, simulated=noise.simulated)
 
 
 def _mechanism(plan: Plan) -> Mechanism:

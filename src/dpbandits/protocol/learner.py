@@ -65,6 +65,8 @@ def tell(state: State, plan: Plan, release: Release | None) -> State:
         raise PlanMismatch(f"phase {plan.phase} needs the release of plan {plan.digest[:12]}")
     if len(release.means) != len(plan.support):
         raise PlanMismatch(f"phase {plan.phase} needs {len(plan.support)} means, got {len(release.means)}")
+    if not plan.mechanism.minimum_reports <= release.reports <= plan.cohort:
+        raise PlanMismatch(f"phase {plan.phase} cannot have a release of {release.reports:,} reports")
     return _learn(played, plan, plan.mechanism, release)
 
 
@@ -88,7 +90,7 @@ def _learn(played: State, plan: Plan, mechanism: Mechanism, release: Release) ->
     estimator = LeastSquares.weighted(matrix[list(plan.support)], plays, plan.rank)
     estimate = estimator.estimate(np.array(release.means))
     candidates = matrix[active]
-    widths = _widths(played.study, plan, mechanism, estimator, candidates)
+    widths = _widths(played.study, plan, mechanism, release.reports, estimator, candidates)
     scores = candidates @ estimate
     # Line 16: x goes if some b is better by more than both their widths.
     survivors = active[scores + widths >= np.max(scores - widths)]
@@ -105,6 +107,7 @@ def _widths(
     study: Study,
     plan: Plan,
     mechanism: Mechanism,
+    clients: int,
     estimator: LeastSquares,
     candidates: NDArray[np.float64],
 ) -> NDArray[np.float64]:
@@ -113,6 +116,7 @@ def _widths(
             rank=plan.rank,
             length=study.schedule.length(plan.phase),
             mechanism=mechanism,
+            clients=clients,
             heterogeneity=study.heterogeneity,
             confidence=study.confidence,
         )
@@ -122,6 +126,7 @@ def _widths(
         estimator=estimator,
         plays=np.array(plan.plays, dtype=np.float64),
         mechanism=mechanism,
+        clients=clients,
         heterogeneity=study.heterogeneity,
         confidence=study.confidence,
     )

@@ -69,17 +69,20 @@ class Plan:
 
 @dataclass(frozen=True, kw_only=True)
 class Payload:
-    """An array on its way: numbers as they are, bits packed eight to a byte."""
+    """An array on its way: numbers and integers as they are, bits packed eight to a byte."""
 
     shape: tuple[int, ...]
     numbers: tuple[float, ...] = ()
+    integers: tuple[int, ...] = ()
     bits: bytes = b""
 
     @staticmethod
     def pack(array: NDArray[Any]) -> Payload:
-        """Bits are of dtype uint8, everything else is numbers."""
+        """Bits are of dtype uint8, integers of int64, numbers of float64."""
         if array.dtype == np.uint8:
             return Payload(shape=array.shape, bits=np.packbits(array).tobytes())
+        if array.dtype == np.int64:
+            return Payload(shape=array.shape, integers=tuple(array.ravel().tolist()))
         return Payload(shape=array.shape, numbers=tuple(array.ravel().tolist()))
 
     def unpack(self) -> NDArray[Any]:
@@ -90,8 +93,10 @@ class Payload:
             if packed.size != -(-count // 8):
                 raise InvalidValue("payload", f"{packed.size} bytes", f"{-(-count // 8)}")
             return np.unpackbits(packed, count=count).reshape(self.shape)
-        if len(self.numbers) != count:
-            raise InvalidValue("payload", f"{len(self.numbers)} numbers", f"{count}")
+        if len(self.numbers) + len(self.integers) != count or (self.numbers and self.integers):
+            raise InvalidValue("payload", f"{len(self.numbers) + len(self.integers)} numbers", f"{count}")
+        if self.integers:
+            return np.array(self.integers, dtype=np.int64).reshape(self.shape)
         return np.array(self.numbers, dtype=np.float64).reshape(self.shape)
 
 
@@ -109,15 +114,24 @@ class Batch:
 
     plan: str
     payload: Payload
+    reports: int
+
+    def __post_init__(self) -> None:
+        whole(1, reports=self.reports)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Release:
-    """The private mean of each supported action (the output of A)."""
+    """The private mean of each supported action over `reports` clients (the output of A).
+
+    `simulated` stamps what was made with a simulation's noise and must not be taken for private.
+    """
 
     plan: str
     means: tuple[float, ...]
+    reports: int
     simulated: bool
 
     def __post_init__(self) -> None:
         finite_matrix(means=np.array([self.means]))
+        whole(1, reports=self.reports)

@@ -1,8 +1,7 @@
 """Confidence widths: how far ⟨θ̃, x⟩ may lie from ⟨θ*, x⟩ (paper, Eq. W_l and Table 4; docs/theory.md).
 
 `paper_width` is one number for all actions, with the constants as printed. `tight_widths` takes the
-variance of the noise that was really added, in the direction of each action; it never exceeds what the
-theory needs and is proved in docs/theory.md.
+noise that was really added, in the direction of each action.
 """
 
 from __future__ import annotations
@@ -14,21 +13,35 @@ from numpy.typing import NDArray
 
 from dpbandits.design import support_bound
 from dpbandits.privacy import Mechanism
+from dpbandits.privacy.central import CentralLattice
 from dpbandits.protocol.estimation import LeastSquares
 
 FloatArray = NDArray[np.float64]
 
 
 def paper_width(
-    *, rank: int, length: int, mechanism: Mechanism, heterogeneity: float, confidence: float
+    *,
+    rank: int,
+    length: int,
+    mechanism: Mechanism,
+    clients: int,
+    heterogeneity: float,
+    confidence: float,
 ) -> float:
-    """W_l = (√(2d/(|U|h)) + σ/√|U| + σ_n)·√(2 log(1/β)), with the rank of the span for d."""
-    clients = mechanism.cohort
+    """W_l = (√(2d/(|U|h)) + σ/√|U| + σ_n)·√(2 log(1/β)), with the rank of the span for d.
+
+    With Laplace noise of scale b on the mean, the last term is 2sdb + 2db·log(1/β) instead: the paper
+    prints √(2 log(1/β)), but its proof needs log(1/β).
+    """
     action_related = math.sqrt(2 * rank / (clients * length))
     client_related = heterogeneity / math.sqrt(clients)
+    width = (action_related + client_related) * _quantile(confidence)
+    if isinstance(mechanism, CentralLattice) and mechanism.noise == "laplace":
+        on_mean = mechanism.scale * mechanism.lattice.step / clients
+        return width + 2 * rank * on_mean * (mechanism.support + math.log(1 / confidence))
     # Table 4: σ_n = 2σ_nc√(Sd), 2σ_nl√(Sd/|U|), 2σ_ns√(Sd); each is the mean's error times 2√(Sd).
-    privacy_noise = 2 * mechanism.error_proxy * math.sqrt(support_bound(rank) * rank)
-    return (action_related + client_related + privacy_noise) * _quantile(confidence)
+    privacy_noise = 2 * mechanism.error_deviation(clients) * math.sqrt(support_bound(rank) * rank)
+    return width + privacy_noise * _quantile(confidence)
 
 
 def tight_widths(
@@ -37,21 +50,18 @@ def tight_widths(
     estimator: LeastSquares,
     plays: FloatArray,
     mechanism: Mechanism,
+    clients: int,
     heterogeneity: float,
     confidence: float,
 ) -> FloatArray:
-    """√(2·v'Cv·log(1/β)) for each row v, C = A·diag(1/(n·T(x)) + s_n²)·A' + (σ²/n)·I."""
-    clients = mechanism.cohort
-    variances = 1 / (clients * plays) + mechanism.error_proxy**2
-    # C's first term is F·F' with F = A·diag(√variances); F' = Q·R turns v'FF'v into ‖R·v‖².
-    factor: FloatArray = np.linalg.qr((estimator.map * np.sqrt(variances)).T).R
-    spread = _squared_norms(directions @ factor.T) + heterogeneity**2 / clients * _squared_norms(directions)
-    return _quantile(confidence) * np.sqrt(spread)
+    """What ⟨θ̃ − θ*, v⟩ exceeds with probability at most β, for each row v.
 
-
-def _squared_norms(rows: FloatArray) -> FloatArray:
-    squared: FloatArray = np.einsum("ij,ij->i", rows, rows)
-    return squared
+    With sub-Gaussian noise this is √(2·v'Cv·log(1/β)), C = A·diag(1/(n·T(x)) + s_n²)·A' + (σ²/n)·I.
+    """
+    coefficients = directions @ estimator.map
+    variances = (coefficients**2) @ (1 / (clients * plays))
+    variances += heterogeneity**2 / clients * np.einsum("ij,ij->i", directions, directions)
+    return mechanism.error_radius(coefficients, variances, confidence, clients)
 
 
 def _quantile(confidence: float) -> float:

@@ -1,16 +1,27 @@
-"""Exact accounting of noisy integer sums: δ(ε) from above and below, and the least noise for it."""
+"""What is spent: δ(ε) of every event, from above and below, and the least noise for a stated (ε, δ)."""
 
 from dpbandits.privacy.accounting.calibrate import (
     discrete_laplace_scale,
     least_binomial_bits,
     least_discrete_gaussian_sigma,
+    least_discrete_laplace_scale,
     least_skellam_variance,
 )
 from dpbandits.privacy.accounting.discrete_gaussian import DiscreteGaussian
 from dpbandits.privacy.accounting.encoding import Encoding, choose_encoding
+from dpbandits.privacy.accounting.event import (
+    Event,
+    GaussianEvent,
+    NothingHidden,
+    PureEvent,
+    add_remove_from_replace_one,
+    compose,
+    replace_one_from_add_remove,
+)
 from dpbandits.privacy.accounting.gaussian import (
     classical_noise_ratio,
     gaussian_delta,
+    gaussian_epsilon,
     gaussian_noise_ratio,
 )
 from dpbandits.privacy.accounting.integer_sum import Composition, IntegerSum
@@ -25,14 +36,23 @@ __all__ = [
     "DiscreteLaplace",
     "Encoding",
     "Ends",
+    "Event",
+    "GaussianEvent",
     "IntegerSum",
+    "NothingHidden",
+    "PureEvent",
     "Skellam",
+    "add_remove_from_replace_one",
     "choose_encoding",
     "classical_noise_ratio",
+    "compose",
     "discrete_laplace_scale",
     "gaussian_delta",
+    "gaussian_epsilon",
     "gaussian_noise_ratio",
     "least_binomial_bits",
     "least_discrete_gaussian_sigma",
+    "least_discrete_laplace_scale",
     "least_skellam_variance",
+    "replace_one_from_add_remove",
 ]

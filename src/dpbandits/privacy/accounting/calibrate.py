@@ -116,6 +116,21 @@ def least_discrete_gaussian_sigma(
     return math.sqrt(variance / shares)
 
 
+def least_discrete_laplace_scale(epsilon: float, delta: float, coordinates: int, shift: int) -> float:
+    """The least scale of discrete Laplace noise for δ > 0, to 0.01 %; never more than for δ = 0."""
+    target = math.log(probability(delta=delta))
+
+    def excess(scale: float) -> float:
+        event = IntegerSum(noise=DiscreteLaplace(scale=scale), coordinates=coordinates, shift=shift)
+        return math.log(max(event.delta(epsilon), 1e-300)) - target
+
+    high = discrete_laplace_scale(epsilon, coordinates, shift)
+    low = high / 2
+    while excess(low) <= 0:
+        low, high = low / 2, low
+    return least(excess, low, high, lambda width, near: width <= _CLOSE / 2 * near)
+
+
 def discrete_laplace_scale(epsilon: float, coordinates: int, shift: int) -> float:
     """The least scale of discrete Laplace noise for δ = 0: coordinates·shift/ε, rounded up."""
     epsilon = positive(epsilon=epsilon)

@@ -87,6 +87,21 @@ def gaussian_noise_ratio(epsilon: float, delta: float) -> float:
     return math.exp(log_ratio)
 
 
+def gaussian_epsilon(delta: float, noise_ratio: float) -> float:
+    """The least ε for which the Gaussian mechanism is (ε, δ)-private, to about 10⁻¹²."""
+    target = math.log(probability(delta=delta))
+
+    def excess(epsilon: float) -> float:
+        return gaussian_log_delta(epsilon, noise_ratio) - target
+
+    if excess(0.0) <= 0:
+        return 0.0
+    high = 1.0
+    while excess(high) > 0:
+        high *= 2
+    return float(brentq(excess, 0.0, high, xtol=1e-13)) + 1e-12
+
+
 def classical_noise_ratio(epsilon: float, delta: float) -> float:
     """√(2 ln(1.25/δ))/ε, which is proved for ε < 1 only and is *not* private for large ε and δ."""
     epsilon = positive(epsilon=epsilon)

@@ -27,6 +27,7 @@ from dpbandits.privacy.accounting.skellam import Skellam
 from dpbandits.privacy.accounting.upper import upper_deltas
 from dpbandits.privacy.accounting.window import Split, plan_window
 
+ACCOUNTANT = "exact sum of integers"
 _LARGEST_LOG_TAIL = 320.0
 _MOST_SPLITS = 20_000
 
@@ -45,6 +46,8 @@ class IntegerSum:
     shift: int | None = None
     ends: Ends | None = None
 
+    accountant = ACCOUNTANT
+
     def __post_init__(self) -> None:
         if not isinstance(self.noise, Binomial | Skellam | DiscreteGaussian | DiscreteLaplace):
             raise InvalidValue("noise", self.noise, "a log-concave law of this package")
@@ -62,6 +65,16 @@ class IntegerSum:
     def repeated(self, times: int) -> IntegerSum:
         """The same release `times` times to the same client, each with noise of its own."""
         return replace(self, coordinates=self.coordinates * whole(1, times=times))
+
+    def group(self, size: int) -> IntegerSum:
+        """The same release, for `size` clients replaced together.
+
+        Their encodings add up to a law that is log-concave again and ordered in each client's value,
+        so the worst case are all at one end and all at the other (docs/accounting-proofs.md, section 2).
+        """
+        if self.shift is not None:
+            return replace(self, shift=self.shift * whole(1, size=size))
+        return replace(self, ends=self.encoded_ends.times(size))
 
     @property
     def exact_pure_epsilon(self) -> Fraction | None:
@@ -99,6 +112,8 @@ class Composition:
 
     sums: tuple[IntegerSum, ...]
 
+    accountant = ACCOUNTANT
+
     def __post_init__(self) -> None:
         if not self.sums:
             raise InvalidValue("sums", self.sums, "at least one release")
@@ -113,6 +128,14 @@ class Composition:
         rounded = float(total)
         return rounded if Fraction(rounded) >= total else math.nextafter(rounded, math.inf)
 
+    def repeated(self, times: int) -> Composition:
+        """All of it `times` times, with noise of its own each time."""
+        return Composition(sums=tuple(one.repeated(times) for one in self.sums))
+
+    def group(self, size: int) -> Composition:
+        """For `size` clients replaced together."""
+        return Composition(sums=tuple(one.group(size) for one in self.sums))
+
     def delta_bounds(self, epsilon: float) -> tuple[float, float]:
         """(lower, upper) with lower ≤ δ(ε) ≤ upper."""
         return self._bounds(non_negative(epsilon=epsilon), both=True)
@@ -123,8 +146,10 @@ class Composition:
 
     def epsilon(self, delta: float) -> float:
         """An ε for which all together are (ε, δ)-private, within 10⁻⁶ of the least, or infinite."""
-        target = math.log(probability(delta=delta))
         pure = self.pure_epsilon
+        if delta == 0:
+            return pure
+        target = math.log(probability(delta=delta))
 
         @cache
         def excess(epsilon: float) -> float:

@@ -1,0 +1,280 @@
+"""Integer noise laws as a mechanism needs them: how to draw them, what they cost, how far they reach.
+
+Noise is added to encoded values, a row of coordinates at a time. It comes in `shares`: a law says what
+one share is, and what it costs to reveal a sum in which so many shares are.
+
+    discrete-gaussian   P(z) ∝ exp(−z²/(2·scale²))               sub-Gaussian with proxy scale²
+    skellam             the difference of two Poisson(scale²/2)   variance scale²
+    laplace             P(z) ∝ exp(−|z|/scale)                   pure
+    polya               shares of which `shares` sum to laplace   pure
+    k-norm              P(z) ∝ exp(−‖z‖∞/scale) on Z^s           pure, jointly over the coordinates
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import nbinom
+
+from dpbandits.checks import positive, whole
+from dpbandits.privacy.accounting import (
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Event,
+    IntegerSum,
+    PureEvent,
+    Skellam,
+)
+from dpbandits.privacy.noise import NoiseSource
+from dpbandits.privacy.tails import chernoff_radius, squared_norms, sub_gaussian_radius
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoiseLaw(ABC):
+    """One share of noise, of `shares` that are in the sum at least."""
+
+    scale: float
+    shares: int = 1
+
+    def __post_init__(self) -> None:
+        positive(scale=self.scale)
+        whole(1, shares=self.shares)
+
+    @abstractmethod
+    def draw(self, rows: int, coordinates: int, noise: NoiseSource) -> IntArray:
+        """A row of noise for each of `rows` shares."""
+
+    def draw_total(self, rows: int, coordinates: int, noise: NoiseSource) -> IntArray:
+        """The sum of `rows` shares, by a shorter way where there is one."""
+        return self.draw(rows, coordinates, noise).sum(axis=0)
+
+    @abstractmethod
+    def event(self, coordinates: int, shift: int) -> Event:
+        """What it costs to reveal a sum that a client can move by `shift` in each coordinate."""
+
+    @abstractmethod
+    def variance(self, coordinates: int) -> float:
+        """Of one coordinate of one share, at most."""
+
+    @abstractmethod
+    def radius(
+        self, coefficients: FloatArray, other_variance: FloatArray, confidence: float, rows: int
+    ) -> FloatArray:
+        """What ⟨a, sum of `rows` shares⟩ + G exceeds with probability at most `confidence`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GaussianLaw(NoiseLaw):
+    """The discrete Gaussian: sub-Gaussian with proxy scale² (Canonne, Kamath and Steinke 2020)."""
+
+    def draw(self, rows: int, coordinates: int, noise: NoiseSource) -> IntArray:
+        """Independent draws."""
+        return noise.discrete_gaussian(self.scale, (rows, coordinates))
+
+    def draw_total(self, rows: int, coordinates: int, noise: NoiseSource) -> IntArray:
+        """Discrete Gaussian again, but for about exp(−π²·scale²) of the mass, which is below 10⁻⁹ here."""
+        if self.scale < 1.5:
+            return super().draw_total(rows, coordinates, noise)
+        return noise.discrete_gaussian(self.scale * math.sqrt(rows), (coordinates,))
+
+    def event(self, coordinates: int, shift: int) -> Event:
+        """Exact, coordinate by coordinate."""
+        law = DiscreteGaussian(scale=self.scale, shares=self.shares)
+        return IntegerSum(noise=law, coordinates=coordinates, shift=shift)
+
+    def variance(self, coordinates: int) -> float:  # noqa: ARG002
+        """At most scale²."""
+        return self.scale**2
+
+    def radius(
+        self, coefficients: FloatArray, other_variance: FloatArray, confidence: float, rows: int
+    ) -> FloatArray:
+        """Chernoff's bound."""
+        own = rows * self.scale**2 * squared_norms(coefficients)
+        return sub_gaussian_radius(other_variance + own, confidence)
+
+
+class CumulantLaw(NoiseLaw):
+    """A law whose moment generating function is known: its tail is Chernoff's bound."""
+
+    @property
+    @abstractmethod
+    def pole(self) -> float:
+        """The cumulant is used for arguments below this only."""
+
+    @abstractmethod
+    def cumulant(self, argument: FloatArray) -> FloatArray:
+        """log E exp(argument·Z) for one share Z."""
+
+    def radius(
+        self, coefficients: FloatArray, other_variance: FloatArray, confidence: float, rows: int
+    ) -> FloatArray:
+        """Chernoff's bound with the exact moment generating function."""
+        return chernoff_radius(
+            coefficients,
+            other_variance,
+            confidence,
+            cumulant=lambda argument: rows * self.cumulant(argument),
+            pole=self.pole,
+            error_variance=rows * self.variance(coefficients.shape[1]),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SkellamLaw(CumulantLaw):
+    """The difference of two Poisson variables: shares add up to the same law."""
+
+    @property
+    def pole(self) -> float:
+        """The cumulant is finite everywhere; beyond this it is of no use."""
+        return 4.0
+
+    def draw(self, rows: int, coordinates: int, noise: NoiseSource) -> IntArray:
+        """Independent draws."""
+        return self._difference(self.scale**2 / 2, (rows, coordinates), noise)
+
+    def draw_total(self, rows: int, coordinates: int, noise: NoiseSource) -> IntArray:
+        """Poisson variables add up to a Poisson variable."""
+        return self._difference(rows * self.scale**2 / 2, (coordinates,), noise)
+
+    @staticmethod
+    def _difference(mean: float, shape: tuple[int, ...], noise: NoiseSource) -> IntArray:
+        return noise.poisson(mean, shape) - noise.poisson(mean, shape)
+
+    def event(self, coordinates: int, shift: int) -> Event:
+        """Exact, coordinate by coordinate."""
+        law = Skellam(variance=self.shares * self.scale**2)
+        return IntegerSum(noise=law, coordinates=coordinates, shift=shift)
+
+    def variance(self, coordinates: int) -> float:  # noqa: ARG002
+        """Exactly scale²."""
+        return self.scale**2
+
+    def cumulant(self, argument: FloatArray) -> FloatArray:
+        """scale²·(cosh t − 1)."""
+        cumulant: FloatArray = 2 * self.scale**2 * np.sinh(argument / 2) ** 2
+        return cumulant
+
+
+@dataclass(frozen=True, kw_only=True)
+class LaplaceLaw(CumulantLaw):
+    """The discrete Laplace: pure privacy, for the ℓ1 distance."""
+
+    @property
+    def pole(self) -> float:
+        """Where the cumulant becomes infinite."""
+        return 1 / self.scale
+
+    def draw(self, rows: int, coordinates: int, noise: NoiseSource) -> IntArray:
+        """Independent draws."""
+        return noise.discrete_laplace(self.scale, (rows, coordinates))
+
+    def event(self, coordinates: int, shift: int) -> Event:
+        """Exact, coordinate by coordinate; ε = coordinates·shift/scale is pure."""
+        return IntegerSum(noise=DiscreteLaplace(scale=self.scale), coordinates=coordinates, shift=shift)
+
+    def variance(self, coordinates: int) -> float:  # noqa: ARG002
+        """2q/(1 − q)² with q = e^(−1/scale)."""
+        return 1 / (2 * math.sinh(1 / (2 * self.scale)) ** 2)
+
+    def cumulant(self, argument: FloatArray) -> FloatArray:
+        """log E exp(tZ) = log((1 − q)²/((1 − q·e^t)(1 − q·e^(−t)))) for |t| < 1/scale."""
+        # The quotient inverted is 1 − 2q(cosh t − 1)/(1 − q)² = 1 − (sinh(t/2)/sinh(1/(2·scale)))².
+        ratio = np.sinh(argument / 2) / math.sinh(1 / (2 * self.scale))
+        cumulant: FloatArray = -np.log1p(-np.minimum(ratio**2, 1 - 1e-12))
+        return cumulant
+
+
+@dataclass(frozen=True, kw_only=True)
+class PolyaLaw(LaplaceLaw):
+    """Differences of Pólya variables, `shares` of which sum to the discrete Laplace.
+
+    A Pólya variable with parameters (1/shares, q) has the generating function ((1 − q)/(1 − qz))^(1/shares).
+    """
+
+    def draw(self, rows: int, coordinates: int, noise: NoiseSource) -> IntArray:
+        """One positive and one negative part."""
+        shape = (rows, coordinates)
+        return noise.polya(self.shares, self.scale, shape) - noise.polya(self.shares, self.scale, shape)
+
+    def draw_total(self, rows: int, coordinates: int, noise: NoiseSource) -> IntArray:
+        """The first `shares` rows are one discrete Laplace draw."""
+        if rows < self.shares:
+            return super().draw_total(rows, coordinates, noise)
+        whole_draw = noise.discrete_laplace(self.scale, (coordinates,))
+        return whole_draw + self.draw(rows - self.shares, coordinates, noise).sum(axis=0)
+
+    def variance(self, coordinates: int) -> float:
+        """An equal part of the discrete Laplace's."""
+        return super().variance(coordinates) / self.shares
+
+    def cumulant(self, argument: FloatArray) -> FloatArray:
+        """An equal part of the discrete Laplace's."""
+        return super().cumulant(argument) / self.shares
+
+
+@dataclass(frozen=True, kw_only=True)
+class BoxNormLaw(NoiseLaw):
+    """The K-norm mechanism of the box on the lattice: pure privacy, for the ℓ∞ distance.
+
+    z has P(z) ∝ q^‖z‖∞, q = e^(−1/scale). As q^r = Σ_(m ≥ r) (1 − q)q^m, z is uniform on {−m … m}^s given a
+    radius m of weight ∝ q^m(2m + 1)^s. Moving z by at most g in every coordinate changes log P by at
+    most g/scale.
+    """
+
+    def draw(self, rows: int, coordinates: int, noise: NoiseSource) -> IntArray:
+        """Independent rows."""
+        return noise.box_norm(self.scale, (rows, coordinates))
+
+    def event(self, coordinates: int, shift: int) -> Event:  # noqa: ARG002
+        """ε = shift/scale, whatever the number of coordinates."""
+        return PureEvent.ratio(shift, self.scale)
+
+    def variance(self, coordinates: int) -> float:
+        """E m(m + 1)/3 with the radius m replaced by one that is never smaller."""
+        mean, spread = nbinom.stats(coordinates + 1, self._stop, moments="mv")
+        larger = float(mean) + coordinates
+        return (float(spread) + larger**2 + larger) / 3
+
+    def radius(
+        self, coefficients: FloatArray, other_variance: FloatArray, confidence: float, rows: int
+    ) -> FloatArray:
+        """Given radii, uniform noise is sub-Gaussian with its variance; half of β pays for the radii."""
+        own = self.variance_quantile(coefficients.shape[1], rows, confidence / 2)
+        return sub_gaussian_radius(other_variance + own * squared_norms(coefficients), confidence / 2)
+
+    @property
+    def _stop(self) -> float:
+        return -math.expm1(-1 / self.scale)  # 1 − q
+
+    def variance_quantile(self, coordinates: int, rows: int, tail: float) -> float:
+        """Σ over rows of m(m + 1)/3 exceeds this with probability at most `tail`.
+
+        (2m + 1)^s over m(m − 1)⋯(m − s + 1) decreases in m, so the radius is stochastically at most s plus a
+        negative binomial variable of s + 1 successes.
+        """
+        part = tail if rows == 1 else tail / (2 * rows)
+        largest = float(nbinom.isf(part, coordinates + 1, self._stop)) * (1 + 1e-9) + 1 + coordinates
+        highest = largest * (largest + 1)
+        if rows == 1:
+            return highest / 3
+        # No radius exceeds `largest`, at half of the tail; then Hoeffding's inequality for the sum.
+        mean = 3 * self.variance(coordinates)
+        deviation = highest * math.sqrt(math.log(2 / tail) / (2 * rows))
+        return rows * min(mean + deviation, highest) / 3
+
+
+LAWS: dict[str, type[NoiseLaw]] = {
+    "discrete-gaussian": GaussianLaw,
+    "skellam": SkellamLaw,
+    "laplace": LaplaceLaw,
+    "polya": PolyaLaw,
+    "k-norm": BoxNormLaw,
+}

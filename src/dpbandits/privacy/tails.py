@@ -1,0 +1,55 @@
+"""Radii that a random error exceeds with a stated probability at most (docs/theory.md)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+
+# Candidates for Chernoff's λ, as shares of the largest one allowed and as multiples of the best one
+# for sub-Gaussian errors; any of them gives a valid bound, so the least may be taken.
+_SHARES = np.concatenate([np.geomspace(0.05, 0.5, 12), 1 - np.geomspace(0.45, 1e-3, 30)])
+_MULTIPLES = np.array([0.4, 0.6, 0.75, 0.85, 0.95, 1.0])
+
+
+def squared_norms(rows: FloatArray) -> FloatArray:
+    """‖a‖² of each row."""
+    squared: FloatArray = np.einsum("ij,ij->i", rows, rows)
+    return squared
+
+
+def sub_gaussian_radius(variance: FloatArray, confidence: float) -> FloatArray:
+    """√(2·variance·log(1/β)): Chernoff's bound for sub-Gaussian errors."""
+    return np.sqrt(variance * (2 * math.log(1 / confidence)))
+
+
+def chernoff_radius(
+    coefficients: FloatArray,
+    other_variance: FloatArray,
+    confidence: float,
+    *,
+    cumulant: Callable[[FloatArray], FloatArray],
+    pole: float,
+    error_variance: float,
+) -> FloatArray:
+    """The least (log(1/β) + log E exp(λX))/λ over a grid of λ, X = ⟨a, error⟩ + G.
+
+    The errors of the coordinates are independent with E exp(t·error) = exp(cumulant(t)) for |t| < pole,
+    and G is sub-Gaussian: log E exp(λX) ≤ Σ_j cumulant(λ·a_j) + λ²·other_variance/2. The variance of an
+    error only guides the choice of λ.
+    """
+    level = math.log(1 / confidence)
+    highest = pole / np.maximum(np.abs(coefficients).max(axis=1), np.finfo(float).tiny)
+    variance = other_variance + error_variance * squared_norms(coefficients)
+    normal = np.sqrt(2 * level / np.maximum(variance, np.finfo(float).tiny))
+    rates = [share * highest for share in _SHARES]
+    rates += [np.minimum(multiple * normal, 0.999 * highest) for multiple in _MULTIPLES]
+    best = np.full(len(coefficients), np.inf)
+    for rate in rates:
+        total = cumulant(rate[:, None] * coefficients).sum(axis=1) + rate**2 * other_variance / 2
+        best = np.minimum(best, (level + total) / rate)
+    return best
