@@ -6,6 +6,7 @@
     ├── PrivacyError
     │   ├── OutsideTheorem      a parameter lies outside the conditions under which privacy is proved
     │   ├── NotAvailable        no proved mechanism exists for what was asked
+    │   ├── FloatingPointNoise  noise with holes was asked for outside a simulation
     │   └── TooFewReports       fewer answers than the noise was calibrated for: nothing is released
     ├── DesignError             no design with the promised bounds was found
     └── ProtocolError
@@ -63,6 +64,10 @@ class OutsideTheorem(PrivacyError):  # noqa: N818
 
 class NotAvailable(PrivacyError):  # noqa: N818
     """No proved mechanism exists for what was asked."""
+
+
+class FloatingPointNoise(PrivacyError):  # noqa: N818
+    """Noise with holes was asked for outside a simulation."""
 
 
 class TooFewReports(PrivacyError):  # noqa: N818

@@ -3,6 +3,7 @@
 from dpbandits.privacy.calibration import calibrate
 from dpbandits.privacy.guarantee import (
     NEIGHBOURING,
+    NOISES,
     PRESETS,
     TRUST_MODELS,
     Guarantee,
@@ -11,16 +12,19 @@ from dpbandits.privacy.guarantee import (
 )
 from dpbandits.privacy.mechanism import MECHANISMS, Mechanism, register
 from dpbandits.privacy.noise import NoiseSource, SimulatedNoise
+from dpbandits.privacy.secure import SecureNoise
 
 __all__ = [
     "MECHANISMS",
     "NEIGHBOURING",
+    "NOISES",
     "PRESETS",
     "TRUST_MODELS",
     "Guarantee",
     "Mechanism",
     "NoiseSource",
     "PrivacyRequest",
+    "SecureNoise",
     "SimulatedNoise",
     "calibrate",
     "guarantee",

@@ -137,7 +137,8 @@ def _scale(noise: str, epsilon: float, delta: float, support: int, levels: int, 
             return discrete_laplace_scale(epsilon, support, levels)
         return least_discrete_laplace_scale(epsilon, delta, support, levels)
     if noise == "skellam":
-        return math.sqrt(least_skellam_variance(epsilon, delta, support, levels) / shares) * (1 + 1e-15)
+        variance = least_skellam_variance(epsilon, delta, support, levels) / shares
+        return math.sqrt(variance + 2**-31)  # the mean of a share is rounded to a multiple of 2⁻³²
     return least_discrete_gaussian_sigma(epsilon, delta, support, levels, shares=shares)
 
 

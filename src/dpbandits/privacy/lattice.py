@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +19,7 @@ from dpbandits.privacy.noise import NoiseSource
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
-MOST_LEVELS = 2**30
+MOST_LEVELS = 2**20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +49,7 @@ class Lattice:
         scaled: FloatArray = (value + self.reach) * (self.levels / (2 * self.reach))
         return np.clip(scaled, 0, self.levels)
 
-    def decode_mean(self, total: IntArray | FloatArray, reports: int) -> FloatArray:
+    def decode_mean(self, total: NDArray[Any], reports: int) -> FloatArray:
         """From the sum of `reports` encoded values to their mean."""
         return np.asarray(total * (self.step / reports) - self.reach, dtype=np.float64)
 
@@ -63,4 +64,4 @@ def enough_levels(*, deviation_per_level: float, reports: int, share: float) -> 
     `deviation_per_level` is the noise's deviation on the sum in units of the grid, divided by levels.
     """
     needed = math.sqrt(reports / (4 * share)) / deviation_per_level
-    return min(MOST_LEVELS, max(16, 2 ** math.ceil(math.log2(max(needed, 1)))))
+    return min(MOST_LEVELS, max(16, 1 << math.ceil(math.log2(max(needed, 1)))))

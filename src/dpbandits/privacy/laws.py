@@ -30,7 +30,7 @@ from dpbandits.privacy.accounting import (
     Skellam,
 )
 from dpbandits.privacy.noise import NoiseSource
-from dpbandits.privacy.tails import chernoff_radius, squared_norms, sub_gaussian_radius
+from dpbandits.privacy.tails import chernoff_radius, mixture_radius, squared_norms, sub_gaussian_radius
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -53,7 +53,8 @@ class NoiseLaw(ABC):
 
     def draw_total(self, rows: int, coordinates: int, noise: NoiseSource) -> IntArray:
         """The sum of `rows` shares, by a shorter way where there is one."""
-        return self.draw(rows, coordinates, noise).sum(axis=0)
+        total: IntArray = self.draw(rows, coordinates, noise).sum(axis=0)
+        return total
 
     @abstractmethod
     def event(self, coordinates: int, shift: int) -> Event:
@@ -136,13 +137,18 @@ class SkellamLaw(CumulantLaw):
         """The cumulant is finite everywhere; beyond this it is of no use."""
         return 4.0
 
+    @property
+    def mean(self) -> float:
+        """Of either Poisson variable; a multiple of 2⁻³², as the samplers draw it."""
+        return max(1, round(self.scale**2 / 2 * 2**32)) / 2**32
+
     def draw(self, rows: int, coordinates: int, noise: NoiseSource) -> IntArray:
         """Independent draws."""
-        return self._difference(self.scale**2 / 2, (rows, coordinates), noise)
+        return self._difference(self.mean, (rows, coordinates), noise)
 
     def draw_total(self, rows: int, coordinates: int, noise: NoiseSource) -> IntArray:
         """Poisson variables add up to a Poisson variable."""
-        return self._difference(rows * self.scale**2 / 2, (coordinates,), noise)
+        return self._difference(rows * self.mean, (coordinates,), noise)
 
     @staticmethod
     def _difference(mean: float, shape: tuple[int, ...], noise: NoiseSource) -> IntArray:
@@ -150,16 +156,16 @@ class SkellamLaw(CumulantLaw):
 
     def event(self, coordinates: int, shift: int) -> Event:
         """Exact, coordinate by coordinate."""
-        law = Skellam(variance=self.shares * self.scale**2)
+        law = Skellam(variance=self.shares * 2 * self.mean)
         return IntegerSum(noise=law, coordinates=coordinates, shift=shift)
 
     def variance(self, coordinates: int) -> float:  # noqa: ARG002
-        """Exactly scale²."""
-        return self.scale**2
+        """Twice the mean."""
+        return 2 * self.mean
 
     def cumulant(self, argument: FloatArray) -> FloatArray:
-        """scale²·(cosh t − 1)."""
-        cumulant: FloatArray = 2 * self.scale**2 * np.sinh(argument / 2) ** 2
+        """2·mean·(cosh t − 1)."""
+        cumulant: FloatArray = 4 * self.mean * np.sinh(argument / 2) ** 2
         return cumulant
 
 
@@ -208,8 +214,9 @@ class PolyaLaw(LaplaceLaw):
         """The first `shares` rows are one discrete Laplace draw."""
         if rows < self.shares:
             return super().draw_total(rows, coordinates, noise)
-        whole_draw = noise.discrete_laplace(self.scale, (coordinates,))
-        return whole_draw + self.draw(rows - self.shares, coordinates, noise).sum(axis=0)
+        total = noise.discrete_laplace(self.scale, (coordinates,))
+        total += self.draw(rows - self.shares, coordinates, noise).sum(axis=0)
+        return total
 
     def variance(self, coordinates: int) -> float:
         """An equal part of the discrete Laplace's."""
@@ -239,32 +246,44 @@ class BoxNormLaw(NoiseLaw):
 
     def variance(self, coordinates: int) -> float:
         """E m(m + 1)/3 with the radius m replaced by one that is never smaller."""
-        mean, spread = nbinom.stats(coordinates + 1, self._stop, moments="mv")
-        larger = float(mean) + coordinates
-        return (float(spread) + larger**2 + larger) / 3
+        mean = (coordinates + 1) * (1 - self._stop) / self._stop
+        larger = mean + coordinates
+        return (mean / self._stop + larger**2 + larger) / 3
 
     def radius(
         self, coefficients: FloatArray, other_variance: FloatArray, confidence: float, rows: int
     ) -> FloatArray:
-        """Given radii, uniform noise is sub-Gaussian with its variance; half of β pays for the radii."""
-        own = self.variance_quantile(coefficients.shape[1], rows, confidence / 2)
-        return sub_gaussian_radius(other_variance + own * squared_norms(coefficients), confidence / 2)
+        """Given the radii, uniform noise is sub-Gaussian with its variance."""
+        coordinates, norms = coefficients.shape[1], squared_norms(coefficients)
+        if rows == 1:
+            chances, radii = self._radius_steps(coordinates, confidence / 1e3)
+            variances = other_variance[:, None] + norms[:, None] * (radii * (radii + 1) / 3)
+            return mixture_radius(variances, chances, confidence)
+        own = self.variance_quantile(coordinates, rows, confidence / 2)  # half of β pays for the radii
+        return sub_gaussian_radius(other_variance + own * norms, confidence / 2)
+
+    def _radius_steps(self, coordinates: int, tail: float) -> tuple[FloatArray, FloatArray]:
+        """Chances, summing to one less the tail, and radii that are not exceeded in each such part."""
+        exceeded = np.concatenate([np.linspace(1, 0.05, 20), np.geomspace(0.04, tail, 60)])
+        highest = np.array([self.radius_quantile(coordinates, part) for part in exceeded[1:]])
+        return -np.diff(exceeded), highest
+
+    def radius_quantile(self, coordinates: int, tail: float) -> float:
+        """The radius exceeds this with probability at most `tail`.
+
+        (2m + 1)^s over m(m − 1)⋯(m − s + 1) decreases in m, so the radius is stochastically at most s plus a
+        negative binomial variable of s + 1 successes.
+        """
+        return float(nbinom.isf(tail, coordinates + 1, self._stop)) * (1 + 1e-9) + 1 + coordinates
 
     @property
     def _stop(self) -> float:
         return -math.expm1(-1 / self.scale)  # 1 − q
 
     def variance_quantile(self, coordinates: int, rows: int, tail: float) -> float:
-        """Σ over rows of m(m + 1)/3 exceeds this with probability at most `tail`.
-
-        (2m + 1)^s over m(m − 1)⋯(m − s + 1) decreases in m, so the radius is stochastically at most s plus a
-        negative binomial variable of s + 1 successes.
-        """
-        part = tail if rows == 1 else tail / (2 * rows)
-        largest = float(nbinom.isf(part, coordinates + 1, self._stop)) * (1 + 1e-9) + 1 + coordinates
+        """Σ over rows of m(m + 1)/3 exceeds this with probability at most `tail`."""
+        largest = self.radius_quantile(coordinates, tail / (2 * rows))
         highest = largest * (largest + 1)
-        if rows == 1:
-            return highest / 3
         # No radius exceeds `largest`, at half of the tail; then Hoeffding's inequality for the sum.
         mean = 3 * self.variance(coordinates)
         deviation = highest * math.sqrt(math.log(2 / tail) / (2 * rows))

@@ -37,13 +37,14 @@ class LocalLattice(NoisyLattice):
     needs = NEEDS
 
     def _randomize(self, clipped: FloatArray, noise: NoiseSource) -> Payload:
-        return self.lattice.encode(clipped, noise) + self.law.draw(*clipped.shape, noise)
+        return self.lattice.encode(clipped, noise) + self.law.draw(len(clipped), self.support, noise)
 
     def _analyze(self, batch: Payload, reports: int, noise: NoiseSource) -> FloatArray:  # noqa: ARG002
         return self.lattice.decode_mean(batch.sum(axis=0), reports)
 
     def _simulate(self, clipped: FloatArray, noise: NoiseSource) -> FloatArray:
-        total = self.lattice.encode(clipped, noise).sum(axis=0) + self.law.draw_total(*clipped.shape, noise)
+        total = self.lattice.encode(clipped, noise).sum(axis=0)
+        total += self.law.draw_total(len(clipped), self.support, noise)
         return self.lattice.decode_mean(total, len(clipped))
 
     @property

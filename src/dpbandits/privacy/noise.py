@@ -12,6 +12,7 @@ from typing import Literal, Protocol, final
 import numpy as np
 from numpy.typing import NDArray
 
+from dpbandits.errors import FloatingPointNoise
 from dpbandits.privacy.cube import DIGITS, offset_distribution
 from dpbandits.privacy.ranges import (
     checked_cube,
@@ -152,3 +153,12 @@ class SimulatedNoise:
     def permute_rows(self, bits: BitArray) -> BitArray:
         """Each row in an order of its own."""
         return self._rng.permuted(checked_rows(bits), axis=1)
+
+
+def simulated_only(noise: NoiseSource) -> SimulatedNoise:
+    """The source itself, if it may draw floats; floating-point noise never leaves a simulation."""
+    if not isinstance(noise, SimulatedNoise):
+        raise FloatingPointNoise(
+            "noise: got gaussian, expected discrete-gaussian: floating-point noise is for simulations only"
+        )
+    return noise

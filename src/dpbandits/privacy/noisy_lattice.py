@@ -32,8 +32,7 @@ class NoisyLattice(Mechanism):
     def __post_init__(self) -> None:
         super().__post_init__()
         one_of(self.laws, noise=self.noise)
-        assert self.lattice  # both validate their parameters when they are built
-        assert self.law
+        _ = self.lattice, self.law  # both validate their parameters when they are built
 
     @cached_property
     def lattice(self) -> Lattice:

@@ -183,7 +183,7 @@ class SummedShares(NoisyLattice):
         return (self.cohort * self.levels + 2 * self.largest_noise + 1).bit_length()
 
     def _randomize(self, clipped: FloatArray, noise: NoiseSource) -> Payload:
-        encoded = self.lattice.encode(clipped, noise) + self.law.draw(*clipped.shape, noise)
+        encoded = self.lattice.encode(clipped, noise) + self.law.draw(len(clipped), self.support, noise)
         return encoded & ((1 << self.modulus_bits) - 1)
 
     def shuffle(self, payloads: Payload, noise: NoiseSource) -> Payload:  # noqa: ARG002
@@ -198,7 +198,8 @@ class SummedShares(NoisyLattice):
         return self.lattice.decode_mean(total, reports)
 
     def _simulate(self, clipped: FloatArray, noise: NoiseSource) -> FloatArray:
-        total = self.lattice.encode(clipped, noise).sum(axis=0) + self.law.draw_total(*clipped.shape, noise)
+        total = self.lattice.encode(clipped, noise).sum(axis=0)
+        total += self.law.draw_total(len(clipped), self.support, noise)
         return self.lattice.decode_mean(total, len(clipped))
 
     @property

@@ -27,6 +27,23 @@ def sub_gaussian_radius(variance: FloatArray, confidence: float) -> FloatArray:
     return np.sqrt(variance * (2 * math.log(1 / confidence)))
 
 
+def mixture_radius(variances: FloatArray, chances: FloatArray, confidence: float) -> FloatArray:
+    """For errors that are sub-Gaussian given a hidden part j, of chance c_j and with variance v_j.
+
+    P(error > w) ≤ Σ_j c_j·exp(−w²/(2v_j)) plus the chance that no part covers; the least such w, found by
+    bisection from above, for each row of variances.
+    """
+    left = confidence - max(0.0, 1 - float(chances.sum()))
+    high = np.sqrt(variances.max(axis=1) * (2 * math.log(1 / left)))
+    low = np.zeros_like(high)
+    safe = np.maximum(variances, np.finfo(float).tiny)
+    for _ in range(40):
+        middle = (low + high) / 2
+        enough = np.exp(-(middle[:, None] ** 2) / (2 * safe)) @ chances <= left
+        low, high = np.where(enough, low, middle), np.where(enough, middle, high)
+    return np.asarray(high, dtype=np.float64)
+
+
 def chernoff_radius(
     coefficients: FloatArray,
     other_variance: FloatArray,

@@ -28,6 +28,9 @@ class Setting:
     preset: str = "tight"
     epsilon: float = 10.0
     delta: float = 0.25
+    noise: str | None = None
+    minimum_share: float = 1.0
+    silent_share: float = 0.0
     actions: int = 1000
     dimension: int = 20
     family: str = "sphere"
@@ -59,6 +62,18 @@ class Setting:
         fixed = self.fixed_cohort if self.algorithm == "dpe-fixed" else None
         return Schedule(alpha=self.alpha, fixed_cohort=fixed, maximum_cohort=self.maximum_cohort)
 
+    def privacy(self) -> PrivacyRequest:
+        """What is asked of the Privatizer."""
+        return PrivacyRequest(
+            trust=self.trust,
+            epsilon=self.epsilon,
+            delta=self.delta,
+            preset=self.preset,
+            noise=self.noise,
+            minimum_share=self.minimum_share,
+            silent_share=self.silent_share,
+        )
+
     def study(self, actions: Actions) -> Study:
         """The study that the learner is given."""
         return Study(
@@ -66,9 +81,7 @@ class Setting:
             horizon=self.horizon,
             bound=self.bound,
             heterogeneity=self.heterogeneity,
-            privacy=PrivacyRequest(
-                trust=self.trust, epsilon=self.epsilon, delta=self.delta, preset=self.preset
-            ),
+            privacy=self.privacy(),
             schedule=self.schedule(),
             population=self.population,
             when_clients_run_out=self.when_clients_run_out,
