@@ -23,6 +23,7 @@ from dpbandits.privacy.accounting import (
 from dpbandits.privacy.central import CentralGaussian, CentralLattice
 from dpbandits.privacy.guarantee import PrivacyRequest
 from dpbandits.privacy.lattice import enough_levels
+from dpbandits.privacy.laws import GaussianLaw
 from dpbandits.privacy.local import LocalGaussian, LocalLattice
 from dpbandits.privacy.mechanism import Mechanism
 from dpbandits.privacy.none import NoPrivacy
@@ -31,6 +32,8 @@ from dpbandits.privacy.shuffle import ShuffledBits, SummedShares, noisy_reports
 # Rounding to the grid may have this share of the noise's variance, where finer grids cost nothing and
 # where they cost communication.
 _FINE, _COARSE = 0.005, 0.04
+# The central model's grid is fine enough for cohorts of this size, so that one calibration serves them all.
+_USUAL_COHORT = 2**16
 
 
 def calibrate(
@@ -68,7 +71,8 @@ def _continuous(request: PrivacyRequest, support: int, cohort: int, bound: float
 
 def _single_party(request: PrivacyRequest, support: int, cohort: int, bound: float) -> Mechanism:
     kind = CentralLattice if request.trust == "central" else LocalLattice
-    values = cohort if request.trust == "central" else 1  # that are rounded before noise is added once
+    # How many values are rounded for each time that noise is added.
+    values = max(cohort, _USUAL_COHORT) if request.trust == "central" else 1
     levels, scale = _levels_and_scale(request, support, values, shares=1, rounding=_FINE)
     return kind(
         support=support,
@@ -139,6 +143,11 @@ def _scale(noise: str, epsilon: float, delta: float, support: int, levels: int, 
     if noise == "skellam":
         variance = least_skellam_variance(epsilon, delta, support, levels) / shares
         return math.sqrt(variance + 2**-31)  # the mean of a share is rounded to a multiple of 2⁻³²
+    if shares == 1:
+        # On a fine grid the analytic Gaussian's scale is right but for parts in ten thousand.
+        near = gaussian_noise_ratio(epsilon, delta) * math.sqrt(support) * levels * (1 + 1e-4)
+        if GaussianLaw(scale=near).event(support, levels).delta(epsilon) <= delta:
+            return near
     return least_discrete_gaussian_sigma(epsilon, delta, support, levels, shares=shares)
 
 

@@ -12,11 +12,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from itertools import product
 
 from dpbandits.checks import non_negative, probability, whole
 from dpbandits.errors import InvalidValue
+from dpbandits.privacy.accounting.chernoff import NEGLIGIBLE, chernoff_delta
 from dpbandits.privacy.accounting.discrete_gaussian import DiscreteGaussian
 from dpbandits.privacy.accounting.gaussian import gaussian_log_delta
 from dpbandits.privacy.accounting.lower import lower_delta
@@ -138,11 +139,11 @@ class Composition:
 
     def delta_bounds(self, epsilon: float) -> tuple[float, float]:
         """(lower, upper) with lower ≤ δ(ε) ≤ upper."""
-        return self._bounds(non_negative(epsilon=epsilon), both=True)
+        return _bounds(self.sums, non_negative(epsilon=epsilon), True)
 
     def delta(self, epsilon: float) -> float:
         """A δ for which all releases together are (ε, δ)-private: the upper bound."""
-        return self._bounds(non_negative(epsilon=epsilon), both=False)[1]
+        return _bounds(self.sums, non_negative(epsilon=epsilon), False)[1]
 
     def epsilon(self, delta: float) -> float:
         """An ε for which all together are (ε, δ)-private, within 10⁻⁶ of the least, or infinite."""
@@ -164,25 +165,29 @@ class Composition:
                 return math.inf
         return least(excess, low, high, lambda width, near: width <= 1e-6 * max(near, 1e-3))
 
-    def _bounds(self, epsilon: float, *, both: bool) -> tuple[float, float]:
-        """The bounds with the outcomes cut so far out that the cut does not show in them."""
-        if epsilon >= self.pure_epsilon:
-            return 0.0, 0.0
-        log_tail = 45 - _guess_log_delta(self.sums, epsilon)
-        while True:
-            log_tail = min(log_tail, _LARGEST_LOG_TAIL)
-            pairs, splits = _family(self.sums, log_tail)
-            window = plan_window(pairs, splits, epsilon)
-            uppers = upper_deltas(pairs, splits, epsilon, window)
-            upper = max(uppers)
-            cut = max(pair.missing for pair in pairs) * sum(splits[0])
-            cut += max(swap_cost(pairs, split, epsilon) for split in splits)
-            if cut <= 1e-6 * upper or log_tail >= _LARGEST_LOG_TAIL:
-                break
-            log_tail *= 1.5
-        # The lower bound may take any split; the worst for the upper bound is the one to take.
-        worst = splits[uppers.index(upper)]
-        return (lower_delta(pairs, worst, epsilon, window) if both else 0.0), upper
+
+@lru_cache(maxsize=8192)
+def _bounds(sums: tuple[IntegerSum, ...], epsilon: float, both: bool) -> tuple[float, float]:
+    """The bounds with the outcomes cut so far out that the cut does not show in them."""
+    if epsilon >= Composition(sums=sums).pure_epsilon:
+        return 0.0, 0.0
+    log_tail = 45 - _guess_log_delta(sums, epsilon)
+    while True:
+        log_tail = min(log_tail, _LARGEST_LOG_TAIL)
+        pairs, splits = _family(sums, log_tail)
+        if len(splits) > 1 and (bound := chernoff_delta(pairs, splits, epsilon)) <= NEGLIGIBLE:
+            return 0.0, bound
+        window = plan_window(pairs, splits, epsilon)
+        uppers = upper_deltas(pairs, splits, epsilon, window)
+        upper = max(uppers)
+        cut = max(pair.missing for pair in pairs) * sum(splits[0])
+        cut += max(swap_cost(pairs, split, epsilon) for split in splits)
+        if cut <= 1e-6 * upper or log_tail >= _LARGEST_LOG_TAIL:
+            break
+        log_tail *= 1.5
+    # The lower bound may take any split; the worst for the upper bound is the one to take.
+    worst = splits[uppers.index(upper)]
+    return (lower_delta(pairs, worst, epsilon, window) if both else 0.0), upper
 
 
 def _guess_log_delta(sums: Sequence[IntegerSum], epsilon: float) -> float:
