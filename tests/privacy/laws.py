@@ -14,12 +14,21 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
+from dpbandits.privacy.noise import NoiseSource, SimulatedNoise
+from dpbandits.privacy.secure import SecureNoise
+
 FALSE_ALARM = 1e-6
 FEWEST = 100  # expected in a cell: with fewer, the tail of chi-square at 10⁻⁶ is too thin
 SURELY_SEEN = 30  # expected so often, a value is missed at e^−30
 
+SOURCES = ["secure", "simulated"]
+
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
+
+
+def noise_source(name: str, seed: int = 0) -> NoiseSource:
+    return SecureNoise() if name == "secure" else SimulatedNoise(np.random.default_rng(seed))
 
 
 @dataclass(frozen=True)

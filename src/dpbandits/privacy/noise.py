@@ -138,8 +138,9 @@ class SimulatedNoise:
 
     def polya(self, parts: int, scale: float, shape: tuple[int, ...]) -> IntArray:
         """P(m) ∝ C(m + 1/parts − 1, m)·exp(−m/scale) on 0, 1, 2.."""
-        failure = -np.expm1(-1 / checked_scale(scale))
-        return self._rng.negative_binomial(1 / checked_parts(parts), failure, size=checked_shape(shape))
+        sharers = checked_parts(parts)
+        failure = -np.expm1(-1 / checked_scale(scale, sharers))
+        return self._rng.negative_binomial(1 / sharers, failure, size=checked_shape(shape))
 
     def box_norm(self, scale: float, shape: tuple[int, int]) -> IntArray:
         """Rows z of so many coordinates, P(z) ∝ exp(−max|z|/scale)."""

@@ -15,13 +15,14 @@ from dpbandits.errors import InvalidValue
 MOST = 2**40
 LEAST_SCALE = 2.0**-10
 MOST_PARTS = 2**22
+MOST_PARTS_TIMES_SCALE = 2.0**44
 MOST_COORDINATES = 2**11
 ROUNDING = 2.0**-32
 
 
-def checked_scale(scale: float) -> float:
-    """A scale between 2⁻¹⁰ and 2⁴⁰."""
-    return between(LEAST_SCALE, MOST, scale=scale)
+def checked_scale(scale: float, parts: int = 1) -> float:
+    """A scale between 2⁻¹⁰ and 2⁴⁰, or 2⁴⁴/parts where that is less."""
+    return between(LEAST_SCALE, min(MOST, MOST_PARTS_TIMES_SCALE / parts), scale=scale)
 
 
 def checked_mean(mean: float) -> float:

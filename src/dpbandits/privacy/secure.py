@@ -84,7 +84,8 @@ class SecureNoise:
 
     def polya(self, parts: int, scale: float, shape: tuple[int, ...]) -> IntArray:
         """P(m) ∝ C(m + 1/parts − 1, m)·exp(−m/scale) on 0, 1, 2.. Takes time ∝ scale."""
-        sharers, decay, size = checked_parts(parts), 1 / Fraction(checked_scale(scale)), checked_shape(shape)
+        sharers, size = checked_parts(parts), checked_shape(shape)
+        decay = 1 / Fraction(checked_scale(scale, sharers))
         # What `_climb` accepts sums to (1−p)·Σ C(m+r−1, m)p^m = (1−p)^(1−r).
         acceptance = float(-np.expm1(-1 / scale)) ** (1 - 1 / sharers)
         drawn = coins.first_accepted(
