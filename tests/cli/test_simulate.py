@@ -42,10 +42,10 @@ def test_the_json_has_everything_promised(capsys: pytest.CaptureFixture[str]) ->
     plain, central = document["results"]
     assert plain["trust"] == "none"
     assert plain["guarantee"] is None
-    assert central["guarantee"].keys() == {
+    assert central["guarantee"].keys() >= {
         "trust", "epsilon", "delta", "neighbouring", "accountant", "preset"
     }  # fmt: skip
-    assert central["guarantee"]["delta"] == pytest.approx(0.25)
+    assert 0.249 < central["guarantee"]["delta"] <= 0.25
     assert [run["seed"] for run in central["runs"]] == [5, 6, 7]
     run = central["runs"][0]
     assert run.keys() >= {"seed", "regret", "communication", "participants", "best_action_survived", "phases"}
@@ -93,7 +93,7 @@ def test_actions_from_a_file(capsys: pytest.CaptureFixture[str], tmp_path: Path)
         (["--epsilon", "0"], "epsilon: got 0.0, expected a finite number > 0"),
         (["--epsilon", "nan"], "epsilon: got nan"),
         (["--epsilon", "many"], "--epsilon: got 'many', expected a number"),
-        (["--delta", "0"], "delta: got 0.0, expected a number strictly between 0 and 1"),
+        (["--delta", "-1"], "delta: got -1.0, expected a number >= 0 and < 1"),
         (["--delta", "1"], "delta: got 1.0"),
         (["--horizon", "0"], "horizon: got 0, expected a whole number >= 1"),
         (["--horizon", "2.5"], "--horizon: got '2.5', expected a whole number"),
@@ -106,7 +106,13 @@ def test_actions_from_a_file(capsys: pytest.CaptureFixture[str], tmp_path: Path)
         (["--trust", "blind"], "--trust: invalid choice: 'blind' (choose from"),
         (["--preset", "loose"], "--preset: invalid choice: 'loose'"),
         (["--algorithm", "x"], "--algorithm: invalid choice: 'x'"),
-        (["--trust", "shuffle"], "preset: got tight with trust shuffle, expected paper"),
+        (["--trust", "shuffle", "--preset", "paper", "--delta", "0"], "preset: got paper with trust shuffle"),
+        (["--trust", "shuffle", "--preset", "paper", "--epsilon", "20"], "epsilon: got 20, expected < 15"),
+        (["--trust", "central", "--noise", "binomial"], "noise: got 'binomial', expected one of gaussian"),
+        (["--trust", "central", "--noise", "gaussian", "--delta", "0"], "noise: got gaussian with delta 0"),
+        (["--noise", "x"], "--noise: invalid choice: 'x'"),
+        (["--minimum-share", "0"], "minimum_share: got 0.0"),
+        (["--silent-share", "1"], "silent_share: got 1.0"),
         (["--runs", "0"], "runs: got 0"),
         (["--seed", "-1"], "seed: got -1"),
         (["--instance-seed", "-1"], "instance_seed: got -1"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dpbandits.privacy import PrivacyRequest, calibrate
-from dpbandits.privacy.central import CentralGaussian
+from dpbandits.privacy.central import CentralGaussian, CentralLattice
 from dpbandits.privacy.local import LocalGaussian
 from dpbandits.privacy.shuffle import ShuffledBits
 
@@ -16,8 +16,8 @@ def test_sigma_nc_of_theorem_4_2() -> None:
     # 2·√(2·60·ln 5)/(10·100)
     mechanism = calibrate(PrivacyRequest(trust="central", **PAPER), support=60, cohort=100, bound=1)
     assert isinstance(mechanism, CentralGaussian)
-    assert mechanism.scale == pytest.approx(0.0277944274625035, rel=1e-12)
-    assert mechanism.delta(10) == pytest.approx(0.789, abs=5e-4)
+    assert mechanism.error_deviation(100) == pytest.approx(0.0277944274625035, rel=1e-12)
+    assert mechanism.event.delta(10) == pytest.approx(0.789, abs=5e-4)
 
 
 def test_sigma_nl_of_theorem_4_4() -> None:
@@ -25,7 +25,17 @@ def test_sigma_nl_of_theorem_4_4() -> None:
     mechanism = calibrate(PrivacyRequest(trust="local", **PAPER), support=60, cohort=100, bound=3)
     assert isinstance(mechanism, LocalGaussian)
     assert mechanism.scale == pytest.approx(3 * 2.77944274625035, rel=1e-12)
-    assert mechanism.error_proxy == pytest.approx(0.3 * 2.77944274625035, rel=1e-12)
+    assert mechanism.error_deviation(100) == pytest.approx(0.3 * 2.77944274625035, rel=1e-12)
+
+
+def test_the_laplace_scale_of_the_appendix() -> None:
+    # b = 2Bs/(ε·|U|) = 2·60/(10·100) on the mean
+    request = PrivacyRequest(trust="central", epsilon=10.0, delta=0.0, preset="paper")
+    mechanism = calibrate(request, support=60, cohort=100, bound=1)
+    assert isinstance(mechanism, CentralLattice)
+    assert mechanism.noise == "laplace"
+    assert mechanism.scale * mechanism.lattice.step / 100 == pytest.approx(0.12, rel=1e-12)
+    assert mechanism.event.pure_epsilon == pytest.approx(10, rel=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -44,9 +54,16 @@ def test_algorithm_2(support: int, cohort: int, levels: int, noise_bits: int, pr
     mechanism = calibrate(request, support=support, cohort=cohort, bound=2)
     assert isinstance(mechanism, ShuffledBits)
     assert (mechanism.levels, mechanism.noise_bits) == (levels, noise_bits)
-    assert mechanism.noise_probability == pytest.approx(probability, rel=1e-5)
+    assert mechanism.noise_probability == pytest.approx(probability, rel=1e-12)
     assert mechanism.reach == pytest.approx(2 * support**0.5)
-    assert mechanism.delta(10) == pytest.approx(0.25, rel=1e-9)  # the theorem gives back what was asked
     # Hoeffding, as in the proof: Var ≤ (2Δ₂/(g·n))²·(n/4 + b·n/4)
     variance = (2 * mechanism.reach / (levels * cohort)) ** 2 * (cohort + noise_bits * cohort) / 4
-    assert mechanism.error_proxy**2 == pytest.approx(variance)
+    assert mechanism.error_deviation(cohort) ** 2 == pytest.approx(variance)
+
+
+@pytest.mark.parametrize("cohort", [8, 1000])
+def test_algorithm_2_is_far_more_private_than_it_claims(cohort: int) -> None:
+    mechanism = calibrate(PrivacyRequest(trust="shuffle", **PAPER), support=60, cohort=cohort, bound=1)
+    lower, upper = mechanism.event.delta_bounds(0.12)
+    assert lower <= upper <= 1e-9
+    assert mechanism.event.delta(10) <= 1e-50

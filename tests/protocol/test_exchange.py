@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dpbandits.errors import InvalidValue, PlanMismatch, ProtocolError
-from dpbandits.privacy import SimulatedNoise
+from dpbandits.errors import InvalidValue, PlanMismatch, ProtocolError, TooFewReports
+from dpbandits.privacy import SecureNoise, SimulatedNoise
 from dpbandits.protocol import (
     Batch,
     Payload,
@@ -20,6 +20,7 @@ from dpbandits.protocol import (
     respond_with_averages,
     shuffle,
     simulate_release,
+    tell,
 )
 
 from .helpers import small_study
@@ -40,7 +41,8 @@ def _reports(plan: Plan) -> list[Report]:
 
 
 @pytest.mark.parametrize(
-    ("trust", "preset"), [("none", "tight"), ("central", "tight"), ("local", "tight"), ("shuffle", "paper")]
+    ("trust", "preset"),
+    [("none", "tight"), ("central", "tight"), ("central", "paper"), ("local", "tight"), ("shuffle", "tight")],
 )
 def test_every_message_survives_json_bit_for_bit(trust: str, preset: str) -> None:
     plan = _plan(trust, preset)
@@ -51,6 +53,7 @@ def test_every_message_survives_json_bit_for_bit(trust: str, preset: str) -> Non
     release = analyze(plan, batch, _noise())
     assert decode(encode(release), type(release)) == release
     assert release.simulated
+    assert release.reports == plan.cohort
     assert release.plan == plan.digest == decode(encode(plan), Plan).digest
 
 
@@ -77,8 +80,11 @@ def test_what_does_not_fit_is_refused() -> None:
         respond(plan, [[0.0, 0.0, 0.0]] * len(plan.support), _noise())
     with pytest.raises(ProtocolError, match="one an action"):
         respond_with_averages(plan, [0.0], _noise())
-    with pytest.raises(ProtocolError, match="nothing is released"):
-        shuffle(plan, reports[1:], _noise())
+    with pytest.raises(ProtocolError, match="at most the cohort"):
+        shuffle(plan, [*reports, reports[0]], _noise())
+    shuffled = _plan("shuffle")
+    with pytest.raises(TooFewReports, match="nothing is released"):
+        shuffle(shuffled, _reports(shuffled)[1:], _noise())
     with pytest.raises(PlanMismatch):
         shuffle(plan, [replace(reports[0], plan="x"), *reports[1:]], _noise())
     with pytest.raises(PlanMismatch):
@@ -90,11 +96,9 @@ def test_what_does_not_fit_is_refused() -> None:
 
 
 def test_only_simulated_noise_may_take_the_short_cut() -> None:
-    noise = _noise()
-    noise.simulated = False
     plan = _plan()
     with pytest.raises(ProtocolError, match="simulated noise only"):
-        simulate_release(plan, np.zeros((plan.cohort, len(plan.support))), noise)
+        simulate_release(plan, np.zeros((plan.cohort, len(plan.support))), SecureNoise())
 
 
 @pytest.mark.parametrize(
@@ -118,3 +122,22 @@ def test_a_plan_with_an_unknown_mechanism_is_refused() -> None:
     data = encode(_plan()).replace(b'"kind":"none"', b'"kind":"magic"')
     with pytest.raises(InvalidValue, match="magic"):
         decode(data, Plan)
+
+
+@pytest.mark.parametrize("trust", ["central", "local", "shuffle"])
+def test_a_release_with_secure_noise_is_not_stamped_as_simulated(trust: str) -> None:
+    plan, noise = _plan(trust), SecureNoise()
+    averages = np.zeros((plan.cohort, len(plan.support)))
+    reports = [respond_with_averages(plan, row.tolist(), noise) for row in averages]
+    assert not analyze(plan, shuffle(plan, reports, noise), noise).simulated
+
+
+def test_clients_that_drop_out_are_not_in_the_mean() -> None:
+    study = small_study("central", "tight", bound=1.0)
+    plan = ask(study.begin())
+    reports = _reports(plan)[:1]
+    release = analyze(plan, shuffle(plan, reports, _noise()), _noise())
+    assert release.reports == 1
+    assert tell(study.begin(), plan, release).width is not None
+    with pytest.raises(PlanMismatch, match="cannot have a release of 9 reports"):
+        tell(study.begin(), plan, replace(release, reports=9))

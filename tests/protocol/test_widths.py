@@ -30,8 +30,20 @@ def _mechanism(trust: str, support: int = 60, cohort: int = 16, preset: str = "p
     ],
 )
 def test_the_width_of_the_paper(trust: str, width: float) -> None:
-    found = paper_width(rank=20, length=32, mechanism=_mechanism(trust), heterogeneity=0.1, confidence=1e-9)
+    found = paper_width(
+        rank=20, length=32, mechanism=_mechanism(trust), clients=16, heterogeneity=0.1, confidence=1e-9
+    )
     assert found == pytest.approx(width, rel=1e-8)
+
+
+def test_the_width_of_the_appendix_with_the_logarithm_that_its_proof_needs() -> None:
+    # b = 2·60/(10·16) = 0.75 on the mean; 2·60·20·b + 2·20·b·ln 10⁹ = 1800 + 30·20.72...
+    request = PrivacyRequest(trust="central", epsilon=10, delta=0, preset="paper")
+    mechanism = calibrate(request, support=60, cohort=16, bound=1)
+    found = paper_width(
+        rank=20, length=32, mechanism=mechanism, clients=16, heterogeneity=0.1, confidence=1e-9
+    )
+    assert found == pytest.approx(1.96039466904223 + 1800 + 30 * 20.7232658369464, rel=1e-9)
 
 
 def test_the_support_bound_of_the_paper() -> None:
@@ -47,16 +59,22 @@ def test_the_tight_width_is_the_formula_of_the_covariance() -> None:
     gram = rows.T @ (plays[:, None] * rows)
     linear = np.linalg.inv(gram) @ (rows * plays[:, None]).T
     np.testing.assert_allclose(estimator.map, linear, atol=1e-12)
-    noise = np.diag(1 / (16 * plays) + mechanism.error_proxy**2)
+    noise = np.diag(1 / (16 * plays) + mechanism.error_deviation(16) ** 2)
     covariance = linear @ noise @ linear.T + 0.1**2 / 16 * np.eye(4)
     variances = np.einsum("ij,jk,ik->i", directions, covariance, directions)
     found = tight_widths(
-        directions, estimator=estimator, plays=plays, mechanism=mechanism, heterogeneity=0.1, confidence=1e-4
+        directions,
+        estimator=estimator,
+        plays=plays,
+        mechanism=mechanism,
+        clients=16,
+        heterogeneity=0.1,
+        confidence=1e-4,
     )
     np.testing.assert_allclose(found, np.sqrt(2 * variances * np.log(1e4)), rtol=1e-10)
 
 
-@pytest.mark.parametrize("trust", ["none", "central", "local"])
+@pytest.mark.parametrize("trust", ["none", "central", "local", "shuffle"])
 def test_tight_widths_cover_and_are_not_loose(trust: str) -> None:
     """At β = .05 a one-sided miss has probability at most β, and Gaussian tails make it about .007.
 
@@ -70,8 +88,8 @@ def test_tight_widths_cover_and_are_not_loose(trust: str) -> None:
     mechanism = calibrate(study.privacy, support=6, cohort=cohort, bound=100)  # nothing is clipped
     estimator = LeastSquares.weighted(rows, plays, rank=3)
     widths = tight_widths(
-        study.actions.matrix, estimator=estimator, plays=plays, mechanism=mechanism, heterogeneity=0.1,
-        confidence=0.05,
+        study.actions.matrix, estimator=estimator, plays=plays, mechanism=mechanism, clients=cohort,
+        heterogeneity=0.1, confidence=0.05,
     )  # fmt: skip
     from dpbandits.privacy import SimulatedNoise
 

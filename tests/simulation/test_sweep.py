@@ -56,6 +56,7 @@ def test_what_cannot_run_is_refused_before_anything_runs(tmp_path: Path) -> None
     bad = Setting(alpha=0.9)
     with pytest.raises(NotEnoughClients):
         list(sweep([SETTINGS[0], bad], range(2), checkpoint=checkpoint))
+    pure = Setting(trust="shuffle", preset="paper", delta=0)
     with pytest.raises(NotAvailable):
-        list(sweep([SETTINGS[0], Setting(trust="shuffle")], range(2), checkpoint=checkpoint))
+        list(sweep([SETTINGS[0], pure], range(2), checkpoint=checkpoint))
     assert not checkpoint.exists()

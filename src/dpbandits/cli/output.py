@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
 import numpy as np
 from rich.table import Table
 
@@ -46,9 +45,9 @@ class Result:
         }
 
 
-def as_json(results: Sequence[Result], settings: dict[str, Any]) -> str:
-    """Every number of every run, indented."""
-    document = {
+def as_document(results: Sequence[Result], settings: dict[str, Any]) -> dict[str, Any]:
+    """Every number of every run, for JSON."""
+    return {
         "simulated": True,
         "settings": settings,
         "results": [
@@ -61,7 +60,6 @@ def as_json(results: Sequence[Result], settings: dict[str, Any]) -> str:
             for result in results
         ],
     }
-    return msgspec.json.format(msgspec.json.encode(document)).decode()
 
 
 def _run(run: RunTrace) -> dict[str, Any]:

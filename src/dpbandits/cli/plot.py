@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 
@@ -29,11 +30,7 @@ def check_plot(path: str | None) -> None:
 
 def plot_regret(results: Sequence[Result], path: Path) -> None:
     """Per-round regret R(t)/t against t, the mean over runs with a band of one standard deviation."""
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    from matplotlib import pyplot as plt
-
+    plt = _pyplot()
     horizon = results[0].setting.horizon
     times = np.unique(np.geomspace(min(100, horizon), horizon, 300))
     figure, axes = plt.subplots(figsize=(7, 4.5), layout="constrained")
@@ -50,6 +47,32 @@ def plot_regret(results: Sequence[Result], path: Path) -> None:
     axes.legend(frameon=False)
     figure.savefig(path, dpi=150)
     plt.close(figure)
+
+
+def plot_curve(claimed: dict[str, float], curve: Sequence[dict[str, float]], path: Path) -> None:
+    """δ against ε on a logarithmic scale, with the claim as a point."""
+    plt = _pyplot()
+    figure, axes = plt.subplots(figsize=(7, 4.5), layout="constrained")
+    shown = [point for point in curve if point["delta_upper"] > 0]
+    epsilons = [point["epsilon"] for point in shown]
+    axes.plot(epsilons, [point["delta_upper"] for point in shown], color=COLOURS["central"], label="δ(ε)")
+    if claimed["delta"] > 0:
+        label = f"claimed: ({claimed['epsilon']:g}, {claimed['delta']:g})"
+        axes.plot(claimed["epsilon"], claimed["delta"], "o", color=COLOURS["local"], label=label)
+    axes.set(yscale="log", xlabel="ε", ylabel="δ")
+    axes.grid(alpha=0.25)
+    axes.legend(frameon=False)
+    figure.savefig(path, dpi=150)
+    plt.close(figure)
+
+
+def _pyplot() -> ModuleType:
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib import pyplot as plt
+
+    return plt
 
 
 def _label(result: Result) -> str:

@@ -14,17 +14,15 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from dpbandits.actions import FAMILIES
 from dpbandits.checks import whole
-from dpbandits.cli.output import Result, as_json, as_table
+from dpbandits.cli.output import Result, as_document, as_table
 from dpbandits.cli.parser import number, whole_number, whole_number_or_unlimited
 from dpbandits.cli.plot import check_plot, plot_regret
-from dpbandits.errors import InvalidValue
-from dpbandits.privacy import PRESETS, TRUST_MODELS
+from dpbandits.cli.privacy_options import add_privacy_options
+from dpbandits.cli.writing import check_writable, write_document
+from dpbandits.privacy import NOISES, TRUST_MODELS
 from dpbandits.protocol import WHEN_CLIENTS_RUN_OUT
 from dpbandits.simulation import ALGORITHMS, RunTrace, Setting, sweep
 from dpbandits.world import REWARD_LAWS
-
-# The exact accounting that the tight shuffle needs is not there yet.
-_DEFAULT_TRUST = {"tight": ("none", "central", "local"), "paper": TRUST_MODELS}
 
 
 def add_to(commands: Any) -> None:
@@ -53,14 +51,14 @@ def _add_algorithm(group: Any) -> None:
         action="append",
         help="whom clients trust; repeat for several (default: all that the preset has)",
     )
+    add_privacy_options(group, epsilon=default.epsilon, delta=default.delta)
     group.add_argument(
-        "--preset",
-        choices=PRESETS,
-        default=default.preset,
-        help="exact calibration, or the paper's constants",
+        "--minimum-share",
+        type=number,
+        default=default.minimum_share,
+        metavar="Q",
+        help="the share of a cohort that must answer; shared noise suffices for these alone",
     )
-    group.add_argument("--epsilon", type=number, default=default.epsilon, metavar="E", help="privacy ε")
-    group.add_argument("--delta", type=number, default=default.delta, metavar="D", help="privacy δ")
     group.add_argument(
         "--alpha", type=number, default=default.alpha, help="phase l asks ⌈2^(alpha·l)⌉ clients"
     )
@@ -69,9 +67,6 @@ def _add_algorithm(group: Any) -> None:
     )
     group.add_argument(
         "--maximum-cohort", type=whole_number, default=None, metavar="U", help="never ask more at once"
-    )
-    group.add_argument(
-        "--bound", type=number, default=default.bound, metavar="B", help="clients clip to [−B, B]"
     )
     group.add_argument(
         "--design-tolerance",
@@ -135,7 +130,7 @@ def run(options: argparse.Namespace) -> int:
     whole(1, runs=options.runs)
     whole(0, seed=options.seed)
     check_plot(options.plot)
-    _check_writable(options.json)
+    check_writable(options.json)
     settings = _settings(options)
     seeds = range(options.seed, options.seed + options.runs)
     runs, interrupted = _run_all(settings, seeds, options)
@@ -149,8 +144,15 @@ def run(options: argparse.Namespace) -> int:
 def _settings(options: argparse.Namespace) -> list[Setting]:
     given = vars(options)
     shared = {field.name: given[field.name] for field in fields(Setting) if field.name != "trust"}
-    trusts = options.trust or _DEFAULT_TRUST[options.preset]
+    trusts = options.trust or [trust for trust in TRUST_MODELS if _has(trust, options)]
     return [Setting(trust=trust, **shared) for trust in dict.fromkeys(trusts)]
+
+
+def _has(trust: str, options: argparse.Namespace) -> bool:
+    """Whether this trust model can do what was asked, so that the default rows are those that can."""
+    if options.noise is not None:
+        return options.noise in NOISES[trust]
+    return not (trust == "shuffle" and options.preset == "paper" and options.delta == 0)
 
 
 def _run_all(
@@ -179,13 +181,9 @@ def _run_all(
 
 def _write(results: list[Result], options: argparse.Namespace) -> None:
     """The table goes to standard output, unless the JSON does."""
-    document = as_json(results, _recorded(options))
-    if options.json == "-":
-        print(document)
-    else:
-        Console(width=None if sys.stdout.isatty() else 140).print(as_table(results))
-    if options.json not in (None, "-"):
-        Path(options.json).write_text(document + "\n", encoding="utf-8")
+    write_document(as_document(results, _recorded(options)), options.json)
+    if options.json != "-":
+        Console(width=None if sys.stdout.isatty() else 150).print(as_table(results))
     if options.plot is not None and results:
         plot_regret(results, Path(options.plot))
         print(f"plot of per-round regret: {options.plot}", file=sys.stderr)
@@ -196,11 +194,6 @@ def _recorded(options: argparse.Namespace) -> dict[str, Any]:
     settings = _settings(options)
     trusts = [setting.trust for setting in settings]
     return {**asdict(settings[0]), "trust": trusts, "runs": options.runs, "seed": options.seed}
-
-
-def _check_writable(path: str | None) -> None:
-    if path not in (None, "-") and not Path(str(path)).parent.is_dir():
-        raise InvalidValue("json", path, "a path in a folder that exists, or -")
 
 
 def _say_interrupted(runs: dict[Setting, list[RunTrace]], total: int, checkpoint: Path | None) -> None:

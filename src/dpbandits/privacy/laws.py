@@ -246,9 +246,18 @@ class BoxNormLaw(NoiseLaw):
 
     def variance(self, coordinates: int) -> float:
         """E m(m + 1)/3 with the radius m replaced by one that is never smaller."""
-        mean = (coordinates + 1) * (1 - self._stop) / self._stop
-        larger = mean + coordinates
-        return (mean / self._stop + larger**2 + larger) / 3
+        return self._moments(coordinates, shift=coordinates)[0] / 3
+
+    def _moments(self, coordinates: int, shift: int) -> tuple[float, float]:
+        """The mean of Y and of Y², Y = m(m + 1), m = `shift` + a negative binomial of s + 1 successes."""
+        # A negative binomial is a Poisson variable with a gamma mean, so E N(N − 1)⋯(N − j + 1) is
+        # (q/(1 − q))^j·(s + 1)⋯(s + j); Stirling's numbers turn these into powers.
+        odds = (1 - self._stop) / self._stop
+        falling = [math.prod((coordinates + i) * odds for i in range(1, j + 1)) for j in range(5)]
+        stirling = [[1, 0, 0, 0, 0], [0, 1, 0, 0, 0], [0, 1, 1, 0, 0], [0, 1, 3, 1, 0], [0, 1, 7, 6, 1]]
+        powers = np.array(stirling) @ np.array(falling)
+        product = np.convolve([shift, 1], [shift + 1, 1])
+        return float(product @ powers[:3]), float(np.convolve(product, product) @ powers)
 
     def radius(
         self, coefficients: FloatArray, other_variance: FloatArray, confidence: float, rows: int
@@ -284,10 +293,13 @@ class BoxNormLaw(NoiseLaw):
         """Σ over rows of m(m + 1)/3 exceeds this with probability at most `tail`."""
         largest = self.radius_quantile(coordinates, tail / (2 * rows))
         highest = largest * (largest + 1)
-        # No radius exceeds `largest`, at half of the tail; then Hoeffding's inequality for the sum.
-        mean = 3 * self.variance(coordinates)
-        deviation = highest * math.sqrt(math.log(2 / tail) / (2 * rows))
-        return rows * min(mean + deviation, highest) / 3
+        # No radius exceeds `largest`, at half of the tail; then Bernstein's inequality for the sum. Without
+        # the shift, a negative binomial variable is never larger than the radius: this bounds the spread.
+        mean, square = self._moments(coordinates, shift=coordinates)
+        spread = max(0.0, square - self._moments(coordinates, shift=0)[0] ** 2)
+        level = math.log(2 / tail)
+        deviation = math.sqrt(2 * rows * spread * level + (highest * level / 3) ** 2) + highest * level / 3
+        return min(rows * mean + deviation, rows * highest) / 3
 
 
 LAWS: dict[str, type[NoiseLaw]] = {

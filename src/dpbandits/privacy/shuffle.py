@@ -170,14 +170,14 @@ class SummedShares(NoisyLattice):
         """Shares in the sum when as few as possible answer, and some of them add none."""
         return noisy_reports(self.least_reports, self.silent_share)
 
-    @property
+    @cached_property
     def largest_noise(self) -> int:
         """The sum's noise exceeds this, in any coordinate and either direction, with chance below 10⁻¹²."""
         tail = 1e-12 / (2 * self.support)
         one = np.ones((1, 1))
         return math.ceil(float(self.law.radius(one, np.zeros(1), tail, self.cohort)[0]))
 
-    @property
+    @cached_property
     def modulus_bits(self) -> int:
         """Wide enough for the sum; a sum that wraps around harms the estimate, never privacy."""
         return (self.cohort * self.levels + 2 * self.largest_noise + 1).bit_length()

@@ -12,22 +12,23 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import logsumexp
 
-from dpbandits.privacy.accounting.pair import Pair
+from dpbandits.privacy.accounting.pair import Pair, swap_cost
 from dpbandits.privacy.accounting.window import Split
 
 NEGLIGIBLE = 1e-60
 _EXPONENTS = 2.0 ** np.arange(-2, 10)
 
 
-def chernoff_delta(pairs: Sequence[Pair], splits: Sequence[Split], epsilon: float) -> float:
-    """The least bound over a few exponents; unlisted and impossible outcomes count in full."""
-    uncovered = max(pair.missing + pair.certain() + pair.swapped for pair in pairs) * sum(splits[0])
+def is_negligible(pairs: Sequence[Pair], splits: Sequence[Split], epsilon: float) -> bool:
+    """Whether δ(ε) ≤ NEGLIGIBLE for every split; unlisted and impossible outcomes count in full."""
+    uncovered = max(pair.missing + pair.certain() for pair in pairs) * sum(splits[0])
+    uncovered += max(swap_cost(pairs, split, epsilon) for split in splits)
     best = 0.0
     for exponent in _EXPONENTS:
         moments = [_log_moment(pair, float(exponent)) for pair in pairs]
         worst = max(sum(n * m for n, m in zip(split, moments, strict=True)) for split in splits)
         best = min(best, worst - float(exponent) * epsilon)
-    return min(1.0, math.exp(best) + uncovered * (1 + math.exp(min(epsilon, 700))))
+    return math.exp(best) + uncovered <= NEGLIGIBLE
 
 
 def _log_moment(pair: Pair, exponent: float) -> float:

@@ -159,15 +159,17 @@ def compose(events: Sequence[Event]) -> Event:
     """What all events together cost a client that was in each of them."""
     if len(events) == 1:
         return events[0]
+    if not events:
+        raise NotAvailable("events: got none, expected at least one")
     if all(isinstance(event, IntegerSum) for event in events):
         return Composition(sums=tuple(event for event in events if isinstance(event, IntegerSum)))
     if all(isinstance(event, GaussianEvent) for event in events):
         inverse = math.fsum(event.noise_ratio**-2 for event in events if isinstance(event, GaussianEvent))
         return GaussianEvent(noise_ratio=1 / math.sqrt(inverse))
-    if events and all(math.isfinite(event.pure_epsilon) for event in events):
+    if all(math.isfinite(event.pure_epsilon) for event in events):
         return PureEvent(pure_epsilon=math.fsum(event.pure_epsilon for event in events) * (1 + 1e-15))
-    kinds = ", ".join(sorted({type(event).__name__ for event in events})) or "none"
-    raise NotAvailable(f"events: got {kinds}, expected at least one, all of one kind, or all pure")
+    kinds = ", ".join(sorted({type(event).__name__ for event in events}))
+    raise NotAvailable(f"events: got {kinds}, expected events all of one kind, or all pure")
 
 
 def replace_one_from_add_remove(epsilon: float, delta: float) -> tuple[float, float]:

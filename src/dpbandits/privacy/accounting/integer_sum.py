@@ -17,7 +17,7 @@ from itertools import product
 
 from dpbandits.checks import non_negative, probability, whole
 from dpbandits.errors import InvalidValue
-from dpbandits.privacy.accounting.chernoff import NEGLIGIBLE, chernoff_delta
+from dpbandits.privacy.accounting.chernoff import NEGLIGIBLE, is_negligible
 from dpbandits.privacy.accounting.discrete_gaussian import DiscreteGaussian
 from dpbandits.privacy.accounting.gaussian import gaussian_log_delta
 from dpbandits.privacy.accounting.lower import lower_delta
@@ -175,8 +175,8 @@ def _bounds(sums: tuple[IntegerSum, ...], epsilon: float, both: bool) -> tuple[f
     while True:
         log_tail = min(log_tail, _LARGEST_LOG_TAIL)
         pairs, splits = _family(sums, log_tail)
-        if len(splits) > 1 and (bound := chernoff_delta(pairs, splits, epsilon)) <= NEGLIGIBLE:
-            return 0.0, bound
+        if len(splits) > 1 and is_negligible(pairs, splits, epsilon):
+            return 0.0, NEGLIGIBLE
         window = plan_window(pairs, splits, epsilon)
         uppers = upper_deltas(pairs, splits, epsilon, window)
         upper = max(uppers)
@@ -187,6 +187,8 @@ def _bounds(sums: tuple[IntegerSum, ...], epsilon: float, both: bool) -> tuple[f
         log_tail *= 1.5
     # The lower bound may take any split; the worst for the upper bound is the one to take.
     worst = splits[uppers.index(upper)]
+    if len(splits) > 1:  # below this the quick bound may answer, and δ must not seem to grow with ε
+        upper = max(upper, NEGLIGIBLE)
     return (lower_delta(pairs, worst, epsilon, window) if both else 0.0), upper
 
 
