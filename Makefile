@@ -1,5 +1,7 @@
 # Everything is set up on first use, in .venv, from pyproject.toml.
 PYTHON ?= python3
+export OMP_NUM_THREADS := 1
+export OPENBLAS_NUM_THREADS := 1
 VENV := .venv
 BIN := $(VENV)/bin
 
@@ -23,7 +25,8 @@ lint: $(VENV)/dev.installed
 
 ## Speed as ratios, each against what is measured beside it in the same run.
 bench: $(VENV)/dev.installed
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python benchmarks/run_cost.py
+	$(BIN)/python benchmarks/run_cost.py
+	$(BIN)/python benchmarks/shuffle_accounting.py
 
 clean:
 	rm -rf $(VENV) out build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
