@@ -1,8 +1,8 @@
 """The exact shuffle accounting over a grid of sizes; run with `make bench`.
 
-For each number of averages s, cohort |U| and (ε, δ): the encoding that `tight` chooses, how far the upper bound
-on δ(ε) lies above the lower one (≤ 0.1 %), and the total error over the exact Gaussian's at a trusted server
-(≤ 1.05, or 1.10 for 8 clients). CPU seconds of one calibration are shown beside (< 1).
+For each number of averages s, cohort |U| and (ε, δ): the encoding that `tight` chooses, how far the upper
+bound on δ(ε) lies above the lower one (≤ 0.1 %), and the total error over the exact Gaussian's at a trusted
+server (≤ 1.05, or 1.10 for 8 clients). CPU seconds of one calibration are shown beside (< 1).
 """
 
 from __future__ import annotations

@@ -214,7 +214,7 @@ def test_repeating_is_composing_with_itself(release, times, epsilon):
         lambda: IntegerSum(noise="fair bits", coordinates=1, shift=1),
         lambda: IntegerSum(noise=Binomial(bits=9), coordinates=1, shift=1).delta(-0.1),
         lambda: IntegerSum(noise=Binomial(bits=9), coordinates=1, shift=1).delta(math.nan),
-        lambda: IntegerSum(noise=Binomial(bits=9), coordinates=1, shift=1).epsilon(0.0),
+        lambda: IntegerSum(noise=Binomial(bits=9), coordinates=1, shift=1).epsilon(-0.1),
         lambda: IntegerSum(noise=Binomial(bits=9), coordinates=1, shift=1).epsilon(1.0),
         lambda: IntegerSum(noise=Binomial(bits=9), coordinates=1, shift=1).repeated(0),
         lambda: IntegerSum(noise=Binomial(bits=9, chance=0.4), coordinates=10**6, shift=1).delta(1.0),

@@ -68,14 +68,14 @@ class IntegerSum:
         return replace(self, coordinates=self.coordinates * whole(1, times=times))
 
     def group(self, size: int) -> IntegerSum:
-        """The same release, for `size` clients replaced together.
+        """The same release, for `size` clients replaced together (docs/accounting-proofs.md, section 9).
 
-        Their encodings add up to a law that is log-concave again and ordered in each client's value,
-        so the worst case are all at one end and all at the other (docs/accounting-proofs.md, section 2).
+        Ends that are rounded are taken at the whole numbers outside them, which is on the safe side.
         """
-        if self.shift is not None:
-            return replace(self, shift=self.shift * whole(1, size=size))
-        return replace(self, ends=self.encoded_ends.times(size))
+        if whole(1, size=size) == 1:
+            return self
+        farthest = self.encoded_ends.high[-1][0] - self.encoded_ends.low[0][0]
+        return replace(self, shift=size * farthest, ends=None)
 
     @property
     def exact_pure_epsilon(self) -> Fraction | None:

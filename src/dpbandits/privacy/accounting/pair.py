@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import product
 
 import numpy as np
 from scipy.special import logsumexp
@@ -66,10 +65,6 @@ class Ends:
             raise InvalidValue("high", high, f"a finite position above low = {low}")
         return cls(low=_rounding(low), high=_rounding(high))
 
-    def times(self, size: int) -> Ends:
-        """The ends of the sum of `size` clients' encodings, all at one end or all at the other."""
-        return Ends(low=_power(self.low, size), high=_power(self.high, size))
-
     @property
     def mirrored(self) -> bool:
         """Whether turning the axis round exchanges the two ends."""
@@ -81,17 +76,6 @@ class Ends:
         """The difference of the two means."""
         low = math.fsum(value * chance for value, chance in self.low)
         return math.fsum(value * chance for value, chance in self.high) - low
-
-
-def _power(law: Law, size: int) -> Law:
-    """The law of a sum of `size` independent variables."""
-    total = {0: 1.0}
-    for _ in range(whole(1, size=size)):
-        longer: dict[int, float] = {}
-        for (value, chance), (more, weight) in product(total.items(), law):
-            longer[value + more] = longer.get(value + more, 0.0) + chance * weight
-        total = longer
-    return tuple(total.items())
 
 
 def _rounding(position: float) -> Law:

@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dpbandits.cli import main
+
+
+def _json(capsys: pytest.CaptureFixture[str], *options: str) -> Any:
+    assert main(["account", "--json", "-", *options]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_the_json_has_everything_promised(capsys: pytest.CaptureFixture[str]) -> None:
+    document = _json(capsys, "--trust", "shuffle", "--epsilon", "1", "--delta", "1e-6", "--support", "20")
+    assert document["claimed"] == {"epsilon": 1, "delta": 1e-6}
+    holds = document["holds"]
+    assert holds["epsilon"] == 1
+    assert 0 < holds["delta_lower"] <= holds["delta_upper"] <= 1e-6
+    assert holds["delta_upper"] <= 1.001 * holds["delta_lower"]
+    assert 0.9 < holds["epsilon_at_delta"] <= 1
+    assert 1 <= document["error"]["ratio_to_central_gaussian"] <= 1.05
+    assert document["parameters"]["levels"] >= 1
+    deltas = [point["delta_upper"] for point in document["curve"]]
+    assert deltas == sorted(deltas, reverse=True)
+
+
+def test_the_papers_gaussian_is_not_what_it_claims(capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--trust", "central", "--preset", "paper", "--epsilon", "10", "--delta", ".25"]
+    assert _json(capsys, *options)["holds"]["delta_lower"] == pytest.approx(0.789, abs=5e-4)
+    assert main(["account", *options]) == 0
+    assert "NOT AS CLAIMED" in capsys.readouterr().out
+
+
+def test_the_papers_shuffle_is_far_more_than_it_claims(capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--preset", "paper", "--epsilon", "10", "--delta", ".25", "--at-delta", "1e-9"]
+    document = _json(capsys, "--trust", "shuffle", "--support", "60", *options)
+    assert document["holds"]["epsilon_at_delta"] <= 0.12
+    assert document["error"]["ratio_to_central_gaussian"] > 100
+
+
+def test_pure_privacy(capsys: pytest.CaptureFixture[str]) -> None:
+    document = _json(capsys, "--trust", "central", "--epsilon", "10", "--delta", "0")
+    assert document["holds"]["delta_upper"] == 0
+    assert document["holds"]["epsilon_at_delta"] <= 10
+    laplace = _json(capsys, "--trust", "central", "--epsilon", "10", "--delta", "0", "--noise", "laplace")
+    assert document["error"]["sd_of_mean"] <= 0.45 * laplace["error"]["sd_of_mean"]
+
+
+def test_minimum_reports_repetition_and_groups_cost(capsys: pytest.CaptureFixture[str]) -> None:
+    base = ["--support", "5", "--cohort", "100"]
+    once = _json(capsys, *base)
+    few = _json(capsys, *base, "--minimum-reports", "50")
+    assert few["holds"]["delta_upper"] <= 1e-6
+    assert few["error"]["sd_of_mean"] > 1.2 * once["error"]["sd_of_mean"]
+    assert few["parameters"]["minimum_reports"] == 50
+    assert _json(capsys, *base, "--times", "2")["holds"]["delta_lower"] > 1e-6
+    assert _json(capsys, *base, "--group", "2")["holds"]["delta_lower"] > 1e-6
+
+
+def test_a_simulations_result_is_accounted_for(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = str(tmp_path / "result.json")
+    small = ["--actions", "30", "--dimension", "3", "--horizon", "500", "--runs", "2", "--workers", "1"]
+    assert main(["simulate", *small, "--json", path]) == 0
+    capsys.readouterr()
+    documents = _json(capsys, path)
+    assert [one["parameters"]["trust"] for one in documents] == ["central", "local", "shuffle"]
+    reported = {
+        result["trust"]: result["guarantee"]["delta"]
+        for result in json.loads(Path(path).read_text())["results"]
+        if result["guarantee"]
+    }
+    for one in documents:
+        assert one["holds"]["delta_upper"] == pytest.approx(reported[one["parameters"]["trust"]])
+
+
+def test_table_and_plot(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert main(["account", "--support", "4", "--cohort", "50", "--plot", str(tmp_path / "c.png")]) == 0
+    shown = capsys.readouterr().out
+    assert "as claimed" in shown
+    assert "do not collude" in shown
+    assert (tmp_path / "c.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--trust", "none"], "--trust: invalid choice: 'none'"),
+        (["--epsilon", "0"], "epsilon: got 0.0"),
+        (["--support", "0"], "support: got 0"),
+        (["--cohort", "0"], "cohort: got 0"),
+        (
+            ["--minimum-reports", "2000"],
+            "minimum_reports: got 2000, expected a whole number >= 1 and <= 1,000",
+        ),
+        (["--at-delta", "2"], "at_delta: got 2.0"),
+        (["--times", "0"], "times: got 0"),
+        (["--group", "0"], "group: got 0"),
+        (["--noise", "laplace"], "noise: got 'laplace', expected one of binomial"),
+        (["gone.json"], "RESULT: got gone.json, expected an existing JSON file"),
+        (["pyproject.toml"], "RESULT: got pyproject.toml"),
+    ],
+)
+def test_bad_input_ends_with_status_2_and_one_line(
+    options: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    try:
+        status = main(["account", *options])
+    except SystemExit as end:
+        status = int(end.code or 0)
+    shown = capsys.readouterr()
+    assert status == 2
+    assert message in shown.err
+    assert shown.err.count("\n") == 1
