@@ -20,8 +20,8 @@ from dpbandits.cli.plot import check_plot, plot_regret
 from dpbandits.cli.privacy_options import add_privacy_options
 from dpbandits.cli.writing import check_writable, write_document
 from dpbandits.privacy import NOISES, TRUST_MODELS
-from dpbandits.protocol import WHEN_CLIENTS_RUN_OUT
-from dpbandits.simulation import ALGORITHMS, RunTrace, Setting, sweep
+from dpbandits.protocol import STEP_NAMES, WHEN_CLIENTS_RUN_OUT
+from dpbandits.simulation import ALGORITHMS, SCHEDULES, RunTrace, Setting, sweep
 from dpbandits.world import REWARD_LAWS
 
 
@@ -63,6 +63,20 @@ def _add_algorithm(group: Any) -> None:
         "--alpha", type=number, default=default.alpha, help="phase l asks ⌈2^(alpha·l)⌉ clients"
     )
     group.add_argument(
+        "--schedule",
+        choices=SCHEDULES,
+        help="how participants are spread over phases (default: budgeted in tight, exponential in paper)",
+    )
+    group.add_argument(
+        "--participants", type=whole_number, metavar="N", help="the budget (default: as many as alpha gives)"
+    )
+    group.add_argument(
+        "--stop-when-decided", action="store_true", help="ask nobody once a single action is left"
+    )
+    group.add_argument(
+        "--without", choices=STEP_NAMES, action="append", help="leave out a step of tight; repeat for several"
+    )
+    group.add_argument(
         "--fixed-cohort", type=whole_number, default=default.fixed_cohort, metavar="U", help="for dpe-fixed"
     )
     group.add_argument(
@@ -90,6 +104,12 @@ def _add_problem(group: Any) -> None:
         default=default.heterogeneity,
         metavar="SIGMA",
         help="how far clients differ from the population's mean",
+    )
+    group.add_argument(
+        "--assumed-heterogeneity",
+        type=number,
+        metavar="SIGMA",
+        help="what the learner is told instead, an upper bound say",
     )
     group.add_argument(
         "--rewards", choices=REWARD_LAWS, default=default.rewards, help="how single rewards scatter"
@@ -142,7 +162,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _settings(options: argparse.Namespace) -> list[Setting]:
-    given = vars(options)
+    given = {**vars(options), "without": tuple(options.without or ())}
     shared = {field.name: given[field.name] for field in fields(Setting) if field.name != "trust"}
     trusts = options.trust or [trust for trust in TRUST_MODELS if _has(trust, options)]
     return [Setting(trust=trust, **shared) for trust in dict.fromkeys(trusts)]

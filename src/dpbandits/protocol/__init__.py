@@ -11,17 +11,21 @@ from dpbandits.protocol.exchange import (
 from dpbandits.protocol.learner import ask, replay, tell
 from dpbandits.protocol.messages import Batch, Payload, Plan, Release, Report
 from dpbandits.protocol.schedule import Schedule
-from dpbandits.protocol.study import WHEN_CLIENTS_RUN_OUT, State, Study
+from dpbandits.protocol.steps import STEP_NAMES, Steps
+from dpbandits.protocol.study import WHEN_CLIENTS_RUN_OUT, Evidence, State, Study
 
 __all__ = [
+    "STEP_NAMES",
     "WHEN_CLIENTS_RUN_OUT",
     "Batch",
+    "Evidence",
     "Payload",
     "Plan",
     "Release",
     "Report",
     "Schedule",
     "State",
+    "Steps",
     "Study",
     "analyze",
     "ask",

@@ -48,7 +48,7 @@ def analyze(plan: Plan, batch: Batch, noise: NoiseSource) -> Release:
     """At the server: the private means (A)."""
     if batch.plan != plan.digest:
         raise PlanMismatch(f"the batch belongs to another plan than {plan.digest[:12]}")
-    means = _mechanism(plan).analyze(batch.payload.unpack(), batch.reports, noise)
+    means = _mechanism(plan).analyze(batch.payload.unpack(), batch.reports, noise) + plan.centre
     return _release(plan, means, batch.reports, noise)
 
 
@@ -63,11 +63,12 @@ def simulate_release(plan: Plan, averages: FloatArray, noise: NoiseSource) -> Re
         raise ProtocolError(
             f"averages: got shape {averages.shape}, expected {(plan.cohort, len(plan.support))}"
         )
-    return _release(plan, _mechanism(plan).simulate(averages, noise), plan.cohort, noise)
+    means = _mechanism(plan).simulate(averages - plan.centre, noise) + plan.centre
+    return _release(plan, means, plan.cohort, noise)
 
 
 def _report(plan: Plan, averages: FloatArray, noise: NoiseSource) -> Report:
-    randomized = _mechanism(plan).randomize(averages, noise)[0]
+    randomized = _mechanism(plan).randomize(averages - plan.centre, noise)[0]
     return Report(plan=plan.digest, payload=Payload.pack(randomized))
 
 

@@ -5,13 +5,15 @@ Rules of the state machine:
   rebuilds both exactly, or raises `PlanMismatch` at the first difference.
 - A phase that fits into the horizon plays its design and reports; `tell` needs its release.
 - A phase that does not fit is cut at the horizon, plays, and does not report: `tell` takes no release.
-- If fewer clients are left than the next cohort needs, the leader is played to the end of the horizon.
+- Once nobody can be asked any more (all cohorts were, or too few clients are left), the leader is played
+  to the end of the horizon; with the step `committed` also where a phase does not fit any more.
 - No action that was dropped comes back, and an ended study cannot be asked.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
@@ -22,13 +24,16 @@ from dpbandits.actions import Actions
 from dpbandits.design import Design, near_g_optimal, support_bound
 from dpbandits.errors import PlanMismatch, ProtocolError, StudyEnded
 from dpbandits.privacy import Mechanism, calibrate
-from dpbandits.protocol.estimation import LeastSquares
+from dpbandits.protocol.clipping import clip_radius, mean_excess, residual_deviations
+from dpbandits.protocol.inference import Inference, mechanism_of
 from dpbandits.protocol.messages import Plan, Release
-from dpbandits.protocol.study import State, Study
-from dpbandits.protocol.widths import paper_width, tight_widths
+from dpbandits.protocol.study import Evidence, State, Study
+from dpbandits.protocol.widths import paper_width
 
 # A share h·π(x) that is whole but for rounding is not played once more.
 _ROUNDING = 1e-9
+# Offsets and clip radii are multiples of 1/_GRID, so that another machine's rounding gives the same plan.
+_GRID = 2.0**20
 
 
 def ask(state: State) -> Plan:
@@ -36,18 +41,57 @@ def ask(state: State) -> Plan:
     if state.ended:
         raise StudyEnded(f"all {state.study.horizon:,} rounds are played; begin a new study")
     study, remaining = state.study, state.study.horizon - state.rounds_played
-    cohort = study.schedule.cohort(state.phase)
-    if cohort > state.clients_left:
-        return _plan(state, support=[state.leader], plays=[remaining], rank=1, mechanism=None)
+    if not _may_ask(state):
+        return _plan(state, support=[state.leader], plays=[remaining], rank=1)
     design = _design(study.actions, state.active, study.design_tolerance)
     plays = np.ceil(study.schedule.length(state.phase) * design.weights - _ROUNDING).astype(np.int64)
-    if plays.sum() > remaining:
-        plays, mechanism = _cut(plays, remaining), None
-    else:
-        mechanism = _calibrated(study, len(plays), cohort)
-    played = plays > 0
+    if plays.sum() <= remaining:
+        return _asking_plan(state, design, plays)
+    if study.learning.committed and state.estimate is not None:
+        return _plan(state, support=[state.leader], plays=[remaining], rank=1)
+    cut = _cut(plays, remaining)
+    played = cut > 0
     support = design.support[played].tolist()
-    return _plan(state, support=support, plays=plays[played].tolist(), rank=design.rank, mechanism=mechanism)
+    return _plan(state, support=support, plays=cut[played].tolist(), rank=design.rank)
+
+
+def _may_ask(state: State) -> bool:
+    """Whether a cohort is due, can be had, and has something to decide."""
+    schedule = state.study.schedule
+    if not schedule.asks(state.phase) or schedule.cohort(state.phase) > state.clients_left:
+        return False
+    return len(state.active_actions) > 1 or not state.study.stop_when_decided
+
+
+def _asking_plan(state: State, design: Design, plays: NDArray[np.int64]) -> Plan:
+    """A phase that reports. Once there is an estimate, clients report and clip what it leaves open."""
+    study = state.study
+    offsets, bound = [], study.bound
+    if study.learning.recentred and state.evidence is not None and study.privacy.trust != "none":
+        rows = study.actions.matrix[design.support]
+        widths, deviations = _residuals(study, state.evidence, rows, plays.astype(np.float64))
+        radius = math.ceil(clip_radius(widths, deviations) * _GRID) / _GRID
+        if radius < study.bound:
+            offsets, bound = np.round(rows @ np.array(state.estimate) * _GRID) / _GRID, radius
+    mechanism = calibrate(
+        study.privacy, support=len(plays), cohort=study.schedule.cohort(state.phase), bound=bound
+    )
+    return _plan(
+        state,
+        support=design.support.tolist(),
+        plays=plays.tolist(),
+        rank=design.rank,
+        mechanism=mechanism,
+        offsets=list(map(float, offsets)),
+    )
+
+
+def _residuals(
+    study: Study, evidence: Evidence, rows: NDArray[np.float64], plays: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """How far the last estimate may be off for each action, and how one client's average scatters."""
+    widths = Inference.of(study, evidence).widths(rows)
+    return widths + 1 / _GRID, residual_deviations(rows, plays, study.heterogeneity)
 
 
 def tell(state: State, plan: Plan, release: Release | None) -> State:
@@ -67,7 +111,7 @@ def tell(state: State, plan: Plan, release: Release | None) -> State:
         raise PlanMismatch(f"phase {plan.phase} needs {len(plan.support)} means, got {len(release.means)}")
     if not plan.mechanism.minimum_reports <= release.reports <= plan.cohort:
         raise PlanMismatch(f"phase {plan.phase} cannot have a release of {release.reports:,} reports")
-    return _learn(played, plan, plan.mechanism, release)
+    return _learn(state, played, plan, plan.mechanism, release)
 
 
 def replay(study: Study, releases: Iterable[Release]) -> State:
@@ -84,49 +128,55 @@ def replay(study: Study, releases: Iterable[Release]) -> State:
     return state
 
 
-def _learn(played: State, plan: Plan, mechanism: Mechanism, release: Release) -> State:
-    matrix, active = played.study.actions.matrix, played.active_actions
-    plays = np.array(plan.plays, dtype=np.float64)
-    estimator = LeastSquares.weighted(matrix[list(plan.support)], plays, plan.rank)
-    estimate = estimator.estimate(np.array(release.means))
-    candidates = matrix[active]
-    widths = _widths(played.study, plan, mechanism, release.reports, estimator, candidates)
-    scores = candidates @ estimate
-    # Line 16: x goes if some b is better by more than both their widths.
-    survivors = active[scores + widths >= np.max(scores - widths)]
+def _learn(state: State, played: State, plan: Plan, mechanism: Mechanism, release: Release) -> State:
+    study, active = state.study, state.active_actions
+    evidence = _evidence(state, plan, mechanism, release.reports)
+    inference = Inference.of(study, evidence)
+    estimate = inference.estimator.estimate(np.array(release.means))
+    candidates = study.actions.matrix[active]
+    keep, widest = _survivors(inference, candidates, candidates @ estimate)
     return replace(
         played,
-        active=_bitmap(survivors, len(matrix)),
+        active=_bitmap(active[keep], study.actions.count),
         clients_asked=played.clients_asked + plan.cohort,
         estimate=tuple(estimate.tolist()),
-        width=float(np.max(widths)),
+        width=widest,
+        evidence=evidence,
     )
 
 
-def _widths(
-    study: Study,
-    plan: Plan,
-    mechanism: Mechanism,
-    clients: int,
-    estimator: LeastSquares,
-    candidates: NDArray[np.float64],
-) -> NDArray[np.float64]:
+def _evidence(state: State, plan: Plan, mechanism: Mechanism, reports: int) -> Evidence:
+    """Where clients clipped around an earlier estimate, also how far that may pull their mean."""
+    excess: list[float] = []
+    if plan.offsets and state.evidence is not None:
+        rows = state.study.actions.matrix[list(plan.support)]
+        plays = np.array(plan.plays, dtype=np.float64)
+        widths, deviations = _residuals(state.study, state.evidence, rows, plays)
+        excess = mean_excess(mechanism.bound, widths, deviations, reports, state.study.confidence).tolist()
+    return Evidence(plan=plan, reports=reports, excess=tuple(excess))
+
+
+def _survivors(
+    inference: Inference, candidates: NDArray[np.float64], scores: NDArray[np.float64]
+) -> tuple[NDArray[np.bool_], float]:
+    """Line 16: which actions may still be best, and the largest width that decided it."""
+    study, best = inference.study, int(np.argmax(scores))
+    if study.learning.differences:
+        widths = inference.widths(candidates[best] - candidates)
+        return scores[best] - scores <= widths, float(np.max(widths))
     if study.privacy.preset == "paper":
-        width = paper_width(
-            rank=plan.rank,
-            length=study.schedule.length(plan.phase),
-            mechanism=mechanism,
-            clients=clients,
-            heterogeneity=study.heterogeneity,
-            confidence=study.confidence,
-        )
-        return np.full(len(candidates), width)
-    return tight_widths(
-        candidates,
-        estimator=estimator,
-        plays=np.array(plan.plays, dtype=np.float64),
-        mechanism=mechanism,
-        clients=clients,
+        widths = np.full(len(candidates), _paper_width(study, inference.evidence))
+    else:
+        widths = inference.widths(candidates)
+    return scores + widths >= np.max(scores - widths), float(np.max(widths))
+
+
+def _paper_width(study: Study, evidence: Evidence) -> float:
+    return paper_width(
+        rank=evidence.plan.rank,
+        length=study.schedule.length(evidence.plan.phase),
+        mechanism=mechanism_of(evidence.plan),
+        clients=evidence.reports,
         heterogeneity=study.heterogeneity,
         confidence=study.confidence,
     )
@@ -144,10 +194,6 @@ def _design(actions: Actions, active: bytes, tolerance: float) -> Design:
     return replace(found, support=indices[found.support])
 
 
-def _calibrated(study: Study, support: int, cohort: int) -> Mechanism:
-    return calibrate(study.privacy, support=support, cohort=cohort, bound=study.bound)
-
-
 def _cut(plays: NDArray[np.int64], remaining: int) -> NDArray[np.int64]:
     """Play the actions one after the other until the horizon."""
     played_before = np.cumsum(plays) - plays
@@ -156,7 +202,13 @@ def _cut(plays: NDArray[np.int64], remaining: int) -> NDArray[np.int64]:
 
 
 def _plan(
-    state: State, *, support: list[int], plays: list[int], rank: int, mechanism: Mechanism | None
+    state: State,
+    *,
+    support: list[int],
+    plays: list[int],
+    rank: int,
+    mechanism: Mechanism | None = None,
+    offsets: Sequence[float] = (),
 ) -> Plan:
     return Plan(
         study=state.study.digest,
@@ -165,6 +217,7 @@ def _plan(
         plays=tuple(plays),
         rank=rank,
         mechanism=mechanism,
+        offsets=tuple(offsets),
     )
 
 

@@ -22,12 +22,16 @@ from dpbandits.errors import InvalidValue
 from dpbandits.privacy import Mechanism
 from dpbandits.protocol.codec import digest
 
+FloatArray = NDArray[np.float64]
+
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
     """One phase: play `support[i]` for `plays[i]` rounds, then ask a cohort through `mechanism`.
 
-    Without a mechanism the phase only plays: the horizon cuts it short, or nobody is left to ask.
+    Clients subtract `offsets`, one for each supported action, from their averages before they report, and
+    the server adds them back; without any, they are zero. Without a mechanism the phase only plays: the
+    horizon cuts it short, or nobody is asked any more.
     """
 
     study: str
@@ -36,6 +40,7 @@ class Plan:
     plays: tuple[int, ...]
     rank: int
     mechanism: Mechanism | None
+    offsets: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         whole(1, phase=self.phase)
@@ -43,6 +48,8 @@ class Plan:
         if not self.support or len(self.support) != len(self.plays):
             raise InvalidValue("plays", f"{len(self.plays)} numbers", "one for each supported action")
         whole(1, plays=min(self.plays))
+        if self.offsets and len(self.offsets) != len(self.support):
+            raise InvalidValue("offsets", f"{len(self.offsets)} numbers", "none, or one for each action")
         if self.mechanism is not None and self.mechanism.support != len(self.support):
             raise InvalidValue("mechanism.support", self.mechanism.support, f"{len(self.support)}")
 
@@ -60,6 +67,11 @@ class Plan:
     def reports(self) -> bool:
         """Whether anybody is asked at the end of the phase."""
         return self.mechanism is not None
+
+    @property
+    def centre(self) -> FloatArray:
+        """What is subtracted from the average of each supported action."""
+        return np.array(self.offsets) if self.offsets else np.zeros(len(self.support))
 
     @cached_property
     def digest(self) -> str:

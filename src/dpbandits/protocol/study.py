@@ -13,7 +13,9 @@ from dpbandits.checks import between, non_negative, one_of, positive, whole
 from dpbandits.errors import NotEnoughClients
 from dpbandits.privacy import PrivacyRequest, calibrate
 from dpbandits.protocol.codec import digest
+from dpbandits.protocol.messages import Plan
 from dpbandits.protocol.schedule import Schedule
+from dpbandits.protocol.steps import Steps
 
 WHEN_CLIENTS_RUN_OUT = ("error", "stop")
 LONGEST_HORIZON = 10**15  # rounds are counted exactly in 64-bit integers and in floats
@@ -27,7 +29,8 @@ class Study:
     `when_clients_run_out = "stop"` a study that runs short keeps playing its best guess and asks no
     more; with `"error"` it does not start. Designs have g(π) ≤ `design_tolerance` × the rank of the
     active set: the variance that privacy adds grows with g, communication with the support, which is
-    about twice the rank at tolerance 1.3 and once at 2, the paper's.
+    about twice the rank at tolerance 1.3 and once at 2, the paper's. With `stop_when_decided` nobody is
+    asked once a single action is left; otherwise every planned cohort is. `steps` overrides the preset's.
     """
 
     actions: Actions
@@ -39,6 +42,8 @@ class Study:
     population: int | None = None
     when_clients_run_out: str = "error"
     design_tolerance: float = 1.3
+    stop_when_decided: bool = False
+    steps: Steps | None = None
 
     def __post_init__(self) -> None:
         whole(1, LONGEST_HORIZON, horizon=self.horizon)
@@ -58,6 +63,11 @@ class Study:
             raise NotEnoughClients(needed, population)
 
     @property
+    def learning(self) -> Steps:
+        """The steps taken: those chosen, or the preset's."""
+        return Steps.of(self.privacy.preset) if self.steps is None else self.steps
+
+    @property
     def confidence(self) -> float:
         """β = 1/(kT): the chance that one confidence statement of one phase fails, on one side."""
         return 1 / (self.actions.count * self.horizon)
@@ -74,6 +84,15 @@ class Study:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Evidence:
+    """What the estimate rests on: the plan of its phase, how many answered, and how far clipping may pull."""
+
+    plan: Plan
+    reports: int
+    excess: tuple[float, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
 class State:
     """The fold of all releases so far. `active` is a bitmap over the actions, packed."""
 
@@ -84,6 +103,7 @@ class State:
     clients_asked: int = 0
     estimate: tuple[float, ...] | None = None
     width: float | None = None
+    evidence: Evidence | None = None
 
     @property
     def ended(self) -> bool:

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from dpbandits.actions import FAMILIES, Actions
 from dpbandits.checks import non_negative, one_of, whole
 from dpbandits.privacy import PrivacyRequest
-from dpbandits.protocol import Schedule, Study
+from dpbandits.protocol import STEP_NAMES, Schedule, Steps, Study
+from dpbandits.protocol.planning import budgeted
 from dpbandits.world import REWARD_LAWS, Instance, Population
 
 ALGORITHMS = ("dpe", "dpe-fixed")
+SCHEDULES = ("exponential", "equal", "budgeted")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
     """d = 20, k = 1000, T = 10⁶, σ = .1, α = .8, N = 10⁵ and (ε, δ) = (10, .25), as in the paper.
+
+    `schedule` says how participants are spread over phases: `exponential` is the paper's, `budgeted` the
+    default of `tight`; `participants` is the budget, as many as the paper uses if not given. The learner is
+    told `assumed_heterogeneity`, the truth if not given.
 
     Each run draws its own actions and θ* from its seed; `instance_seed` fixes them over the runs, and
     `actions_file` fixes the actions alone.
@@ -39,12 +45,17 @@ class Setting:
     alpha: float = 0.8
     fixed_cohort: int = 97
     maximum_cohort: int | None = None
+    schedule: str | None = None
+    participants: int | None = None
     heterogeneity: float = 0.1
+    assumed_heterogeneity: float | None = None
     bound: float = 1.0
     rewards: str = "gaussian"
     population: int | None = 10**5
     when_clients_run_out: str = "error"
     design_tolerance: float = 1.3
+    stop_when_decided: bool = False
+    without: tuple[str, ...] = ()
     instance_seed: int | None = None
 
     def __post_init__(self) -> None:
@@ -56,11 +67,45 @@ class Setting:
         whole(1, dimension=self.dimension)
         if self.instance_seed is not None:
             whole(0, instance_seed=self.instance_seed)
+        if self.schedule is not None:
+            one_of(SCHEDULES, schedule=self.schedule)
+        if self.participants is not None:
+            whole(1, participants=self.participants)
+        if self.assumed_heterogeneity is not None:
+            non_negative(assumed_heterogeneity=self.assumed_heterogeneity)
+        for step in self.without:
+            one_of(STEP_NAMES, without=step)
 
-    def schedule(self) -> Schedule:
-        """Growing cohorts, or the fixed one of DPE-FixedU."""
+    @property
+    def schedule_kind(self) -> str:
+        """What was asked for, or the preset's: the paper's cohorts grow, `tight` divides a budget."""
+        if self.schedule is not None:
+            return self.schedule
+        return "budgeted" if self.preset == "tight" and self.algorithm == "dpe" else "exponential"
+
+    def exponential(self) -> Schedule:
+        """The paper's growing cohorts, or the fixed one of DPE-FixedU."""
         fixed = self.fixed_cohort if self.algorithm == "dpe-fixed" else None
         return Schedule(alpha=self.alpha, fixed_cohort=fixed, maximum_cohort=self.maximum_cohort)
+
+    def planned(self) -> Schedule:
+        """The schedule of all runs; a budget is divided as is best for the first run's actions."""
+        if self.schedule_kind == "exponential":
+            return self.exponential()
+        actions = self.instance(0).actions
+        budget = self.participants or self.exponential().participants(self.horizon)
+        if budget < 1:  # the horizon is too short to ask anybody
+            return self.exponential()
+        if self.schedule_kind == "equal":
+            return Schedule.shared(
+                budget,
+                phases=min(6, budget),
+                first_length=3 * actions.dimension,
+                growth=3,
+                maximum_cohort=self.maximum_cohort,
+            )
+        unlimited = replace(self, population=None)
+        return budgeted(unlimited.study(actions, self.exponential()), budget)
 
     def privacy(self) -> PrivacyRequest:
         """What is asked of the Privatizer."""
@@ -74,18 +119,21 @@ class Setting:
             silent_share=self.silent_share,
         )
 
-    def study(self, actions: Actions) -> Study:
+    def study(self, actions: Actions, schedule: Schedule | None = None) -> Study:
         """The study that the learner is given."""
+        assumed = self.assumed_heterogeneity
         return Study(
             actions=actions,
             horizon=self.horizon,
             bound=self.bound,
-            heterogeneity=self.heterogeneity,
+            heterogeneity=self.heterogeneity if assumed is None else assumed,
             privacy=self.privacy(),
-            schedule=self.schedule(),
+            schedule=self.planned() if schedule is None else schedule,
             population=self.population,
             when_clients_run_out=self.when_clients_run_out,
             design_tolerance=self.design_tolerance,
+            stop_when_decided=self.stop_when_decided,
+            steps=Steps.of(self.preset).without(*self.without) if self.without else None,
         )
 
     def instance(self, seed: int) -> Instance:

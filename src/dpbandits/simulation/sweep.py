@@ -16,7 +16,7 @@ from threadpoolctl import threadpool_limits
 
 from dpbandits.checks import whole
 from dpbandits.errors import InvalidValue
-from dpbandits.protocol import decode, encode
+from dpbandits.protocol import Schedule, decode, encode
 from dpbandits.protocol.codec import digest
 from dpbandits.simulation.run import simulate
 from dpbandits.simulation.setting import Setting
@@ -31,12 +31,13 @@ class Finished:
     run: RunTrace
 
 
-def run_once(setting: Setting, seed: int) -> RunTrace:
-    """One run of one setting, from its seed alone."""
+def run_once(setting: Setting, seed: int, schedule: Schedule | None = None) -> RunTrace:
+    """One run of one setting, from its seed alone; a schedule that is known already need not be planned."""
     # More BLAS threads would round differently, and so make results depend on the number of workers.
     with threadpool_limits(limits=1):
         instance = setting.instance(seed)
-        return simulate(setting.study(instance.actions), setting.people(instance), seed=seed)
+        study = setting.study(instance.actions, schedule)
+        return simulate(study, setting.people(instance), seed=seed)
 
 
 def sweep(
@@ -48,35 +49,40 @@ def sweep(
 ) -> Iterator[tuple[Setting, RunTrace]]:
     """Run every setting with every seed; yields each run as it is finished, in no fixed order."""
     whole(1, workers=workers)
-    for setting in settings:
-        setting.study(setting.instance(seeds[0]).actions)  # raises now what would raise in a worker
     named = {digest(setting): setting for setting in settings}
+    with threadpool_limits(limits=1):
+        planned = {name: setting.planned() for name, setting in named.items()}
+    for name, setting in named.items():
+        setting.study(setting.instance(seeds[0]).actions, planned[name])  # raises what a worker would
     done = _read(checkpoint, named) if checkpoint is not None and checkpoint.exists() else {}
     wanted = [(name, seed) for seed in seeds for name in named]
     for name, seed in wanted:
         if (name, seed) in done:
             yield named[name], done[name, seed]
     missing = [(name, seed) for name, seed in wanted if (name, seed) not in done]
-    for name, run in _compute(named, missing, workers):
+    tasks = [(name, named[name], seed, planned[name]) for name, seed in missing]
+    for name, run in _compute(tasks, workers):
         if checkpoint is not None:
             with checkpoint.open("ab") as file:
                 file.write(encode(Finished(setting=name, run=run)) + b"\n")
         yield named[name], run
 
 
-def _compute(
-    named: dict[str, Setting], missing: Sequence[tuple[str, int]], workers: int
-) -> Iterator[tuple[str, RunTrace]]:
-    if workers == 1 or len(missing) <= 1:
-        yield from ((name, run_once(named[name], seed)) for name, seed in missing)
+Task = tuple[str, Setting, int, Schedule]
+
+
+def _compute(tasks: Sequence[Task], workers: int) -> Iterator[tuple[str, RunTrace]]:
+    if workers == 1 or len(tasks) <= 1:
+        yield from map(_named_run, tasks)
         return
     parallel = Parallel(n_jobs=workers, return_as="generator_unordered")
-    with closing(parallel(delayed(_named_run)(name, named[name], seed) for name, seed in missing)) as runs:
+    with closing(parallel(delayed(_named_run)(task) for task in tasks)) as runs:
         yield from runs
 
 
-def _named_run(name: str, setting: Setting, seed: int) -> tuple[str, RunTrace]:
-    return name, run_once(setting, seed)
+def _named_run(task: Task) -> tuple[str, RunTrace]:
+    name, setting, seed, schedule = task
+    return name, run_once(setting, seed, schedule)
 
 
 def _read(checkpoint: Path, named: dict[str, Setting]) -> dict[tuple[str, int], RunTrace]:

@@ -1,0 +1,200 @@
+"""How to spend a budget of participants: predict the regret of a schedule, and find a good one.
+
+Actions, horizon and noise are public, θ* is not. So regret is predicted for a few θ* drawn from a prior, the
+uniform law on the unit sphere, without drawing any reward: in each phase an action is taken to fall when
+its gap exceeds its width, and the best guess at the end is wrong with the probability that a normal error of
+the last phase's variance makes it so. Nothing rests on the prediction but the choice of the schedule.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr
+
+from dpbandits.actions import Actions
+from dpbandits.checks import whole
+from dpbandits.design import Design, near_g_optimal
+from dpbandits.privacy import PrivacyRequest
+from dpbandits.privacy.accounting import gaussian_noise_ratio
+from dpbandits.protocol.clipping import clip_radius, residual_deviations
+from dpbandits.protocol.estimation import LeastSquares
+from dpbandits.protocol.schedule import Schedule
+from dpbandits.protocol.study import Study
+
+FloatArray = NDArray[np.float64]
+
+_DRAWS = 6
+_LARGEST_PLANNED = 20_000  # of more actions a sample is planned for
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prediction:
+    """What a study is expected to cost. `first_elimination` is a phase, None if none is ever expected."""
+
+    regret: float
+    rounds_asked: float
+    first_elimination: int | None
+    actions_left: float
+
+
+def predict(study: Study, *, draws: int = _DRAWS, seed: int = 0) -> Prediction:
+    """The mean over a few θ* of the prior."""
+    rng = np.random.default_rng(seed)
+    thetas = rng.standard_normal((whole(1, draws=draws), study.actions.dimension))
+    thetas /= np.linalg.norm(thetas, axis=1, keepdims=True)
+    return _mean([_predict_one(study, theta) for theta in thetas])
+
+
+def _mean(parts: Sequence[Prediction]) -> Prediction:
+    firsts = [part.first_elimination for part in parts if part.first_elimination is not None]
+    return Prediction(
+        regret=float(np.mean([part.regret for part in parts])),
+        rounds_asked=float(np.mean([part.rounds_asked for part in parts])),
+        first_elimination=min(firsts, default=None),
+        actions_left=float(np.mean([part.actions_left for part in parts])),
+    )
+
+
+def budgeted(study: Study, participants: int) -> Schedule:
+    """The schedule of least predicted regret for so many participants, by search one parameter at a time."""
+    study = replace(study, actions=_sampled(study.actions))
+    rank = study.actions.dimension
+    choices: dict[str, tuple[float, ...]] = {
+        "phases": (1, 2, 3, 4, 6),
+        "first_length": tuple(math.ceil(factor * rank) for factor in (1, 2.4, 5, 12)),
+        "growth": (4, 12, 40),
+        "cohort_growth": (0.5, 0.7, 1.0, 1.5),
+    }
+    best: dict[str, float] = {
+        "phases": 3,
+        "first_length": math.ceil(2.4 * rank),
+        "growth": 12,
+        "cohort_growth": 0.7,
+    }
+    known: dict[tuple[float, ...], float] = {}
+
+    def cost(candidate: dict[str, float]) -> float:
+        key = tuple(candidate.values())
+        if key not in known:
+            known[key] = predict(replace(study, schedule=_schedule(candidate, participants, study))).regret
+        return known[key]
+
+    for _ in range(2):
+        for name, values in choices.items():
+            best = min(({**best, name: value} for value in values), key=cost)
+    return _schedule(best, participants, study)
+
+
+def _schedule(candidate: dict[str, float], participants: int, study: Study) -> Schedule:
+    phases = min(int(candidate["phases"]), participants)
+    return Schedule.shared(
+        participants,
+        phases=phases,
+        first_length=int(candidate["first_length"]),
+        growth=candidate["growth"],
+        cohort_growth=candidate["cohort_growth"],
+        maximum_cohort=study.schedule.maximum_cohort,
+    )
+
+
+def _sampled(actions: Actions) -> Actions:
+    if actions.count <= _LARGEST_PLANNED:
+        return actions
+    chosen = np.random.default_rng(0).choice(actions.count, _LARGEST_PLANNED, replace=False)
+    return Actions(actions.matrix[np.sort(chosen)])
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Knowledge:
+    """What a predicted phase teaches: how far estimates may be off after it."""
+
+    estimator: LeastSquares
+    variances: FloatArray  # of the mean of each supported action
+    client_variance: float
+    level: float
+
+    def deviations(self, directions: FloatArray) -> FloatArray:
+        """√(v'Cv) of each row."""
+        spread = ((directions @ self.estimator.map) ** 2) @ self.variances
+        spread += self.client_variance * np.einsum("ij,ij->i", directions, directions)
+        return np.asarray(np.sqrt(spread), dtype=np.float64)
+
+    def widths(self, directions: FloatArray) -> FloatArray:
+        """As if all noise were sub-Gaussian."""
+        return self.level * self.deviations(directions)
+
+
+def _predict_one(study: Study, theta: FloatArray) -> Prediction:
+    matrix = study.actions.matrix
+    rewards = matrix @ theta
+    gaps, to_best = rewards.max() - rewards, matrix[int(np.argmax(rewards))] - matrix
+    active, known = np.arange(len(matrix)), None
+    regret, rounds, first = 0.0, 0.0, None
+    for phase in range(1, study.schedule.reporting_phases(study.horizon) + 1):
+        design = _cached_design(study.actions, active.tobytes(), study.design_tolerance)
+        plays = np.ceil(study.schedule.length(phase) * design.weights - 1e-9)
+        if rounds + plays.sum() > study.horizon:
+            break
+        known = _after(study, phase, matrix[active[design.support]], plays, design.rank, known)
+        rounds += float(plays.sum())
+        regret += float(gaps[active[design.support]] @ plays)
+        kept = active[gaps[active] <= known.widths(to_best[active])]
+        first = phase if first is None and len(kept) < len(active) else first
+        active = kept
+    regret += (study.horizon - rounds) * _guess_regret(known, to_best[active], gaps[active])
+    left = float(len(active))
+    return Prediction(regret=regret, rounds_asked=rounds, first_elimination=first, actions_left=left)
+
+
+def _after(
+    study: Study, phase: int, rows: FloatArray, plays: FloatArray, rank: int, before: _Knowledge | None
+) -> _Knowledge:
+    clients = study.schedule.cohort(phase)
+    bound = study.bound
+    if before is not None and study.learning.recentred:
+        deviations = residual_deviations(rows, plays, study.heterogeneity)
+        bound = min(bound, clip_radius(before.widths(rows), deviations))
+    noise = typical_deviation(study.privacy, support=len(rows), clients=clients, bound=bound)
+    variances = 1 / (clients * plays) + noise**2
+    return _Knowledge(
+        estimator=LeastSquares.weighted(rows, 1 / variances, rank),
+        variances=variances,
+        client_variance=study.heterogeneity**2 / clients,
+        level=math.sqrt(2 * math.log(1 / study.confidence)),
+    )
+
+
+def _guess_regret(known: _Knowledge | None, to_best: FloatArray, gaps: FloatArray) -> float:
+    """What a round of the best guess is expected to cost: each action leads with at most its own chance."""
+    if known is None:
+        return float(gaps.mean())
+    deviations = np.maximum(known.deviations(to_best), 1e-300)
+    return float(np.minimum(gaps @ ndtr(-gaps / deviations), gaps.max()))
+
+
+def typical_deviation(request: PrivacyRequest, *, support: int, clients: int, bound: float) -> float:
+    """The error of each mean, by the mechanism's formula and not a calibration: good to a few percent."""
+    if request.trust == "none":
+        return 0.0
+    noise, diameter = request.mechanism_noise, 2 * bound
+    if noise == "k-norm":
+        on_sum = diameter * math.sqrt((support + 1) * (support + 2) / 3) / request.epsilon
+    elif noise in ("laplace", "polya"):
+        on_sum = diameter * math.sqrt(2) * support / request.epsilon
+    else:
+        on_sum = diameter * math.sqrt(support) * gaussian_noise_ratio(request.epsilon, request.delta)
+    if request.trust == "local":
+        return on_sum / math.sqrt(clients)
+    shares = (1 - request.silent_share) * request.minimum_share if request.trust == "shuffle" else 1.0
+    return on_sum / clients / math.sqrt(shares)
+
+
+@lru_cache(maxsize=256)
+def _cached_design(actions: Actions, active: bytes, tolerance: float) -> Design:
+    return near_g_optimal(actions.matrix[np.frombuffer(active, dtype=np.int64)], tolerance=tolerance)

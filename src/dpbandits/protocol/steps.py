@@ -1,0 +1,41 @@
+"""The steps by which `tight` goes beyond the paper's learner. Each has a name, a proof and a switch.
+
+    differences   drop x when some b has ⟨θ̃, b − x⟩ > w(b − x), not b and x by widths of their own
+    weighted      least squares weighted with the variances that the server knows
+    recentred     clients report what is left after the last public estimate, clipped to what is likely
+    committed     once nobody can be asked any more, the best guess is played to the end of the horizon
+
+Proofs: docs/theory.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+
+from dpbandits.checks import one_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class Steps:
+    """Which steps are taken: all in `tight`, none in `paper`."""
+
+    differences: bool = True
+    weighted: bool = True
+    recentred: bool = True
+    committed: bool = True
+
+    @staticmethod
+    def of(preset: str) -> Steps:
+        """What a preset takes."""
+        if preset == "tight":
+            return Steps()
+        return Steps(differences=False, weighted=False, recentred=False, committed=False)
+
+    def without(self, *names: str) -> Steps:
+        """All but those named."""
+        for name in names:
+            one_of(STEP_NAMES, without=name)
+        return replace(self, **dict.fromkeys(names, False))
+
+
+STEP_NAMES = tuple(field.name for field in fields(Steps))
