@@ -5,11 +5,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from dpbandits.cli import simulate
+from dpbandits.cli import audit, simulate
 from dpbandits.cli.parser import OneLineParser
 from dpbandits.errors import DpbanditsError
 
-COMMANDS = (simulate,)
+COMMANDS = (simulate, audit)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
