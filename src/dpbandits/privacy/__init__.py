@@ -1,5 +1,6 @@
 """One file per trust model (R, S, A and what each spends), noise, calibration and accounting."""
 
+from dpbandits.privacy.audit import AuditResult, Claim, Violation, audit
 from dpbandits.privacy.calibration import calibrate
 from dpbandits.privacy.guarantee import (
     NEIGHBOURING,
@@ -20,12 +21,16 @@ __all__ = [
     "NOISES",
     "PRESETS",
     "TRUST_MODELS",
+    "AuditResult",
+    "Claim",
     "Guarantee",
     "Mechanism",
     "NoiseSource",
     "PrivacyRequest",
     "SecureNoise",
     "SimulatedNoise",
+    "Violation",
+    "audit",
     "calibrate",
     "guarantee",
     "register",
