@@ -96,7 +96,7 @@ def test_a_refuted_claim_ends_with_status_1(capsys: pytest.CaptureFixture[str], 
         (["--preset", "loose"], "--preset: invalid choice: 'loose'"),
         (["--preset", "paper"], "noise: got gaussian for trust central, expected --simulated-noise"),
         (["--noise", "gaussian"], "noise: got gaussian for trust central, expected --simulated-noise"),
-        (["--json", "/no/such/folder/x.json"], "--json: got /no/such/folder/x.json, expected a path"),
+        (["--json", "/no/such/folder/x.json"], "json: got /no/such/folder/x.json, expected a path"),
         (["--nonsense"], "unrecognized arguments: --nonsense"),
     ],
 )

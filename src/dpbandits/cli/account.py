@@ -17,10 +17,16 @@ from rich.table import Table
 from dpbandits.checks import at_least_zero_below_one, whole
 from dpbandits.cli.parser import number, whole_number
 from dpbandits.cli.plot import check_plot, plot_curve
-from dpbandits.cli.privacy_options import add_privacy_options
+from dpbandits.cli.privacy_options import (
+    PRIVATE,
+    add_mechanism_options,
+    add_privacy_options,
+    calibrated,
+    privacy_request,
+)
 from dpbandits.cli.writing import check_writable, write_document
 from dpbandits.errors import InvalidValue
-from dpbandits.privacy import TRUST_MODELS, Mechanism, PrivacyRequest, calibrate
+from dpbandits.privacy import Mechanism, PrivacyRequest, calibrate
 from dpbandits.privacy.accounting import Event, gaussian_noise_ratio
 
 # Where the curve is shown, as multiples of the claimed ε.
@@ -40,13 +46,9 @@ def add_to(commands: Any) -> None:
     parser.set_defaults(run=run)
     parser.add_argument("result", nargs="?", metavar="RESULT", help="a JSON file of `dpbandits simulate`")
     group = parser.add_argument_group("mechanism")
-    group.add_argument("--trust", choices=TRUST_MODELS[1:], default="shuffle", help="whom clients trust")
+    group.add_argument("--trust", choices=PRIVATE, default="shuffle", help="whom clients trust")
     add_privacy_options(group, epsilon=1.0, delta=1e-6)
-    group.add_argument(
-        "--support", type=whole_number, default=60, metavar="S", help="averages a client sends"
-    )
-    group.add_argument("--cohort", type=whole_number, default=1000, metavar="N", help="clients asked")
-    group.add_argument("--minimum-reports", type=whole_number, metavar="M", help="fewest that are released")
+    add_mechanism_options(group, support=60, cohort=1000)
     question = parser.add_argument_group("question and output")
     question.add_argument(
         "--at-delta", type=number, metavar="D", help="give ε at this δ (default: the claim's)"
@@ -74,7 +76,11 @@ def run(options: argparse.Namespace) -> int:
     check_writable(options.json)
     whole(1, times=options.times)
     whole(1, group=options.group)
-    cases = _from_result(Path(options.result)) if options.result else [_from_options(options)]
+    if options.result:
+        cases = _from_result(Path(options.result))
+    else:
+        request = privacy_request(options.trust, options)
+        cases = [(request, calibrated(request, options))]
     accounts = [_account(request, mechanism, options) for request, mechanism in cases]
     documents = [asdict(account) for account in accounts]
     write_document(documents[0] if options.result is None else documents, options.json)
@@ -85,28 +91,6 @@ def run(options: argparse.Namespace) -> int:
         plot_curve(accounts[0].claimed, accounts[0].curve, Path(options.plot))
         print(f"plot of δ(ε): {options.plot}", file=sys.stderr)
     return 0
-
-
-def _from_options(options: argparse.Namespace) -> tuple[PrivacyRequest, Mechanism]:
-    request = PrivacyRequest(
-        trust=options.trust,
-        epsilon=options.epsilon,
-        delta=options.delta,
-        preset=options.preset,
-        noise=options.noise,
-        silent_share=options.silent_share,
-    )
-    whole(1, cohort=options.cohort)
-    if options.minimum_reports is not None:
-        whole(1, options.cohort, minimum_reports=options.minimum_reports)
-    mechanism = calibrate(
-        request,
-        support=options.support,
-        cohort=options.cohort,
-        bound=options.bound,
-        minimum_reports=options.minimum_reports,
-    )
-    return request, mechanism
 
 
 def _from_result(path: Path) -> list[tuple[PrivacyRequest, Mechanism]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import NoReturn
 
 
@@ -37,10 +36,3 @@ def whole_number(text: str) -> int:
 def whole_number_or_unlimited(text: str) -> int | None:
     """A whole number, or the word `unlimited` for None."""
     return None if text == "unlimited" else whole_number(text)
-
-
-def output_path(text: str) -> str:
-    """A file that can be written, or - for standard output; said before any work is done."""
-    if text != "-" and not Path(text).parent.is_dir():
-        raise argparse.ArgumentTypeError(f"got {text}, expected a path in a folder that exists, or -")
-    return text

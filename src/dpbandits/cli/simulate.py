@@ -10,7 +10,6 @@ from typing import Any
 
 import joblib
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from dpbandits.actions import FAMILIES
 from dpbandits.checks import whole
@@ -18,6 +17,7 @@ from dpbandits.cli.output import Result, as_document, as_table
 from dpbandits.cli.parser import number, whole_number, whole_number_or_unlimited
 from dpbandits.cli.plot import check_plot, plot_regret
 from dpbandits.cli.privacy_options import add_privacy_options
+from dpbandits.cli.progress import progress_bar
 from dpbandits.cli.writing import check_writable, write_document
 from dpbandits.privacy import NOISES, TRUST_MODELS
 from dpbandits.protocol import STEP_NAMES, WHEN_CLIENTS_RUN_OUT
@@ -179,15 +179,7 @@ def _run_all(
     settings: list[Setting], seeds: range, options: argparse.Namespace
 ) -> tuple[dict[Setting, list[RunTrace]], bool]:
     runs: dict[Setting, list[RunTrace]] = {setting: [] for setting in settings}
-    columns = (
-        TextColumn("simulating"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("runs"),
-        TimeRemainingColumn(),
-    )
-    console = Console(stderr=True)
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+    with progress_bar("simulating", "runs") as progress:
         task = progress.add_task("runs", total=len(settings) * len(seeds))
         try:
             finished = sweep(settings, seeds, workers=options.workers, checkpoint=options.checkpoint)

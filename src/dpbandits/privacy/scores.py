@@ -126,7 +126,9 @@ class IntegerRatio:
         self._middle = noise.centre + lowest + (highest - lowest) / 2
         self._before = first - 1
         with np.errstate(invalid="ignore"):  # −∞ less −∞: neither world
-            inside = _decided(high - low, np.arange(first, first + places) - self._middle)
+            inside = _decided(
+                high - low, np.asarray(np.arange(first, first + places) - self._middle, np.float64)
+            )
         self._table = np.concatenate(([-np.inf], inside, [np.inf]))
 
     def __call__(self, moved: FloatArray) -> FloatArray:
