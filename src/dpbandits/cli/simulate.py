@@ -87,7 +87,7 @@ def _add_algorithm(group: Any) -> None:
         type=number,
         default=default.design_tolerance,
         metavar="G",
-        help="designs have g <= G × dimension; the paper's is 2",
+        help="designs have g <= G × dimension (default: planned with a budget, else 1.3; the paper's is 2)",
     )
 
 

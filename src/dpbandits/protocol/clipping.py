@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 FloatArray = NDArray[np.float64]
 
 # Deviations between a residual's mean and the clip: few enough for little noise, so many that few are cut.
-MARGIN = 4.3
+MARGIN = 3.7
 
 
 def residual_deviations(rows: FloatArray, plays: FloatArray, heterogeneity: float) -> FloatArray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 from dpbandits.privacy import Mechanism
 from dpbandits.protocol.estimation import LeastSquares
 from dpbandits.protocol.messages import Plan
-from dpbandits.protocol.study import Evidence, Study
+from dpbandits.protocol.study import Evidence, State, Study
 from dpbandits.protocol.widths import tight_widths
 
 FloatArray = NDArray[np.float64]
@@ -38,6 +39,16 @@ class Inference:
             study=study, evidence=evidence, estimator=LeastSquares.weighted(rows, weights, plan.rank)
         )
 
+    def precision(self) -> FloatArray:
+        """The inverse, on the span, of C = A·diag(1/(n·T(x)) + s_n²)·A' + (σ²/n)·I."""
+        plan, reports = self.evidence.plan, self.evidence.reports
+        plays = np.array(plan.plays, dtype=np.float64)
+        variances = 1 / (reports * plays) + mechanism_of(plan).error_deviation(reports) ** 2
+        left, values, _ = np.linalg.svd(self.estimator.map * np.sqrt(variances), full_matrices=False)
+        spectrum = values[: plan.rank] ** 2 + self.study.heterogeneity**2 / reports
+        basis = left[:, : plan.rank]
+        return np.asarray((basis / spectrum) @ basis.T, dtype=np.float64)
+
     def widths(self, directions: FloatArray) -> FloatArray:
         """What ⟨θ̃ − θ*, v⟩ exceeds with probability at most β, for each row v, clipping included."""
         plan = self.evidence.plan
@@ -60,3 +71,25 @@ def mechanism_of(plan: Plan) -> Mechanism:
     """The mechanism of a plan that has one, as every plan with a release does."""
     assert plan.mechanism is not None
     return plan.mechanism
+
+
+def leader(state: State) -> int:
+    """The best guess among the active actions; before the first release, any."""
+    if not state.history:
+        return int(state.active_actions[0])
+    pooled = state.study.learning.pooled
+    estimate = pooled_estimate(state.study, state.history) if pooled else np.array(state.estimate)
+    rows = state.study.actions.matrix[state.active_actions]
+    return int(state.active_actions[int(np.argmax(rows @ estimate))])
+
+
+def pooled_estimate(study: Study, history: Sequence[Evidence]) -> FloatArray:
+    """All phases' estimates, weighted by the inverses of their covariances, in the first phase's span."""
+    first = Inference.of(study, history[0])
+    basis = np.linalg.svd(first.estimator.map, full_matrices=False)[0][:, : history[0].plan.rank]
+    precision, total = np.zeros((basis.shape[1],) * 2), np.zeros(basis.shape[1])
+    for evidence in history:
+        own = Inference.of(study, evidence).precision() @ basis
+        precision += basis.T @ own
+        total += own.T @ np.array(evidence.estimate)
+    return np.asarray(basis @ np.linalg.solve(precision, total), dtype=np.float64)

@@ -25,7 +25,7 @@ from dpbandits.design import Design, near_g_optimal, support_bound
 from dpbandits.errors import PlanMismatch, ProtocolError, StudyEnded
 from dpbandits.privacy import Mechanism, calibrate
 from dpbandits.protocol.clipping import clip_radius, mean_excess, residual_deviations
-from dpbandits.protocol.inference import Inference, mechanism_of
+from dpbandits.protocol.inference import Inference, leader, mechanism_of
 from dpbandits.protocol.messages import Plan, Release
 from dpbandits.protocol.study import Evidence, State, Study
 from dpbandits.protocol.widths import paper_width
@@ -42,13 +42,13 @@ def ask(state: State) -> Plan:
         raise StudyEnded(f"all {state.study.horizon:,} rounds are played; begin a new study")
     study, remaining = state.study, state.study.horizon - state.rounds_played
     if not _may_ask(state):
-        return _plan(state, support=[state.leader], plays=[remaining], rank=1)
+        return _plan(state, support=[leader(state)], plays=[remaining], rank=1)
     design = _design(study.actions, state.active, study.design_tolerance)
     plays = np.ceil(study.schedule.length(state.phase) * design.weights - _ROUNDING).astype(np.int64)
     if plays.sum() <= remaining:
         return _asking_plan(state, design, plays)
     if study.learning.committed and state.estimate is not None:
-        return _plan(state, support=[state.leader], plays=[remaining], rank=1)
+        return _plan(state, support=[leader(state)], plays=[remaining], rank=1)
     cut = _cut(plays, remaining)
     played = cut > 0
     support = design.support[played].tolist()
@@ -65,14 +65,17 @@ def _may_ask(state: State) -> bool:
 
 def _asking_plan(state: State, design: Design, plays: NDArray[np.int64]) -> Plan:
     """A phase that reports. Once there is an estimate, clients report and clip what it leaves open."""
-    study = state.study
+    study, rows = state.study, state.study.actions.matrix[design.support]
     offsets, bound = [], study.bound
-    if study.learning.recentred and state.evidence is not None and study.privacy.trust != "none":
-        rows = study.actions.matrix[design.support]
-        widths, deviations = _residuals(study, state.evidence, rows, plays.astype(np.float64))
+    if study.learning.recentred:
+        recentred = state.evidence is not None and study.privacy.trust != "none"
+        evidence = state.evidence if recentred else None
+        widths, deviations = _residuals(study, evidence, rows, plays.astype(np.float64))
         radius = math.ceil(clip_radius(widths, deviations) * _GRID) / _GRID
-        if radius < study.bound:
-            offsets, bound = np.round(rows @ np.array(state.estimate) * _GRID) / _GRID, radius
+        if radius < study.bound or not study.bounded_rewards:
+            bound = radius
+            if recentred:
+                offsets = (np.round(rows @ np.array(state.estimate) * _GRID) / _GRID).tolist()
     mechanism = calibrate(
         study.privacy, support=len(plays), cohort=study.schedule.cohort(state.phase), bound=bound
     )
@@ -82,16 +85,21 @@ def _asking_plan(state: State, design: Design, plays: NDArray[np.int64]) -> Plan
         plays=plays.tolist(),
         rank=design.rank,
         mechanism=mechanism,
-        offsets=list(map(float, offsets)),
+        offsets=offsets,
     )
 
 
 def _residuals(
-    study: Study, evidence: Evidence, rows: NDArray[np.float64], plays: NDArray[np.float64]
+    study: Study, evidence: Evidence | None, rows: NDArray[np.float64], plays: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """How far the last estimate may be off for each action, and how one client's average scatters."""
-    widths = Inference.of(study, evidence).widths(rows)
-    return widths + 1 / _GRID, residual_deviations(rows, plays, study.heterogeneity)
+    """How far what clients report may be off zero on average, and how one client's report scatters.
+
+    Before there is an estimate to subtract, means are known to lie in [−bound, bound] and no more.
+    """
+    deviations = residual_deviations(rows, plays, study.heterogeneity)
+    if evidence is None:
+        return np.full(len(rows), study.bound), deviations
+    return Inference.of(study, evidence).widths(rows) + 1 / _GRID, deviations
 
 
 def tell(state: State, plan: Plan, release: Release | None) -> State:
@@ -133,27 +141,29 @@ def _learn(state: State, played: State, plan: Plan, mechanism: Mechanism, releas
     evidence = _evidence(state, plan, mechanism, release.reports)
     inference = Inference.of(study, evidence)
     estimate = inference.estimator.estimate(np.array(release.means))
+    learnt = replace(evidence, estimate=tuple(estimate.tolist()))
     candidates = study.actions.matrix[active]
     keep, widest = _survivors(inference, candidates, candidates @ estimate)
     return replace(
         played,
         active=_bitmap(active[keep], study.actions.count),
         clients_asked=played.clients_asked + plan.cohort,
-        estimate=tuple(estimate.tolist()),
         width=widest,
-        evidence=evidence,
+        history=(*state.history, learnt),
     )
 
 
 def _evidence(state: State, plan: Plan, mechanism: Mechanism, reports: int) -> Evidence:
-    """Where clients clipped around an earlier estimate, also how far that may pull their mean."""
-    excess: list[float] = []
-    if plan.offsets and state.evidence is not None:
-        rows = state.study.actions.matrix[list(plan.support)]
+    """What the estimate rests on; where clients clipped what may be real, also how far that may pull."""
+    study, excess = state.study, list[float]()
+    lossless = study.bounded_rewards and not plan.offsets and mechanism.bound >= study.bound
+    if study.learning.recentred and not lossless:
+        rows = study.actions.matrix[list(plan.support)]
         plays = np.array(plan.plays, dtype=np.float64)
-        widths, deviations = _residuals(state.study, state.evidence, rows, plays)
-        excess = mean_excess(mechanism.bound, widths, deviations, reports, state.study.confidence).tolist()
-    return Evidence(plan=plan, reports=reports, excess=tuple(excess))
+        before = state.evidence if plan.offsets else None
+        widths, deviations = _residuals(study, before, rows, plays)
+        excess = mean_excess(mechanism.bound, widths, deviations, reports, study.confidence).tolist()
+    return Evidence(plan=plan, reports=reports, excess=tuple(excess), estimate=())
 
 
 def _survivors(

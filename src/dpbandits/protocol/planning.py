@@ -61,46 +61,52 @@ def _mean(parts: Sequence[Prediction]) -> Prediction:
     )
 
 
-def budgeted(study: Study, participants: int) -> Schedule:
-    """The schedule of least predicted regret for so many participants, by search one parameter at a time."""
+@dataclass(frozen=True, kw_only=True)
+class Spending:
+    """How a budget is spent: over which phases, and on designs of which tolerance."""
+
+    schedule: Schedule
+    design_tolerance: float
+
+
+def budgeted(study: Study, participants: int) -> Spending:
+    """What has the least predicted regret for so many participants, by search one parameter at a time."""
     study = replace(study, actions=_sampled(study.actions))
     rank = study.actions.dimension
     choices: dict[str, tuple[float, ...]] = {
         "phases": (1, 2, 3, 4, 6),
-        "first_length": tuple(math.ceil(factor * rank) for factor in (1, 2.4, 5, 12)),
-        "growth": (4, 12, 40),
-        "cohort_growth": (0.5, 0.7, 1.0, 1.5),
+        "first_length": tuple(math.ceil(factor * rank) for factor in (1, 1.6, 2.4, 4, 7, 12, 24)),
+        "growth": (4, 8, 16, 40),
+        "cohort_growth": (0.35, 0.5, 0.7, 1.0, 1.5),
+        "design_tolerance": (1.3, 1.6, 2.0),
     }
-    best: dict[str, float] = {
-        "phases": 3,
-        "first_length": math.ceil(2.4 * rank),
-        "growth": 12,
-        "cohort_growth": 0.7,
-    }
+    best = {name: values[len(values) // 2] for name, values in choices.items()}
     known: dict[tuple[float, ...], float] = {}
 
     def cost(candidate: dict[str, float]) -> float:
         key = tuple(candidate.values())
         if key not in known:
-            known[key] = predict(replace(study, schedule=_schedule(candidate, participants, study))).regret
+            spending = _spending(candidate, participants, study)
+            tried = replace(study, schedule=spending.schedule, design_tolerance=spending.design_tolerance)
+            known[key] = predict(tried).regret
         return known[key]
 
     for _ in range(2):
         for name, values in choices.items():
             best = min(({**best, name: value} for value in values), key=cost)
-    return _schedule(best, participants, study)
+    return _spending(best, participants, study)
 
 
-def _schedule(candidate: dict[str, float], participants: int, study: Study) -> Schedule:
-    phases = min(int(candidate["phases"]), participants)
-    return Schedule.shared(
+def _spending(candidate: dict[str, float], participants: int, study: Study) -> Spending:
+    schedule = Schedule.shared(
         participants,
-        phases=phases,
+        phases=min(int(candidate["phases"]), participants),
         first_length=int(candidate["first_length"]),
         growth=candidate["growth"],
         cohort_growth=candidate["cohort_growth"],
         maximum_cohort=study.schedule.maximum_cohort,
     )
+    return Spending(schedule=schedule, design_tolerance=candidate["design_tolerance"])
 
 
 def _sampled(actions: Actions) -> Actions:
@@ -157,9 +163,10 @@ def _after(
 ) -> _Knowledge:
     clients = study.schedule.cohort(phase)
     bound = study.bound
-    if before is not None and study.learning.recentred:
-        deviations = residual_deviations(rows, plays, study.heterogeneity)
-        bound = min(bound, clip_radius(before.widths(rows), deviations))
+    if study.learning.recentred:
+        widths = np.full(len(rows), bound) if before is None else before.widths(rows)
+        radius = clip_radius(widths, residual_deviations(rows, plays, study.heterogeneity))
+        bound = min(bound, radius) if study.bounded_rewards else radius
     noise = typical_deviation(study.privacy, support=len(rows), clients=clients, bound=bound)
     variances = 1 / (clients * plays) + noise**2
     return _Knowledge(

@@ -25,6 +25,9 @@ LONGEST_HORIZON = 10**15  # rounds are counted exactly in 64-bit integers and in
 class Study:
     """What is decided before the first round. `heterogeneity` is σ, `bound` is B, in the paper's words.
 
+    With `bounded_rewards` every reward lies in [−bound, bound], as the paper assumes. Without, only the mean
+    rewards of actions do: `tight` then clips clients' averages further out, where few of them lie.
+
     `population` is the number of clients that can be asked, None if there is no limit. With
     `when_clients_run_out = "stop"` a study that runs short keeps playing its best guess and asks no
     more; with `"error"` it does not start. Designs have g(π) ≤ `design_tolerance` × the rank of the
@@ -36,6 +39,7 @@ class Study:
     actions: Actions
     horizon: int
     bound: float = 1.0
+    bounded_rewards: bool = True
     heterogeneity: float = 0.1
     privacy: PrivacyRequest = field(default_factory=PrivacyRequest)
     schedule: Schedule = field(default_factory=Schedule)
@@ -85,11 +89,12 @@ class Study:
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """What the estimate rests on: the plan of its phase, how many answered, and how far clipping may pull."""
+    """What one phase taught: its plan, how many answered, how far clipping may pull, and the estimate."""
 
     plan: Plan
     reports: int
     excess: tuple[float, ...]
+    estimate: tuple[float, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,9 +106,8 @@ class State:
     phase: int = 1
     rounds_played: int = 0
     clients_asked: int = 0
-    estimate: tuple[float, ...] | None = None
     width: float | None = None
-    evidence: Evidence | None = None
+    history: tuple[Evidence, ...] = ()
 
     @property
     def ended(self) -> bool:
@@ -122,10 +126,12 @@ class State:
         packed = np.frombuffer(self.active, dtype=np.uint8)
         return np.flatnonzero(np.unpackbits(packed, count=self.study.actions.count))
 
-    @cached_property
-    def leader(self) -> int:
-        """The active action with the highest estimate; before the first release, any."""
-        if self.estimate is None:
-            return int(self.active_actions[0])
-        rows = self.study.actions.matrix[self.active_actions]
-        return int(self.active_actions[int(np.argmax(rows @ np.array(self.estimate)))])
+    @property
+    def evidence(self) -> Evidence | None:
+        """Of the last phase."""
+        return self.history[-1] if self.history else None
+
+    @property
+    def estimate(self) -> tuple[float, ...] | None:
+        """Of θ*, by the last phase."""
+        return self.history[-1].estimate if self.history else None

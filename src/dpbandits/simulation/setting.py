@@ -10,10 +10,11 @@ from dpbandits.actions import FAMILIES, Actions
 from dpbandits.checks import non_negative, one_of, whole
 from dpbandits.privacy import PrivacyRequest
 from dpbandits.protocol import STEP_NAMES, Schedule, Steps, Study
-from dpbandits.protocol.planning import budgeted
+from dpbandits.protocol.planning import Spending, budgeted
 from dpbandits.world import REWARD_LAWS, Instance, Population
 
 ALGORITHMS = ("dpe", "dpe-fixed")
+DESIGN_TOLERANCE = 1.3  # where no plan chooses it
 SCHEDULES = ("exponential", "equal", "budgeted")
 
 
@@ -53,7 +54,7 @@ class Setting:
     rewards: str = "gaussian"
     population: int | None = 10**5
     when_clients_run_out: str = "error"
-    design_tolerance: float = 1.3
+    design_tolerance: float | None = None
     stop_when_decided: bool = False
     without: tuple[str, ...] = ()
     instance_seed: int | None = None
@@ -88,24 +89,25 @@ class Setting:
         fixed = self.fixed_cohort if self.algorithm == "dpe-fixed" else None
         return Schedule(alpha=self.alpha, fixed_cohort=fixed, maximum_cohort=self.maximum_cohort)
 
-    def planned(self) -> Schedule:
+    def planned(self) -> Spending:
         """The schedule of all runs; a budget is divided as is best for the first run's actions."""
-        if self.schedule_kind == "exponential":
-            return self.exponential()
-        actions = self.instance(0).actions
+        tolerance = DESIGN_TOLERANCE if self.design_tolerance is None else self.design_tolerance
         budget = self.participants or self.exponential().participants(self.horizon)
-        if budget < 1:  # the horizon is too short to ask anybody
-            return self.exponential()
+        if self.schedule_kind == "exponential" or budget < 1:  # or the horizon is too short to ask anybody
+            return Spending(schedule=self.exponential(), design_tolerance=tolerance)
+        actions = self.instance(0).actions
         if self.schedule_kind == "equal":
-            return Schedule.shared(
+            schedule = Schedule.shared(
                 budget,
                 phases=min(6, budget),
                 first_length=3 * actions.dimension,
                 growth=3,
                 maximum_cohort=self.maximum_cohort,
             )
-        unlimited = replace(self, population=None)
-        return budgeted(unlimited.study(actions, self.exponential()), budget)
+            return Spending(schedule=schedule, design_tolerance=tolerance)
+        given = Spending(schedule=self.exponential(), design_tolerance=tolerance)
+        spending = budgeted(replace(self, population=None).study(actions, given), budget)
+        return spending if self.design_tolerance is None else replace(spending, design_tolerance=tolerance)
 
     def privacy(self) -> PrivacyRequest:
         """What is asked of the Privatizer."""
@@ -119,19 +121,21 @@ class Setting:
             silent_share=self.silent_share,
         )
 
-    def study(self, actions: Actions, schedule: Schedule | None = None) -> Study:
+    def study(self, actions: Actions, spending: Spending | None = None) -> Study:
         """The study that the learner is given."""
         assumed = self.assumed_heterogeneity
+        spent = self.planned() if spending is None else spending
         return Study(
             actions=actions,
             horizon=self.horizon,
             bound=self.bound,
+            bounded_rewards=self.rewards == "bernoulli" and self.bound >= 1,
             heterogeneity=self.heterogeneity if assumed is None else assumed,
             privacy=self.privacy(),
-            schedule=self.planned() if schedule is None else schedule,
+            schedule=spent.schedule,
             population=self.population,
             when_clients_run_out=self.when_clients_run_out,
-            design_tolerance=self.design_tolerance,
+            design_tolerance=spent.design_tolerance,
             stop_when_decided=self.stop_when_decided,
             steps=Steps.of(self.preset).without(*self.without) if self.without else None,
         )

@@ -16,8 +16,9 @@ from threadpoolctl import threadpool_limits
 
 from dpbandits.checks import whole
 from dpbandits.errors import InvalidValue
-from dpbandits.protocol import Schedule, decode, encode
+from dpbandits.protocol import decode, encode
 from dpbandits.protocol.codec import digest
+from dpbandits.protocol.planning import Spending
 from dpbandits.simulation.run import simulate
 from dpbandits.simulation.setting import Setting
 from dpbandits.simulation.trace import RunTrace
@@ -31,12 +32,12 @@ class Finished:
     run: RunTrace
 
 
-def run_once(setting: Setting, seed: int, schedule: Schedule | None = None) -> RunTrace:
-    """One run of one setting, from its seed alone; a schedule that is known already need not be planned."""
+def run_once(setting: Setting, seed: int, spending: Spending | None = None) -> RunTrace:
+    """One run of one setting, from its seed alone; known spending need not be planned again."""
     # More BLAS threads would round differently, and so make results depend on the number of workers.
     with threadpool_limits(limits=1):
         instance = setting.instance(seed)
-        study = setting.study(instance.actions, schedule)
+        study = setting.study(instance.actions, spending)
         return simulate(study, setting.people(instance), seed=seed)
 
 
@@ -68,7 +69,7 @@ def sweep(
         yield named[name], run
 
 
-Task = tuple[str, Setting, int, Schedule]
+Task = tuple[str, Setting, int, Spending]
 
 
 def _compute(tasks: Sequence[Task], workers: int) -> Iterator[tuple[str, RunTrace]]:
@@ -81,8 +82,8 @@ def _compute(tasks: Sequence[Task], workers: int) -> Iterator[tuple[str, RunTrac
 
 
 def _named_run(task: Task) -> tuple[str, RunTrace]:
-    name, setting, seed, schedule = task
-    return name, run_once(setting, seed, schedule)
+    name, setting, seed, spending = task
+    return name, run_once(setting, seed, spending)
 
 
 def _read(checkpoint: Path, named: dict[str, Setting]) -> dict[tuple[str, int], RunTrace]:
