@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 
@@ -62,6 +63,29 @@ def plot_curve(claimed: dict[str, float], curve: Sequence[dict[str, float]], pat
     axes.set(yscale="log", xlabel="ε", ylabel="δ")
     axes.grid(alpha=0.25)
     axes.legend(frameon=False)
+    figure.savefig(path, dpi=150)
+    plt.close(figure)
+
+
+def plot_plans(rows: Sequence[dict[str, Any]], path: Path) -> None:
+    """Regret, participants and communication against ε, one line for each schedule."""
+    plt = _pyplot()
+    figure, panels = plt.subplots(1, 3, figsize=(12, 4), layout="constrained")
+    titles = {"predicted_regret": "regret", "participants": "participants", "communication": "communication"}
+    for axes, (quantity, title) in zip(panels, titles.items(), strict=True):
+        for schedule, colour in zip(("exponential", "equal", "budgeted"), COLOURS.values(), strict=False):
+            points = [row for row in rows if row["schedule"] == schedule and row[quantity] is not None]
+            epsilons = [row["epsilon"] or 0 for row in points]
+            axes.plot(epsilons, [row[quantity] for row in points], "o-", color=colour, label=schedule)
+            if quantity == "predicted_regret":
+                simulated = [row["simulated_regret"] for row in points]
+                if all(value is not None for value in simulated):
+                    axes.plot(epsilons, simulated, "x:", color=colour)
+        axes.set(xscale="log" if all(row["epsilon"] for row in rows) else "linear", yscale="log", xlabel="ε")
+        axes.set_title(title, loc="left")
+        axes.grid(alpha=0.25)
+    panels[0].set_title("regret (○ predicted, × simulated)", loc="left")
+    panels[0].legend(frameon=False)
     figure.savefig(path, dpi=150)
     plt.close(figure)
 

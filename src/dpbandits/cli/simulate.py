@@ -4,25 +4,24 @@ from __future__ import annotations
 
 import argparse
 import sys
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import joblib
 from rich.console import Console
 
-from dpbandits.actions import FAMILIES
 from dpbandits.checks import whole
 from dpbandits.cli.output import Result, as_document, as_table
-from dpbandits.cli.parser import number, whole_number, whole_number_or_unlimited
+from dpbandits.cli.parser import number, whole_number
 from dpbandits.cli.plot import check_plot, plot_regret
 from dpbandits.cli.privacy_options import add_privacy_options
+from dpbandits.cli.problem_options import add_problem_options, setting_from
 from dpbandits.cli.progress import progress_bar
 from dpbandits.cli.writing import check_writable, write_document
 from dpbandits.privacy import NOISES, TRUST_MODELS
-from dpbandits.protocol import STEP_NAMES, WHEN_CLIENTS_RUN_OUT
+from dpbandits.protocol import STEP_NAMES
 from dpbandits.simulation import ALGORITHMS, SCHEDULES, RunTrace, Setting, sweep
-from dpbandits.world import REWARD_LAWS
 
 
 def add_to(commands: Any) -> None:
@@ -36,7 +35,7 @@ def add_to(commands: Any) -> None:
     )
     parser.set_defaults(run=run)
     _add_algorithm(parser.add_argument_group("algorithm and privacy"))
-    _add_problem(parser.add_argument_group("problem"))
+    add_problem_options(parser.add_argument_group("problem"))
     _add_running(parser.add_argument_group("running and output"))
 
 
@@ -60,15 +59,9 @@ def _add_algorithm(group: Any) -> None:
         help="the share of a cohort that must answer; shared noise suffices for these alone",
     )
     group.add_argument(
-        "--alpha", type=number, default=default.alpha, help="phase l asks ⌈2^(alpha·l)⌉ clients"
-    )
-    group.add_argument(
         "--schedule",
         choices=SCHEDULES,
         help="how participants are spread over phases (default: budgeted in tight, exponential in paper)",
-    )
-    group.add_argument(
-        "--participants", type=whole_number, metavar="N", help="the budget (default: as many as alpha gives)"
     )
     group.add_argument(
         "--stop-when-decided", action="store_true", help="ask nobody once a single action is left"
@@ -88,47 +81,6 @@ def _add_algorithm(group: Any) -> None:
         default=default.design_tolerance,
         metavar="G",
         help="designs have g <= G × dimension (default: planned with a budget, else 1.3; the paper's is 2)",
-    )
-
-
-def _add_problem(group: Any) -> None:
-    default = Setting()
-    group.add_argument("--actions", type=whole_number, default=default.actions, metavar="K", help="how many")
-    group.add_argument("--dimension", type=whole_number, default=default.dimension, metavar="D")
-    group.add_argument("--family", choices=FAMILIES, default=default.family, help="where actions are drawn")
-    group.add_argument("--actions-file", metavar="FILE", help="a .csv or .npz file of actions instead")
-    group.add_argument("--horizon", type=whole_number, default=default.horizon, metavar="T", help="rounds")
-    group.add_argument(
-        "--heterogeneity",
-        type=number,
-        default=default.heterogeneity,
-        metavar="SIGMA",
-        help="how far clients differ from the population's mean",
-    )
-    group.add_argument(
-        "--assumed-heterogeneity",
-        type=number,
-        metavar="SIGMA",
-        help="what the learner is told instead, an upper bound say",
-    )
-    group.add_argument(
-        "--rewards", choices=REWARD_LAWS, default=default.rewards, help="how single rewards scatter"
-    )
-    group.add_argument(
-        "--population",
-        type=whole_number_or_unlimited,
-        default=default.population,
-        metavar="N",
-        help="clients that exist, or `unlimited`",
-    )
-    group.add_argument(
-        "--when-clients-run-out",
-        choices=WHEN_CLIENTS_RUN_OUT,
-        default=default.when_clients_run_out,
-        help="refuse to start, or stop asking and play the best guess",
-    )
-    group.add_argument(
-        "--instance-seed", type=whole_number, metavar="S", help="the same actions and θ* in every run"
     )
 
 
@@ -162,10 +114,8 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _settings(options: argparse.Namespace) -> list[Setting]:
-    given = {**vars(options), "without": tuple(options.without or ())}
-    shared = {field.name: given[field.name] for field in fields(Setting) if field.name != "trust"}
     trusts = options.trust or [trust for trust in TRUST_MODELS if _has(trust, options)]
-    return [Setting(trust=trust, **shared) for trust in dict.fromkeys(trusts)]
+    return [setting_from(options, trust=trust) for trust in dict.fromkeys(trusts)]
 
 
 def _has(trust: str, options: argparse.Namespace) -> bool:

@@ -65,17 +65,10 @@ def _may_ask(state: State) -> bool:
 
 def _asking_plan(state: State, design: Design, plays: NDArray[np.int64]) -> Plan:
     """A phase that reports. Once there is an estimate, clients report and clip what it leaves open."""
-    study, rows = state.study, state.study.actions.matrix[design.support]
-    offsets, bound = [], study.bound
+    study = state.study
+    bound, offsets = study.bound, list[float]()
     if study.learning.recentred:
-        recentred = state.evidence is not None and study.privacy.trust != "none"
-        evidence = state.evidence if recentred else None
-        widths, deviations = _residuals(study, evidence, rows, plays.astype(np.float64))
-        radius = math.ceil(clip_radius(widths, deviations) * _GRID) / _GRID
-        if radius < study.bound or not study.bounded_rewards:
-            bound = radius
-            if recentred:
-                offsets = (np.round(rows @ np.array(state.estimate) * _GRID) / _GRID).tolist()
+        bound, offsets = _clipping(state, study.actions.matrix[design.support], plays.astype(np.float64))
     mechanism = calibrate(
         study.privacy, support=len(plays), cohort=study.schedule.cohort(state.phase), bound=bound
     )
@@ -87,6 +80,28 @@ def _asking_plan(state: State, design: Design, plays: NDArray[np.int64]) -> Plan
         mechanism=mechanism,
         offsets=offsets,
     )
+
+
+def _clipping(
+    state: State, rows: NDArray[np.float64], plays: NDArray[np.float64]
+) -> tuple[float, list[float]]:
+    """Where clients clip, and around what: around zero, or around the last estimate where that is closer."""
+    study = state.study
+    around_zero = _radius(study, None, rows, plays)
+    bound = min(study.bound, around_zero) if study.bounded_rewards else around_zero
+    if state.evidence is None or study.privacy.trust == "none":
+        return bound, []
+    around_estimate = _radius(study, state.evidence, rows, plays)
+    if around_estimate >= bound:
+        return bound, []
+    return around_estimate, (np.round(rows @ np.array(state.estimate) * _GRID) / _GRID).tolist()
+
+
+def _radius(
+    study: Study, evidence: Evidence | None, rows: NDArray[np.float64], plays: NDArray[np.float64]
+) -> float:
+    widths, deviations = _residuals(study, evidence, rows, plays)
+    return math.ceil(clip_radius(widths, deviations) * _GRID) / _GRID
 
 
 def _residuals(

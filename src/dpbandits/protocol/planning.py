@@ -9,7 +9,7 @@ the last phase's variance makes it so. Nothing rests on the prediction but the c
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -35,9 +35,14 @@ _LARGEST_PLANNED = 20_000  # of more actions a sample is planned for
 
 @dataclass(frozen=True, kw_only=True)
 class Prediction:
-    """What a study is expected to cost. `first_elimination` is a phase, None if none is ever expected."""
+    """What a study is expected to cost. `first_elimination` is a phase, None if none is ever expected.
+
+    `bound` is what the widths prove, with probability 1 − 5L/T: until an action falls it may cost twice the
+    widest difference of the phase before, and the best guess at the end as much.
+    """
 
     regret: float
+    bound: float
     rounds_asked: float
     first_elimination: int | None
     actions_left: float
@@ -55,6 +60,7 @@ def _mean(parts: Sequence[Prediction]) -> Prediction:
     firsts = [part.first_elimination for part in parts if part.first_elimination is not None]
     return Prediction(
         regret=float(np.mean([part.regret for part in parts])),
+        bound=float(np.mean([part.bound for part in parts])),
         rounds_asked=float(np.mean([part.rounds_asked for part in parts])),
         first_elimination=min(firsts, default=None),
         actions_left=float(np.mean([part.actions_left for part in parts])),
@@ -75,12 +81,11 @@ def budgeted(study: Study, participants: int) -> Spending:
     rank = study.actions.dimension
     choices: dict[str, tuple[float, ...]] = {
         "phases": (1, 2, 3, 4, 6),
-        "first_length": tuple(math.ceil(factor * rank) for factor in (1, 1.6, 2.4, 4, 7, 12, 24)),
+        "first_length": tuple(math.ceil(factor * rank) for factor in (1, 1.5, 2, 3, 5, 8, 12, 24)),
         "growth": (4, 8, 16, 40),
-        "cohort_growth": (0.35, 0.5, 0.7, 1.0, 1.5),
+        "cohort_growth": (0.12, 0.2, 0.35, 0.6, 1.0, 1.5),
         "design_tolerance": (1.3, 1.6, 2.0),
     }
-    best = {name: values[len(values) // 2] for name, values in choices.items()}
     known: dict[tuple[float, ...], float] = {}
 
     def cost(candidate: dict[str, float]) -> float:
@@ -91,10 +96,19 @@ def budgeted(study: Study, participants: int) -> Spending:
             known[key] = predict(tried).regret
         return known[key]
 
+    found = [_descend(choices, place, cost) for place in (0.2, 0.5)]
+    return _spending(min(found, key=cost), participants, study)
+
+
+def _descend(
+    choices: dict[str, tuple[float, ...]], place: float, cost: Callable[[dict[str, float]], float]
+) -> dict[str, float]:
+    """From a point at `place` of every range, the best value of one parameter after the other, twice."""
+    best = {name: values[int(place * len(values))] for name, values in choices.items()}
     for _ in range(2):
         for name, values in choices.items():
             best = min(({**best, name: value} for value in values), key=cost)
-    return _spending(best, participants, study)
+    return best
 
 
 def _spending(candidate: dict[str, float], participants: int, study: Study) -> Spending:
@@ -140,22 +154,33 @@ def _predict_one(study: Study, theta: FloatArray) -> Prediction:
     matrix = study.actions.matrix
     rewards = matrix @ theta
     gaps, to_best = rewards.max() - rewards, matrix[int(np.argmax(rewards))] - matrix
-    active, known = np.arange(len(matrix)), None
-    regret, rounds, first = 0.0, 0.0, None
+    active, known = np.arange(len(matrix)), list[_Knowledge]()
+    regret, bound, rounds, first = 0.0, 0.0, 0.0, None
+    worst = float(gaps.max())  # what a play may cost, as far as is known
     for phase in range(1, study.schedule.reporting_phases(study.horizon) + 1):
         design = _cached_design(study.actions, active.tobytes(), study.design_tolerance)
         plays = np.ceil(study.schedule.length(phase) * design.weights - 1e-9)
         if rounds + plays.sum() > study.horizon:
             break
-        known = _after(study, phase, matrix[active[design.support]], plays, design.rank, known)
+        before = known[-1] if known else None
+        known.append(_after(study, phase, matrix[active[design.support]], plays, design.rank, before))
         rounds += float(plays.sum())
         regret += float(gaps[active[design.support]] @ plays)
-        kept = active[gaps[active] <= known.widths(to_best[active])]
+        bound += worst * float(plays.sum())
+        widths = known[-1].widths(to_best[active])
+        worst = min(worst, 2 * float(widths.max()))
+        kept = active[gaps[active] <= widths]
         first = phase if first is None and len(kept) < len(active) else first
         active = kept
     regret += (study.horizon - rounds) * _guess_regret(known, to_best[active], gaps[active])
-    left = float(len(active))
-    return Prediction(regret=regret, rounds_asked=rounds, first_elimination=first, actions_left=left)
+    bound += (study.horizon - rounds) * (worst if len(active) > 1 else 0.0)
+    return Prediction(
+        regret=regret,
+        bound=bound,
+        rounds_asked=rounds,
+        first_elimination=first,
+        actions_left=float(len(active)),
+    )
 
 
 def _after(
@@ -164,9 +189,11 @@ def _after(
     clients = study.schedule.cohort(phase)
     bound = study.bound
     if study.learning.recentred:
-        widths = np.full(len(rows), bound) if before is None else before.widths(rows)
-        radius = clip_radius(widths, residual_deviations(rows, plays, study.heterogeneity))
-        bound = min(bound, radius) if study.bounded_rewards else radius
+        deviations = residual_deviations(rows, plays, study.heterogeneity)
+        around_zero = clip_radius(np.full(len(rows), study.bound), deviations)
+        bound = min(bound, around_zero) if study.bounded_rewards else around_zero
+        if before is not None:
+            bound = min(bound, clip_radius(before.widths(rows), deviations))
     noise = typical_deviation(study.privacy, support=len(rows), clients=clients, bound=bound)
     variances = 1 / (clients * plays) + noise**2
     return _Knowledge(
@@ -177,12 +204,15 @@ def _after(
     )
 
 
-def _guess_regret(known: _Knowledge | None, to_best: FloatArray, gaps: FloatArray) -> float:
-    """What a round of the best guess is expected to cost: each action leads with at most its own chance."""
-    if known is None:
+def _guess_regret(known: Sequence[_Knowledge], to_best: FloatArray, gaps: FloatArray) -> float:
+    """What a round of the best guess is expected to cost: each action leads with at most its own chance.
+
+    The guess is made from all phases; their precisions in a direction add up.
+    """
+    if not known:
         return float(gaps.mean())
-    deviations = np.maximum(known.deviations(to_best), 1e-300)
-    return float(np.minimum(gaps @ ndtr(-gaps / deviations), gaps.max()))
+    precisions = sum(np.maximum(one.deviations(to_best), 1e-150) ** -2.0 for one in known)
+    return float(np.minimum(gaps @ ndtr(-gaps * np.sqrt(precisions)), gaps.max()))
 
 
 def typical_deviation(request: PrivacyRequest, *, support: int, clients: int, bound: float) -> float:

@@ -49,7 +49,7 @@ def _answer(
     noise: SimulatedNoise,
 ) -> tuple[Release, float]:
     averages = population.averages(plan.cohort, plan.support, plan.plays, clients)
-    clipped = float(np.mean(np.abs(averages) > mechanism.bound))
+    clipped = float(np.mean(np.abs(averages - plan.centre) > mechanism.bound))
     return simulate_release(plan, averages, noise), clipped
 
 

@@ -1,0 +1,70 @@
+"""The options that describe a problem, and the setting that they make."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import fields
+from typing import Any
+
+from dpbandits.actions import FAMILIES
+from dpbandits.cli.parser import number, whole_number, whole_number_or_unlimited
+from dpbandits.protocol import WHEN_CLIENTS_RUN_OUT
+from dpbandits.simulation import Setting
+from dpbandits.world import REWARD_LAWS
+
+
+def add_problem_options(group: Any) -> None:
+    """Actions, horizon, clients: every default is the paper's setting."""
+    default = Setting()
+    group.add_argument("--actions", type=whole_number, default=default.actions, metavar="K", help="how many")
+    group.add_argument("--dimension", type=whole_number, default=default.dimension, metavar="D")
+    group.add_argument("--family", choices=FAMILIES, default=default.family, help="where actions are drawn")
+    group.add_argument("--actions-file", metavar="FILE", help="a .csv or .npz file of actions instead")
+    group.add_argument("--horizon", type=whole_number, default=default.horizon, metavar="T", help="rounds")
+    group.add_argument(
+        "--heterogeneity",
+        type=number,
+        default=default.heterogeneity,
+        metavar="SIGMA",
+        help="how far clients differ from the population's mean",
+    )
+    group.add_argument(
+        "--assumed-heterogeneity",
+        type=number,
+        metavar="SIGMA",
+        help="what the learner is told instead, an upper bound say",
+    )
+    group.add_argument(
+        "--rewards", choices=REWARD_LAWS, default=default.rewards, help="how single rewards scatter"
+    )
+    group.add_argument(
+        "--population",
+        type=whole_number_or_unlimited,
+        default=default.population,
+        metavar="N",
+        help="clients that exist, or `unlimited`",
+    )
+    group.add_argument(
+        "--when-clients-run-out",
+        choices=WHEN_CLIENTS_RUN_OUT,
+        default=default.when_clients_run_out,
+        help="refuse to start, or stop asking and play the best guess",
+    )
+    group.add_argument(
+        "--participants", type=whole_number, metavar="N", help="the budget (default: as many as alpha gives)"
+    )
+    group.add_argument(
+        "--alpha", type=number, default=default.alpha, help="exponential: phase l asks ⌈2^(alpha·l)⌉ clients"
+    )
+    group.add_argument(
+        "--instance-seed", type=whole_number, metavar="S", help="the same actions and θ* in every run"
+    )
+
+
+def setting_from(options: argparse.Namespace, *, trust: str) -> Setting:
+    """The setting of one trust model; what a command has no option for keeps its default."""
+    given = {**vars(options), "trust": trust}
+    if given.get("without") is not None:
+        given["without"] = tuple(given["without"])
+    known = {field.name for field in fields(Setting)}
+    return Setting(**{name: value for name, value in given.items() if name in known and value is not None})
