@@ -81,7 +81,9 @@ def plot_plans(rows: Sequence[dict[str, Any]], path: Path) -> None:
                 simulated = [row["simulated_regret"] for row in points]
                 if all(value is not None for value in simulated):
                     axes.plot(epsilons, simulated, "x:", color=colour)
-        axes.set(xscale="log" if all(row["epsilon"] for row in rows) else "linear", yscale="log", xlabel="ε")
+        shown = any(row[quantity] for row in rows)  # without simulated runs nothing is known of messages
+        scale = "log" if all(row["epsilon"] for row in rows) else "linear"
+        axes.set(xscale=scale if shown else "linear", yscale="log" if shown else "linear", xlabel="ε")
         axes.set_title(title, loc="left")
         axes.grid(alpha=0.25)
     panels[0].set_title("regret (○ predicted, × simulated)", loc="left")

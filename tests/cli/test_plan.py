@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from dpbandits.cli import main
+
+SMALL = ["plan", "--actions", "60", "--dimension", "4", "--horizon", "20000", "--participants", "2000"]
+
+
+def test_rows_for_every_schedule_and_epsilon(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*SMALL, "--epsilons", "1", "10", "--runs", "1", "--json", "-"]) == 0
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    assert [(row["epsilon"], row["schedule"]) for row in rows] == [
+        (epsilon, schedule) for epsilon in (1, 10) for schedule in ("exponential", "equal", "budgeted")
+    ]
+    for row in rows:
+        assert row["predicted_regret"] <= row["bound_on_regret"] * 1.5
+        assert row["participants"] > 0
+        assert row["communication"] > 0
+        assert row["simulated_regret"] > 0
+    assert rows[2]["predicted_regret"] <= rows[0]["predicted_regret"]
+
+
+def test_it_says_plainly_when_nothing_can_be_learnt(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    options = ["--trust", "local", "--epsilons", "0.01", "--runs", "0", "--horizon", "1000"]
+    assert main([*SMALL, *options, "--plot", str(tmp_path / "p.png")]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "these settings will never eliminate an action" in shown
+    assert "More participants, a larger ε" in shown
+    assert (tmp_path / "p.png").exists()
+
+
+def test_without_privacy_there_is_one_row_a_schedule(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*SMALL, "--trust", "none", "--runs", "1"]) == 0
+    assert capsys.readouterr().out.count("phase 1") >= 1
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [(["--epsilons", "0"], "epsilon: got 0.0"), (["--runs", "-1"], "runs: got -1"),
+     (["--participants", "0"], "participants: got 0"), (["--trust", "x"], "--trust: invalid choice")],
+)  # fmt: skip
+def test_bad_input_ends_with_status_2_and_one_line(
+    options: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    try:
+        status = main([*SMALL, *options])
+    except SystemExit as end:
+        status = int(end.code or 0)
+    shown = capsys.readouterr()
+    assert status == 2
+    assert message in shown.err
+    assert shown.err.count("\n") == 1

@@ -1,0 +1,160 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from dpbandits.actions import Actions
+from dpbandits.errors import InvalidValue
+from dpbandits.privacy import PrivacyRequest
+from dpbandits.protocol import STEP_NAMES, Schedule, Steps, ask, decode, encode, replay, tell
+from dpbandits.protocol.inference import Inference, leader, pooled_estimate
+from dpbandits.protocol.study import State, Study
+
+from .helpers import people, run, small_study
+
+SHARED = Schedule.shared(4000, phases=3, first_length=60, growth=6)
+
+
+def _study(trust: str = "central", **changes: object) -> Study:
+    privacy = PrivacyRequest(trust=trust, epsilon=3, delta=1e-4)
+    defaults = {"privacy": privacy, "schedule": SHARED, "horizon": 10_000, "bounded_rewards": False}
+    return small_study(**{**defaults, **changes})  # type: ignore[arg-type]
+
+
+def test_presets_take_all_steps_or_none() -> None:
+    assert all(getattr(Steps.of("tight"), name) for name in STEP_NAMES)
+    assert not any(getattr(Steps.of("paper"), name) for name in STEP_NAMES)
+    assert not Steps().without("pooled").pooled
+    with pytest.raises(InvalidValue, match="without: got 'magic'"):
+        Steps().without("magic")
+
+
+def test_cohorts_share_a_budget_exactly() -> None:
+    schedule = Schedule.shared(1001, phases=4, first_length=10, growth=3, cohort_growth=0.7)
+    assert sum(schedule.cohorts or ()) == 1001
+    assert list(schedule.cohorts or ()) == sorted(schedule.cohorts or (), reverse=True)
+    assert [schedule.length(phase) for phase in (1, 2, 3)] == [10, 30, 90]
+    assert schedule.participants(10**6) == 1001
+    assert schedule.reporting_phases(45) == 2  # 10 + 30 rounds, the third does not fit
+    assert not schedule.asks(5)
+    with pytest.raises(InvalidValue, match="participants"):
+        Schedule.shared(2, phases=3, first_length=10, growth=3)
+
+
+def test_after_the_last_cohort_the_best_guess_is_played() -> None:
+    states, plans, _ = run(_study())
+    assert [plan.reports for plan in plans] == [True] * 3 + [False]
+    assert plans[-1].support == (leader(states[-2]),)
+    assert states[-1].clients_asked == 4000
+
+
+def test_a_phase_that_does_not_fit_is_replaced_by_the_best_guess() -> None:
+    states, plans, _ = run(_study("local", horizon=150))
+    assert [plan.reports for plan in plans] == [True, False]
+    assert plans[-1].support == (leader(states[-2]),)
+    cut = run(_study("local", horizon=150, steps=Steps().without("committed")))[1][-1]
+    assert len(cut.support) > 1
+
+
+def test_nobody_is_asked_once_one_action_is_left_if_so_wished() -> None:
+    far = Actions([[1.0, 0.0], [-1.0, 0.0], [0.0, 0.1]])
+    every, stopped = (
+        run(_study("none", actions=far, stop_when_decided=stop))[0][-1].clients_asked
+        for stop in (False, True)
+    )
+    assert stopped < every == 4000
+
+
+@pytest.mark.parametrize("trust", ["central", "local", "shuffle"])
+def test_clients_report_around_the_last_estimate_once_that_is_closer(trust: str) -> None:
+    states, plans, releases = run(_study(trust))
+    first, second = plans[0], plans[1]
+    assert first.offsets == ()
+    assert first.mechanism is not None
+    assert second.mechanism is not None
+    if trust != "local":  # its noise leaves the first estimate too poor
+        assert second.mechanism.bound < first.mechanism.bound
+        rows = states[1].study.actions.matrix[list(second.support)]
+        np.testing.assert_allclose(second.offsets, rows @ np.array(states[1].estimate), atol=1e-6)
+    # Releases are in the rewards' own units, whatever was subtracted.
+    assert np.abs(releases[1].means).max() < 2
+    assert replay(states[0].study, releases) == states[3]
+
+
+def test_bounded_rewards_are_never_clipped_further_out() -> None:
+    for study in (_study(bounded_rewards=True), _study(bounded_rewards=False)):
+        plan = ask(study.begin())
+        assert plan.mechanism is not None
+        assert (plan.mechanism.bound <= study.bound) == study.bounded_rewards
+
+
+def test_without_recentring_everything_is_clipped_at_the_bound() -> None:
+    plans = run(_study(steps=Steps().without("recentred")))[1]
+    assert {plan.mechanism.bound for plan in plans if plan.mechanism} == {1.0}
+    assert all(plan.offsets == () for plan in plans)
+
+
+def test_clipping_widens_the_widths() -> None:
+    study = _study()
+    states = run(study)[0]
+    evidence = states[2].evidence
+    assert evidence is not None
+    assert len(evidence.excess) == len(evidence.plan.support)
+    rows = study.actions.matrix
+    with_excess = Inference.of(study, evidence).widths(rows)
+    without = Inference.of(study, replace(evidence, excess=())).widths(rows)
+    assert (with_excess > without).all()
+
+
+def test_weighted_least_squares_has_the_least_variance() -> None:
+    """Gauss and Markov: with the noise's own variances as weights no direction is known less well."""
+    study = _study()
+    evidence = run(study)[0][1].evidence
+    assert evidence is not None
+    free = replace(evidence, excess=())
+    rows = study.actions.matrix
+    weighted = Inference.of(study, free).widths(rows)
+    plain = Inference.of(replace(study, steps=Steps().without("weighted")), free).widths(rows)
+    assert (weighted <= plain * (1 + 1e-9)).all()
+    assert (weighted < 0.999 * plain).any()
+
+
+def test_differences_drop_no_less_than_widths_of_their_own() -> None:
+    study = _study("none", schedule=Schedule.shared(3000, phases=1, first_length=60, growth=2))
+    plain = replace(study, steps=Steps().without("differences"))
+    population = people(study, 3)
+    state, other = study.begin(), plain.begin()
+    rng = np.random.default_rng(3)
+    from dpbandits.privacy import SimulatedNoise
+    from dpbandits.protocol import simulate_release
+
+    plan = ask(state)
+    averages = population.averages(plan.cohort, plan.support, plan.plays, rng)
+    release = simulate_release(plan, averages, SimulatedNoise(rng))
+    after = tell(state, plan, release)
+    other_plan = ask(other)
+    other_after = tell(other, other_plan, replace(release, plan=other_plan.digest))
+    assert set(after.active_actions) <= set(other_after.active_actions)
+    assert population.instance.best_action in after.active_actions
+
+
+def test_pooling_is_the_precision_weighted_mean() -> None:
+    study = _study()
+    history = run(study)[0][3].history
+    # The same evidence twice changes nothing; a very poor phase hardly anything.
+    once, twice = pooled_estimate(study, history[:1]), pooled_estimate(study, (history[0], history[0]))
+    np.testing.assert_allclose(once, np.array(history[0].estimate), atol=1e-9)
+    np.testing.assert_allclose(twice, once, atol=1e-9)
+    precisions = [Inference.of(study, one).precision() for one in history[:2]]
+    expected = np.linalg.solve(
+        sum(precisions), sum(p @ np.array(h.estimate) for p, h in zip(precisions, history, strict=False))
+    )
+    np.testing.assert_allclose(pooled_estimate(study, history[:2]), expected, atol=1e-9)
+
+
+def test_states_with_history_survive_json() -> None:
+    study = _study()
+    for state in run(study)[0]:
+        assert decode(encode(state), State, actions=study.actions) == state
