@@ -51,10 +51,10 @@ def test_after_the_last_cohort_the_best_guess_is_played() -> None:
 
 
 def test_a_phase_that_does_not_fit_is_replaced_by_the_best_guess() -> None:
-    states, plans, _ = run(_study("local", horizon=150))
+    states, plans, _ = run(_study("local", horizon=400))
     assert [plan.reports for plan in plans] == [True, False]
     assert plans[-1].support == (leader(states[-2]),)
-    cut = run(_study("local", horizon=150, steps=Steps().without("committed")))[1][-1]
+    cut = run(_study("local", horizon=400, steps=Steps().without("committed")))[1][-1]
     assert len(cut.support) > 1
 
 
