@@ -21,14 +21,15 @@ import numpy as np
 from dpbandits.simulation import RunTrace, Setting, sweep
 
 PAPER = Setting(preset="paper")
+TIGHT = Setting(schedule="budgeted")
 ROWS = {
-    "none": (Setting(), 160),
-    "central (10, .1)": (Setting(trust="central", delta=0.1), 175),
-    "central (1, 1e-6)": (Setting(trust="central", epsilon=1, delta=1e-6), 240),
-    "shuffle (1, 1e-6)": (Setting(trust="shuffle", epsilon=1, delta=1e-6), 260),
-    "pure central 1": (Setting(trust="central", epsilon=1, delta=0), 200),
-    "shuffle (.3, 1e-6)": (Setting(trust="shuffle", epsilon=0.3, delta=1e-6), 2_000),
-    "local (10, 1e-6)": (Setting(trust="local", epsilon=10, delta=1e-6), 30_000),
+    "none": (TIGHT, 160),
+    "central (10, .1)": (replace(TIGHT, trust="central", delta=0.1), 175),
+    "central (1, 1e-6)": (replace(TIGHT, trust="central", epsilon=1, delta=1e-6), 240),
+    "shuffle (1, 1e-6)": (replace(TIGHT, trust="shuffle", epsilon=1, delta=1e-6), 260),
+    "pure central 1": (replace(TIGHT, trust="central", epsilon=1, delta=0), 200),
+    "shuffle (.3, 1e-6)": (replace(TIGHT, trust="shuffle", epsilon=0.3, delta=1e-6), 2_000),
+    "local (10, 1e-6)": (replace(TIGHT, trust="local", epsilon=10, delta=1e-6), 30_000),
 }
 FAMILIES = {
     "low-rank": {"family": "low-rank"},

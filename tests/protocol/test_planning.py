@@ -56,7 +56,7 @@ def test_a_planned_budget_is_spent_exactly_and_beats_the_papers_schedule() -> No
 
 def test_tiny_budgets_and_horizons_can_be_planned() -> None:
     assert budgeted(_study(horizon=10), 1).schedule.cohorts == (1,)
-    setting = Setting(actions=5, dimension=2, horizon=1)
+    setting = Setting(actions=5, dimension=2, horizon=1, schedule="budgeted")
     assert run_once(setting, 0).rounds == 1
 
 
@@ -70,7 +70,9 @@ def test_the_typical_error_is_near_the_calibrated_one(trust: str, delta: float) 
 
 
 def test_predictions_are_near_simulations() -> None:
-    setting = Setting(actions=200, dimension=6, horizon=10**5, trust="central", epsilon=1, delta=1e-6)
+    setting = Setting(
+        actions=200, dimension=6, horizon=10**5, trust="central", epsilon=1, delta=1e-6, schedule="budgeted"
+    )
     spending = setting.planned()
     predicted = predict(setting.study(setting.instance(0).actions, spending), draws=30).regret
     simulated = np.median([run_once(setting, seed, spending).regret for seed in range(12)])

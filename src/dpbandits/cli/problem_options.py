@@ -38,6 +38,11 @@ def add_problem_options(group: Any) -> None:
         "--rewards", choices=REWARD_LAWS, default=default.rewards, help="how single rewards scatter"
     )
     group.add_argument(
+        "--bounded-rewards",
+        action=argparse.BooleanOptionalAction,
+        help="whether the learner trusts that rewards lie in [−B, B] (default: with the paper's schedule)",
+    )
+    group.add_argument(
         "--population",
         type=whole_number_or_unlimited,
         default=default.population,

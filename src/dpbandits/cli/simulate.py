@@ -61,7 +61,8 @@ def _add_algorithm(group: Any) -> None:
     group.add_argument(
         "--schedule",
         choices=SCHEDULES,
-        help="how participants are spread over phases (default: budgeted in tight, exponential in paper)",
+        default="exponential",
+        help="how participants are spread over phases: the paper's, or divided from a budget",
     )
     group.add_argument(
         "--stop-when-decided", action="store_true", help="ask nobody once a single action is left"

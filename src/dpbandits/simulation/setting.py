@@ -22,9 +22,9 @@ SCHEDULES = ("exponential", "equal", "budgeted")
 class Setting:
     """d = 20, k = 1000, T = 10⁶, σ = .1, α = .8, N = 10⁵ and (ε, δ) = (10, .25), as in the paper.
 
-    `schedule` says how participants are spread over phases: `exponential` is the paper's, `budgeted` the
-    default of `tight`; `participants` is the budget, as many as the paper uses if not given. The learner is
-    told `assumed_heterogeneity`, the truth if not given.
+    `schedule` says how participants are spread over phases: `exponential` is the paper's, `budgeted` plans
+    them; `participants` is the budget, as many as the paper uses if not given. The learner is told
+    `assumed_heterogeneity`, the truth if not given, and, with `bounded_rewards`, that rewards keep the bound.
 
     Each run draws its own actions and θ* from its seed; `instance_seed` fixes them over the runs, and
     `actions_file` fixes the actions alone.
@@ -51,6 +51,7 @@ class Setting:
     heterogeneity: float = 0.1
     assumed_heterogeneity: float | None = None
     bound: float = 1.0
+    bounded_rewards: bool | None = None
     rewards: str = "gaussian"
     population: int | None = 10**5
     when_clients_run_out: str = "error"
@@ -79,10 +80,19 @@ class Setting:
 
     @property
     def schedule_kind(self) -> str:
-        """What was asked for, or the preset's: the paper's cohorts grow, `tight` divides a budget."""
-        if self.schedule is not None:
-            return self.schedule
-        return "budgeted" if self.preset == "tight" and self.algorithm == "dpe" else "exponential"
+        """What was asked for, or the paper's growing cohorts."""
+        return "exponential" if self.schedule is None else self.schedule
+
+    @property
+    def trusts_bound(self) -> bool:
+        """Whether the learner is told that rewards keep the bound: with the paper's schedule, as there.
+
+        Planned schedules begin with few plays of an action, where unbounded rewards would be cut badly, so
+        they are told the truth.
+        """
+        if self.bounded_rewards is not None:
+            return self.bounded_rewards
+        return self.schedule_kind == "exponential" or (self.rewards == "bernoulli" and self.bound >= 1)
 
     def exponential(self) -> Schedule:
         """The paper's growing cohorts, or the fixed one of DPE-FixedU."""
@@ -129,7 +139,7 @@ class Setting:
             actions=actions,
             horizon=self.horizon,
             bound=self.bound,
-            bounded_rewards=self.rewards == "bernoulli" and self.bound >= 1,
+            bounded_rewards=self.trusts_bound,
             heterogeneity=self.heterogeneity if assumed is None else assumed,
             privacy=self.privacy(),
             schedule=spent.schedule,
