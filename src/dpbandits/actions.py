@@ -68,8 +68,9 @@ class Actions:
     @cached_property
     def digest(self) -> str:
         """A fingerprint of the whole set: two sets are equal exactly if their digests are."""
-        header = f"{self.count}x{self.dimension}:".encode()
-        return hashlib.sha256(header + self.matrix.astype("<f8").tobytes()).hexdigest()
+        fingerprint = hashlib.sha256(f"{self.count}x{self.dimension}:".encode())
+        fingerprint.update(np.ascontiguousarray(self.matrix, dtype="<f8").data)
+        return fingerprint.hexdigest()
 
     def __len__(self) -> int:
         return self.count
@@ -98,11 +99,28 @@ def _check_norms(rows: NDArray[np.float64]) -> None:
 
 
 def _check_distinct(rows: NDArray[np.float64]) -> None:
-    keys = (rows + 0.0).view(f"V{rows.shape[1] * 8}").ravel()  # + 0.0 makes -0.0 and 0.0 one value
-    unique, first = np.unique(keys, return_index=True)
-    if len(unique) < len(keys):
-        repeated = int(np.setdiff1d(np.arange(len(keys)), first)[0])
-        raise InvalidValue(f"actions[{repeated}]", "a copy of an earlier row", "distinct actions")
+    # Equal rows have equal hashes; of the few that have, the rows themselves are compared.
+    hashes = _row_hashes(rows)
+    order = np.argsort(hashes, kind="stable")
+    twins = np.flatnonzero(np.diff(hashes[order]) == 0)
+    suspects = np.unique(np.concatenate([order[twins], order[twins + 1]]))
+    seen: set[bytes] = set()
+    for place in suspects.tolist():
+        row = (rows[place] + 0.0).tobytes()  # + 0.0 makes −0.0 and 0.0 one value
+        if row in seen:
+            raise InvalidValue(f"actions[{place}]", "a copy of an earlier row", "distinct actions")
+        seen.add(row)
+
+
+def _row_hashes(rows: NDArray[np.float64]) -> NDArray[np.uint64]:
+    """A number for each row, computed in wrapping integer arithmetic, a block of rows at a time."""
+    factors = np.random.default_rng(0).integers(1, 2**63, size=rows.shape[1], dtype=np.uint64) * 2 + 1
+    hashes = np.empty(len(rows), dtype=np.uint64)
+    for start in range(0, len(rows), 1 << 14):
+        bits = (rows[start : start + (1 << 14)] + 0.0).view(np.uint64)
+        mixed = bits ^ (bits >> np.uint64(31))
+        hashes[start : start + (1 << 14)] = (mixed * factors).sum(axis=1, dtype=np.uint64)
+    return hashes
 
 
 def _read_csv(path: Path) -> NDArray[np.float64]:
