@@ -80,7 +80,7 @@ def exponent(points: Sequence[Point]) -> float:
 
 
 def plot(path: Path, by_epsilon: Sequence[Sequence[Point]], by_horizon: Sequence[Sequence[Point]]) -> None:
-    """Two panels, both axes logarithmic; the paper's power of T is drawn from the first point on."""
+    """Two panels, both axes logarithmic; the paper's power of T is drawn through the first point."""
     import matplotlib as mpl
 
     mpl.use("Agg")
@@ -95,7 +95,9 @@ def plot(path: Path, by_epsilon: Sequence[Sequence[Point]], by_horizon: Sequence
         panel.grid(alpha=0.3)
     start = by_horizon[0][0].mean
     bound = start * (np.array(HORIZONS) / HORIZONS[0]) ** PAPER_EXPONENT
-    panels[1].plot(HORIZONS, bound, ":", color="gray", label=f"T^{PAPER_EXPONENT}, the paper's bound")
+    panels[1].plot(
+        HORIZONS, bound, ":", color="gray", label=f"grows like T^{PAPER_EXPONENT}, as the paper's bound"
+    )
     panels[0].set(xlabel="ε (T = 10⁶)", ylabel="regret")
     panels[1].set(xlabel="T (ε = 1)")
     panels[1].legend()
