@@ -1,0 +1,167 @@
+"""Are the confidence widths right, and are they tight? Measured over phases of the protocol that runs.
+
+Small problems (k = 40, d = 4, cohorts of 300), β = .01. For each trust model and law of rewards: phases that
+come first, later phases that are recentred, and (where rewards are bounded) later phases that are not. Each
+plan is asked many times anew. Directions are ±x and ±(b − x*), for active x and b. Then
+
+- outside: the share of phases and directions with ⟨θ̃ − θ*, v⟩ above its width must be at most β in each row;
+- ratio: the width over the empirical (1 − β)-quantile of the error in the same direction must be at most 1.6
+  on average over a trust model; Chernoff's bound for exactly normal errors has √(2·ln(1/β))/z = 1.305.
+
+Without privacy nothing is recentred: the row only takes the later phase.
+
+θ* has norm .7, so that clients' means stay within [−1, 1] even where rewards are ±1.
+
+    python benchmarks/coverage.py [--draws 400] [--instances 3] [--seed 0]
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from dpbandits.actions import Actions
+from dpbandits.privacy import PrivacyRequest, SimulatedNoise
+from dpbandits.protocol import Plan, Schedule, State, Steps, Study, ask, simulate_release, tell
+from dpbandits.protocol.inference import Inference
+from dpbandits.world import Instance, Population
+
+FloatArray = NDArray[np.float64]
+
+CONFIDENCE = 0.01
+LARGEST_RATIO = 1.6
+NORM = 0.7
+SCHEDULE = Schedule(cohorts=(300, 300), first_length=30, growth=4)
+TRUSTS = {
+    "none": PrivacyRequest(),
+    "central (1, 1e-6)": PrivacyRequest(trust="central", epsilon=1, delta=1e-6),
+    "pure central 1": PrivacyRequest(trust="central", epsilon=1, delta=0),
+    "local (10, 1e-6)": PrivacyRequest(trust="local", epsilon=10, delta=1e-6),
+    "shuffle (1, 1e-6)": PrivacyRequest(trust="shuffle", epsilon=1, delta=1e-6),
+}
+KINDS = (
+    ("gaussian", "first"),
+    ("gaussian", "recentred"),
+    ("bernoulli", "first"),
+    ("bernoulli", "recentred"),
+    ("bernoulli", "not recentred"),
+)
+
+
+class MeasuredStudy(Study):
+    """A study whose β is large enough to be measured, instead of 1/(kT)."""
+
+    @property
+    def confidence(self) -> float:
+        """β."""
+        return CONFIDENCE
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """Of one plan: how many phases, and for each direction the share outside and the ratio."""
+
+    phases: int
+    outside: FloatArray
+    ratios: FloatArray
+
+
+def draw(state: State, plan: Plan, population: Population, rng: np.random.Generator) -> State:
+    """One phase through the protocol."""
+    averages = population.averages(plan.cohort, plan.support, plan.plays, rng)
+    return tell(state, plan, simulate_release(plan, averages, SimulatedNoise(rng)))
+
+
+def measure(state: State, population: Population, draws: int, rng: np.random.Generator) -> Measured:
+    """Ask the same plan many times anew; widths depend on the plan alone."""
+    plan, truth = ask(state), population.instance
+    learnt = [draw(state, plan, population, rng).history[-1] for _ in range(draws)]
+    active = state.study.actions.matrix[state.active_actions]
+    differences = active - truth.actions.matrix[truth.best_action]
+    one_side = np.concatenate([active, differences[np.any(differences != 0, axis=1)]])
+    directions = np.concatenate([one_side, -one_side])
+    widths = Inference.of(state.study, learnt[0]).widths(directions)
+    errors = (np.array([evidence.estimate for evidence in learnt]) - truth.theta) @ directions.T
+    return Measured(
+        phases=draws,
+        outside=np.mean(errors > widths, axis=0),
+        ratios=widths / np.quantile(errors, 1 - CONFIDENCE, axis=0),
+    )
+
+
+def measured_plans(
+    request: PrivacyRequest, rewards: str, kind: str, instances: int, draws: int, rng: np.random.Generator
+) -> Iterator[Measured]:
+    """A plan for each of a few instances; later phases begin where a first one really ended."""
+    for _ in range(instances):
+        actions = Actions.generate("sphere", count=40, dimension=4, rng=rng)
+        instance = Instance(actions, NORM * Instance.draw(actions, rng).theta)
+        study = MeasuredStudy(
+            actions=actions,
+            horizon=10**5,
+            bounded_rewards=rewards == "bernoulli",
+            privacy=request,
+            schedule=SCHEDULE,
+            steps=Steps().without("recentred") if kind == "not recentred" else None,
+        )
+        population = Population(instance, heterogeneity=study.heterogeneity, rewards=rewards)
+        state = study.begin()
+        if kind != "first":
+            state = draw(state, ask(state), population, rng)
+        yield measure(state, population, draws, rng)
+
+
+def report(name: str, rewards: str, kind: str, plans: list[Measured]) -> tuple[bool, float]:
+    """A line; whether enough is inside, and the mean ratio."""
+    outside = np.concatenate([plan.outside for plan in plans])
+    ratio = float(np.mean(np.concatenate([plan.ratios for plan in plans])))
+    good = float(outside.mean()) <= CONFIDENCE
+    phases = sum(plan.phases for plan in plans)
+    print(
+        f"{name:<20}{rewards:<11}{kind:<15}{phases:7,d}{outside.mean():11.5f}{outside.max():11.4f}{ratio:8.3f}"
+        f"   {'ok' if good else 'MISSED'}",
+        flush=True,
+    )
+    return good, ratio
+
+
+def trust_model(name: str, instances: int, draws: int, rng: np.random.Generator) -> tuple[bool, int]:
+    """The rows of one trust model and their mean ratio: whether all is within limits, and how many phases."""
+    good, ratios, phases = True, [], 0
+    for rewards, kind in KINDS:
+        plans = list(measured_plans(TRUSTS[name], rewards, kind, instances, draws, rng))
+        inside, ratio = report(name, rewards, kind, plans)
+        good &= inside
+        ratios.append(ratio)
+        phases += sum(plan.phases for plan in plans)
+    mean = float(np.mean(ratios))
+    print(f"{name:<20}{'mean ratio':<55}{mean:8.3f}   {'ok' if mean <= LARGEST_RATIO else 'MISSED'}\n")
+    return good and mean <= LARGEST_RATIO, phases
+
+
+def main() -> int:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--draws", type=int, default=400, help="of each plan")
+    parser.add_argument("--instances", type=int, default=3, help="plans of each row")
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    rng, good, phases = np.random.default_rng(options.seed), True, 0
+    print(f"{'':<20}{'rewards':<11}{'phase':<15}{'phases':>7}{'outside':>11}{'worst':>11}{'ratio':>8}")
+    with threadpool_limits(limits=1):
+        for name in TRUSTS:
+            fits, drawn = trust_model(name, options.instances, options.draws, rng)
+            good &= fits
+            phases += drawn
+    print(f"{phases:,} phases; limits: outside {CONFIDENCE}, ratio {LARGEST_RATIO}")
+    return int(not good)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,123 @@
+"""LinUCB, adapted as in the paper: each round asks one new client, and nobody's reward is protected.
+
+The client of round t has θ_u = θ* + ξ_u, ξ_u ~ N(0, σ²I), so its reward of x is ⟨θ*, x⟩ plus noise of law
+N(0, 1 + σ²‖x‖²). Played is the action of the largest
+
+    ⟨θ̂, x⟩ + radius(t)·√(x'V⁻¹x),   V = λI + Σ x x',   θ̂ = V⁻¹ Σ reward·x.
+
+After a play of x, with u = V⁻¹x and c = 1 + ⟨x, u⟩ (Sherman and Morrison),
+
+    V⁻¹ ← V⁻¹ − uu'/c,   ⟨θ̂, b⟩ ← ⟨θ̂, b⟩ + ⟨b, u⟩·(reward − ⟨θ̂, x⟩)/c,   b'V⁻¹b ← b'V⁻¹b − ⟨b, u⟩²/c,
+
+so a round costs one product of the actions with a vector, and nothing is inverted or solved.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from dpbandits.checks import non_negative, whole
+from dpbandits.world import Instance
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+RIDGE = 1.0  # λ
+_RECORDED_TIMES = 200
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinUCBTrace:
+    """One run: the regret of the first `times[i]` rounds is `cumulative_regret[i]`."""
+
+    seed: int
+    horizon: int
+    times: tuple[int, ...]
+    cumulative_regret: tuple[float, ...]
+
+    @property
+    def participants(self) -> int:
+        """One client a round."""
+        return self.horizon
+
+    @property
+    def regret(self) -> float:
+        """R(T)."""
+        return self.cumulative_regret[-1]
+
+
+def linucb(instance: Instance, *, horizon: int, heterogeneity: float, seed: int) -> LinUCBTrace:
+    """Play the whole horizon; all randomness comes from `seed`."""
+    # More BLAS threads would round differently, and so make results depend on the machine.
+    with threadpool_limits(limits=1):
+        played = choices(instance, horizon=horizon, heterogeneity=heterogeneity, seed=seed)
+    regret = np.cumsum(instance.gaps[played])
+    times = np.unique(np.geomspace(1, horizon, _RECORDED_TIMES).round().astype(np.int64))
+    return LinUCBTrace(
+        seed=seed,
+        horizon=horizon,
+        times=tuple(times.tolist()),
+        cumulative_regret=tuple(regret[times - 1].tolist()),
+    )
+
+
+def choices(instance: Instance, *, horizon: int, heterogeneity: float, seed: int) -> IntArray:
+    """The action of each round."""
+    radius = radii(instance.actions.dimension, horizon, heterogeneity)
+    seen = rewards(instance, heterogeneity, np.random.default_rng(whole(0, seed=seed)))
+    rows = np.ascontiguousarray(instance.actions.matrix)
+    inverse = np.eye(rows.shape[1]) / RIDGE
+    scores, squares = np.zeros(len(rows)), np.einsum("ij,ij->i", rows, rows) / RIDGE
+    played, optimism = np.empty(horizon, dtype=np.int64), np.empty(len(rows))
+    for time in range(horizon):
+        np.sqrt(squares, out=optimism)
+        optimism *= radius[time]
+        optimism += scores
+        chosen = int(optimism.argmax())
+        direction = inverse @ rows[chosen]
+        products = rows @ direction
+        scale = 1 + products[chosen]
+        scores += products * ((seen.draw(chosen) - scores[chosen]) / scale)
+        products *= products
+        products /= scale
+        squares -= products
+        np.maximum(squares, 0, out=squares)  # rounding may take a tiny one below zero
+        inverse -= np.outer(direction, direction / scale)
+        played[time] = chosen
+    return played
+
+
+def radii(dimension: int, horizon: int, heterogeneity: float) -> FloatArray:
+    """√λ + √((1 + σ²)·(2·log(1/δ) + d·log(1 + t/(λd)))) after t = 0, 1, … rounds, with δ = 1/T."""
+    variance = 1 + non_negative(heterogeneity=heterogeneity) ** 2
+    rounds = np.arange(whole(1, horizon=horizon))
+    growth = dimension * np.log1p(rounds / (RIDGE * dimension))
+    return np.asarray(math.sqrt(RIDGE) + np.sqrt(variance * (2 * math.log(horizon) + growth)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rewards:
+    """What a new client answers, a round each."""
+
+    means: FloatArray
+    deviations: FloatArray
+    rng: np.random.Generator
+
+    def draw(self, action: int) -> float:
+        """The reward of one play."""
+        return float(self.means[action] + self.deviations[action] * self.rng.standard_normal())
+
+
+def rewards(instance: Instance, heterogeneity: float, rng: np.random.Generator) -> Rewards:
+    """Gaussian ones, a client's own taste included."""
+    rows = instance.actions.matrix
+    return Rewards(
+        means=rows @ instance.theta,
+        deviations=np.sqrt(1 + heterogeneity**2 * np.einsum("ij,ij->i", rows, rows)),
+        rng=rng,
+    )
