@@ -44,7 +44,9 @@ class Point:
 
 def setting(trust: str, epsilon: float, horizon: int) -> Setting:
     """The paper's problem, with a population without limit."""
-    return Setting(trust=trust, epsilon=epsilon, delta=1e-6, horizon=horizon, population=None)
+    return Setting(
+        trust=trust, epsilon=epsilon, delta=1e-6, horizon=horizon, population=None, schedule="budgeted"
+    )
 
 
 def measure(settings: Sequence[Setting], runs: int, workers: int) -> dict[Setting, Point]:

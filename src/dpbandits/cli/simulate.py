@@ -61,8 +61,8 @@ def _add_algorithm(group: Any) -> None:
     group.add_argument(
         "--schedule",
         choices=SCHEDULES,
-        default="exponential",
-        help="how participants are spread over phases: the paper's, or divided from a budget",
+        help="how participants are spread over phases: the paper's growing cohorts, or a budget divided "
+        "(default: exponential, budgeted with --participants)",
     )
     group.add_argument(
         "--stop-when-decided", action="store_true", help="ask nobody once a single action is left"

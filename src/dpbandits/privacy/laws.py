@@ -273,9 +273,8 @@ class BoxNormLaw(NoiseLaw):
 
     def _radius_steps(self, coordinates: int, tail: float) -> tuple[FloatArray, FloatArray]:
         """Chances, summing to one less the tail, and radii that are not exceeded in each such part."""
-        exceeded = np.concatenate([np.linspace(1, 0.05, 20), np.geomspace(0.04, tail, 60)])
-        highest = np.array([self.radius_quantile(coordinates, part) for part in exceeded[1:]])
-        return -np.diff(exceeded), highest
+        exceeded = np.concatenate([np.linspace(1, 0.05, 40), np.geomspace(0.045, tail, 90)])
+        return -np.diff(exceeded), self._quantiles(coordinates, exceeded[1:])
 
     def radius_quantile(self, coordinates: int, tail: float) -> float:
         """The radius exceeds this with probability at most `tail`.
@@ -283,7 +282,11 @@ class BoxNormLaw(NoiseLaw):
         (2m + 1)^s over m(m − 1)⋯(m − s + 1) decreases in m, so the radius is stochastically at most s plus a
         negative binomial variable of s + 1 successes.
         """
-        return float(nbinom.isf(tail, coordinates + 1, self._stop)) * (1 + 1e-9) + 1 + coordinates
+        return float(self._quantiles(coordinates, np.array([tail]))[0])
+
+    def _quantiles(self, coordinates: int, tails: FloatArray) -> FloatArray:
+        exceeded = nbinom.isf(tails, coordinates + 1, self._stop)
+        return np.asarray(exceeded * (1 + 1e-9) + 1 + coordinates, dtype=np.float64)
 
     @property
     def _stop(self) -> float:

@@ -37,7 +37,7 @@ def mixture_radius(variances: FloatArray, chances: FloatArray, confidence: float
     high = np.sqrt(variances.max(axis=1) * (2 * math.log(1 / left)))
     low = np.zeros_like(high)
     safe = np.maximum(variances, np.finfo(float).tiny)
-    for _ in range(40):
+    for _ in range(30):
         middle = (low + high) / 2
         enough = np.exp(-(middle[:, None] ** 2) / (2 * safe)) @ chances <= left
         low, high = np.where(enough, low, middle), np.where(enough, middle, high)

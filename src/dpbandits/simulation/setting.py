@@ -80,8 +80,10 @@ class Setting:
 
     @property
     def schedule_kind(self) -> str:
-        """What was asked for, or the paper's growing cohorts."""
-        return "exponential" if self.schedule is None else self.schedule
+        """What was asked for; else the paper's growing cohorts, unless there is a budget to plan."""
+        if self.schedule is not None:
+            return self.schedule
+        return "exponential" if self.participants is None else "budgeted"
 
     @property
     def trusts_bound(self) -> bool:
