@@ -8,6 +8,8 @@ import pytest
 
 from dpbandits.cli import main
 
+from .helpers import check_refused
+
 
 def _json(capsys: pytest.CaptureFixture[str], *options: str) -> Any:
     assert main(["account", "--json", "-", *options]) == 0
@@ -107,11 +109,4 @@ def test_table_and_plot(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> N
 def test_bad_input_ends_with_status_2_and_one_line(
     options: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    try:
-        status = main(["account", *options])
-    except SystemExit as end:
-        status = int(end.code or 0)
-    shown = capsys.readouterr()
-    assert status == 2
-    assert message in shown.err
-    assert shown.err.count("\n") == 1
+    check_refused(["account", *options], message, capsys)

@@ -8,6 +8,8 @@ import pytest
 
 from dpbandits.cli import main
 
+from .helpers import check_refused
+
 SMALL = ["audit", "--samples", "2000", "--support", "2"]
 
 
@@ -103,12 +105,4 @@ def test_a_refuted_claim_ends_with_status_1(capsys: pytest.CaptureFixture[str], 
 def test_bad_input_ends_with_status_2_and_one_line(
     options: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    try:
-        status = main([*SMALL, *options])
-    except SystemExit as end:
-        status = int(end.code or 0)
-    shown = capsys.readouterr()
-    assert status == 2
-    assert message in shown.err
-    assert shown.err.count("\n") == 1
-    assert shown.out == ""
+    check_refused([*SMALL, *options], message, capsys)

@@ -7,6 +7,8 @@ import pytest
 
 from dpbandits.cli import main
 
+from .helpers import check_refused
+
 SMALL = ["plan", "--actions", "60", "--dimension", "4", "--horizon", "20000", "--participants", "2000"]
 
 
@@ -48,11 +50,4 @@ def test_without_privacy_there_is_one_row_a_schedule(capsys: pytest.CaptureFixtu
 def test_bad_input_ends_with_status_2_and_one_line(
     options: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    try:
-        status = main([*SMALL, *options])
-    except SystemExit as end:
-        status = int(end.code or 0)
-    shown = capsys.readouterr()
-    assert status == 2
-    assert message in shown.err
-    assert shown.err.count("\n") == 1
+    check_refused([*SMALL, *options], message, capsys)

@@ -14,6 +14,8 @@ import pytest
 
 from dpbandits.cli import main
 
+from .helpers import check_refused
+
 SMALL = [
     "simulate",
     "--actions",
@@ -127,15 +129,7 @@ def test_actions_from_a_file(capsys: pytest.CaptureFixture[str], tmp_path: Path)
 def test_bad_input_ends_with_status_2_and_one_line(
     options: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    try:
-        status = main([*SMALL, "--alpha", "1", *options])
-    except SystemExit as end:
-        status = int(end.code or 0)
-    shown = capsys.readouterr()
-    assert status == 2
-    assert message in shown.err
-    assert shown.err.count("\n") == 1
-    assert shown.out == ""
+    check_refused([*SMALL, "--alpha", "1", *options], message, capsys)
 
 
 @pytest.mark.parametrize(

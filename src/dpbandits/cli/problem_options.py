@@ -14,13 +14,25 @@ from dpbandits.world import REWARD_LAWS
 
 
 def add_problem_options(group: Any) -> None:
-    """Actions, horizon, clients: every default is the paper's setting."""
+    """Actions, horizon, rewards and clients: every default is the paper's setting."""
     default = Setting()
+    _add_actions(group, default)
+    _add_rewards(group, default)
+    _add_clients(group, default)
+    group.add_argument(
+        "--instance-seed", type=whole_number, metavar="S", help="the same actions and θ* in every run"
+    )
+
+
+def _add_actions(group: Any, default: Setting) -> None:
     group.add_argument("--actions", type=whole_number, default=default.actions, metavar="K", help="how many")
     group.add_argument("--dimension", type=whole_number, default=default.dimension, metavar="D")
     group.add_argument("--family", choices=FAMILIES, default=default.family, help="where actions are drawn")
     group.add_argument("--actions-file", metavar="FILE", help="a .csv or .npz file of actions instead")
     group.add_argument("--horizon", type=whole_number, default=default.horizon, metavar="T", help="rounds")
+
+
+def _add_rewards(group: Any, default: Setting) -> None:
     group.add_argument(
         "--heterogeneity",
         type=number,
@@ -42,6 +54,9 @@ def add_problem_options(group: Any) -> None:
         action=argparse.BooleanOptionalAction,
         help="whether the learner trusts that rewards lie in [−B, B] (default: with the paper's schedule)",
     )
+
+
+def _add_clients(group: Any, default: Setting) -> None:
     group.add_argument(
         "--population",
         type=whole_number_or_unlimited,
@@ -60,9 +75,6 @@ def add_problem_options(group: Any) -> None:
     )
     group.add_argument(
         "--alpha", type=number, default=default.alpha, help="exponential: phase l asks ⌈2^(alpha·l)⌉ clients"
-    )
-    group.add_argument(
-        "--instance-seed", type=whole_number, metavar="S", help="the same actions and θ* in every run"
     )
 
 

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbandits.checks import positive
-from dpbandits.privacy.accounting import Event, GaussianEvent
-from dpbandits.privacy.mechanism import Mechanism, Payload, register
+from dpbandits.privacy.continuous import ContinuousGaussian
+from dpbandits.privacy.mechanism import Payload, register
 from dpbandits.privacy.noise import NoiseSource, simulated_only
 from dpbandits.privacy.noisy_lattice import NoisyLattice
 
@@ -52,15 +51,10 @@ class CentralLattice(NoisyLattice):
     def _simulate(self, clipped: FloatArray, noise: NoiseSource) -> FloatArray:
         return self._analyze(self._randomize(clipped, noise), len(clipped), noise)
 
-    @property
-    def message_size(self) -> int:
-        """One number an action."""
-        return self.support
-
 
 @register
 @dataclass(frozen=True, kw_only=True)
-class CentralGaussian(Mechanism):
+class CentralGaussian(ContinuousGaussian):
     """A adds N(0, scale²) in floating point to the mean (paper, Eq. 5): for simulations only."""
 
     support: int
@@ -70,12 +64,7 @@ class CentralGaussian(Mechanism):
     kind: str = "central-gaussian"
 
     trust = "central"
-    unit = "numbers"
     needs = NEEDS
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        positive(noise_ratio=self.noise_ratio)
 
     def scale(self, reports: int) -> float:
         """σ_nc: `noise_ratio` times the ℓ2 distance by which one client can move the mean."""
@@ -95,13 +84,3 @@ class CentralGaussian(Mechanism):
     def error_deviation(self, reports: int) -> float:
         """σ_nc of the paper."""
         return self.scale(reports)
-
-    @property
-    def message_size(self) -> int:
-        """One number an action."""
-        return self.support
-
-    @property
-    def event(self) -> Event:
-        """Exact, at any ε."""
-        return GaussianEvent(noise_ratio=self.noise_ratio)

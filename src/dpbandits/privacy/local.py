@@ -8,9 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbandits.checks import positive
-from dpbandits.privacy.accounting import Event, GaussianEvent
-from dpbandits.privacy.mechanism import Mechanism, Payload, register
+from dpbandits.privacy.continuous import ContinuousGaussian
+from dpbandits.privacy.mechanism import Payload, register
 from dpbandits.privacy.noise import NoiseSource, simulated_only
 from dpbandits.privacy.noisy_lattice import NoisyLattice
 
@@ -47,15 +46,10 @@ class LocalLattice(NoisyLattice):
         total += self.law.draw_total(len(clipped), self.support, noise)
         return self.lattice.decode_mean(total, len(clipped))
 
-    @property
-    def message_size(self) -> int:
-        """One number an action."""
-        return self.support
-
 
 @register
 @dataclass(frozen=True, kw_only=True)
-class LocalGaussian(Mechanism):
+class LocalGaussian(ContinuousGaussian):
     """R adds N(0, scale²) in floating point (paper, Theorem 4.4): for simulations only."""
 
     support: int
@@ -65,12 +59,7 @@ class LocalGaussian(Mechanism):
     kind: str = "local-gaussian"
 
     trust = "local"
-    unit = "numbers"
     needs = NEEDS
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        positive(noise_ratio=self.noise_ratio)
 
     @property
     def scale(self) -> float:
@@ -93,13 +82,3 @@ class LocalGaussian(Mechanism):
     def error_deviation(self, reports: int) -> float:
         """σ_nl/√n of the paper."""
         return self.scale / math.sqrt(reports)
-
-    @property
-    def message_size(self) -> int:
-        """One number an action."""
-        return self.support
-
-    @property
-    def event(self) -> Event:
-        """Exact, at any ε."""
-        return GaussianEvent(noise_ratio=self.noise_ratio)

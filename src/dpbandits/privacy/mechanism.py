@@ -90,9 +90,9 @@ class Mechanism(ABC):
     def _simulate(self, clipped: FloatArray, noise: NoiseSource) -> FloatArray: ...
 
     @property
-    @abstractmethod
     def message_size(self) -> int:
-        """What one client sends, in `unit`."""
+        """What one client sends, in `unit`: one number an action, unless a mechanism says otherwise."""
+        return self.support
 
     @property
     @abstractmethod

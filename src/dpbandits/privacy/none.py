@@ -43,11 +43,6 @@ class NoPrivacy(Mechanism):
         return 0.0
 
     @property
-    def message_size(self) -> int:
-        """One number an action."""
-        return self.support
-
-    @property
     def event(self) -> Event:
         """Whoever sees the mean may learn everything."""
         return NothingHidden()

@@ -1,0 +1,24 @@
+"""What the paper's two Gaussian mechanisms share: noise in floating point, for simulations only."""
+
+from __future__ import annotations
+
+from dpbandits.checks import positive
+from dpbandits.privacy.accounting import Event, GaussianEvent
+from dpbandits.privacy.mechanism import Mechanism
+
+
+class ContinuousGaussian(Mechanism):
+    """Gaussian noise of `noise_ratio` times the ℓ2 distance that one client can move what is revealed."""
+
+    noise_ratio: float
+
+    unit = "numbers"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        positive(noise_ratio=self.noise_ratio)
+
+    @property
+    def event(self) -> Event:
+        """Exact, at any ε."""
+        return GaussianEvent(noise_ratio=self.noise_ratio)
