@@ -1,0 +1,156 @@
+"""The leverages of all actions under one design after another, at the cost of about one pass in all.
+
+This is the certificate's own arithmetic: the search hands over supports and weights, and is told which
+actions are too high. What is trusted is in this file and in `frame`, and is all derived from actions,
+support and weights:
+
+- A first design is measured on every row. Where that is safe in 32-bit numbers, they are used, and
+  every result is raised by a bound of all their rounding errors.
+- A later design is measured only on rows that the bounds of the design before leave open (`_carry_over`).
+- The rows that may be the worst are measured in 64-bit numbers, so g is never a 32-bit result.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbandits.design.frame import Frame, exact_frame, support_frame
+from dpbandits.design.leverage import ROUNDED_UP, Factor, NarrowScan, WideScan, factorise, raised_32
+from dpbandits.design.rows import BLOCK_BYTES, as_rows, blocks, check_finite, picked
+
+FloatArray = NDArray[np.float64]
+
+_MANY_ROWS = 4096  # up to here everything is 64-bit and all rows are read
+_PROBES = 256  # rows measured in 64-bit numbers to learn what is surely reached
+
+
+class Verifier:
+    """Bounds of all leverages under the design that was measured last."""
+
+    def __init__(self, actions: FloatArray, *, exact: bool | None = None) -> None:
+        self.actions = as_rows(actions)
+        self.passes = 0.0
+        self._exact = len(self.actions) <= _MANY_ROWS if exact is None else exact
+        self._frame: Frame | None = None
+        self._factor: Factor | None = None
+        self._bounds: NDArray[np.float32] | None = None
+
+    @property
+    def rank(self) -> int:
+        """The rank in the frame of the last measurement."""
+        return 0 if self._frame is None else self._frame.rank
+
+    @property
+    def settled(self) -> bool:
+        """Whether that rank is proved."""
+        return self._frame is not None and self._frame.is_settled(self.g, len(self.actions))
+
+    def measure(self, support: NDArray[np.int64], weights: FloatArray) -> bool:
+        """Find g; False if the supported rows do not span all others, in which case g is infinite."""
+        self.g = math.inf
+        supported = picked(self.actions, support)
+        frame = self._choose_frame(supported)
+        if frame.rank == 0:
+            self.g = 0.0
+            return True
+        factor = factorise(frame.coordinates(supported), weights)
+        if factor is None:
+            self._forget(frame)
+            return False
+        if self._bounds is None or self._factor is None or self._frame is None:
+            self._bounds, largest = self._scan(frame, factor)
+        else:
+            self._carry_over(self._factor_change(frame, factor))
+            largest = None
+        self._frame, self._factor = frame, factor
+        self.g = self._largest() if largest is None else largest
+        return True
+
+    def worst(self, above: float, count: int) -> NDArray[np.int64]:
+        """Name at most `count` rows whose bounds exceed `above`, those with the largest."""
+        if self._bounds is None:
+            return np.empty(0, dtype=np.int64)
+        high = np.flatnonzero(self._bounds > above)
+        if high.size > count:
+            high = high[np.argpartition(-self._bounds[high], count)[:count]]
+        return high
+
+    def read_all(self) -> None:
+        """From now on find scale and span from all rows."""
+        self._exact = True
+        self._forget(None)
+
+    def _forget(self, frame: Frame | None) -> None:
+        self._frame, self._factor, self._bounds = frame, None, None
+
+    def _choose_frame(self, supported: FloatArray) -> Frame:
+        if self._exact and self._frame is not None:
+            return self._frame
+        frame = None if self._exact else support_frame(supported)
+        if frame is None:
+            self.read_all()
+            frame = exact_frame(self.actions)
+            self.passes += frame.passes
+            self._frame = frame
+        return frame
+
+    def _scan(self, frame: Frame, factor: Factor) -> tuple[NDArray[np.float32], float | None]:
+        """Measure every row and return bounds from above; also the largest, if it is a 64-bit result."""
+        count, dimension = self.actions.shape
+        bounds = np.empty(count, dtype=np.float32)
+        raised = None if self._exact else raised_32(dimension, factor)
+        scan = WideScan(frame, factor) if raised is None else NarrowScan(frame, factor)
+        largest = 0.0
+        with np.errstate(over="ignore", invalid="ignore"):
+            for here, block in blocks(self.actions):
+                highest = scan(block, bounds[here])
+                largest = max(largest, highest)
+                if not math.isfinite(highest):  # because an entry is not finite, or the result too large
+                    check_finite(block, range(here.start, here.stop))
+                    bounds[here][np.isnan(bounds[here])] = np.inf
+                    largest = math.inf
+            bounds *= np.float32(ROUNDED_UP if raised is None else raised)
+        self.passes += 1
+        return bounds, largest if raised is None else None
+
+    def _factor_change(self, frame: Frame, factor: Factor) -> FloatArray:
+        """Return G with new whitened = old whitened @ G, whatever the units of the two frames."""
+        assert self._frame is not None
+        assert self._factor is not None
+        units = (self._frame.units / frame.units)[:, np.newaxis] if frame.directions is None else 1.0
+        change: FloatArray = self._factor.inverse @ (units * factor.whitening)
+        return change
+
+    def _carry_over(self, change: FloatArray) -> None:
+        """Bound the new leverages by the old: ‖y G‖² ≤ ‖G‖² ‖y‖², for every row's whitened y."""
+        assert self._bounds is not None
+        growth = float(np.linalg.norm(change, 2)) ** 2
+        with np.errstate(over="ignore"):
+            self._bounds *= np.float32(growth * ROUNDED_UP)
+
+    def _largest(self) -> float:
+        """Measure the rows whose bounds exceed what is surely reached, in 64-bit numbers."""
+        assert self._bounds is not None
+        count = min(_PROBES, len(self._bounds))
+        probes = np.argpartition(-self._bounds, count - 1)[:count]
+        reached = self._remeasure(probes)
+        return max(reached, self._remeasure(np.flatnonzero(self._bounds > reached)))
+
+    def _remeasure(self, indices: NDArray[np.int64]) -> float:
+        """Replace the bounds of some rows by what 64-bit numbers give; return the largest."""
+        assert self._bounds is not None
+        assert self._frame is not None
+        assert self._factor is not None
+        self.passes += indices.size / len(self.actions)
+        largest = 0.0
+        size = max(1, BLOCK_BYTES // (8 * self.actions.shape[1]))
+        for first in range(0, indices.size, size):
+            chosen = indices[first : first + size]
+            whitened = self._frame.coordinates(picked(self.actions, chosen)) @ self._factor.whitening
+            leverages = np.einsum("ij,ij->i", whitened, whitened)
+            self._bounds[chosen] = leverages * ROUNDED_UP
+            largest = max(largest, float(leverages.max()))
+        return largest
