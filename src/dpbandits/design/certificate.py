@@ -33,6 +33,8 @@ class Certificate:
     spans: bool
     """Whether the supported actions span all others."""
     problems: tuple[str, ...]
+    g_is_exact: bool = field(default=True, compare=False)
+    """Whether g is the largest leverage itself, up to 64-bit rounding, or a bound from above."""
     passes: float = field(default=1.0, compare=False)
     """How often the rows were read, on average, until this was known."""
 
@@ -74,34 +76,39 @@ def examine(
     *,
     tolerance: float,
     max_support: int | None,
+    limit: float = 0.0,
 ) -> Certificate:
-    """Do so with a verifier that may have measured other designs of the same actions before."""
+    """Do so with a verifier that may have measured other designs of the same actions before.
+
+    A g that is known to be at most `limit` need not be known more exactly.
+    """
     indices, shares = np.asarray(support), np.asarray(weights, dtype=np.float64)
     problems = _flaws_of_form(indices, shares, len(verifier.actions))
-    rank, g, spans = (0, math.inf, False) if problems else _measured(verifier, indices, shares)
-    limit = allowed_support(rank, tolerance, max_support)
+    rank, g, spans = (0, math.inf, False) if problems else _measured(verifier, indices, shares, limit)
+    allowed = allowed_support(rank, tolerance, max_support)
     if not problems:
-        problems = _broken_promises(rank, g, spans, indices.size, tolerance, limit)
+        problems = _broken_promises(rank, g, spans, indices.size, tolerance, allowed)
     return Certificate(
         g=g,
         rank=rank,
         support_size=int(indices.size),
-        support_limit=limit,
+        support_limit=allowed,
         tolerance=tolerance,
         spans=spans,
         problems=tuple(problems),
+        g_is_exact=verifier.exact,
         passes=verifier.passes,
     )
 
 
 def _measured(
-    verifier: Verifier, indices: NDArray[np.int64], shares: NDArray[np.float64]
+    verifier: Verifier, indices: NDArray[np.int64], shares: NDArray[np.float64], limit: float
 ) -> tuple[int, float, bool]:
     """Return the rank of all rows, the largest leverage, and whether the supported rows span the others."""
-    spans = verifier.measure(indices, shares)
+    spans = verifier.measure(indices, shares, limit=limit)
     if not verifier.settled:
         verifier.read_all()
-        spans = verifier.measure(indices, shares)
+        spans = verifier.measure(indices, shares, limit=limit)
     return verifier.rank, verifier.g, spans
 
 

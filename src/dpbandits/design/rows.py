@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -33,10 +34,19 @@ def blocks(matrix: NDArray[np.float64]) -> Iterator[tuple[slice, NDArray[np.floa
         yield here, np.asarray(matrix[here], dtype=np.float64)
 
 
-def picked(matrix: NDArray[np.float64], indices: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Copy some rows as 64-bit numbers, all of them finite."""
-    rows = np.asarray(matrix[indices], dtype=np.float64)
-    check_finite(rows, indices)
+def picked(
+    matrix: NDArray[np.float64], indices: NDArray[np.int64], kind: type[np.floating] = np.float64
+) -> NDArray[Any]:
+    """Copy some rows, all of them finite, as numbers of one kind."""
+    rows = np.empty((indices.size, matrix.shape[1]), dtype=kind)
+    size = max(1, BLOCK_BYTES // (8 * matrix.shape[1]))
+    for first in range(0, indices.size, size):
+        chosen = indices[first : first + size]
+        block = matrix[chosen]
+        if not np.isfinite(block).all():
+            check_finite(block, chosen)
+        with np.errstate(over="ignore"):
+            rows[first : first + size] = block
     return rows
 
 

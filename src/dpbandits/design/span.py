@@ -30,39 +30,42 @@ class Span:
     """One row per action: its coefficients with respect to the pivots."""
     pivots: NDArray[np.int64]
     """Actions that span all others, chosen greedily for volume."""
+    clear: bool
+    """Whether there are as many dimensions as columns, beyond doubt."""
 
 
 def find_span(actions: NDArray[np.float64], *, rank: int | None = None) -> Span:
     """Find the span of the rows; the leading `rank` dimensions of it if that is given."""
-    units = _units_of_columns(actions)
-    scaled = _divided(actions, units)
+    units = units_from(np.maximum(actions.max(axis=0), -actions.min(axis=0)))
+    scaled = divided(actions, units)
     dimension = actions.shape[1]
     triangle, order = _pivoted(scaled)
     basis = np.eye(dimension)
-    if rank is not None or not _is_clearly_full(triangle):
+    clear = _is_clearly_full(triangle)
+    if rank is not None or not clear:
         directions = _leading_directions(scaled, rank)
         if directions.shape[1] < dimension:
             triangle, order = _pivoted(scaled @ directions)
-            basis = _in_given_units(directions, units)
+            basis = in_given_units(directions, units)
     return Span(
         rank=basis.shape[1],
         basis=basis,
         coordinates=_pivot_coordinates(triangle, order),
         pivots=order[: basis.shape[1]],
+        clear=clear,
     )
 
 
-def _units_of_columns(actions: NDArray[np.float64]) -> NDArray[np.float64]:
+def units_from(heights: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the largest entry of each column, or of all columns where a column is only noise."""
-    largest = np.maximum(actions.max(axis=0), -actions.min(axis=0))
-    overall = largest.max()
+    overall = heights.max()
     if overall == 0:
-        return np.ones_like(largest)
-    units: NDArray[np.float64] = np.where(largest / overall > NOISE, largest, overall)
+        return np.ones_like(heights)
+    units: NDArray[np.float64] = np.where(heights / overall > NOISE, heights, overall)
     return units
 
 
-def _divided(actions: NDArray[np.float64], units: NDArray[np.float64]) -> NDArray[np.float64]:
+def divided(actions: NDArray[np.float64], units: NDArray[np.float64]) -> NDArray[np.float64]:
     """Divide columns by their units; the powers of two go first, so that nothing loses digits on the way.
 
     Leverages do not depend on units, so nothing has to be undone afterwards.
@@ -98,7 +101,7 @@ def _leading_directions(scaled: NDArray[np.float64], rank: int | None) -> NDArra
     return leading
 
 
-def _in_given_units(directions: NDArray[np.float64], units: NDArray[np.float64]) -> NDArray[np.float64]:
+def in_given_units(directions: NDArray[np.float64], units: NDArray[np.float64]) -> NDArray[np.float64]:
     """Orthonormalise the directions after giving each column its own units back."""
     basis: NDArray[np.float64] = np.linalg.qr((units / units.max())[:, np.newaxis] * directions)[0]
     return basis

@@ -24,7 +24,8 @@ from dpbandits.design.rows import BLOCK_BYTES, as_rows, blocks, check_finite, pi
 FloatArray = NDArray[np.float64]
 
 _MANY_ROWS = 4096  # up to here everything is 64-bit and all rows are read
-_PROBES = 256  # rows measured in 64-bit numbers to learn what is surely reached
+_PROBES = 1024  # rows measured in 64-bit numbers to learn what is surely reached
+_WORTH_KNOWING = 0.02  # of all rows may be read once more to know g itself and not a bound
 
 
 class Verifier:
@@ -33,10 +34,13 @@ class Verifier:
     def __init__(self, actions: FloatArray, *, exact: bool | None = None) -> None:
         self.actions = as_rows(actions)
         self.passes = 0.0
+        self.g = math.inf
+        self.exact = True
         self._exact = len(self.actions) <= _MANY_ROWS if exact is None else exact
         self._frame: Frame | None = None
         self._factor: Factor | None = None
         self._bounds: NDArray[np.float32] | None = None
+        self._high: NDArray[np.int64] | None = None  # rows measured in 64-bit numbers; None if all were
 
     @property
     def rank(self) -> int:
@@ -48,9 +52,13 @@ class Verifier:
         """Whether that rank is proved."""
         return self._frame is not None and self._frame.is_settled(self.g, len(self.actions))
 
-    def measure(self, support: NDArray[np.int64], weights: FloatArray) -> bool:
-        """Find g; False if the supported rows do not span all others, in which case g is infinite."""
-        self.g = math.inf
+    def measure(self, support: NDArray[np.int64], weights: FloatArray, *, limit: float = 0.0) -> bool:
+        """Find g; False if the supported rows do not span all others, in which case g is infinite.
+
+        With a `limit`, no more work is done than to learn whether g exceeds it. If so, g is the
+        largest leverage that was met; if not, it may be a bound from above, and `exact` says so.
+        """
+        self.g, self.exact, self._high = math.inf, True, None
         supported = picked(self.actions, support)
         frame = self._choose_frame(supported)
         if frame.rank == 0:
@@ -60,23 +68,25 @@ class Verifier:
         if factor is None:
             self._forget(frame)
             return False
+        largest = None
         if self._bounds is None or self._factor is None or self._frame is None:
             self._bounds, largest = self._scan(frame, factor)
         else:
             self._carry_over(self._factor_change(frame, factor))
-            largest = None
         self._frame, self._factor = frame, factor
-        self.g = self._largest() if largest is None else largest
+        if largest is None:
+            self._settle(self._bounds, limit)
+        else:
+            self.g = largest
         return True
 
     def worst(self, above: float, count: int) -> NDArray[np.int64]:
-        """Name at most `count` rows whose bounds exceed `above`, those with the largest."""
+        """Name at most `count` of the rows found to exceed `above`, those with the largest leverages."""
         if self._bounds is None:
             return np.empty(0, dtype=np.int64)
-        high = np.flatnonzero(self._bounds > above)
-        if high.size > count:
-            high = high[np.argpartition(-self._bounds[high], count)[:count]]
-        return high
+        if self._high is None:
+            return self._highest(np.flatnonzero(self._bounds > above), count)
+        return self._highest(self._high[self._bounds[self._high] > above], count)
 
     def read_all(self) -> None:
         """From now on find scale and span from all rows."""
@@ -131,13 +141,26 @@ class Verifier:
         with np.errstate(over="ignore"):
             self._bounds *= np.float32(growth * ROUNDED_UP)
 
-    def _largest(self) -> float:
-        """Measure the rows whose bounds exceed what is surely reached, in 64-bit numbers."""
+    def _settle(self, bounds: NDArray[np.float32], limit: float) -> None:
+        """Find g from bounds: measure in 64-bit numbers the rows that could exceed what is surely reached."""
+        worth_knowing = max(_PROBES, int(_WORTH_KNOWING * bounds.size))
+        doubtful = np.flatnonzero(bounds > limit)
+        probes = doubtful
+        if not 0 < doubtful.size <= worth_knowing:
+            probes = self._highest(doubtful if doubtful.size else bounds.argmax(keepdims=True), _PROBES)
+        self.g, self._high = self._remeasure(probes), probes
+        if self.g > limit > 0:
+            return
+        self.g = max(self.g, self._remeasure(np.flatnonzero(bounds > max(limit, self.g))))
+        doubtful = np.flatnonzero(bounds > self.g)
+        self.exact = self.g > limit or doubtful.size <= worth_knowing
+        self.g = max(self.g, self._remeasure(doubtful)) if self.exact else float(bounds.max())
+
+    def _highest(self, indices: NDArray[np.int64], count: int) -> NDArray[np.int64]:
         assert self._bounds is not None
-        count = min(_PROBES, len(self._bounds))
-        probes = np.argpartition(-self._bounds, count - 1)[:count]
-        reached = self._remeasure(probes)
-        return max(reached, self._remeasure(np.flatnonzero(self._bounds > reached)))
+        if indices.size <= count:
+            return indices
+        return indices[np.argpartition(-self._bounds[indices], count)[:count]]
 
     def _remeasure(self, indices: NDArray[np.int64]) -> float:
         """Replace the bounds of some rows by what 64-bit numbers give; return the largest."""

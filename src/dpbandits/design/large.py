@@ -1,0 +1,193 @@
+"""The search over many actions: solve on a few, look for what is worse elsewhere, add that, and go on.
+
+A design has few supported rows, so it is solved on an active set: a random sample to begin with, to
+which are added the worst rows of samples eight times larger each, and at last of all rows. The last look is
+the certificate's own: its verifier is told each design and names the rows that are too high, so a
+design that it accepts is certified already, and all rows are read about once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbandits.design.active import ActiveSet, Doubtful
+from dpbandits.design.bounds import allowed_support
+from dpbandits.design.certificate import Certificate, examine
+from dpbandits.design.pruning import within, without_light_weights, without_tiny_weights
+from dpbandits.design.rows import picked
+from dpbandits.design.streaming import Chart, find_chart
+from dpbandits.design.verifier import Verifier
+
+FloatArray = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+MARGIN = 1e-7  # the search stops this much below the tolerance, so that rounding cannot lift g above it
+ATTEMPTS = 5  # each aims at half the excess over the rank of the one before
+_SHARE = 0.8  # of the allowed excess is what active rows may have: the others will have some more
+_CEILING = 0.9  # of the allowed excess is what pruning may leave
+_FIRST = 6  # rows of the first sample for each dimension
+_GROWTH = 8  # of the samples
+_LAST = 1 / 12  # of all rows is the largest sample
+_ADDED = 2  # rows for each dimension that are learnt at a time
+ANEW1=4.0
+ANEW2=4.0
+HS = 0.5
+_ROUNDS = 60  # of learning rows, for each attempt
+_NEAR = 0.5  # of the limit: rows of a sample below that are not looked at again
+_HUGE = 4.0  # times the limit: beyond that the active set begins anew
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Found:
+    """A design and what the certificate says about it."""
+
+    support: Indices
+    weights: FloatArray
+    rank: int
+    basis: FloatArray
+    certificate: Certificate
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Request:
+    """What is asked for."""
+
+    actions: FloatArray
+    tolerance: float
+    max_support: int | None
+    start: tuple[Indices, FloatArray] | None
+    """Rows and weights of an earlier design."""
+
+
+def search_large(request: Request, rng: np.random.Generator) -> Found:
+    """Return the first design that the certificate accepts, else the last that was tried."""
+    verifier = Verifier(request.actions)
+    try:
+        return _LargeSearch(request, verifier, rng, None).run()
+    except Doubtful:
+        chart = find_chart(request.actions)
+    verifier.passes += 2
+    found = _LargeSearch(request, verifier, rng, chart).run()
+    if found.certificate.rank != found.rank:  # a singular value so near the threshold that rounding decides
+        chart = find_chart(request.actions, rank=found.certificate.rank)
+        verifier.passes += 2
+        found = _LargeSearch(request, verifier, rng, chart).run()
+    return found
+
+
+class _LargeSearch:
+    """One search, with the span known from `chart`, or expected to have as many dimensions as columns."""
+
+    def __init__(
+        self, request: Request, verifier: Verifier, rng: np.random.Generator, chart: Chart | None
+    ) -> None:
+        self.request, self.verifier, self.chart = request, verifier, chart
+        count, dimension = request.actions.shape
+        self.samples = _nested_samples(rng, count, dimension)
+        self.rank = dimension if chart is None else chart.rank
+        self.excess = request.tolerance - 1
+        self.share = _SHARE
+
+    def run(self) -> Found:
+        if self.rank == 0:  # all actions are zero: any one of them tells everything
+            return self._examined(np.zeros(1, dtype=np.int64), np.ones(1), 0.0)
+        self.active = self._begin()
+        found = None
+        for attempt in range(ATTEMPTS):
+            self.excess = (self.request.tolerance - 1) / 2**attempt
+            if attempt == 0 and self.chart is None:
+                self._learn_from_samples()
+            for found in self._learn_from_all():
+                if found.certificate.holds:
+                    return found
+        assert found is not None
+        return found
+
+    def _begin(self) -> ActiveSet:
+        """The first sample, with the rows that span and those of an earlier design."""
+        parts = [self.samples[0]]
+        if self.chart is not None:
+            parts.append(self.chart.spanning)
+        if self.request.start is not None:
+            parts.append(self.request.start[0])
+        active = ActiveSet(self.request.actions, np.concatenate(parts), self.chart)
+        if self.request.start is not None:
+            active.take_over(*self.request.start)
+        return active
+
+    def _solve(self) -> None:
+        aim = self.rank * (1 + self.share * self.excess)
+        self.active.exchange.run(aim, max_steps=1000 + int(40 * self.rank / self.excess))
+
+    def _learn_from_samples(self) -> None:
+        """Solve for larger and larger samples."""
+        self._solve()
+        limit = self.rank * (1 + self.excess)
+        for sample in self.samples[1:]:
+            rows = picked(self.request.actions, sample, self.active.scan_type)
+            while sample.size:
+                self.verifier.passes += sample.size / len(self.request.actions)
+                leverages = self.active.leverages(rows)
+                high = _largest(leverages, limit, _ADDED * self.rank)
+                huge = bool(leverages.max() > _HUGE * limit)
+                if not self.active.add(sample[high], huge=huge, anew=bool(leverages.max() > ANEW1*limit)):
+                    break
+                self._solve()
+                near = leverages > _NEAR * limit  # the others will hardly be too high next time
+                near[high] = False
+                sample, rows = sample[near], rows[near]
+        ceiling = self.rank * (1 + _CEILING * self.excess)
+        self.active.exchange = without_light_weights(self.active.exchange, ceiling)
+
+    def _learn_from_all(self) -> Iterator[Found]:
+        """Yield designs, each with a certificate, until no row is left that could be learnt."""
+        limit = self.rank * (1 + self.excess * (1 - MARGIN))
+        for _ in range(_ROUNDS):
+            self._solve()
+            found = self._examined(*self._pruned(), limit)
+            yield found
+            if self.chart is None and (self.verifier.rank != self.rank or found.certificate.rank != self.rank):
+                raise Doubtful
+            high = self.verifier.worst(limit, _ADDED * self.rank)
+            if self.verifier.g > _HUGE * limit:
+                self.share = HS
+            if not self.active.add(high, huge=bool(self.verifier.g > _HUGE * limit), anew=bool(self.verifier.g > ANEW2 * limit)):
+                return
+
+    def _pruned(self) -> tuple[Indices, FloatArray]:
+        exchange = self.active.exchange
+        ceiling = self.rank * (1 + _CEILING * self.excess)
+        exchange = without_tiny_weights(exchange, ceiling)
+        limit = allowed_support(self.rank, self.request.tolerance, self.request.max_support)
+        return self.active.supported(within(exchange, limit))
+
+    def _examined(self, support: Indices, weights: FloatArray, limit: float) -> Found:
+        certificate = examine(
+            self.verifier,
+            support,
+            weights,
+            tolerance=self.request.tolerance,
+            max_support=self.request.max_support,
+            limit=limit,
+        )
+        basis = np.eye(self.rank) if self.chart is None else self.chart.basis
+        return Found(support=support, weights=weights, rank=self.rank, basis=basis, certificate=certificate)
+
+
+def _nested_samples(rng: np.random.Generator, count: int, dimension: int) -> list[Indices]:
+    """Draw samples, each containing the one before and up to eight times as large."""
+    sizes, last = [_FIRST * dimension], int(_LAST * count)
+    while 2 * sizes[-1] <= last:
+        sizes.append(min(_GROWTH * sizes[-1], last))
+    drawn = rng.permutation(np.unique(rng.integers(count, size=sizes[-1])))
+    return [drawn[:size] for size in sizes]
+
+
+def _largest(values: FloatArray, above: float, count: int) -> Indices:
+    """The places of at most `count` values that exceed `above`, the largest."""
+    high = np.flatnonzero(values > above)
+    return high if high.size <= count else high[np.argpartition(-values[high], count)[:count]]

@@ -1,0 +1,73 @@
+"""The span of many actions, block by block, where a sample leaves doubt about it.
+
+Columns are divided by their largest entries, as `span` does, and the triangle of the rows' QR factorisation
+is carried from block to block; so are the rows that span best, chosen by pivoting. A single row that
+leaves a hyperplane, among millions that do not, is thus found.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import qr
+
+from dpbandits.design.rows import blocks, check_finite
+from dpbandits.design.span import NOISE, divided, in_given_units, units_from
+
+FloatArray = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Chart:
+    """Coordinates of the span of all actions, and rows that span it."""
+
+    units: FloatArray
+    directions: FloatArray
+    spanning: Indices
+
+    @property
+    def rank(self) -> int:
+        """The dimension of the span."""
+        return int(self.directions.shape[1])
+
+    @property
+    def basis(self) -> FloatArray:
+        """Orthonormal columns that span the actions."""
+        return in_given_units(self.directions, self.units)
+
+    def coordinates(self, rows: FloatArray) -> FloatArray:
+        """Turn rows into coordinates."""
+        return divided(rows, self.units) @ self.directions
+
+
+def find_chart(actions: FloatArray, *, rank: int | None = None) -> Chart:
+    """Read all rows, twice; keep the leading `rank` dimensions, or all that are not noise."""
+    units = units_from(_heights(actions))
+    dimension = units.size
+    triangle, candidates = np.empty((0, dimension)), np.empty((0, dimension))
+    chosen: Indices = np.empty(0, dtype=np.int64)
+    for here, block in blocks(actions):
+        rows = divided(block, units)
+        triangle = np.linalg.qr(np.vstack([triangle, rows]), mode="r")
+        pool = np.vstack([candidates, rows])
+        places = np.concatenate([chosen, np.arange(here.start, here.stop)])
+        best = qr(pool.T, mode="r", pivoting=True, check_finite=False)[1][:dimension]
+        candidates, chosen = pool[best], places[best]
+    _, lengths, directions = np.linalg.svd(triangle, full_matrices=False)
+    if rank is None:
+        rank = int(np.count_nonzero(lengths > NOISE * lengths[0]))
+    return Chart(units=units, directions=directions[:rank].T, spanning=np.unique(chosen))
+
+
+def _heights(actions: FloatArray) -> FloatArray:
+    """Return the largest entry of each column, having seen that all are finite."""
+    heights = np.zeros(actions.shape[1])
+    for here, block in blocks(actions):
+        highest = np.maximum(block.max(axis=0), -block.min(axis=0))
+        if not np.isfinite(highest).all():
+            check_finite(block, range(here.start, here.stop))
+        np.maximum(heights, highest, out=heights)
+    return heights
