@@ -7,6 +7,8 @@ the pivots are then chosen anew.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -18,7 +20,6 @@ from dpbandits.design.streaming import Chart
 FloatArray = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
-_KEPT = 0.6  # of the rank: rows without weight and with smaller leverages hardly ever gain any
 _NARROW = 1e20  # units between this and its inverse are safe in 32-bit numbers
 
 
@@ -56,16 +57,16 @@ class ActiveSet:
         if np.isfinite(exchange.largest_leverage):
             self.exchange = exchange
 
-    def add(self, indices: Indices, *, huge: bool, anew: bool=False) -> bool:
+    def add(self, indices: Indices, *, seen: float, huge: bool) -> bool:
         """Learn more rows; False if there is none that was not known."""
         new = np.setdiff1d(indices, self.indices)
         if new.size == 0:
             return False
         old = self.exchange
-        kept = (old.weights > 0) | (old.leverages > (np.inf if huge else _KEPT * old.rank))
+        kept = (old.weights > 0) | (old.leverages > (np.inf if huge else _hopeless(seen, old.rank)))
         weights = np.concatenate([old.weights[kept], np.zeros(new.size)])
         together = np.concatenate([self.indices[kept], new])
-        if anew:
+        if huge:
             self._begin(together)
         elif self.chart is None:
             rows = self._pivoted(picked(self.actions, new))
@@ -113,3 +114,13 @@ def _on_pivots(span: Span) -> FloatArray:
     weights = np.zeros(len(span.coordinates))
     weights[span.pivots] = 1 / span.rank
     return weights
+
+
+def _hopeless(seen: float, rank: int) -> float:
+    """The leverage below which no row supports an optimal design, by Harman and Pronzato.
+
+    If no leverage exceeds r (1 + e) they show that those rows have at least
+    r (1 + e/2 - √(e (4 + e - 4/r)) / 2). `seen` is the largest leverage known of.
+    """
+    excess = max(seen / rank - 1, 0.0)
+    return rank * (1 + excess / 2 - math.sqrt(excess * max(4 + excess - 4 / rank, 0.0)) / 2)

@@ -76,15 +76,17 @@ def examine(
     *,
     tolerance: float,
     max_support: int | None,
-    limit: float = 0.0,
+    thorough: bool = True,
 ) -> Certificate:
     """Do so with a verifier that may have measured other designs of the same actions before.
 
-    A g that is known to be at most `limit` need not be known more exactly.
+    Unless it is to be `thorough`, g is not made more exact than is needed to know whether it keeps to its limit.
     """
     indices, shares = np.asarray(support), np.asarray(weights, dtype=np.float64)
     problems = _flaws_of_form(indices, shares, len(verifier.actions))
-    rank, g, spans = (0, math.inf, False) if problems else _measured(verifier, indices, shares, limit)
+    rank, g, spans = 0, math.inf, False
+    if not problems:
+        rank, g, spans = _measured(verifier, indices, shares, 0.0 if thorough else tolerance)
     allowed = allowed_support(rank, tolerance, max_support)
     if not problems:
         problems = _broken_promises(rank, g, spans, indices.size, tolerance, allowed)
@@ -102,13 +104,13 @@ def examine(
 
 
 def _measured(
-    verifier: Verifier, indices: NDArray[np.int64], shares: NDArray[np.float64], limit: float
+    verifier: Verifier, indices: NDArray[np.int64], shares: NDArray[np.float64], tolerance: float
 ) -> tuple[int, float, bool]:
     """Return the rank of all rows, the largest leverage, and whether the supported rows span the others."""
-    spans = verifier.measure(indices, shares, limit=limit)
+    spans = verifier.measure(indices, shares, tolerance=tolerance)
     if not verifier.settled:
         verifier.read_all()
-        spans = verifier.measure(indices, shares, limit=limit)
+        spans = verifier.measure(indices, shares, tolerance=tolerance)
     return verifier.rank, verifier.g, spans
 
 

@@ -31,13 +31,13 @@ _SHARE = 0.8  # of the allowed excess is what active rows may have: the others w
 _CEILING = 0.9  # of the allowed excess is what pruning may leave
 _FIRST = 6  # rows of the first sample for each dimension
 _GROWTH = 8  # of the samples
-_LAST = 1 / 12  # of all rows is the largest sample
-_ADDED = 2  # rows for each dimension that are learnt at a time
-ANEW1=4.0
-ANEW2=4.0
+_LAST = 1 / 14  # of all rows is the largest sample
+_ADDED = 4  # rows for each dimension that are learnt at a time
+_COARSE = 0.5
+_LAG = 0.25
 HS = 0.5
 _ROUNDS = 60  # of learning rows, for each attempt
-_NEAR = 0.5  # of the limit: rows of a sample below that are not looked at again
+_NEAR = 0.75  # of the limit: rows of a sample below that are not looked at again
 _HUGE = 4.0  # times the limit: beyond that the active set begins anew
 
 
@@ -91,16 +91,18 @@ class _LargeSearch:
         self.rank = dimension if chart is None else chart.rank
         self.excess = request.tolerance - 1
         self.share = _SHARE
+        self.seen = np.inf
 
     def run(self) -> Found:
         if self.rank == 0:  # all actions are zero: any one of them tells everything
-            return self._examined(np.zeros(1, dtype=np.int64), np.ones(1), 0.0)
+            return self._examined(np.zeros(1, dtype=np.int64), np.ones(1))
         self.active = self._begin()
         found = None
         for attempt in range(ATTEMPTS):
             self.excess = (self.request.tolerance - 1) / 2**attempt
             if attempt == 0 and self.chart is None:
                 self._learn_from_samples()
+            self.excess = (self.request.tolerance - 1) / 2**attempt
             for found in self._learn_from_all():
                 if found.certificate.holds:
                     return found
@@ -120,11 +122,13 @@ class _LargeSearch:
         return active
 
     def _solve(self) -> None:
-        aim = self.rank * (1 + self.share * self.excess)
-        self.active.exchange.run(aim, max_steps=1000 + int(40 * self.rank / self.excess))
+        seen = min(_LAG * (self.seen / self.rank - 1), _SHARE)
+        excess = max(self.share * self.excess, seen)
+        self.active.exchange.run(self.rank * (1 + excess), max_steps=1000 + int(40 * self.rank / excess))
 
     def _learn_from_samples(self) -> None:
         """Solve for larger and larger samples."""
+        self.excess = max(self.excess, _COARSE)
         self._solve()
         limit = self.rank * (1 + self.excess)
         for sample in self.samples[1:]:
@@ -132,9 +136,9 @@ class _LargeSearch:
             while sample.size:
                 self.verifier.passes += sample.size / len(self.request.actions)
                 leverages = self.active.leverages(rows)
+                self.seen = float(leverages.max())
                 high = _largest(leverages, limit, _ADDED * self.rank)
-                huge = bool(leverages.max() > _HUGE * limit)
-                if not self.active.add(sample[high], huge=huge, anew=bool(leverages.max() > ANEW1*limit)):
+                if not self.active.add(sample[high], seen=self.seen, huge=self.seen > _HUGE * limit):
                     break
                 self._solve()
                 near = leverages > _NEAR * limit  # the others will hardly be too high next time
@@ -148,14 +152,15 @@ class _LargeSearch:
         limit = self.rank * (1 + self.excess * (1 - MARGIN))
         for _ in range(_ROUNDS):
             self._solve()
-            found = self._examined(*self._pruned(), limit)
+            found = self._examined(*self._pruned())
             yield found
             if self.chart is None and (self.verifier.rank != self.rank or found.certificate.rank != self.rank):
                 raise Doubtful
+            self.seen = self.verifier.g
             high = self.verifier.worst(limit, _ADDED * self.rank)
             if self.verifier.g > _HUGE * limit:
                 self.share = HS
-            if not self.active.add(high, huge=bool(self.verifier.g > _HUGE * limit), anew=bool(self.verifier.g > ANEW2 * limit)):
+            if not self.active.add(high, seen=self.seen, huge=self.seen > _HUGE * limit):
                 return
 
     def _pruned(self) -> tuple[Indices, FloatArray]:
@@ -165,14 +170,14 @@ class _LargeSearch:
         limit = allowed_support(self.rank, self.request.tolerance, self.request.max_support)
         return self.active.supported(within(exchange, limit))
 
-    def _examined(self, support: Indices, weights: FloatArray, limit: float) -> Found:
+    def _examined(self, support: Indices, weights: FloatArray) -> Found:
         certificate = examine(
             self.verifier,
             support,
             weights,
             tolerance=self.request.tolerance,
             max_support=self.request.max_support,
-            limit=limit,
+            thorough=False,
         )
         basis = np.eye(self.rank) if self.chart is None else self.chart.basis
         return Found(support=support, weights=weights, rank=self.rank, basis=basis, certificate=certificate)

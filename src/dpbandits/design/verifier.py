@@ -25,6 +25,8 @@ FloatArray = NDArray[np.float64]
 
 _MANY_ROWS = 4096  # up to here everything is 64-bit and all rows are read
 _PROBES = 1024  # rows measured in 64-bit numbers to learn what is surely reached
+_FEW = 32
+_MOST = 0.25  # of all rows in doubt: it is faster to read all again
 _WORTH_KNOWING = 0.02  # of all rows may be read once more to know g itself and not a bound
 
 
@@ -52,11 +54,11 @@ class Verifier:
         """Whether that rank is proved."""
         return self._frame is not None and self._frame.is_settled(self.g, len(self.actions))
 
-    def measure(self, support: NDArray[np.int64], weights: FloatArray, *, limit: float = 0.0) -> bool:
+    def measure(self, support: NDArray[np.int64], weights: FloatArray, *, tolerance: float = 0.0) -> bool:
         """Find g; False if the supported rows do not span all others, in which case g is infinite.
 
-        With a `limit`, no more work is done than to learn whether g exceeds it. If so, g is the
-        largest leverage that was met; if not, it may be a bound from above, and `exact` says so.
+        With a `tolerance`, no more work is done than to learn whether g exceeds tolerance · rank. If so, g
+        is the largest leverage that was met; if not, it may be a bound from above, and `exact` says so.
         """
         self.g, self.exact, self._high = math.inf, True, None
         supported = picked(self.actions, support)
@@ -68,16 +70,14 @@ class Verifier:
         if factor is None:
             self._forget(frame)
             return False
-        largest = None
-        if self._bounds is None or self._factor is None or self._frame is None:
-            self._bounds, largest = self._scan(frame, factor)
+        fresh = self._bounds is None
+        if fresh:
+            self._scan(frame, factor)
         else:
-            self._carry_over(self._factor_change(frame, factor))
+            self._carry_over(frame, factor)
         self._frame, self._factor = frame, factor
-        if largest is None:
-            self._settle(self._bounds, limit)
-        else:
-            self.g = largest
+        if not math.isfinite(self.g):
+            self._settle(tolerance * frame.rank, fresh)
         return True
 
     def worst(self, above: float, count: int) -> NDArray[np.int64]:
@@ -107,8 +107,8 @@ class Verifier:
             self._frame = frame
         return frame
 
-    def _scan(self, frame: Frame, factor: Factor) -> tuple[NDArray[np.float32], float | None]:
-        """Measure every row and return bounds from above; also the largest, if it is a 64-bit result."""
+    def _scan(self, frame: Frame, factor: Factor) -> None:
+        """Measure every row: find bounds from above, and also g if these are 64-bit results."""
         count, dimension = self.actions.shape
         bounds = np.empty(count, dtype=np.float32)
         raised = None if self._exact else raised_32(dimension, factor)
@@ -123,38 +123,52 @@ class Verifier:
                     bounds[here][np.isnan(bounds[here])] = np.inf
                     largest = math.inf
             bounds *= np.float32(ROUNDED_UP if raised is None else raised)
+        self._bounds = bounds
         self.passes += 1
-        return bounds, largest if raised is None else None
+        if raised is None:
+            self.g = largest
 
-    def _factor_change(self, frame: Frame, factor: Factor) -> FloatArray:
-        """Return G with new whitened = old whitened @ G, whatever the units of the two frames."""
+    def _carry_over(self, frame: Frame, factor: Factor) -> None:
+        """Bound the new leverages by the old.
+
+        With y = (x / u) W and its like before, y = y_before G for G = W_before⁻¹ diag(u_before / u) W, so
+        ‖y‖² ≤ ‖G‖² ‖y_before‖² for every row. (Where the frame is the exact one, it is the same for both.)
+        """
+        assert self._bounds is not None
         assert self._frame is not None
         assert self._factor is not None
-        units = (self._frame.units / frame.units)[:, np.newaxis] if frame.directions is None else 1.0
-        change: FloatArray = self._factor.inverse @ (units * factor.whitening)
-        return change
-
-    def _carry_over(self, change: FloatArray) -> None:
-        """Bound the new leverages by the old: ‖y G‖² ≤ ‖G‖² ‖y‖², for every row's whitened y."""
-        assert self._bounds is not None
-        growth = float(np.linalg.norm(change, 2)) ** 2
+        units = 1.0 if frame is self._frame else (self._frame.units / frame.units)[:, np.newaxis]
+        growth = float(np.linalg.norm(self._factor.inverse @ (units * factor.whitening), 2)) ** 2
         with np.errstate(over="ignore"):
             self._bounds *= np.float32(growth * ROUNDED_UP)
 
-    def _settle(self, bounds: NDArray[np.float32], limit: float) -> None:
+    def _settle(self, limit: float, fresh: bool) -> None:
         """Find g from bounds: measure in 64-bit numbers the rows that could exceed what is surely reached."""
-        worth_knowing = max(_PROBES, int(_WORTH_KNOWING * bounds.size))
-        doubtful = np.flatnonzero(bounds > limit)
+        assert self._bounds is not None
+        worth_knowing = max(_PROBES, int(_WORTH_KNOWING * self._bounds.size))
+        doubtful = np.flatnonzero(self._bounds > limit)
         probes = doubtful
         if not 0 < doubtful.size <= worth_knowing:
-            probes = self._highest(doubtful if doubtful.size else bounds.argmax(keepdims=True), _PROBES)
+            probes = self._highest(doubtful if doubtful.size else self._bounds.argmax(keepdims=True), _PROBES)
         self.g, self._high = self._remeasure(probes), probes
-        if self.g > limit > 0:
+        stale = not fresh and doubtful.size > _MOST * self._bounds.size
+        if self.g > limit > 0 and not (stale and np.count_nonzero(self._bounds[probes] > limit) < _FEW):
             return
-        self.g = max(self.g, self._remeasure(np.flatnonzero(bounds > max(limit, self.g))))
-        doubtful = np.flatnonzero(bounds > self.g)
+        if stale:
+            self._rescan(limit)
+            return
+        self.g = max(self.g, self._remeasure(np.flatnonzero(self._bounds > max(limit, self.g))))
+        doubtful = np.flatnonzero(self._bounds > self.g)
         self.exact = self.g > limit or doubtful.size <= worth_knowing
-        self.g = max(self.g, self._remeasure(doubtful)) if self.exact else float(bounds.max())
+        self.g = max(self.g, self._remeasure(doubtful)) if self.exact else float(self._bounds.max())
+
+    def _rescan(self, limit: float) -> None:
+        assert self._frame is not None
+        assert self._factor is not None
+        self.g, self._high = math.inf, None
+        self._scan(self._frame, self._factor)
+        if not math.isfinite(self.g):
+            self._settle(limit, True)
 
     def _highest(self, indices: NDArray[np.int64], count: int) -> NDArray[np.int64]:
         assert self._bounds is not None
