@@ -80,7 +80,7 @@ def exact_frame(actions: FloatArray) -> Frame:
     """Find scale and span of all rows."""
     heights = np.zeros(actions.shape[1])
     for here, block in blocks(actions):
-        highest = np.maximum(block.max(axis=0), -block.min(axis=0))
+        highest = _peaks(block)
         if not np.isfinite(highest).all():
             check_finite(block, range(here.start, here.stop))
         np.maximum(heights, highest, out=heights)
@@ -103,6 +103,17 @@ def exact_frame(actions: FloatArray) -> Frame:
         gram += scaled.T @ scaled
     eigenvalues = np.linalg.eigvalsh(gram)
     return frame if eigenvalues[0] > _CLEAR * eigenvalues[-1] else _with_directions(frame, actions)
+
+
+def _peaks(block: FloatArray) -> FloatArray:
+    """The largest absolute entry of each column: folded in halves, which is faster than row by row."""
+    magnitudes = np.abs(block)
+    while len(magnitudes) > 8:
+        half = (len(magnitudes) + 1) // 2  # an odd row in the middle is compared with itself
+        np.maximum(magnitudes[:half], magnitudes[-half:], out=magnitudes[:half])
+        magnitudes = magnitudes[:half]
+    peaks: FloatArray = magnitudes.max(axis=0)
+    return peaks
 
 
 def _with_directions(frame: Frame, actions: FloatArray) -> Frame:

@@ -13,9 +13,11 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import qr, solve_triangular
+from scipy.linalg import solve_triangular
+from scipy.linalg.lapack import dgeqp3
 
 NOISE = 1e-10
+_SIDE_BY_SIDE = 16
 _CLEARLY_FULL = 1e-4  # pivots that fall no further than this leave no doubt about the rank
 
 
@@ -36,7 +38,7 @@ class Span:
 
 def find_span(actions: NDArray[np.float64], *, rank: int | None = None) -> Span:
     """Find the span of the rows; the leading `rank` dimensions of it if that is given."""
-    units = units_from(np.maximum(actions.max(axis=0), -actions.min(axis=0)))
+    units = units_from(heights(actions))
     scaled = divided(actions, units)
     dimension = actions.shape[1]
     triangle, order = _pivoted(scaled)
@@ -56,12 +58,23 @@ def find_span(actions: NDArray[np.float64], *, rank: int | None = None) -> Span:
     )
 
 
-def units_from(heights: NDArray[np.float64]) -> NDArray[np.float64]:
+def heights(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the largest absolute entry of each column; of several rows laid side by side first, for speed."""
+    together = _SIDE_BY_SIDE if len(rows) >= _SIDE_BY_SIDE and rows.flags.c_contiguous else 1
+    whole = len(rows) - len(rows) % together
+    wide = rows[:whole].reshape(whole // together, -1)
+    peaks = np.maximum(wide.max(axis=0), -wide.min(axis=0)).reshape(together, -1).max(axis=0)
+    for row in rows[whole:]:
+        np.maximum(peaks, np.abs(row), out=peaks)
+    return peaks
+
+
+def units_from(peaks: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the largest entry of each column, or of all columns where a column is only noise."""
-    overall = heights.max()
+    overall = peaks.max()
     if overall == 0:
-        return np.ones_like(heights)
-    units: NDArray[np.float64] = np.where(heights / overall > NOISE, heights, overall)
+        return np.ones_like(peaks)
+    units: NDArray[np.float64] = np.where(peaks / overall > NOISE, peaks, overall)
     return units
 
 
@@ -83,8 +96,8 @@ def _pivoted(rows: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np
     """
     if 0 in rows.shape:
         return np.empty(rows.shape[::-1]), np.arange(len(rows))
-    triangle, order = qr(rows.T, mode="r", pivoting=True, check_finite=False)
-    return triangle.astype(np.float64, copy=False), order.astype(np.int64)
+    packed, order, *_ = dgeqp3(rows.T)  # LAPACK's own: what lies below R's diagonal is not R's
+    return packed, order.astype(np.int64) - 1
 
 
 def _is_clearly_full(triangle: NDArray[np.float64]) -> bool:
@@ -117,5 +130,7 @@ def _pivot_coordinates(triangle: NDArray[np.float64], order: NDArray[np.int64]) 
     rank = len(triangle)
     coordinates = np.empty((order.size, rank))
     if rank:
-        coordinates[order] = solve_triangular(triangle[:, :rank], triangle, check_finite=False).T
+        inverse = solve_triangular(triangle[:, :rank], np.eye(rank), check_finite=False)
+        coordinates[order[:rank]] = np.eye(rank)
+        coordinates[order[rank:]] = (inverse @ triangle[:, rank:]).T
     return coordinates

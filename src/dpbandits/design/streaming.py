@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import qr
+from scipy.linalg.lapack import dgeqp3
 
 from dpbandits.design.rows import blocks, check_finite
-from dpbandits.design.span import NOISE, divided, in_given_units, units_from
+from dpbandits.design.span import NOISE, divided, heights, in_given_units, units_from
 
 FloatArray = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -45,7 +45,7 @@ class Chart:
 
 def find_chart(actions: FloatArray, *, rank: int | None = None) -> Chart:
     """Read all rows, twice; keep the leading `rank` dimensions, or all that are not noise."""
-    units = units_from(_heights(actions))
+    units = units_from(_heights_of_all(actions))
     dimension = units.size
     triangle, candidates = np.empty((0, dimension)), np.empty((0, dimension))
     chosen: Indices = np.empty(0, dtype=np.int64)
@@ -54,7 +54,7 @@ def find_chart(actions: FloatArray, *, rank: int | None = None) -> Chart:
         triangle = np.linalg.qr(np.vstack([triangle, rows]), mode="r")
         pool = np.vstack([candidates, rows])
         places = np.concatenate([chosen, np.arange(here.start, here.stop)])
-        best = qr(pool.T, mode="r", pivoting=True, check_finite=False)[1][:dimension]
+        best = dgeqp3(pool.T)[1][:dimension] - 1
         candidates, chosen = pool[best], places[best]
     _, lengths, directions = np.linalg.svd(triangle, full_matrices=False)
     if rank is None:
@@ -62,12 +62,12 @@ def find_chart(actions: FloatArray, *, rank: int | None = None) -> Chart:
     return Chart(units=units, directions=directions[:rank].T, spanning=np.unique(chosen))
 
 
-def _heights(actions: FloatArray) -> FloatArray:
+def _heights_of_all(actions: FloatArray) -> FloatArray:
     """Return the largest entry of each column, having seen that all are finite."""
-    heights = np.zeros(actions.shape[1])
+    peaks = np.zeros(actions.shape[1])
     for here, block in blocks(actions):
-        highest = np.maximum(block.max(axis=0), -block.min(axis=0))
+        highest = heights(block)
         if not np.isfinite(highest).all():
             check_finite(block, range(here.start, here.stop))
-        np.maximum(heights, highest, out=heights)
-    return heights
+        np.maximum(peaks, highest, out=peaks)
+    return peaks
