@@ -57,16 +57,19 @@ class ActiveSet:
         if np.isfinite(exchange.largest_leverage):
             self.exchange = exchange
 
-    def add(self, indices: Indices, *, seen: float, huge: bool) -> bool:
-        """Learn more rows; False if there is none that was not known."""
+    def add(self, indices: Indices, *, seen: float, anew: bool) -> bool:
+        """Learn more rows; False if there is none that was not known.
+
+        `seen` is the largest leverage of all rows. With `anew`, pivots and weights are chosen again.
+        """
         new = np.setdiff1d(indices, self.indices)
         if new.size == 0:
             return False
         old = self.exchange
-        kept = (old.weights > 0) | (old.leverages > (np.inf if huge else _hopeless(seen, old.rank)))
+        kept = (old.weights > 0) | (old.leverages > (np.inf if anew else _hopeless(seen, old.rank)))
         weights = np.concatenate([old.weights[kept], np.zeros(new.size)])
         together = np.concatenate([self.indices[kept], new])
-        if huge:
+        if anew:
             self._begin(together)
         elif self.chart is None:
             rows = self._pivoted(picked(self.actions, new))
@@ -89,7 +92,7 @@ class ActiveSet:
     @property
     def scan_type(self) -> type[np.floating]:
         """The narrowest type of numbers that can hold rows like these."""
-        safe = 1 / _NARROW < self._units.min() and self._units.max() < _NARROW
+        safe = self._units.min() > 1 / _NARROW and self._units.max() < _NARROW
         return np.float32 if safe else np.float64
 
     def _begin(self, indices: Indices) -> None:

@@ -1,8 +1,9 @@
 """What a design achieves, recomputed from the actions alone.
 
-Nothing here, in `verifier`, `leverage` and `frame`, is shared with the search that finds designs: scale and span
-are found again, by singular values where the search pivots, and all leverages are computed anew. The rank is
-the number of singular values above 1e-10 of the largest, after each column was divided by its largest entry.
+Nothing here, in `verifier`, `leverage` and `frame`, is shared with the search that finds designs, but for the
+reading of rows (`rows`): scale and span are found again, by singular values where the search pivots, and all
+leverages are computed anew. The rank is the number of singular values above 1e-10 of the largest, after
+each column was divided by its largest entry.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ class Certificate:
     """What was found; `problems` says what is wrong, one sentence each, and is empty if nothing is."""
 
     g: float
-    """The largest leverage x' V⁺ x over all actions x; infinite if it is not defined."""
+    """The largest leverage x' V⁺ x over all actions x (or a bound, see below); infinite if not defined."""
     rank: int
     """The dimension of the span of all actions."""
     support_size: int
@@ -80,7 +81,7 @@ def examine(
 ) -> Certificate:
     """Do so with a verifier that may have measured other designs of the same actions before.
 
-    Unless it is to be `thorough`, g is not made more exact than is needed to know whether it keeps to its limit.
+    Unless it is to be `thorough`, g is not made more exact than is needed to know whether it is small enough.
     """
     indices, shares = np.asarray(support), np.asarray(weights, dtype=np.float64)
     problems = _flaws_of_form(indices, shares, len(verifier.actions))

@@ -58,8 +58,7 @@ class Frame:
         dimension = self.units.size
         thin = 10 * _NOISE * spread
         return bool(
-            self.thinnest > thin * math.sqrt(count * dimension)
-            and self.units.min() > thin * self.units.max()
+            self.thinnest > thin * math.sqrt(count * dimension) and self.units.min() > thin * self.units.max()
         )
 
 

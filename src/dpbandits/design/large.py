@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 
 from dpbandits.design.active import ActiveSet, Doubtful
 from dpbandits.design.bounds import allowed_support
-from dpbandits.design.certificate import Certificate, examine
+from dpbandits.design.certificate import examine
 from dpbandits.design.pruning import within, without_light_weights, without_tiny_weights
+from dpbandits.design.result import Design
 from dpbandits.design.rows import picked
 from dpbandits.design.streaming import Chart, find_chart
 from dpbandits.design.verifier import Verifier
@@ -27,29 +28,21 @@ Indices = NDArray[np.int64]
 
 MARGIN = 1e-7  # the search stops this much below the tolerance, so that rounding cannot lift g above it
 ATTEMPTS = 5  # each aims at half the excess over the rank of the one before
-_SHARE = 0.8  # of the allowed excess is what active rows may have: the others will have some more
-_CEILING = 0.9  # of the allowed excess is what pruning may leave
+
+# Shares of the excess over the rank that is allowed:
+_AIM = 0.8  # what active rows may have, because the others will have some more
+_LOW_AIM = 0.5  # the same where leverages differ so much that a design needs few rows anyway
+_CEILING = 0.9  # what pruning may leave
+_LAG = 0.25  # of the excess that is still seen elsewhere: aiming lower would be in vain
+_COARSE = 0.5  # the excess below which samples teach nothing about all rows
+
 _FIRST = 6  # rows of the first sample for each dimension
 _GROWTH = 8  # of the samples
 _LAST = 1 / 14  # of all rows is the largest sample
 _ADDED = 4  # rows for each dimension that are learnt at a time
-_COARSE = 0.5
-_LAG = 0.25
-HS = 0.5
 _ROUNDS = 60  # of learning rows, for each attempt
 _NEAR = 0.75  # of the limit: rows of a sample below that are not looked at again
-_HUGE = 4.0  # times the limit: beyond that the active set begins anew
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Found:
-    """A design and what the certificate says about it."""
-
-    support: Indices
-    weights: FloatArray
-    rank: int
-    basis: FloatArray
-    certificate: Certificate
+_HUGE = 4.0  # times the limit: it is then faster to begin anew than to move the weights
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -63,8 +56,8 @@ class Request:
     """Rows and weights of an earlier design."""
 
 
-def search_large(request: Request, rng: np.random.Generator) -> Found:
-    """Return the first design that the certificate accepts, else the last that was tried."""
+def search_large(request: Request, rng: np.random.Generator) -> Design:
+    """Return the first design that the certificate accepts, else the one with the smallest leverages."""
     verifier = Verifier(request.actions)
     try:
         return _LargeSearch(request, verifier, rng, None).run()
@@ -90,24 +83,27 @@ class _LargeSearch:
         self.samples = _nested_samples(rng, count, dimension)
         self.rank = dimension if chart is None else chart.rank
         self.excess = request.tolerance - 1
-        self.share = _SHARE
+        self.share = _AIM
         self.seen = np.inf
 
-    def run(self) -> Found:
+    def run(self) -> Design:
+        """Aim lower and lower until a design within all bounds is found."""
         if self.rank == 0:  # all actions are zero: any one of them tells everything
             return self._examined(np.zeros(1, dtype=np.int64), np.ones(1))
         self.active = self._begin()
-        found = None
+        if self.chart is None:
+            self._learn_from_samples()
+        tried = []
         for attempt in range(ATTEMPTS):
             self.excess = (self.request.tolerance - 1) / 2**attempt
-            if attempt == 0 and self.chart is None:
-                self._learn_from_samples()
-            self.excess = (self.request.tolerance - 1) / 2**attempt
             for found in self._learn_from_all():
-                if found.certificate.holds:
+                if found.certificate.rank != self.rank and self.chart is None:
+                    raise Doubtful
+                if found.certificate.rank != self.rank or found.certificate.holds:
                     return found
-        assert found is not None
-        return found
+                tried.append(found)
+            self.seen = float(self.rank)  # nothing is left to learn: the support's limit is what is missed
+        return min(tried, key=lambda design: design.certificate.g)
 
     def _begin(self) -> ActiveSet:
         """The first sample, with the rows that span and those of an earlier design."""
@@ -122,7 +118,8 @@ class _LargeSearch:
         return active
 
     def _solve(self) -> None:
-        seen = min(_LAG * (self.seen / self.rank - 1), _SHARE)
+        """Bring the active leverages down, as far as makes sense while others are higher."""
+        seen = min(_LAG * (self.seen / self.rank - 1), _AIM)
         excess = max(self.share * self.excess, seen)
         self.active.exchange.run(self.rank * (1 + excess), max_steps=1000 + int(40 * self.rank / excess))
 
@@ -138,7 +135,7 @@ class _LargeSearch:
                 leverages = self.active.leverages(rows)
                 self.seen = float(leverages.max())
                 high = _largest(leverages, limit, _ADDED * self.rank)
-                if not self.active.add(sample[high], seen=self.seen, huge=self.seen > _HUGE * limit):
+                if not self.active.add(sample[high], seen=self.seen, anew=self._is_huge(limit)):
                     break
                 self._solve()
                 near = leverages > _NEAR * limit  # the others will hardly be too high next time
@@ -147,21 +144,22 @@ class _LargeSearch:
         ceiling = self.rank * (1 + _CEILING * self.excess)
         self.active.exchange = without_light_weights(self.active.exchange, ceiling)
 
-    def _learn_from_all(self) -> Iterator[Found]:
+    def _learn_from_all(self) -> Iterator[Design]:
         """Yield designs, each with a certificate, until no row is left that could be learnt."""
         limit = self.rank * (1 + self.excess * (1 - MARGIN))
         for _ in range(_ROUNDS):
             self._solve()
-            found = self._examined(*self._pruned())
-            yield found
-            if self.chart is None and (self.verifier.rank != self.rank or found.certificate.rank != self.rank):
-                raise Doubtful
+            yield self._examined(*self._pruned())
             self.seen = self.verifier.g
+            if self._is_huge(limit):
+                self.share = _LOW_AIM
             high = self.verifier.worst(limit, _ADDED * self.rank)
-            if self.verifier.g > _HUGE * limit:
-                self.share = HS
-            if not self.active.add(high, seen=self.seen, huge=self.seen > _HUGE * limit):
+            if not self.active.add(high, seen=self.seen, anew=self._is_huge(limit)):
                 return
+
+    def _is_huge(self, limit: float) -> bool:
+        """Whether the active set should begin anew; in one dimension a single row is all there is to find."""
+        return self.rank == 1 or self.seen > _HUGE * limit
 
     def _pruned(self) -> tuple[Indices, FloatArray]:
         exchange = self.active.exchange
@@ -170,7 +168,7 @@ class _LargeSearch:
         limit = allowed_support(self.rank, self.request.tolerance, self.request.max_support)
         return self.active.supported(within(exchange, limit))
 
-    def _examined(self, support: Indices, weights: FloatArray) -> Found:
+    def _examined(self, support: Indices, weights: FloatArray) -> Design:
         certificate = examine(
             self.verifier,
             support,
@@ -180,7 +178,7 @@ class _LargeSearch:
             thorough=False,
         )
         basis = np.eye(self.rank) if self.chart is None else self.chart.basis
-        return Found(support=support, weights=weights, rank=self.rank, basis=basis, certificate=certificate)
+        return Design(support=support, weights=weights, rank=self.rank, basis=basis, certificate=certificate)
 
 
 def _nested_samples(rng: np.random.Generator, count: int, dimension: int) -> list[Indices]:

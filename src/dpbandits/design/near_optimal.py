@@ -1,19 +1,19 @@
-"""The search for a near-G-optimal design, and the design that it returns."""
+"""Near-G-optimal designs: the public function, and the search over few actions."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpbandits.checks import finite_matrix, positive, whole
 from dpbandits.design.bounds import allowed_support
-from dpbandits.design.certificate import Certificate, certify
+from dpbandits.design.certificate import certify
 from dpbandits.design.exchange import Exchange
 from dpbandits.design.large import ATTEMPTS, MARGIN, Request, search_large
 from dpbandits.design.pruning import within, without_tiny_weights
+from dpbandits.design.result import Design
 from dpbandits.design.rows import as_rows
 from dpbandits.design.span import Span, find_span
 from dpbandits.design.start import WeightedSupport, checked_start, pivot_weights, warm_weights
@@ -21,23 +21,6 @@ from dpbandits.errors import DesignError, InvalidValue
 
 _MANY_ROWS = 4096  # from here on most rows are looked at once only
 _SEED = 0  # of the samples, unless a generator is given
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Design:
-    """Weighted actions: row `support[i]` has weight `weights[i]`."""
-
-    support: NDArray[np.int64]
-    weights: NDArray[np.float64]
-    rank: int
-    """The dimension of the span of all actions."""
-    basis: NDArray[np.float64]
-    """Orthonormal columns spanning all actions."""
-    certificate: Certificate
-
-    def __post_init__(self) -> None:
-        for array in (self.support, self.weights, self.basis):
-            array.setflags(write=False)
 
 
 def near_g_optimal(
@@ -82,14 +65,7 @@ def _search_large(
 ) -> Design:
     start = None if warm_start is None else checked_start(warm_start, len(actions))
     request = Request(actions=actions, tolerance=tolerance, max_support=max_support, start=start)
-    found = search_large(request, np.random.default_rng(_SEED) if rng is None else rng)
-    return Design(
-        support=found.support,
-        weights=found.weights,
-        rank=found.rank,
-        basis=found.basis,
-        certificate=found.certificate,
-    )
+    return search_large(request, np.random.default_rng(_SEED) if rng is None else rng)
 
 
 def _search_small(

@@ -59,7 +59,7 @@ def find_span(actions: NDArray[np.float64], *, rank: int | None = None) -> Span:
 
 
 def heights(rows: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the largest absolute entry of each column; of several rows laid side by side first, for speed."""
+    """Return the largest absolute entry of each column; several rows side by side are faster."""
     together = _SIDE_BY_SIDE if len(rows) >= _SIDE_BY_SIDE and rows.flags.c_contiguous else 1
     whole = len(rows) - len(rows) % together
     wide = rows[:whole].reshape(whole // together, -1)

@@ -45,9 +45,7 @@ def warm_weights(span: Span, previous: WeightedSupport, limit: int) -> NDArray[n
     return (weights + pivot_weights(span)) / 2
 
 
-def checked_start(
-    previous: WeightedSupport, row_count: int
-) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+def checked_start(previous: WeightedSupport, row_count: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Refuse what is no design of this many rows."""
     support = np.asarray(previous.support)
     weights = np.asarray(previous.weights, dtype=np.float64)
