@@ -1,8 +1,8 @@
 """The solvers that ours is measured against, written from the literature and kept as plain as they are there.
 
 `todd`: M. J. Todd, *Minimum-Volume Ellipsoids* (SIAM, 2016), chapter 3, for max log det X'diag(u)X: the start
-of Kumar and Yıldırım (J. Optim. Theory Appl. 126, 2005), Wolfe–Atwood steps with away steps and rank-one updates
-of all leverages, and the elimination of points that cannot be in the support of an optimal design by
+of Kumar and Yıldırım (J. Optim. Theory Appl. 126, 2005), Wolfe–Atwood steps with away steps and rank-one
+updates of all leverages, and the elimination of points that cannot be in the support of an optimal design by
 Harman and Pronzato (Statist. Probab. Lett. 77, 2007).
 
 `frank_wolfe`: the textbook's (Lattimore and Szepesvári, *Bandit Algorithms*, chapter 21): Fedorov's steps,

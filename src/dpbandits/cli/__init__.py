@@ -5,11 +5,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from dpbandits.cli import account, simulate
+from dpbandits.cli import account, cover, design, simulate
 from dpbandits.cli.parser import OneLineParser
 from dpbandits.errors import DpbanditsError
 
-COMMANDS = (simulate, account)
+COMMANDS = (simulate, account, design, cover)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

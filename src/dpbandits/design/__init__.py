@@ -25,7 +25,17 @@ The certificate imports nothing of the search. The search asks it about each des
 
 from dpbandits.design.bounds import support_bound
 from dpbandits.design.certificate import Certificate, certify
+from dpbandits.design.covers import Cover, cover, cover_size
 from dpbandits.design.near_optimal import near_g_optimal
 from dpbandits.design.result import Design
 
-__all__ = ["Certificate", "Design", "certify", "near_g_optimal", "support_bound"]
+__all__ = [
+    "Certificate",
+    "Cover",
+    "Design",
+    "certify",
+    "cover",
+    "cover_size",
+    "near_g_optimal",
+    "support_bound",
+]
