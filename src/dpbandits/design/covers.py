@@ -2,7 +2,7 @@
 
 Every point of the box, ball or simplex lies within the cover's radius ε₀ of one of its points. A reward
 ⟨θ*, x⟩ changes by at most ε₀·‖θ*‖ over that distance, so the best point of the cover loses no more than
-that to the best of all: playing the cover costs at most ε₀·‖θ*‖ of regret a round, beside what learning costs.
+that to the best of all: playing the cover costs at most ε₀·‖θ*‖ of regret a round, beside that of learning.
 
     box       the cube with corners on the unit sphere, [−1/√d, 1/√d]^d
     ball      the unit ball
