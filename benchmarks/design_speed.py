@@ -1,9 +1,9 @@
-"""What a design for many actions costs, beside one product of all actions with a d × d matrix, and beside peers.
+"""What a design for many actions costs beside a product of all actions with a d × d matrix, and beside peers.
 
     python benchmarks/design_speed.py [--quick]
 
-Every figure is a ratio of CPU times in one process with one BLAS thread: the least of several repeats that take
-turns. `X @ M` writes to an array that is there already. The certificate is part of our time. Passes count
+Every figure is a ratio of CPU times in one process with one BLAS thread: the least of several repeats that
+take turns. `X @ M` writes to an array that is there already. The certificate is part of our time. Passes are
 how often all rows are read, on average; memory is what the search allocates at its peak. The exit status
 is non-zero if any limit is missed. --quick leaves out 10⁶ actions and the slow peers.
 """
@@ -92,7 +92,6 @@ def measure(report: Report, family: str, shape: Shape, *, peers: bool) -> None:
     )
     report.seconds[family, shape] = ours
     report.line(f"{name}: ours / X @ M", ours / one_product, PRODUCTS[shape])
-    del product
     check_design(report, name, rows)
     if peers:
         (theirs,) = least_cpu_seconds([lambda: todd(rows)], 1)

@@ -182,12 +182,12 @@ class _LargeSearch:
 
 
 def _nested_samples(rng: np.random.Generator, count: int, dimension: int) -> list[Indices]:
-    """Draw samples, each containing the one before and up to eight times as large."""
+    """Draw samples with repetition, each containing the one before and up to eight times as large."""
     sizes, last = [_FIRST * dimension], int(_LAST * count)
     while 2 * sizes[-1] <= last:
         sizes.append(min(_GROWTH * sizes[-1], last))
-    drawn = rng.permutation(np.unique(rng.integers(count, size=sizes[-1])))
-    return [drawn[:size] for size in sizes]
+    drawn = rng.integers(count, size=sizes[-1])
+    return [np.sort(drawn[:size]) for size in sizes]  # what is read in order is read faster
 
 
 def _largest(values: FloatArray, above: float, count: int) -> Indices:

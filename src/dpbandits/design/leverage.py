@@ -29,9 +29,8 @@ class Factor:
 
 
 def factorise(supported: FloatArray, weights: FloatArray) -> Factor | None:
-    """With √π X = U S W', V⁻¹ = W S⁻² W', so W S⁻¹ whitens; None if the supported rows do not span."""
-    rank = supported.shape[1]
-    if len(supported) < rank or np.linalg.svd(supported, compute_uv=False)[-1] <= _THIN:
+    """With √π X = U S W', V⁻¹ = W S⁻² W', so W S⁻¹ whitens; None if the weighted rows do not span."""
+    if len(supported) < supported.shape[1]:
         return None
     _, lengths, directions = np.linalg.svd(np.sqrt(weights)[:, np.newaxis] * supported, full_matrices=False)
     if lengths[-1] == 0:
@@ -41,6 +40,13 @@ def factorise(supported: FloatArray, weights: FloatArray) -> Factor | None:
         inverse=lengths[:, np.newaxis] * directions,
         condition=float(lengths[0] * np.linalg.norm(1 / lengths)),
     )
+
+
+def spans(supported: FloatArray) -> bool:
+    """Whether some rows span all coordinates."""
+    if len(supported) < supported.shape[1]:
+        return False
+    return bool(np.linalg.svd(supported, compute_uv=False)[-1] > _THIN)
 
 
 def raised_32(dimension: int, factor: Factor) -> float | None:
