@@ -32,6 +32,7 @@ ATTEMPTS = 5  # each aims at half the excess over the rank of the one before
 # Shares of the excess over the rank that is allowed:
 _AIM = 0.8  # what active rows may have, because the others will have some more
 _LOW_AIM = 0.5  # the same where leverages differ so much that a design needs few rows anyway
+_HIGH_AIM = 0.9  # the same where little is amiss
 _CEILING = 0.9  # what pruning may leave
 _LAG = 0.25  # of the excess that is still seen elsewhere: aiming lower would be in vain
 _COARSE = 0.5  # the excess below which samples teach nothing about all rows
@@ -42,6 +43,7 @@ _LAST = 1 / 14  # of all rows is the largest sample
 _ADDED = 4  # rows for each dimension that are learnt at a time
 _ROUNDS = 60  # of learning rows, for each attempt
 _NEAR = 0.75  # of the limit: rows of a sample below that are not looked at again
+_NEARLY = 1.1  # times the limit: little is amiss
 _HUGE = 4.0  # times the limit: it is then faster to begin anew than to move the weights
 
 
@@ -119,7 +121,7 @@ class _LargeSearch:
 
     def _solve(self) -> None:
         """Bring the active leverages down, as far as makes sense while others are higher."""
-        seen = min(_LAG * (self.seen / self.rank - 1), _AIM)
+        seen = min(_LAG * (self.seen / self.rank - 1), self.share)
         excess = max(self.share * self.excess, seen)
         self.active.exchange.run(self.rank * (1 + excess), max_steps=1000 + int(40 * self.rank / excess))
 
@@ -151,8 +153,9 @@ class _LargeSearch:
             self._solve()
             yield self._examined(*self._pruned())
             self.seen = self.verifier.g
-            if self._is_huge(limit):
-                self.share = _LOW_AIM
+            self.share = _LOW_AIM if self._is_huge(limit) else _AIM
+            if self.seen < _NEARLY * limit:
+                self.share = _HIGH_AIM  # the less weight moves now, the fewer rows are in doubt again
             high = self.verifier.worst(limit, _ADDED * self.rank)
             if not self.active.add(high, seen=self.seen, anew=self._is_huge(limit)):
                 return

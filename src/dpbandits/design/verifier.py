@@ -43,7 +43,7 @@ class Verifier:
         self._frame: Frame | None = None
         self._factor: Factor | None = None
         self._bounds: NDArray[np.float32] | None = None
-        self._high: NDArray[np.int64] | None = None  # rows measured in 64-bit numbers; None if all were
+        self._measured: list[NDArray[np.int64]] = []  # in 64-bit numbers, for the present design
 
     @property
     def rank(self) -> int:
@@ -61,7 +61,7 @@ class Verifier:
         With a `tolerance`, no more work is done than to learn whether g exceeds tolerance · rank. If so, g
         is the largest leverage that was met; if not, it may be a bound from above, and `exact` says so.
         """
-        self.g, self.exact, self._high = math.inf, True, None
+        self.g, self.exact, self._measured = math.inf, True, []
         supported = picked(self.actions, support)
         frame = self._choose_frame(supported)
         if frame.rank == 0:
@@ -87,9 +87,8 @@ class Verifier:
         """Name at most `count` of the rows found to exceed `above`, those with the largest leverages."""
         if self._bounds is None:
             return np.empty(0, dtype=np.int64)
-        if self._high is None:
-            return self._highest(np.flatnonzero(self._bounds > above), count)
-        return self._highest(self._high[self._bounds[self._high] > above], count)
+        known = np.unique(np.concatenate(self._measured)) if self._measured else np.arange(self._bounds.size)
+        return self._highest(known[self._bounds[known] > above], count)
 
     def read_all(self) -> None:
         """From now on find scale and span from all rows."""
@@ -155,7 +154,7 @@ class Verifier:
         probes = doubtful
         if not 0 < doubtful.size <= worth_knowing:
             probes = self._highest(doubtful if doubtful.size else self._bounds.argmax(keepdims=True), _PROBES)
-        self.g, self._high = self._remeasure(probes), probes
+        self.g = self._remeasure(probes)
         stale = not fresh and doubtful.size > _MOST * self._bounds.size
         if self.g > limit > 0 and not (stale and np.count_nonzero(self._bounds[probes] > limit) < _FEW):
             return
@@ -170,7 +169,7 @@ class Verifier:
     def _rescan(self, limit: float) -> None:
         assert self._frame is not None
         assert self._factor is not None
-        self.g, self._high = math.inf, None
+        self.g, self._measured = math.inf, []
         self._scan(self._frame, self._factor)
         if not math.isfinite(self.g):
             self._settle(limit, True)
@@ -187,6 +186,7 @@ class Verifier:
         assert self._frame is not None
         assert self._factor is not None
         self.passes += indices.size / len(self.actions)
+        self._measured.append(indices)
         largest = 0.0
         size = max(1, BLOCK_BYTES // (8 * self.actions.shape[1]))
         for first in range(0, indices.size, size):
