@@ -26,6 +26,7 @@ FloatArray = NDArray[np.float64]
 _MANY_ROWS = 4096  # up to here everything is 64-bit and all rows are read
 _PROBES = 1024  # rows measured in 64-bit numbers to learn what is surely reached
 _FEW = 32  # rows found too high: if there are no more, more may be hidden
+_ROUGH = 1e7  # a condition with which 64-bit rounding would show in the growth
 _USELESS = 1e6  # a growth by which bounds say nothing any more
 _MOST = 0.25  # of all rows in doubt: it is faster to read all again
 _WORTH_KNOWING = 0.02  # of all rows may be read once more to know g itself and not a bound
@@ -141,7 +142,7 @@ class Verifier:
         assert self._factor is not None
         units = 1.0 if frame is self._frame else (self._frame.units / frame.units)[:, np.newaxis]
         growth = float(np.linalg.norm(self._factor.inverse @ (units * factor.whitening), 2)) ** 2
-        if growth > _USELESS:
+        if growth > _USELESS or max(factor.condition, self._factor.condition) > _ROUGH:
             self._scan(frame, factor)
         else:
             self._bounds *= np.float32(growth * ROUNDED_UP)
