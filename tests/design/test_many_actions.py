@@ -236,3 +236,13 @@ def test_a_support_that_misses_the_only_row_off_the_plane_is_rejected():
     certificate = certify(actions, design.support, design.weights)
     assert certificate.rank == 6
     assert "outside the span" in certificate.problems[0]
+
+
+@pytest.mark.parametrize("dimension", [1, 5])
+@pytest.mark.parametrize("noise", [1e-14, 1e-12, 1e-9])
+def test_a_sample_that_holds_noise_only(dimension, noise):
+    """Found by fuzzing: nearly all rows are noise, well conditioned in their own units."""
+    rng = np.random.default_rng(0)
+    actions = noise * rng.normal(size=(COUNT, dimension))
+    actions[rng.choice(COUNT, 30, replace=False)] += rng.normal(size=(30, dimension))
+    expect_within_bounds(actions, rank=dimension)

@@ -20,7 +20,8 @@ from dpbandits.design.certificate import examine
 from dpbandits.design.pruning import within, without_light_weights, without_tiny_weights
 from dpbandits.design.result import Design
 from dpbandits.design.rows import picked
-from dpbandits.design.streaming import Chart, find_chart
+from dpbandits.design.span import find_span, heights
+from dpbandits.design.streaming import Chart, find_chart, spanning_rows
 from dpbandits.design.verifier import Verifier
 
 FloatArray = NDArray[np.float64]
@@ -37,6 +38,7 @@ _CEILING = 0.9  # what pruning may leave
 _LAG = 0.25  # of the excess that is still seen elsewhere: aiming lower would be in vain
 _COARSE = 0.5  # the excess below which samples teach nothing about all rows
 
+_THICK = 1e-4  # of the largest entry: a sample this thick in every direction needs no better rows
 _FIRST = 6  # rows of the first sample for each dimension
 _GROWTH = 8  # of the samples
 _LAST = 1 / 14  # of all rows is the largest sample
@@ -99,7 +101,8 @@ class _LargeSearch:
         for attempt in range(ATTEMPTS):
             self.excess = (self.request.tolerance - 1) / 2**attempt
             for found in self._learn_from_all():
-                if found.certificate.rank != self.rank and self.chart is None:
+                agreed = found.certificate.rank == self.rank and found.certificate.spans
+                if self.chart is None and not agreed:  # a sample of tiny rows only, say
                     raise Doubtful
                 if found.certificate.rank != self.rank or found.certificate.holds:
                     return found
@@ -110,14 +113,20 @@ class _LargeSearch:
     def _begin(self) -> ActiveSet:
         """The first sample, with the rows that span and those of an earlier design."""
         parts = [self.samples[0]]
-        if self.chart is not None:
-            parts.append(self.chart.spanning)
+        if self.chart is not None and not self._is_spanned(self.chart, parts[0]):
+            parts.append(spanning_rows(self.request.actions, self.chart))
+            self.verifier.passes += 1
         if self.request.start is not None:
             parts.append(self.request.start[0])
         active = ActiveSet(self.request.actions, np.concatenate(parts), self.chart)
         if self.request.start is not None:
             active.take_over(*self.request.start)
         return active
+
+    def _is_spanned(self, chart: Chart, sample: Indices) -> bool:
+        """Whether a sample has every dimension, none thin beside another or the largest of all rows."""
+        rows = chart.coordinates(picked(self.request.actions, sample))
+        return bool(heights(rows).min(initial=1.0) > _THICK) and find_span(rows).clear
 
     def _solve(self) -> None:
         """Bring the active leverages down, as far as makes sense while others are higher."""
