@@ -88,8 +88,8 @@ def frank_wolfe(
 def _factorised(points: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
     support = np.flatnonzero(weights)
     triangle = np.linalg.qr(np.sqrt(weights[support])[:, np.newaxis] * points[support], mode="r")
-    whitened = np.linalg.solve(triangle.T, points.T).T
     root = np.linalg.inv(triangle)
+    whitened = points @ root
     return root @ root.T, np.einsum("ij,ij->i", whitened, whitened)
 
 
