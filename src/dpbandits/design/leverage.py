@@ -29,11 +29,14 @@ class Factor:
 
 
 def factorise(supported: FloatArray, weights: FloatArray) -> Factor | None:
-    """With √π X = U S W', V⁻¹ = W S⁻² W', so W S⁻¹ whitens; None if the weighted rows do not span."""
+    """With √π X = U S W', V⁻¹ = W S⁻² W', so W S⁻¹ whitens; None if the supported rows do not span.
+
+    Weights are at most one, so weighted rows that are not thin need no second look.
+    """
     if len(supported) < supported.shape[1]:
         return None
     _, lengths, directions = np.linalg.svd(np.sqrt(weights)[:, np.newaxis] * supported, full_matrices=False)
-    if lengths[-1] == 0:
+    if lengths[-1] <= _THIN and (lengths[-1] == 0 or not _spans(supported)):
         return None
     return Factor(
         whitening=directions.T / lengths,
@@ -42,10 +45,7 @@ def factorise(supported: FloatArray, weights: FloatArray) -> Factor | None:
     )
 
 
-def spans(supported: FloatArray) -> bool:
-    """Whether some rows span all coordinates."""
-    if len(supported) < supported.shape[1]:
-        return False
+def _spans(supported: FloatArray) -> bool:
     return bool(np.linalg.svd(supported, compute_uv=False)[-1] > _THIN)
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbandits.design.frame import Frame, exact_frame, support_frame
-from dpbandits.design.leverage import ROUNDED_UP, Factor, NarrowScan, WideScan, factorise, raised_32, spans
+from dpbandits.design.leverage import ROUNDED_UP, Factor, NarrowScan, WideScan, factorise, raised_32
 from dpbandits.design.rows import BLOCK_BYTES, as_rows, blocks, check_finite, picked
 
 FloatArray = NDArray[np.float64]
@@ -68,9 +68,7 @@ class Verifier:
         if frame.rank == 0:
             self.g = 0.0
             return True
-        coordinates = frame.coordinates(supported)
-        known = frame.thinnest > 0 or spans(coordinates)
-        factor = factorise(coordinates, weights) if known else None
+        factor = factorise(frame.coordinates(supported), weights)
         if factor is None:
             self._forget(frame)
             return False
