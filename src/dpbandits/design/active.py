@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from dpbandits.design.exchange import Exchange
 from dpbandits.design.rows import picked
-from dpbandits.design.span import Span, find_span
+from dpbandits.design.span import find_span
 from dpbandits.design.streaming import Chart
 
 FloatArray = NDArray[np.float64]
@@ -106,17 +106,11 @@ class ActiveSet:
         else:
             span = find_span(self.chart.coordinates(rows), rank=self.chart.rank)
         self.indices = indices
-        self.exchange = Exchange(span.coordinates, _on_pivots(span))
+        self.exchange = Exchange.on_pivots(span.coordinates, span.pivots)
 
     def _pivoted(self, rows: FloatArray) -> FloatArray:
         coordinates: FloatArray = (rows / self._units) @ self._to_pivots
         return coordinates
-
-
-def _on_pivots(span: Span) -> FloatArray:
-    weights = np.zeros(len(span.coordinates))
-    weights[span.pivots] = 1 / span.rank
-    return weights
 
 
 def _hopeless(seen: float, rank: int) -> float:

@@ -30,6 +30,17 @@ class Exchange:
         self.rank = int(coordinates.shape[1])
         self.refactorise()
 
+    @classmethod
+    def on_pivots(cls, coordinates: NDArray[np.float64], pivots: NDArray[np.int64]) -> Exchange:
+        """Equal weights on rows that are the unit vectors: V = I / r, so C = √r I."""
+        exchange = cls.__new__(cls)
+        exchange.coordinates, exchange.rank = coordinates, int(coordinates.shape[1])
+        exchange.weights = np.zeros(len(coordinates))
+        exchange.weights[pivots] = 1 / exchange.rank
+        exchange.factor = math.sqrt(exchange.rank) * np.eye(exchange.rank)
+        exchange.leverages = exchange.rank * np.einsum("ij,ij->i", coordinates, coordinates)
+        return exchange
+
     @property
     def largest_leverage(self) -> float:
         """What a G-optimal design makes as small as the rank."""

@@ -16,7 +16,7 @@ from dpbandits.design.pruning import within, without_tiny_weights
 from dpbandits.design.result import Design
 from dpbandits.design.rows import as_rows
 from dpbandits.design.span import Span, find_span
-from dpbandits.design.start import WeightedSupport, checked_start, pivot_weights, warm_weights
+from dpbandits.design.start import WeightedSupport, checked_start, warm_weights
 from dpbandits.errors import DesignError, InvalidValue
 
 _MANY_ROWS = 4096  # from here on most rows are looked at once only
@@ -120,11 +120,11 @@ def _attempts(
     if span.rank == 0:  # all actions are zero: any one of them tells everything
         yield np.eye(1, len(span.coordinates))[0]
         return
-    starts = [pivot_weights(span)]
+    starts = [Exchange.on_pivots(span.coordinates, span.pivots)]
     if warm_start is not None:
-        starts.insert(0, warm_weights(span, warm_start, limit))
+        starts.insert(0, Exchange(span.coordinates, warm_weights(span, warm_start, limit)))
     for start in starts:
-        exchange = Exchange(span.coordinates, start)
+        exchange = start
         for attempt in range(ATTEMPTS):
             excess = (tolerance - 1) / 2**attempt
             aim = span.rank * (1 + excess * (1 - MARGIN))
