@@ -94,7 +94,7 @@ def measure(report: Report, family: str, shape: Shape, *, peers: bool) -> None:
     report.line(f"{name}: ours / X @ M", ours / one_product, PRODUCTS[shape])
     check_design(report, name, rows)
     if peers:
-        (theirs,) = least_cpu_seconds([lambda: todd(rows)], 1)
+        ours, theirs = least_cpu_seconds([lambda: near_g_optimal(rows), lambda: todd(rows)], 3)
         report.line(f"{name}: Todd / ours", theirs / ours, TODD[shape], least=True)
         if shape == (10**5, 50):
             (theirs,) = least_cpu_seconds([lambda: frank_wolfe(rows, 2.0, np.random.default_rng(0))], 1)
