@@ -35,13 +35,7 @@ class Actions:
     @classmethod
     def load(cls, path: str | Path) -> Actions:
         """Read a CSV file (one action a line, an optional header) or an NPZ file (array `actions`)."""
-        path = Path(path)
-        if not path.is_file():
-            raise InvalidValue("actions-file", path, "an existing .csv or .npz file")
-        readers = {".csv": _read_csv, ".npz": _read_npz}
-        if path.suffix.lower() not in readers:
-            raise InvalidValue("actions-file", path, "a file that ends in .csv or .npz")
-        return cls(readers[path.suffix.lower()](path))
+        return cls(read_matrix(path))
 
     @classmethod
     def generate(
@@ -83,6 +77,17 @@ class Actions:
 
     def __repr__(self) -> str:
         return f"Actions({self.count} x {self.dimension}, digest {self.digest[:12]})"
+
+
+def read_matrix(path: str | Path) -> NDArray[np.float64]:
+    """Read rows that need not be actions yet: a CSV file, or an NPZ file with one array or one `actions`."""
+    path = Path(path)
+    if not path.is_file():
+        raise InvalidValue("actions-file", path, "an existing .csv or .npz file")
+    readers = {".csv": _read_csv, ".npz": _read_npz}
+    if path.suffix.lower() not in readers:
+        raise InvalidValue("actions-file", path, "a file that ends in .csv or .npz")
+    return readers[path.suffix.lower()](path)
 
 
 def _check_norms(rows: NDArray[np.float64]) -> None:

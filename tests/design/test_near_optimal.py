@@ -32,8 +32,11 @@ def leverages(actions, support, weights):
 def test_what_the_package_exports():
     assert sorted(dpbandits.design.__all__) == [
         "Certificate",
+        "Cover",
         "Design",
         "certify",
+        "cover",
+        "cover_size",
         "near_g_optimal",
         "support_bound",
     ]

@@ -1,18 +1,41 @@
 """Near-G-optimal designs: a few weighted actions from which the value of every action is learnt well.
 
     bounds        how many actions a design may use
+    rows          reading actions in blocks, never all at once
+  the search
     span          the dimensions that the actions really have, and coordinates in which none is small
     start         the weights to begin with
     exchange      the steps that move weight towards the action that is known worst
     reduction     fewer supported actions at no loss
-    certificate   what a design achieves, recomputed without trusting any of the above
-    near_optimal  the search that ties them together
+    pruning       fewer supported actions at a loss that is allowed
+    streaming     the span of many actions, block by block
+    active        a few of many actions, on which a design is solved
+    large         the search over many actions
+    near_optimal  the public function, and the search over few actions
+  the certificate
+    frame         scale and span, found anew
+    leverage      leverages in 64-bit and in 32-bit numbers
+    verifier      all leverages under one design after another, for about one pass
+    certificate   what a design achieves, without trusting any part of the search
+  beside them
+    covers        finite sets that stand for a box, a ball or a simplex
 
-The file that is named last may import all others; `certificate` imports nothing of the search.
+The certificate imports nothing of the search. The search asks it about each design that it has found.
 """
 
 from dpbandits.design.bounds import support_bound
 from dpbandits.design.certificate import Certificate, certify
-from dpbandits.design.near_optimal import Design, near_g_optimal
+from dpbandits.design.covers import Cover, cover, cover_size
+from dpbandits.design.near_optimal import near_g_optimal
+from dpbandits.design.result import Design
 
-__all__ = ["Certificate", "Design", "certify", "near_g_optimal", "support_bound"]
+__all__ = [
+    "Certificate",
+    "Cover",
+    "Design",
+    "certify",
+    "cover",
+    "cover_size",
+    "near_g_optimal",
+    "support_bound",
+]

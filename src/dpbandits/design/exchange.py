@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from scipy.linalg import qr, solve_triangular
 
 _SINGULAR = 1e-8  # below this ratio of R's diagonal, weights on well-scaled rows do not span
+_FEW_STEPS = 48  # whose rounding errors are far below what the search leaves as margin
 _STEPS_BETWEEN_REFACTORISATIONS = 64  # rounding errors of the updates never pile up for longer
 
 
@@ -28,6 +29,17 @@ class Exchange:
         self.weights = weights.copy()
         self.rank = int(coordinates.shape[1])
         self.refactorise()
+
+    @classmethod
+    def on_pivots(cls, coordinates: NDArray[np.float64], pivots: NDArray[np.int64]) -> Exchange:
+        """Equal weights on rows that are the unit vectors: V = I / r, so C = √r I."""
+        exchange = cls.__new__(cls)
+        exchange.coordinates, exchange.rank = coordinates, int(coordinates.shape[1])
+        exchange.weights = np.zeros(len(coordinates))
+        exchange.weights[pivots] = 1 / exchange.rank
+        exchange.factor = math.sqrt(exchange.rank) * np.eye(exchange.rank)
+        exchange.leverages = exchange.rank * np.einsum("ij,ij->i", coordinates, coordinates)
+        return exchange
 
     @property
     def largest_leverage(self) -> float:
@@ -46,9 +58,14 @@ class Exchange:
         self.leverages = np.einsum("ij,ij->i", whitened, whitened)
 
     def run(self, aim: float, max_steps: int) -> None:
-        """Step until no leverage exceeds `aim`, confirmed after a refactorisation, or steps run out."""
+        """Step until no leverage exceeds `aim`, or steps run out.
+
+        After more than a few steps that is confirmed by a refactorisation.
+        """
         for step in range(1, max_steps + 1):
             if self.largest_leverage <= aim:
+                if step <= _FEW_STEPS:
+                    return
                 self.refactorise()
                 if self.largest_leverage <= aim:
                     return

@@ -1,43 +1,26 @@
-"""The search for a near-G-optimal design, and the design that it returns."""
+"""Near-G-optimal designs: the public function, and the search over few actions."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpbandits.checks import finite_matrix, positive, whole
 from dpbandits.design.bounds import allowed_support
-from dpbandits.design.certificate import Certificate, certify
+from dpbandits.design.certificate import certify
 from dpbandits.design.exchange import Exchange
-from dpbandits.design.reduction import reduced
+from dpbandits.design.large import ATTEMPTS, MARGIN, Request, search_large
+from dpbandits.design.pruning import within, without_tiny_weights
+from dpbandits.design.result import Design
+from dpbandits.design.rows import as_rows
 from dpbandits.design.span import Span, find_span
-from dpbandits.design.start import WeightedSupport, pivot_weights, warm_weights
+from dpbandits.design.start import WeightedSupport, checked_start, warm_weights
 from dpbandits.errors import DesignError, InvalidValue
 
-_MARGIN = 1e-7  # the search stops this much below the tolerance, so that rounding cannot lift g above it
-_ATTEMPTS = 5  # each aims at half the excess over the rank of the one before
-_TINY = 1e-3  # of the average weight of a design on as few actions as can span
-_REWEIGHTING_STEPS = 200  # for the few actions that are kept when there were too many
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Design:
-    """Weighted actions: row `support[i]` has weight `weights[i]`."""
-
-    support: NDArray[np.int64]
-    weights: NDArray[np.float64]
-    rank: int
-    """The dimension of the span of all actions."""
-    basis: NDArray[np.float64]
-    """Orthonormal columns spanning all actions."""
-    certificate: Certificate
-
-    def __post_init__(self) -> None:
-        for array in (self.support, self.weights, self.basis):
-            array.setflags(write=False)
+_MANY_ROWS = 4096  # from here on most rows are looked at once only
+_SEED = 0  # of the samples, unless a generator is given
 
 
 def near_g_optimal(
@@ -54,22 +37,48 @@ def near_g_optimal(
     tolerance below 2, up to rank (rank + 1) / 2 if that is more). The first design that meets both
     bounds is returned: a smaller tolerance buys smaller leverages with more supported rows.
 
-    `warm_start` is an earlier design whose `support` indexes these rows. `rng` is for searches that
-    sample rows; this one does not, so the result depends on the other arguments only.
-    Raises DesignError if no design within the bounds was found.
+    Many rows are read about once, in blocks, and never copied whole: they may be a memory-mapped array
+    that does not fit into memory. `warm_start` is an earlier design whose `support` indexes these rows. `rng`
+    draws the samples of rows with which a search over many begins; without it they are always the
+    same. Raises DesignError if no design within the bounds was found.
     """
-    actions = finite_matrix(actions=actions)
+    actions = as_rows(actions)
     _check_options(tolerance, max_support, rng)
+    if len(actions) > max(_MANY_ROWS, 8 * actions.shape[1]):
+        design = _search_large(actions, tolerance, max_support, warm_start, rng)
+    else:
+        design = _search_small(finite_matrix(actions=actions), tolerance, max_support, warm_start)
+    if not design.certificate.holds:
+        raise DesignError(
+            f"no design within the bounds was found for {len(actions):,} actions of rank {design.rank}: "
+            + "; ".join(design.certificate.problems)
+        )
+    return design
+
+
+def _search_large(
+    actions: NDArray[np.float64],
+    tolerance: float,
+    max_support: int | None,
+    warm_start: WeightedSupport | None,
+    rng: np.random.Generator | None,
+) -> Design:
+    start = None if warm_start is None else checked_start(warm_start, len(actions))
+    request = Request(actions=actions, tolerance=tolerance, max_support=max_support, start=start)
+    return search_large(request, np.random.default_rng(_SEED) if rng is None else rng)
+
+
+def _search_small(
+    actions: NDArray[np.float64],
+    tolerance: float,
+    max_support: int | None,
+    warm_start: WeightedSupport | None,
+) -> Design:
     span = find_span(actions)
     design = _search(actions, span, tolerance, max_support, warm_start)
     if design.certificate.rank != span.rank:  # a singular value so near the threshold that rounding decides
         span = find_span(actions, rank=design.certificate.rank)
         design = _search(actions, span, tolerance, max_support, warm_start)
-    if not design.certificate.holds:
-        raise DesignError(
-            f"no design within the bounds was found for {len(actions):,} actions of rank {span.rank}: "
-            + "; ".join(design.certificate.problems)
-        )
     return design
 
 
@@ -111,41 +120,14 @@ def _attempts(
     if span.rank == 0:  # all actions are zero: any one of them tells everything
         yield np.eye(1, len(span.coordinates))[0]
         return
-    starts = [pivot_weights(span)]
+    starts = [Exchange.on_pivots(span.coordinates, span.pivots)]
     if warm_start is not None:
-        starts.insert(0, warm_weights(span, warm_start, limit))
+        starts.insert(0, Exchange(span.coordinates, warm_weights(span, warm_start, limit)))
     for start in starts:
-        exchange = Exchange(span.coordinates, start)
-        for attempt in range(_ATTEMPTS):
+        exchange = start
+        for attempt in range(ATTEMPTS):
             excess = (tolerance - 1) / 2**attempt
-            aim = span.rank * (1 + excess * (1 - _MARGIN))
+            aim = span.rank * (1 + excess * (1 - MARGIN))
             exchange.run(aim, max_steps=1000 + int(40 * span.rank / excess))
-            exchange = _without_tiny_weights(exchange, aim)
-            yield _within(exchange, limit)
-
-
-def _without_tiny_weights(exchange: Exchange, aim: float) -> Exchange:
-    """Drop actions of hardly any weight, if that keeps every leverage within the aim."""
-    tiny = exchange.weights < _TINY / exchange.rank
-    if not exchange.weights[tiny].any():
-        return exchange
-    pruned = Exchange(exchange.coordinates, np.where(tiny, 0.0, exchange.weights))
-    return pruned if pruned.largest_leverage <= aim else exchange
-
-
-def _within(exchange: Exchange, limit: int) -> NDArray[np.float64]:
-    """Bring the support within its limit: at no loss if possible, else keep the heaviest actions only."""
-    support = np.flatnonzero(exchange.weights)
-    weights = np.zeros_like(exchange.weights)
-    if support.size <= limit:
-        return exchange.weights.copy()
-    if limit >= exchange.rank * (exchange.rank + 1) // 2:
-        rows = exchange.coordinates[support] @ exchange.factor
-        weights[support] = reduced(rows, exchange.weights[support])
-        return weights
-    heaviest = support[np.argsort(-exchange.weights[support], kind="stable")[:limit]]
-    kept = Exchange(exchange.coordinates[heaviest], exchange.weights[heaviest])
-    if np.isfinite(kept.largest_leverage):
-        kept.run(exchange.rank * 1.001, _REWEIGHTING_STEPS)
-    weights[heaviest] = kept.weights
-    return weights
+            exchange = without_tiny_weights(exchange, aim)
+            yield within(exchange, limit)

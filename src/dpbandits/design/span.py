@@ -13,9 +13,11 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import qr, solve_triangular
+from scipy.linalg import solve_triangular
+from scipy.linalg.lapack import dgeqp3
 
 NOISE = 1e-10
+_SIDE_BY_SIDE = 16
 _CLEARLY_FULL = 1e-4  # pivots that fall no further than this leave no doubt about the rank
 
 
@@ -30,39 +32,53 @@ class Span:
     """One row per action: its coefficients with respect to the pivots."""
     pivots: NDArray[np.int64]
     """Actions that span all others, chosen greedily for volume."""
+    clear: bool
+    """Whether there are as many dimensions as columns, beyond doubt."""
 
 
 def find_span(actions: NDArray[np.float64], *, rank: int | None = None) -> Span:
     """Find the span of the rows; the leading `rank` dimensions of it if that is given."""
-    units = _units_of_columns(actions)
-    scaled = _divided(actions, units)
+    units = units_from(heights(actions))
+    scaled = divided(actions, units)
     dimension = actions.shape[1]
     triangle, order = _pivoted(scaled)
     basis = np.eye(dimension)
-    if rank is not None or not _is_clearly_full(triangle):
+    clear = _is_clearly_full(triangle)
+    if rank is not None or not clear:
         directions = _leading_directions(scaled, rank)
         if directions.shape[1] < dimension:
             triangle, order = _pivoted(scaled @ directions)
-            basis = _in_given_units(directions, units)
+            basis = in_given_units(directions, units)
     return Span(
         rank=basis.shape[1],
         basis=basis,
         coordinates=_pivot_coordinates(triangle, order),
         pivots=order[: basis.shape[1]],
+        clear=clear,
     )
 
 
-def _units_of_columns(actions: NDArray[np.float64]) -> NDArray[np.float64]:
+def heights(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the largest absolute entry of each column; several rows side by side are faster."""
+    together = _SIDE_BY_SIDE if len(rows) >= _SIDE_BY_SIDE and rows.flags.c_contiguous else 1
+    whole = len(rows) - len(rows) % together
+    wide = rows[:whole].reshape(whole // together, -1)
+    peaks = np.maximum(wide.max(axis=0), -wide.min(axis=0)).reshape(together, -1).max(axis=0)
+    for row in rows[whole:]:
+        np.maximum(peaks, np.abs(row), out=peaks)
+    return peaks
+
+
+def units_from(peaks: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the largest entry of each column, or of all columns where a column is only noise."""
-    largest = np.maximum(actions.max(axis=0), -actions.min(axis=0))
-    overall = largest.max()
+    overall = peaks.max()
     if overall == 0:
-        return np.ones_like(largest)
-    units: NDArray[np.float64] = np.where(largest / overall > NOISE, largest, overall)
+        return np.ones_like(peaks)
+    units: NDArray[np.float64] = np.where(peaks / overall > NOISE, peaks, overall)
     return units
 
 
-def _divided(actions: NDArray[np.float64], units: NDArray[np.float64]) -> NDArray[np.float64]:
+def divided(actions: NDArray[np.float64], units: NDArray[np.float64]) -> NDArray[np.float64]:
     """Divide columns by their units; the powers of two go first, so that nothing loses digits on the way.
 
     Leverages do not depend on units, so nothing has to be undone afterwards.
@@ -80,8 +96,8 @@ def _pivoted(rows: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np
     """
     if 0 in rows.shape:
         return np.empty(rows.shape[::-1]), np.arange(len(rows))
-    triangle, order = qr(rows.T, mode="r", pivoting=True, check_finite=False)
-    return triangle.astype(np.float64, copy=False), order.astype(np.int64)
+    packed, order, *_ = dgeqp3(rows.T)  # LAPACK's own: what lies below R's diagonal is not R's
+    return packed, order.astype(np.int64) - 1
 
 
 def _is_clearly_full(triangle: NDArray[np.float64]) -> bool:
@@ -98,7 +114,7 @@ def _leading_directions(scaled: NDArray[np.float64], rank: int | None) -> NDArra
     return leading
 
 
-def _in_given_units(directions: NDArray[np.float64], units: NDArray[np.float64]) -> NDArray[np.float64]:
+def in_given_units(directions: NDArray[np.float64], units: NDArray[np.float64]) -> NDArray[np.float64]:
     """Orthonormalise the directions after giving each column its own units back."""
     basis: NDArray[np.float64] = np.linalg.qr((units / units.max())[:, np.newaxis] * directions)[0]
     return basis
@@ -114,5 +130,7 @@ def _pivot_coordinates(triangle: NDArray[np.float64], order: NDArray[np.int64]) 
     rank = len(triangle)
     coordinates = np.empty((order.size, rank))
     if rank:
-        coordinates[order] = solve_triangular(triangle[:, :rank], triangle, check_finite=False).T
+        inverse = solve_triangular(triangle[:, :rank], np.eye(rank), check_finite=False)
+        coordinates[order[:rank]] = np.eye(rank)
+        coordinates[order[rank:]] = (inverse @ triangle[:, rank:]).T
     return coordinates

@@ -36,7 +36,7 @@ def warm_weights(span: Span, previous: WeightedSupport, limit: int) -> NDArray[n
 
     If what is left of it no longer spans, half of the weight goes to the pivots, which do.
     """
-    support, given = _checked(previous, len(span.coordinates))
+    support, given = checked_start(previous, len(span.coordinates))
     heaviest = np.argsort(-given, kind="stable")[:limit]
     weights = np.zeros(len(span.coordinates))
     weights[support[heaviest]] = given[heaviest] / given[heaviest].sum()
@@ -45,7 +45,8 @@ def warm_weights(span: Span, previous: WeightedSupport, limit: int) -> NDArray[n
     return (weights + pivot_weights(span)) / 2
 
 
-def _checked(previous: WeightedSupport, row_count: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+def checked_start(previous: WeightedSupport, row_count: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Refuse what is no design of this many rows."""
     support = np.asarray(previous.support)
     weights = np.asarray(previous.weights, dtype=np.float64)
     if support.ndim != 1 or support.size == 0 or not np.issubdtype(support.dtype, np.integer):
