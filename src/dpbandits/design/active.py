@@ -33,6 +33,9 @@ class ActiveSet:
     Without a `chart` the rows must have as many dimensions as columns, clearly; Doubtful is raised otherwise.
     """
 
+    indices: Indices
+    exchange: Exchange
+
     def __init__(self, actions: FloatArray, indices: Indices, chart: Chart | None) -> None:
         self.actions, self.chart = actions, chart
         self._begin(np.unique(indices))
@@ -87,7 +90,7 @@ class ActiveSet:
         with np.errstate(over="ignore", invalid="ignore"):
             whitened = rows @ whitening.astype(rows.dtype)
             found = np.einsum("ij,ij->i", whitened, whitened)
-        return np.nan_to_num(found, nan=np.inf, posinf=np.inf)
+        return np.asarray(np.nan_to_num(found, nan=np.inf, posinf=np.inf), dtype=found.dtype)
 
     @property
     def scan_type(self) -> type[np.floating]:

@@ -135,7 +135,7 @@ def _ball_count(dimension: int, fineness: int) -> int:
         numbers = np.multiply.outer(ways, np.where(shells == shells[0], 1.0, 2.0))
         near = together <= limit
         sums, places = np.unique(together[near], return_inverse=True)
-        ways = np.bincount(places, weights=numbers[near])
+        ways = np.bincount(places, weights=numbers[near]).astype(np.float64)
     roots = np.floor(np.sqrt(limit - sums) + _ROUNDING)
     return int(ways @ (2 * np.floor((roots + 1) / 2) + 1))
 

@@ -63,7 +63,8 @@ def heights(rows: NDArray[np.float64]) -> NDArray[np.float64]:
     together = _SIDE_BY_SIDE if len(rows) >= _SIDE_BY_SIDE and rows.flags.c_contiguous else 1
     whole = len(rows) - len(rows) % together
     wide = rows[:whole].reshape(whole // together, -1)
-    peaks = np.maximum(wide.max(axis=0), -wide.min(axis=0)).reshape(together, -1).max(axis=0)
+    tallest = np.maximum(wide.max(axis=0), -wide.min(axis=0)).reshape(together, -1)
+    peaks: NDArray[np.float64] = tallest.max(axis=0)
     for row in rows[whole:]:
         np.maximum(peaks, np.abs(row), out=peaks)
     return peaks

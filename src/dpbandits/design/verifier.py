@@ -152,7 +152,8 @@ class Verifier:
         doubtful = np.flatnonzero(self._bounds > limit)
         probes = doubtful
         if not 0 < doubtful.size <= worth_knowing:
-            probes = self._highest(doubtful if doubtful.size else self._bounds.argmax(keepdims=True), _PROBES)
+            highest = np.array([self._bounds.argmax()])
+            probes = self._highest(doubtful if doubtful.size else highest, _PROBES)
         self.g = self._remeasure(probes)
         stale = not fresh and doubtful.size > _MOST * self._bounds.size
         if self.g > limit > 0 and not (stale and np.count_nonzero(self._bounds[probes] > limit) < _FEW):
