@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +29,11 @@ class Inference:
     @staticmethod
     def of(study: Study, evidence: Evidence) -> Inference:
         """Weighted with the variances that the server knows, or with the plays alone, as in the paper."""
+        return _inference(study, evidence)
+
+    @staticmethod
+    def compute(study: Study, evidence: Evidence) -> Inference:
+        """What `of` remembers."""
         plan, mechanism = evidence.plan, mechanism_of(evidence.plan)
         plays = np.array(plan.plays, dtype=np.float64)
         weights = plays
@@ -65,6 +71,12 @@ class Inference:
             return noise
         clipped: FloatArray = np.abs(directions @ self.estimator.map) @ np.array(self.evidence.excess)
         return noise + clipped
+
+
+@lru_cache(maxsize=64)
+def _inference(study: Study, evidence: Evidence) -> Inference:
+    """A phase's least squares are needed for its widths, the next phase's clipping and every best guess."""
+    return Inference.compute(study, evidence)
 
 
 def mechanism_of(plan: Plan) -> Mechanism:

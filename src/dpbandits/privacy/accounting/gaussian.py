@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
 
 import numpy as np
 from scipy.optimize import brentq
@@ -71,6 +72,7 @@ def _bracket(excess: Callable[[float], float], start: float) -> tuple[float, flo
     return low, high
 
 
+@lru_cache(maxsize=1024)
 def gaussian_noise_ratio(epsilon: float, delta: float) -> float:
     """The least σ/Δ₂ that is (ε, δ)-private; what is returned has been verified to be."""
     epsilon = non_negative(epsilon=epsilon)
