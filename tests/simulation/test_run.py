@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -100,3 +102,22 @@ def test_a_study_that_runs_out_of_clients_stops_asking() -> None:
     assert trace.participants <= 100
     assert trace.rounds == 5000
     assert trace.phases[-1].support == 1
+
+
+def test_a_simulation_calibrates_once_for_each_shape(monkeypatch: pytest.MonkeyPatch) -> None:
+    from dpbandits.privacy import calibration
+
+    asked: list[tuple[float, ...]] = []
+    genuine = calibration.choose_encoding
+
+    def counted(epsilon: float, delta: float, coordinates: int, reports: int) -> Any:
+        asked.append((coordinates, reports))
+        return genuine(epsilon, delta, coordinates, reports)
+
+    calibration._encoding.cache_clear()
+    monkeypatch.setattr(calibration, "choose_encoding", counted)
+    setting = Setting(trust="shuffle", epsilon=3.21, delta=1e-4, **SMALL)
+    shapes = {(1, 1)}  # what a study checks before it begins
+    for seed in (1, 2):
+        shapes |= {(phase.support, phase.cohort) for phase in run_once(setting, seed).phases if phase.cohort}
+    assert len(asked) == len(set(asked)) <= len(shapes)
