@@ -73,7 +73,7 @@ class Inference:
         return noise + clipped
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=24)  # a study's phases; entries keep its actions alive, so not many more
 def _inference(study: Study, evidence: Evidence) -> Inference:
     """A phase's least squares are needed for its widths, the next phase's clipping and every best guess."""
     return Inference.compute(study, evidence)
