@@ -158,6 +158,17 @@ def test_participants_of_table_2_and_the_population_error(capsys: pytest.Capture
     assert result["runs"][0]["participants"] <= 100_000
 
 
+def test_options_that_switch_something_off_are_not_lost(capsys: pytest.CaptureFixture[str]) -> None:
+    settings = _json(capsys, "--trust", "none", "--population", "unlimited", "--no-bounded-rewards")[
+        "settings"
+    ]
+    assert settings["population"] is None
+    assert settings["bounded_rewards"] is False
+    assert main(["simulate", "--trust", "none", "--runs", "1", "--workers", "1", "--alpha", "0.9",
+                 "--population", "unlimited", "--json", "-"]) == 0  # fmt: skip
+    assert json.loads(capsys.readouterr().out)["results"][0]["runs"][0]["participants"] == 162_211
+
+
 def test_ctrl_c_shows_what_is_done_and_a_checkpoint_goes_on(tmp_path: Path) -> None:
     checkpoint = tmp_path / "runs.jsonl"
     command = [

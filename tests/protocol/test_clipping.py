@@ -30,7 +30,8 @@ def test_the_mean_excess_is_rarely_larger(clients: int, margin: float, confidenc
     excess = np.maximum(np.abs(residuals) - radius, 0).mean(axis=1)
     bound = mean_excess(radius, np.array([width]), np.array([deviation]), clients, confidence)[0]
     assert (excess > bound).sum() <= binom.isf(1e-6, trials, confidence)
-    assert not (excess > bound / 50).sum() <= binom.isf(1e-6, trials, confidence) or margin > 3  # it can fail
+    if margin < 3:  # the test can fail: further out hardly anything is cut, and no bound is exceeded
+        assert (excess > bound / 50).sum() > binom.isf(1e-6, trials, confidence)
 
 
 def test_more_clients_or_a_wider_clip_lose_less() -> None:

@@ -81,7 +81,6 @@ def _add_clients(group: Any, default: Setting) -> None:
 def setting_from(options: argparse.Namespace, *, trust: str) -> Setting:
     """The setting of one trust model; what a command has no option for keeps its default."""
     given = {**vars(options), "trust": trust}
-    if given.get("without") is not None:
-        given["without"] = tuple(given["without"])
+    given["without"] = tuple(given.get("without") or ())
     known = {field.name for field in fields(Setting)}
-    return Setting(**{name: value for name, value in given.items() if name in known and value is not None})
+    return Setting(**{name: value for name, value in given.items() if name in known})

@@ -119,14 +119,14 @@ def _levels_and_scale(
 ) -> tuple[int, float]:
     """A grid so fine that rounding `values` values hardly counts, and the scale of a share of noise on it."""
     noise, epsilon, delta = request.mechanism_noise, request.epsilon, request.delta
-    if noise == "k-norm":  # deviation ≈ s·g/(√3·ε); a grid of at least s·ε levels keeps sampling quick
+    if noise == "k-norm":
         deviation = math.sqrt((support + 1) * (support + 2) / 3) / epsilon
     elif noise in ("laplace", "polya"):
         deviation = math.sqrt(2) * support / epsilon
     else:
         deviation = gaussian_noise_ratio(epsilon, delta) * math.sqrt(support)
     levels = enough_levels(deviation_per_level=deviation, reports=values, share=rounding)
-    if noise == "k-norm":
+    if noise == "k-norm":  # radii are bounded with s levels to spare, which so fine a grid makes little of
         levels = max(levels, 2 ** math.ceil(math.log2(max(1.0, 4 * support * epsilon))))
     return levels, _scale(noise, epsilon, delta, support, levels, shares)
 
