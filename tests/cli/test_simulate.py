@@ -114,6 +114,8 @@ def test_actions_from_a_file(capsys: pytest.CaptureFixture[str], tmp_path: Path)
         (["--trust", "central", "--noise", "gaussian", "--delta", "0"], "noise: got gaussian with delta 0"),
         (["--noise", "x"], "--noise: invalid choice: 'x'"),
         (["--minimum-share", "0"], "minimum_share: got 0.0"),
+        (["--algorithm", "dpe-fixed", "--participants", "9"], "schedule: got budgeted, expected exponential"),
+        (["--schedule", "exponential", "--participants", "9"], "participants: got 9, expected none"),
         (["--silent-share", "1"], "silent_share: got 1.0"),
         (["--runs", "0"], "runs: got 0"),
         (["--seed", "-1"], "seed: got -1"),

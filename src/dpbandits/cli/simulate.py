@@ -19,6 +19,7 @@ from dpbandits.cli.privacy_options import add_privacy_options
 from dpbandits.cli.problem_options import add_problem_options, setting_from
 from dpbandits.cli.progress import progress_bar
 from dpbandits.cli.writing import check_writable, write_document
+from dpbandits.errors import InvalidValue
 from dpbandits.privacy import NOISES, TRUST_MODELS
 from dpbandits.protocol import STEP_NAMES
 from dpbandits.simulation import ALGORITHMS, SCHEDULES, RunTrace, Setting, sweep
@@ -104,6 +105,8 @@ def run(options: argparse.Namespace) -> int:
     whole(0, seed=options.seed)
     check_plot(options.plot)
     check_writable(options.json)
+    if options.schedule == "exponential" and options.participants is not None:
+        raise InvalidValue("participants", options.participants, "none: alpha decides in that schedule")
     settings = _settings(options)
     seeds = range(options.seed, options.seed + options.runs)
     runs, interrupted = _run_all(settings, seeds, options)

@@ -8,6 +8,7 @@ import numpy as np
 
 from dpbandits.actions import FAMILIES, Actions
 from dpbandits.checks import non_negative, one_of, whole
+from dpbandits.errors import InvalidValue
 from dpbandits.privacy import PrivacyRequest
 from dpbandits.protocol import STEP_NAMES, Schedule, Steps, Study
 from dpbandits.protocol.planning import Spending, budgeted
@@ -75,6 +76,8 @@ class Setting:
             whole(1, participants=self.participants)
         if self.assumed_heterogeneity is not None:
             non_negative(assumed_heterogeneity=self.assumed_heterogeneity)
+        if self.algorithm == "dpe-fixed" and self.schedule_kind != "exponential":
+            raise InvalidValue("schedule", self.schedule_kind, "exponential, as dpe-fixed has fixed cohorts")
         for step in self.without:
             one_of(STEP_NAMES, without=step)
 
