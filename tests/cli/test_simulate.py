@@ -203,3 +203,5 @@ def test_help_names_every_option(capsys: pytest.CaptureFixture[str]) -> None:
     shown = capsys.readouterr().out
     for option in ("--trust", "--epsilon", "--checkpoint", "--when-clients-run-out", "--maximum-cohort"):
         assert option in shown
+    assert "default: None" not in shown
+    assert "(default: 20)" in shown

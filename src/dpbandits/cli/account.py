@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from dpbandits.checks import at_least_zero_below_one, whole
-from dpbandits.cli.parser import number, whole_number
+from dpbandits.cli.parser import DefaultsInHelp, number, whole_number
 from dpbandits.cli.plot import check_plot, plot_curve
 from dpbandits.cli.privacy_options import (
     PRIVATE,
@@ -41,7 +41,7 @@ def add_to(commands: Any) -> None:
         description="Compute the exact privacy of a mechanism: bounds on δ at the claimed ε, ε at a chosen "
         "δ, the whole δ(ε) curve, and the error that is paid for it. With RESULT, a JSON file written by "
         "`dpbandits simulate`, account for the mechanisms of that simulation instead.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+        formatter_class=DefaultsInHelp,
     )
     parser.set_defaults(run=run)
     parser.add_argument("result", nargs="?", metavar="RESULT", help="a JSON file of `dpbandits simulate`")

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dpbandits.checks import probability, whole
-from dpbandits.cli.parser import number, whole_number
+from dpbandits.cli.parser import DefaultsInHelp, number, whole_number
 from dpbandits.cli.privacy_options import (
     PRIVATE,
     add_mechanism_options,
@@ -51,7 +51,7 @@ def add_to(commands: Any) -> None:
         help="try to refute a privacy claim by experiment",
         description="Play the distinguishing game against the real mechanisms. Status 0: the claim stands; "
         "1: it was refuted; 2: bad input.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+        formatter_class=DefaultsInHelp,
     )
     parser.set_defaults(run=run)
     _add_claim(parser.add_argument_group("claim"))

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dpbandits.cli.parser import number, whole_number
+from dpbandits.cli.parser import DefaultsInHelp, number, whole_number
 from dpbandits.cli.writing import check_writable, write_document
 from dpbandits.design import Cover, cover
 from dpbandits.design.covers import KINDS
@@ -23,7 +23,7 @@ def add_to(commands: Any) -> None:
         description="Write points of a box (corners on the unit sphere), the unit ball or the simplex such "
         "that no point of it is farther than the radius from all of them. Playing these instead costs at "
         "most radius × ‖θ*‖ of regret a round. The file serves `dpbandits simulate --actions-file`.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+        formatter_class=DefaultsInHelp,
     )
     parser.set_defaults(run=run)
     parser.add_argument("kind", choices=KINDS, metavar="KIND", help=", ".join(KINDS))

@@ -14,7 +14,7 @@ from rich.table import Table
 
 from dpbandits.actions import read_matrix
 from dpbandits.checks import whole
-from dpbandits.cli.parser import number, whole_number
+from dpbandits.cli.parser import DefaultsInHelp, number, whole_number
 from dpbandits.cli.writing import check_writable, write_document
 from dpbandits.design import Design, near_g_optimal
 from dpbandits.errors import InvalidValue
@@ -30,7 +30,7 @@ def add_to(commands: Any) -> None:
         description="Weigh a few rows of FILE so that a linear function, measured there in these "
         "proportions, is known well at all rows: no row's variance exceeds tolerance × rank, that of an "
         "observation being one. Rows may be any finite numbers. NPY files are mapped, not loaded.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+        formatter_class=DefaultsInHelp,
     )
     parser.set_defaults(run=run)
     parser.add_argument("file", metavar="FILE", help="a .csv, .npz or .npy file, one row for each candidate")

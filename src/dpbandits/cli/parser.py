@@ -14,6 +14,14 @@ class OneLineParser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: {message} (see {self.prog} --help)\n")
 
 
+class DefaultsInHelp(argparse.ArgumentDefaultsHelpFormatter):
+    """Shows an option's default, unless its help says it already or there is none worth saying."""
+
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        stated = "(default" in (action.help or "")
+        return action.help if stated or action.default in (None, False) else super()._get_help_string(action)
+
+
 def number(text: str) -> float:
     """A number."""
     try:

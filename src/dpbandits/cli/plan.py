@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from dpbandits.checks import whole
-from dpbandits.cli.parser import number, whole_number
+from dpbandits.cli.parser import DefaultsInHelp, number, whole_number
 from dpbandits.cli.plot import check_plot, plot_plans
 from dpbandits.cli.privacy_options import PRIVATE, add_privacy_options
 from dpbandits.cli.problem_options import add_problem_options, setting_from
@@ -55,7 +55,7 @@ def add_to(commands: Any) -> None:
         description="Predict regret, participants and communication of a study for every schedule and a grid "
         "of ε, and say plainly when nothing can be learnt. Regret is predicted for parameters drawn from a "
         "prior on the actual actions, and simulated for the same.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+        formatter_class=DefaultsInHelp,
     )
     parser.set_defaults(run=run)
     group = parser.add_argument_group("study")

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from dpbandits.checks import whole
 from dpbandits.cli.output import Result, as_document, as_table
-from dpbandits.cli.parser import number, whole_number
+from dpbandits.cli.parser import DefaultsInHelp, number, whole_number
 from dpbandits.cli.plot import check_plot, plot_regret
 from dpbandits.cli.privacy_options import add_privacy_options
 from dpbandits.cli.problem_options import add_problem_options, setting_from
@@ -32,7 +32,7 @@ def add_to(commands: Any) -> None:
         help="run the trust models on simulated populations",
         description="Run DP-DPE on simulated populations and compare trust models. Without options: the "
         "setting of the paper's experiments.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+        formatter_class=DefaultsInHelp,
     )
     parser.set_defaults(run=run)
     _add_algorithm(parser.add_argument_group("algorithm and privacy"))
