@@ -9,13 +9,14 @@ from __future__ import annotations
 import math
 from functools import lru_cache
 
-from dpbandits.checks import whole
-from dpbandits.errors import OutsideTheorem
+from dpbandits.checks import one_of, whole
+from dpbandits.errors import InvalidValue, OutsideTheorem
 from dpbandits.privacy.accounting import (
     choose_encoding,
     classical_noise_ratio,
     discrete_laplace_scale,
     gaussian_noise_ratio,
+    least_ball_scale,
     least_discrete_gaussian_sigma,
     least_discrete_laplace_scale,
     least_skellam_variance,
@@ -25,13 +26,16 @@ from dpbandits.privacy.guarantee import PrivacyRequest
 from dpbandits.privacy.lattice import enough_levels
 from dpbandits.privacy.laws import GaussianLaw
 from dpbandits.privacy.local import LocalGaussian, LocalLattice
-from dpbandits.privacy.mechanism import Mechanism
+from dpbandits.privacy.mechanism import SHAPES, Mechanism
+from dpbandits.privacy.noisy_lattice import encoded_distance
 from dpbandits.privacy.none import NoPrivacy
 from dpbandits.privacy.shuffle import ShuffledBits, SummedShares, noisy_reports
 
 # Rounding to the grid may have this share of the noise's variance, where finer grids cost nothing and
 # where they cost communication.
 _FINE, _COARSE = 0.005, 0.04
+# A ball has at least so many levels for each √coordinates, and a share of its noise so many levels.
+_LENGTHENED, _LEAST_SHARE = 256, 2.5
 # The central model's grid is fine enough for cohorts of this size, so that one calibration serves them all.
 _USUAL_COHORT = 2**16
 
@@ -42,9 +46,12 @@ def calibrate(
     support: int,
     cohort: int,
     bound: float,
+    shape: str = "box",
     minimum_reports: int | None = None,
 ) -> Mechanism:
-    """The mechanism for `cohort` clients that each report `support` averages in [−bound, bound]."""
+    """The mechanism for `cohort` clients that report `support` averages each, in a box or a ball."""
+    if one_of(SHAPES, shape=shape) == "ball" and not balls(request):
+        raise InvalidValue("shape", shape, f"box, with {request.trust} and {request.preset}; or another noise")
     whole(1, support=support)
     whole(1, cohort=cohort)
     if request.trust == "none":
@@ -52,11 +59,11 @@ def calibrate(
     if request.mechanism_noise == "gaussian":
         return _continuous(request, support, cohort, bound)
     if request.trust != "shuffle":
-        return _single_party(request, support, cohort, bound)
+        return _single_party(request, support, cohort, bound, shape)
     least = request.minimum_reports(cohort) if minimum_reports is None else minimum_reports
     whole(1, cohort, minimum_reports=least)
     if request.mechanism_noise != "binomial":
-        return _summed(request, support, cohort, bound, least)
+        return _summed(request, support, cohort, bound, least, shape)
     if request.preset == "paper":
         return algorithm_2(request, support=support, cohort=cohort, bound=bound, least=least)
     return _bits(request, support, cohort, bound, least)
@@ -69,11 +76,19 @@ def _continuous(request: PrivacyRequest, support: int, cohort: int, bound: float
     return kind(support=support, cohort=cohort, bound=bound, noise_ratio=ratio)
 
 
-def _single_party(request: PrivacyRequest, support: int, cohort: int, bound: float) -> Mechanism:
+def balls(request: PrivacyRequest) -> bool:
+    """Whether the noise asked for is accounted for when clients clip in ℓ2."""
+    return request.trust != "none" and request.mechanism_noise == "discrete-gaussian"
+
+
+def _single_party(
+    request: PrivacyRequest, support: int, cohort: int, bound: float, shape: str
+) -> Mechanism:
     kind = CentralLattice if request.trust == "central" else LocalLattice
     # How many values are rounded for each time that noise is added.
     values = max(cohort, _USUAL_COHORT) if request.trust == "central" else 1
-    levels, scale = _levels_and_scale(request, support, values, shares=1, rounding=_FINE)
+    grid = _ball_grid if shape == "ball" else _levels_and_scale
+    levels, scale = grid(request, support, values, shares=1, rounding=_FINE)
     return kind(
         support=support,
         cohort=cohort,
@@ -81,12 +96,16 @@ def _single_party(request: PrivacyRequest, support: int, cohort: int, bound: flo
         levels=levels,
         noise=request.mechanism_noise,
         scale=scale,
+        shape=shape,
     )
 
 
-def _summed(request: PrivacyRequest, support: int, cohort: int, bound: float, least: int) -> Mechanism:
+def _summed(
+    request: PrivacyRequest, support: int, cohort: int, bound: float, least: int, shape: str
+) -> Mechanism:
     shares = max(1, noisy_reports(least, request.silent_share))
-    levels, scale = _levels_and_scale(request, support, cohort, shares=shares, rounding=_COARSE)
+    grid = _ball_grid if shape == "ball" else _levels_and_scale
+    levels, scale = grid(request, support, cohort, shares=shares, rounding=_COARSE)
     return SummedShares(
         support=support,
         cohort=cohort,
@@ -96,6 +115,7 @@ def _summed(request: PrivacyRequest, support: int, cohort: int, bound: float, le
         scale=scale,
         least_reports=least,
         silent_share=request.silent_share,
+        shape=shape,
     )
 
 
@@ -129,6 +149,18 @@ def _levels_and_scale(
     if noise == "k-norm":  # radii are bounded with s levels to spare, which so fine a grid makes little of
         levels = max(levels, 2 ** math.ceil(math.log2(max(1.0, 4 * support * epsilon))))
     return levels, _scale(noise, epsilon, delta, support, levels, shares)
+
+
+def _ball_grid(
+    request: PrivacyRequest, support: int, values: int, *, shares: int, rounding: float
+) -> tuple[int, float]:
+    """The same for a ball. Rounding lengthens distances a little, and a share must not be too small."""
+    ratio = gaussian_noise_ratio(request.epsilon, request.delta)
+    levels = enough_levels(deviation_per_level=ratio, reports=values, share=rounding)
+    finest = max(_LENGTHENED * math.sqrt(support), _LEAST_SHARE * math.sqrt(shares) / ratio)
+    levels = max(levels, 1 << math.ceil(math.log2(finest)))
+    distance = encoded_distance(levels, support)
+    return levels, least_ball_scale(request.epsilon, request.delta, support, distance, shares)
 
 
 @lru_cache(maxsize=4096)

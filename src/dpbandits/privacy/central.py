@@ -31,6 +31,7 @@ class CentralLattice(NoisyLattice):
     levels: int
     noise: str
     scale: float
+    shape: str = "box"
     kind: str = "central-lattice"
 
     trust = "central"

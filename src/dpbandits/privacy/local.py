@@ -29,6 +29,7 @@ class LocalLattice(NoisyLattice):
     levels: int
     noise: str
     scale: float
+    shape: str = "box"
     kind: str = "local-lattice"
 
     trust = "local"

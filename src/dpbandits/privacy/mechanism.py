@@ -4,7 +4,8 @@ A mechanism is one frozen value that owns three things together, so that none ca
 the others: its samplers (`randomize`, `shuffle`, `analyze`), what it spends (`event`), and the error
 it leaves on the mean (`error_radius`), from which the confidence widths are computed.
 
-Privacy never rests on an assumption about the data: `randomize` clips to [−bound, bound] first, always.
+Privacy never rests on an assumption about the data: `randomize` clips first, always: each average to
+[−bound, bound], or the whole row to the ball of that radius.
 Fewer than `minimum_reports` answers are never analyzed: noise that clients share is calibrated to them.
 
 A new mechanism is one short file: a frozen keyword-only dataclass that derives from `Mechanism`, has a
@@ -19,11 +20,14 @@ from typing import Any, ClassVar, TypeVar, final
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbandits.checks import positive, whole
+from dpbandits.checks import one_of, positive, whole
 from dpbandits.errors import InvalidValue, TooFewReports
 from dpbandits.privacy.accounting import Event
 from dpbandits.privacy.noise import NoiseSource
 from dpbandits.privacy.tails import squared_norms, sub_gaussian_radius
+
+SHAPES = ("box", "ball")
+_ABSURD = 1e9
 
 FloatArray = NDArray[np.float64]
 Payload = NDArray[Any]  # float64 values, int64 encoded values or uint8 bits; the mechanism says which
@@ -36,6 +40,8 @@ class Mechanism(ABC):
     support: int
     cohort: int
     bound: float
+    shape: str = "box"
+    """Whether each average is clipped to [−bound, bound], or the row of them to the ball of that radius."""
 
     trust: ClassVar[str]
     unit: ClassVar[str]
@@ -43,6 +49,7 @@ class Mechanism(ABC):
     """What the guarantee rests on, besides the noise."""
 
     def __post_init__(self) -> None:
+        one_of(SHAPES, shape=self.shape)
         whole(1, support=self.support)
         whole(1, cohort=self.cohort)
         positive(bound=self.bound)
@@ -54,10 +61,12 @@ class Mechanism(ABC):
 
     @final
     def clip(self, averages: FloatArray) -> FloatArray:
-        """What bounds the sensitivity: every average is forced into [−bound, bound]."""
+        """What bounds the sensitivity: every row is forced into the box, or the ball."""
         if np.isnan(averages).any():
             raise InvalidValue("averages", "NaN", "numbers: a client without rewards must not report")
-        return np.clip(averages, -self.bound, self.bound)
+        if self.shape == "box":
+            return np.clip(averages, -self.bound, self.bound)
+        return _into_ball(averages, self.bound)
 
     @final
     def randomize(self, averages: FloatArray, noise: NoiseSource) -> Payload:
@@ -113,6 +122,14 @@ class Mechanism(ABC):
         """
         own = self.error_deviation(reports) ** 2 * squared_norms(coefficients)
         return sub_gaussian_radius(other_variance + own, confidence)
+
+
+def _into_ball(rows: FloatArray, radius: float) -> FloatArray:
+    """Rows that are too long are shortened."""
+    tame = np.clip(rows, -_ABSURD * radius, _ABSURD * radius)  # so that squares do not overflow
+    lengths = np.linalg.norm(tame, axis=-1, keepdims=True)
+    shortened: FloatArray = tame * (radius / np.maximum(lengths, radius))
+    return shortened
 
 
 MECHANISMS: dict[str, type[Mechanism]] = {}

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbandits.checks import one_of
-from dpbandits.privacy.accounting import Event
+from dpbandits.errors import InvalidValue
+from dpbandits.privacy.accounting import BallSum, Event
 from dpbandits.privacy.lattice import Lattice
 from dpbandits.privacy.laws import LAWS, NoiseLaw
 from dpbandits.privacy.mechanism import Mechanism
@@ -32,6 +33,8 @@ class NoisyLattice(Mechanism):
     def __post_init__(self) -> None:
         super().__post_init__()
         one_of(self.laws, noise=self.noise)
+        if self.shape == "ball" and self.noise != "discrete-gaussian":
+            raise InvalidValue("shape", self.shape, f"box, as {self.noise} noise is accounted for there only")
         _ = self.lattice, self.law  # both validate their parameters when they are built
 
     @cached_property
@@ -51,8 +54,15 @@ class NoisyLattice(Mechanism):
 
     @property
     def event(self) -> Event:
-        """What revealing the noisy sum costs; the worst pair of clients are opposite corners of the box."""
-        return _event(self.law, self.support, self.levels)
+        """What revealing the noisy sum costs; in a box, opposite corners are the worst pair of clients."""
+        if self.shape == "box":
+            return _event(self.law, self.support, self.levels)
+        return BallSum(
+            scale=self.scale,
+            shares=self.noise_shares,
+            coordinates=self.support,
+            distance=encoded_distance(self.levels, self.support),
+        )
 
     def shares_added(self, reports: int) -> int:
         """How many shares of noise a sum over `reports` clients has."""
@@ -74,6 +84,14 @@ class NoisyLattice(Mechanism):
             confidence,
             self.shares_added(reports),
         )
+
+
+def encoded_distance(levels: int, coordinates: int) -> float:
+    """How far two points of a ball of diameter `levels` are apart at most, once rounded to the grid.
+
+    Rounding moves each coordinate of either by less than one; so does all that floating point adds.
+    """
+    return levels + 2 * math.sqrt(coordinates)
 
 
 @lru_cache(maxsize=256)

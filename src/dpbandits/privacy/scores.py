@@ -36,11 +36,15 @@ def others_value(mechanism: Mechanism) -> float:
     """Where all other clients are: at a point near −bound that the encoding need not round with a coin."""
     if not isinstance(mechanism, ShuffledBits | NoisyLattice):
         return -mechanism.bound
+    if mechanism.shape == "ball":
+        return 0.0
     value = _others_level(mechanism) * mechanism.lattice.step - mechanism.lattice.reach
     return max(value, -mechanism.bound) if value <= mechanism.bound else -mechanism.bound
 
 
 def _others_level(mechanism: ShuffledBits | NoisyLattice) -> int:
+    if mechanism.shape == "ball":
+        return mechanism.levels // 2
     return math.ceil(float(mechanism.lattice.position(np.array(-mechanism.bound))) - 1e-9)
 
 
@@ -75,12 +79,13 @@ def _moved(mechanism: Mechanism, views: Views, reports: int) -> FloatArray:
         ones = views.sum(axis=2, dtype=np.float64) if views.ndim == 3 else views  # bits, or their sums
         return np.asarray(ones - (reports - 1) * _others_level(mechanism), dtype=np.float64)
     if isinstance(mechanism, CentralLattice):
-        # The inverse of decoding; the others are at level zero.
-        return np.rint((views + mechanism.lattice.reach) * (reports / mechanism.lattice.step))
+        total = np.rint((views + mechanism.lattice.reach) * (reports / mechanism.lattice.step))
+        return np.asarray(total - (reports - 1) * _others_level(mechanism), dtype=np.float64)
     if isinstance(mechanism, CentralGaussian):
         return np.asarray(views * reports + (reports - 1) * mechanism.bound, dtype=np.float64)
     if isinstance(mechanism, SummedShares):
-        return _unwrapped(mechanism, views if views.ndim == 2 else views[:, 0])
+        total = _unwrapped(mechanism, views if views.ndim == 2 else views[:, 0])
+        return total - (reports - 1) * _others_level(mechanism)
     return views.astype(np.float64)
 
 
@@ -94,6 +99,8 @@ def _ratio(mechanism: Mechanism) -> Ratio | None:
     if isinstance(mechanism, CentralGaussian | LocalGaussian):
         variance = (mechanism.noise_ratio * 2 * mechanism.bound) ** 2 * mechanism.support
         return lambda moved: 2 * mechanism.bound / variance * moved.sum(axis=1)
+    if mechanism.shape == "ball":  # discrete Gaussian: the ratio grows with the part along the diagonal
+        return lambda moved: moved.sum(axis=1)
     if isinstance(mechanism, NoisyLattice) and isinstance(mechanism.law, BoxNormLaw):
         return lambda moved: _box_norm_ratio(moved, mechanism.levels, mechanism.scale)
     event = mechanism.event

@@ -148,6 +148,7 @@ class SummedShares(NoisyLattice):
     scale: float
     least_reports: int
     silent_share: float = 0.0
+    shape: str = "box"
     kind: str = "summed-shares"
 
     trust = "shuffle"

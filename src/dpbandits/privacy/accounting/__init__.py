@@ -1,5 +1,6 @@
 """What is spent: δ(ε) of every event, from above and below, and the least noise for a stated (ε, δ)."""
 
+from dpbandits.privacy.accounting.ball import BallSum, least_ball_scale
 from dpbandits.privacy.accounting.calibrate import (
     discrete_laplace_scale,
     least_binomial_bits,
@@ -30,6 +31,7 @@ from dpbandits.privacy.accounting.pair import Ends
 from dpbandits.privacy.accounting.skellam import Skellam
 
 __all__ = [
+    "BallSum",
     "Binomial",
     "Composition",
     "DiscreteGaussian",
@@ -50,6 +52,7 @@ __all__ = [
     "gaussian_delta",
     "gaussian_epsilon",
     "gaussian_noise_ratio",
+    "least_ball_scale",
     "least_binomial_bits",
     "least_discrete_gaussian_sigma",
     "least_discrete_laplace_scale",
