@@ -62,7 +62,7 @@ def _add_clients(group: Any, default: Setting) -> None:
         type=whole_number_or_unlimited,
         default=default.population,
         metavar="N",
-        help="clients that exist, or `unlimited`",
+        help="clients that exist, or `unlimited` (default: 100,000 as in the paper, unlimited for pe)",
     )
     group.add_argument(
         "--when-clients-run-out",

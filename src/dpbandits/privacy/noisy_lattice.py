@@ -14,7 +14,8 @@ from dpbandits.errors import InvalidValue
 from dpbandits.privacy.accounting import BallSum, Event
 from dpbandits.privacy.lattice import Lattice
 from dpbandits.privacy.laws import LAWS, NoiseLaw
-from dpbandits.privacy.mechanism import Mechanism
+from dpbandits.privacy.mechanism import Mechanism, Payload
+from dpbandits.privacy.noise import NoiseSource
 from dpbandits.privacy.tails import squared_norms
 
 FloatArray = NDArray[np.float64]
@@ -63,6 +64,10 @@ class NoisyLattice(Mechanism):
             coordinates=self.support,
             distance=encoded_distance(self.levels, self.support),
         )
+
+    def _simulated_sum(self, clipped: FloatArray, noise: NoiseSource) -> Payload:
+        total: NDArray[np.int64] = self.lattice.encode(clipped, noise).sum(axis=0)
+        return total
 
     def shares_added(self, reports: int) -> int:
         """How many shares of noise a sum over `reports` clients has."""
