@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import lru_cache
 
 from dpbandits.checks import one_of, whole
@@ -50,8 +51,8 @@ def calibrate(
     minimum_reports: int | None = None,
 ) -> Mechanism:
     """The mechanism for `cohort` clients that report `support` averages each, in a box or a ball."""
-    if one_of(SHAPES, shape=shape) == "ball" and not balls(request):
-        raise InvalidValue("shape", shape, f"box, with {request.trust} and {request.preset}; or another noise")
+    if one_of(SHAPES, shape=shape) == "ball":
+        request = in_ball(request)
     whole(1, support=support)
     whole(1, cohort=cohort)
     if request.trust == "none":
@@ -76,14 +77,20 @@ def _continuous(request: PrivacyRequest, support: int, cohort: int, bound: float
     return kind(support=support, cohort=cohort, bound=bound, noise_ratio=ratio)
 
 
-def balls(request: PrivacyRequest) -> bool:
-    """Whether the noise asked for is accounted for when clients clip in ℓ2."""
-    return request.trust != "none" and request.mechanism_noise == "discrete-gaussian"
+def may_use_ball(request: PrivacyRequest) -> bool:
+    """Whether clients may clip in ℓ2: that is accounted for with discrete Gaussian noise alone."""
+    asked = request.noise in (None, "discrete-gaussian")
+    return asked and request.trust != "none" and request.preset == "tight" and not request.pure
 
 
-def _single_party(
-    request: PrivacyRequest, support: int, cohort: int, bound: float, shape: str
-) -> Mechanism:
+def in_ball(request: PrivacyRequest) -> PrivacyRequest:
+    """The same request with the noise that a ball needs, where none was asked for."""
+    if not may_use_ball(request):
+        raise InvalidValue("shape", "ball", "box; or tight, with δ > 0 and discrete Gaussian noise")
+    return replace(request, noise="discrete-gaussian")
+
+
+def _single_party(request: PrivacyRequest, support: int, cohort: int, bound: float, shape: str) -> Mechanism:
     kind = CentralLattice if request.trust == "central" else LocalLattice
     # How many values are rounded for each time that noise is added.
     values = max(cohort, _USUAL_COHORT) if request.trust == "central" else 1
@@ -187,6 +194,26 @@ def _scale(noise: str, epsilon: float, delta: float, support: int, levels: int, 
 def _encoding(epsilon: float, delta: float, support: int, shares: int) -> tuple[int, int]:
     chosen = choose_encoding(epsilon, delta, support, shares)
     return chosen.levels, chosen.bits
+
+
+def typical_deviation(
+    request: PrivacyRequest, *, support: int, clients: int, bound: float, shape: str = "box"
+) -> float:
+    """The error of each mean, by the mechanism's formula and not a calibration: good to a few percent."""
+    if request.trust == "none":
+        return 0.0
+    noise, diameter = "discrete-gaussian" if shape == "ball" else request.mechanism_noise, 2 * bound
+    if noise == "k-norm":
+        on_sum = diameter * math.sqrt((support + 1) * (support + 2) / 3) / request.epsilon
+    elif noise in ("laplace", "polya"):
+        on_sum = diameter * math.sqrt(2) * support / request.epsilon
+    else:
+        distance = diameter if shape == "ball" else diameter * math.sqrt(support)
+        on_sum = distance * gaussian_noise_ratio(request.epsilon, request.delta)
+    if request.trust == "local":
+        return on_sum / math.sqrt(clients)
+    shares = (1 - request.silent_share) * request.minimum_share if request.trust == "shuffle" else 1.0
+    return on_sum / clients / math.sqrt(shares)
 
 
 def algorithm_2(

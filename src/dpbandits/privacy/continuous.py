@@ -12,6 +12,7 @@ class ContinuousGaussian(Mechanism):
 
     noise_ratio: float
 
+    noise = "gaussian"
     unit = "numbers"
 
     def __post_init__(self) -> None:

@@ -100,6 +100,11 @@ class Guarantee:
     needs: str
 
 
+def _named(words: Iterable[str]) -> str:
+    """Each once; phases may differ."""
+    return "; ".join(dict.fromkeys(words))
+
+
 def guarantee(request: PrivacyRequest, mechanisms: Iterable[Mechanism]) -> Guarantee | None:
     """What holds for a whole study, given the mechanism of each phase; None without privacy.
 
@@ -113,8 +118,8 @@ def guarantee(request: PrivacyRequest, mechanisms: Iterable[Mechanism]) -> Guara
         epsilon=request.epsilon,
         delta=max(mechanism.event.delta(request.epsilon) for mechanism in used),
         neighbouring=NEIGHBOURING,
-        accountant=used[0].event.accountant,
+        accountant=_named(mechanism.event.accountant for mechanism in used),
         preset=request.preset,
-        noise=request.mechanism_noise,
-        needs=used[0].needs,
+        noise=_named(mechanism.noise for mechanism in used),
+        needs=_named(mechanism.needs for mechanism in used),
     )

@@ -41,6 +41,7 @@ class Mechanism(ABC):
     support: int
     cohort: int
     bound: float
+    noise: str
     shape: str = "box"
     """Whether each average is clipped to [−bound, bound], or the row of them to the ball of that radius."""
 

@@ -24,6 +24,7 @@ class NoPrivacy(Mechanism):
     bound: float
     kind: str = "none"
 
+    noise = "none"
     trust = "none"
     unit = "numbers"
     needs = "everybody is trusted"

@@ -61,6 +61,7 @@ class ShuffledBits(Mechanism):
     silent_share: float = 0.0
     kind: str = "shuffled-bits"
 
+    noise = "binomial"
     trust = "shuffle"
     unit = "bits"
     needs = NEEDS

@@ -30,9 +30,9 @@ def residual_deviations(rows: FloatArray, plays: FloatArray, heterogeneity: floa
     )
 
 
-def clip_radius(widths: FloatArray, deviations: FloatArray) -> float:
-    """One R for all actions: beyond it lie only residuals `MARGIN` deviations off, or a failed estimate."""
-    return float(np.max(widths + MARGIN * deviations))
+def clip_radius(widths: FloatArray, deviations: FloatArray, margin: float = MARGIN) -> float:
+    """One R for all numbers: beyond it lie only residuals `margin` deviations off, or a failed estimate."""
+    return float(np.max(widths + margin * deviations))
 
 
 def mean_excess(

@@ -84,13 +84,15 @@ def simulate_release_in_blocks(plan: Plan, blocks: Iterable[FloatArray], noise: 
     """The same for averages that come a block of clients at a time, to spare memory."""
     if not noise.simulated:
         raise ProtocolError("simulate_release takes simulated noise only")
-    centred = (block - plan.centre for block in blocks)
-    means = _mechanism(plan).simulate_blocks(centred, noise) + plan.centre
+    reported = (plan.reported(block) for block in blocks)
+    means = _mechanism(plan).simulate_blocks(reported, noise) + plan.centre
     return _release(plan, means, plan.cohort, noise)
 
 
 def _report(plan: Plan, averages: FloatArray, noise: NoiseSource) -> Report:
-    randomized = _mechanism(plan).randomize(averages - plan.centre, noise)[0]
+    if not np.isfinite(averages).all():
+        raise ProtocolError("averages: got NaN or an infinity, expected numbers")
+    randomized = _mechanism(plan).randomize(plan.reported(averages), noise)[0]
     return Report(plan=plan.digest, payload=Payload.pack(randomized))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -40,6 +41,8 @@ class Inference:
         if study.learning.weighted:
             weights = 1 / _variances(study, evidence)
         rows = study.actions.matrix[list(plan.support)]
+        if plan.mixing_matrix is not None:  # as many numbers as the rank: weights play no part
+            rows, weights = plan.mixing_matrix @ rows, np.ones(plan.rank)
         return Inference(
             study=study, evidence=evidence, estimator=LeastSquares.weighted(rows, weights, plan.rank)
         )
@@ -49,8 +52,8 @@ class Inference:
 
         Where every reward has its own client, these have no deviation in common: the last term is missing.
         """
-        plan, variances = self.evidence.plan, _variances(self.study, self.evidence)
-        left, values, _ = np.linalg.svd(self.estimator.map * np.sqrt(variances), full_matrices=False)
+        plan = self.evidence.plan
+        left, values, _ = np.linalg.svd(self._factor(self.estimator.map), full_matrices=False)
         spectrum = values[: plan.rank] ** 2
         if not self.study.separate:
             spectrum += self.study.heterogeneity**2 / self.evidence.reports
@@ -68,15 +71,46 @@ class Inference:
             directions,
             estimator=self.estimator,
             plays=np.array(plan.plays, dtype=np.float64),
+            mixing=plan.mixing_matrix,
             mechanism=mechanism_of(plan),
             clients=self.evidence.reports,
             heterogeneity=self.study.heterogeneity,
             confidence=self.study.confidence,
         )
+        return noise + self._pulled(directions @ self.estimator.map) if self.evidence.excess else noise
+
+    def _pulled(self, coefficients: FloatArray) -> FloatArray:
+        """How far clipping may move ⟨a, means⟩ for each row a."""
+        pulled = np.array(self.evidence.excess)
+        if mechanism_of(self.evidence.plan).shape == "ball":
+            return np.asarray(np.linalg.norm(coefficients, axis=1) * pulled[0], dtype=np.float64)
+        return np.asarray(np.abs(coefficients) @ pulled, dtype=np.float64)
+
+    def norm_radius(self, directions: FloatArray) -> float:
+        """What ‖V(θ̃ − θ*)‖ exceeds with probability at most β, V the matrix of directions.
+
+        For sub-Gaussian errors with proxy K it is √tr K + √(2‖K‖·log(1/β)) (Hsu, Kakade and Zhang 2012).
+        """
+        coefficients = directions @ self.estimator.map
+        errors = self._factor(coefficients)
+        common = self.study.heterogeneity**2 / self.evidence.reports
+        spectrum = np.linalg.eigvalsh(errors @ errors.T + common * directions @ directions.T)
+        level = 2 * math.log(1 / self.study.confidence)
+        radius = math.sqrt(max(0.0, float(spectrum.sum()))) + math.sqrt(level * max(0.0, float(spectrum[-1])))
         if not self.evidence.excess:
-            return noise
-        clipped: FloatArray = np.abs(directions @ self.estimator.map) @ np.array(self.evidence.excess)
-        return noise + clipped
+            return radius
+        if mechanism_of(self.evidence.plan).shape == "ball":
+            return radius + float(np.linalg.norm(coefficients, 2)) * self.evidence.excess[0]
+        return radius + float(np.linalg.norm(coefficients, axis=0) @ np.array(self.evidence.excess))
+
+    def _factor(self, coefficients: FloatArray) -> FloatArray:
+        """FF' is the covariance of coefficients·means, but for what all of a client's answers share."""
+        plan, reports = self.evidence.plan, self.evidence.reports
+        if plan.mixing_matrix is None:
+            return coefficients * np.sqrt(_variances(self.study, self.evidence))
+        plays = reports * np.array(plan.plays, dtype=np.float64)
+        own = mechanism_of(plan).error_deviation(reports)
+        return np.hstack([coefficients @ plan.mixing_matrix / np.sqrt(plays), own * coefficients])
 
 
 def _variances(study: Study, evidence: Evidence) -> FloatArray:

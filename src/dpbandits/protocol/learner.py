@@ -12,30 +12,27 @@ Rules of the state machine:
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from dpbandits.actions import Actions
 from dpbandits.design import Design, near_g_optimal, support_bound
 from dpbandits.errors import PlanMismatch, ProtocolError, StudyEnded
 from dpbandits.privacy import Mechanism, calibrate
 from dpbandits.privacy.scalars import calibrate_scalars
-from dpbandits.protocol.clipping import clip_radius, mean_excess, residual_deviations
 from dpbandits.protocol.inference import Inference, leader, mechanism_of
 from dpbandits.protocol.messages import Plan, Release
+from dpbandits.protocol.reporting import GRID, Reporting, Statistics, choose, excess
 from dpbandits.protocol.separate import Clipping, clipping, paper_separate_width
 from dpbandits.protocol.study import Evidence, State, Study
 from dpbandits.protocol.widths import paper_width
 
 # A share h·π(x) that is whole but for rounding is not played once more.
 _ROUNDING = 1e-9
-# Offsets and clip radii are multiples of 1/_GRID, so that another machine's rounding gives the same plan.
-_GRID = 2.0**20
 _BLOCK = 1 << 13
 
 
@@ -71,21 +68,43 @@ def _may_ask(state: State) -> bool:
 
 def _asking_plan(state: State, design: Design, plays: NDArray[np.int64]) -> Plan:
     """A phase that reports. Once there is an estimate, clients report and clip what it leaves open."""
-    study = state.study
-    bound, offsets = study.bound, list[float]()
+    study, clients = state.study, state.study.schedule.cohort(state.phase)
+    support, bound, shape, offsets = len(plays), study.bound, "box", list[float]()
+    mixing: NDArray[np.float64] | None = None
     if study.learning.recentred:
-        bound, offsets = _clipping(state, study.actions.matrix[design.support], plays.astype(np.float64))
-    mechanism = calibrate(
-        study.privacy, support=len(plays), cohort=study.schedule.cohort(state.phase), bound=bound
-    )
+        statistics = _averages(study, design.support, plays)
+        chosen = choose(study, statistics, design.rank, clients, _known(state))
+        mixing, bound, shape = chosen.statistics.mixing, chosen.bound, chosen.shape
+        support = len(chosen.statistics.targets)
+        if chosen.recentred:
+            offsets = _on_grid(chosen.statistics.targets @ np.array(state.estimate)).tolist()
     return _plan(
         state,
         support=design.support.tolist(),
         plays=plays.tolist(),
         rank=design.rank,
-        mechanism=mechanism,
+        mechanism=calibrate(study.privacy, support=support, cohort=clients, bound=bound, shape=shape),
         offsets=offsets,
+        mixing=() if mixing is None else mixing.tolist(),
     )
+
+
+def _averages(study: Study, support: Sequence[int] | NDArray[np.int64], plays: ArrayLike) -> Statistics:
+    """What clients see of the supported actions."""
+    return Statistics(
+        rows=study.actions.matrix[np.asarray(support)],
+        plays=np.asarray(plays, dtype=np.float64),
+        heterogeneity=study.heterogeneity,
+    )
+
+
+def _known(state: State) -> Inference | None:
+    return None if state.evidence is None else Inference.of(state.study, state.evidence)
+
+
+def _on_grid(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    rounded: NDArray[np.float64] = np.round(values * GRID) / GRID
+    return rounded
 
 
 def _separate_plan(state: State, design: Design, plays: NDArray[np.int64]) -> Plan:
@@ -94,9 +113,9 @@ def _separate_plan(state: State, design: Design, plays: NDArray[np.int64]) -> Pl
     bounds, offsets = np.full(len(plays), study.bound), list[float]()
     if study.clips_what_is_likely:
         chosen = _separate_clipping(state, rows, plays)
-        bounds = np.ceil(chosen.bounds * _GRID) / _GRID
+        bounds = np.ceil(chosen.bounds * GRID) / GRID
         if chosen.recentred.any():
-            centre = np.round(rows @ np.array(state.estimate) * _GRID) / _GRID
+            centre = _on_grid(rows @ np.array(state.estimate))
             offsets = np.where(chosen.recentred, centre, 0.0).tolist()
     return _plan(
         state,
@@ -111,43 +130,8 @@ def _separate_plan(state: State, design: Design, plays: NDArray[np.int64]) -> Pl
 def _separate_clipping(state: State, rows: NDArray[np.float64], plays: NDArray[np.int64]) -> Clipping:
     widths = None
     if state.evidence is not None and state.study.privacy.trust != "none":
-        widths = Inference.of(state.study, state.evidence).widths(rows) + 1 / _GRID
+        widths = Inference.of(state.study, state.evidence).widths(rows) + 1 / GRID
     return clipping(state.study, rows, plays, widths)
-
-
-def _clipping(
-    state: State, rows: NDArray[np.float64], plays: NDArray[np.float64]
-) -> tuple[float, list[float]]:
-    """Where clients clip, and around what: around zero, or around the last estimate where that is closer."""
-    study = state.study
-    around_zero = _radius(study, None, rows, plays)
-    bound = min(study.bound, around_zero) if study.bounded_rewards else around_zero
-    if state.evidence is None or study.privacy.trust == "none":
-        return bound, []
-    around_estimate = _radius(study, state.evidence, rows, plays)
-    if around_estimate >= bound:
-        return bound, []
-    return around_estimate, (np.round(rows @ np.array(state.estimate) * _GRID) / _GRID).tolist()
-
-
-def _radius(
-    study: Study, evidence: Evidence | None, rows: NDArray[np.float64], plays: NDArray[np.float64]
-) -> float:
-    widths, deviations = _residuals(study, evidence, rows, plays)
-    return math.ceil(clip_radius(widths, deviations) * _GRID) / _GRID
-
-
-def _residuals(
-    study: Study, evidence: Evidence | None, rows: NDArray[np.float64], plays: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """How far what clients report may be off zero on average, and how one client's report scatters.
-
-    Before there is an estimate to subtract, means are known to lie in [−bound, bound] and no more.
-    """
-    deviations = residual_deviations(rows, plays, study.heterogeneity)
-    if evidence is None:
-        return np.full(len(rows), study.bound), deviations
-    return Inference.of(study, evidence).widths(rows) + 1 / _GRID, deviations
 
 
 def tell(state: State, plan: Plan, release: Release | None) -> State:
@@ -163,8 +147,8 @@ def tell(state: State, plan: Plan, release: Release | None) -> State:
         return played
     if release is None or release.plan != plan.digest:
         raise PlanMismatch(f"phase {plan.phase} needs the release of plan {plan.digest[:12]}")
-    if len(release.means) != len(plan.support):
-        raise PlanMismatch(f"phase {plan.phase} needs {len(plan.support)} means, got {len(release.means)}")
+    if len(release.means) != plan.numbers:
+        raise PlanMismatch(f"phase {plan.phase} needs {plan.numbers} means, got {len(release.means)}")
     counts = release.counts if plan.separate else (release.reports,)
     if len(counts) != len(plan.mechanisms) or not all(
         own.minimum_reports <= count <= own.cohort for own, count in zip(plan.mechanisms, counts, strict=True)
@@ -209,25 +193,26 @@ def _learn(state: State, played: State, plan: Plan, release: Release) -> State:
 
 def _evidence(state: State, plan: Plan, mechanism: Mechanism, reports: int) -> Evidence:
     """What the estimate rests on; where clients clipped what may be real, also how far that may pull."""
-    study, excess = state.study, list[float]()
-    lossless = study.bounded_rewards and not plan.offsets and mechanism.bound >= study.bound
-    if study.learning.recentred and not lossless:
-        rows = study.actions.matrix[list(plan.support)]
-        plays = np.array(plan.plays, dtype=np.float64)
-        before = state.evidence if plan.offsets else None
-        widths, deviations = _residuals(study, before, rows, plays)
-        excess = mean_excess(mechanism.bound, widths, deviations, reports, study.confidence).tolist()
-    return Evidence(plan=plan, reports=reports, excess=tuple(excess), estimate=())
+    study, pulled = state.study, tuple[float, ...]()
+    if study.learning.recentred:
+        reporting = Reporting(
+            statistics=replace(_averages(study, plan.support, plan.plays), mixing=plan.mixing_matrix),
+            shape=mechanism.shape,
+            bound=mechanism.bound,
+            recentred=bool(plan.offsets),
+        )
+        pulled = excess(study, reporting, _known(state), reports)
+    return Evidence(plan=plan, reports=reports, excess=pulled, estimate=())
 
 
 def _separate_evidence(state: State, plan: Plan, release: Release) -> Evidence:
     """The clipping is a function of the state before the phase, so it need not travel with the plan."""
-    study, excess = state.study, list[float]()
+    study, scales = state.study, list[float]()
     if study.clips_what_is_likely:
         rows = study.actions.matrix[list(plan.support)]
-        excess = _separate_clipping(state, rows, np.array(plan.plays)).excess.tolist()
+        scales = _separate_clipping(state, rows, np.array(plan.plays)).excess.tolist()
     return Evidence(
-        plan=plan, reports=release.reports, excess=tuple(excess), estimate=(), counts=release.counts
+        plan=plan, reports=release.reports, excess=tuple(scales), estimate=(), counts=release.counts
     )
 
 
@@ -298,6 +283,7 @@ def _plan(
     rank: int,
     mechanism: Mechanism | None = None,
     offsets: Sequence[float] = (),
+    mixing: Sequence[Sequence[float]] = (),
     separate: tuple[Mechanism, ...] = (),
 ) -> Plan:
     return Plan(
@@ -308,6 +294,7 @@ def _plan(
         rank=rank,
         mechanism=mechanism,
         offsets=tuple(offsets),
+        mixing=tuple(map(tuple, mixing)),
         separate=separate,
     )
 

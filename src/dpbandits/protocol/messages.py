@@ -32,7 +32,8 @@ class Plan:
     With `separate` mechanisms, one for each supported action, each round has a client of its own, who
     answers for that round's action alone: `parts` are the plans that these clients are given.
 
-    Clients subtract `offsets`, one for each supported action, from their averages before they report, and
+    What clients report is `mixing`, a matrix, times their averages of the supported actions; without one, the
+    averages as they are. They subtract `offsets`, one for each reported number, before they clip, and
     the server adds them back; without any, they are zero. Without a mechanism the phase only plays: the
     horizon cuts it short, or nobody is asked any more.
     """
@@ -45,6 +46,7 @@ class Plan:
     mechanism: Mechanism | None
     offsets: tuple[float, ...] = ()
     separate: tuple[Mechanism, ...] = ()
+    mixing: tuple[tuple[float, ...], ...] = ()
 
     def __post_init__(self) -> None:
         whole(1, phase=self.phase)
@@ -52,10 +54,12 @@ class Plan:
         if not self.support or len(self.support) != len(self.plays):
             raise InvalidValue("plays", f"{len(self.plays)} numbers", "one for each supported action")
         whole(1, plays=min(self.plays))
-        if self.offsets and len(self.offsets) != len(self.support):
-            raise InvalidValue("offsets", f"{len(self.offsets)} numbers", "none, or one for each action")
-        if self.mechanism is not None and self.mechanism.support != len(self.support):
-            raise InvalidValue("mechanism.support", self.mechanism.support, f"{len(self.support)}")
+        if any(len(row) != len(self.support) for row in self.mixing):
+            raise InvalidValue("mixing", "a row", f"rows of {len(self.support)} numbers, one for each action")
+        if self.offsets and len(self.offsets) != self.numbers:
+            raise InvalidValue("offsets", f"{len(self.offsets)} numbers", f"none, or {self.numbers}")
+        if self.mechanism is not None and self.mechanism.support != self.numbers:
+            raise InvalidValue("mechanism.support", self.mechanism.support, f"{self.numbers}")
         if self.separate:
             self._check_separate()
 
@@ -107,9 +111,24 @@ class Plan:
         )
 
     @property
+    def numbers(self) -> int:
+        """How many numbers a client reports."""
+        return len(self.mixing) or len(self.support)
+
+    @property
     def centre(self) -> FloatArray:
-        """What is subtracted from the average of each supported action."""
-        return np.array(self.offsets) if self.offsets else np.zeros(len(self.support))
+        """What is subtracted from each reported number."""
+        return np.array(self.offsets) if self.offsets else np.zeros(self.numbers)
+
+    @cached_property
+    def mixing_matrix(self) -> FloatArray | None:
+        """`mixing` as an array, None if averages are reported as they are."""
+        return np.array(self.mixing) if self.mixing else None
+
+    def reported(self, averages: FloatArray) -> FloatArray:
+        """From clients' averages, a row each, to what they clip and report."""
+        mixed = averages if self.mixing_matrix is None else averages @ self.mixing_matrix.T
+        return mixed - self.centre
 
     @cached_property
     def digest(self) -> str:
@@ -172,7 +191,7 @@ class Batch:
 
 @dataclass(frozen=True, kw_only=True)
 class Release:
-    """The private mean of each supported action over `reports` clients (the output of A).
+    """The private mean of each reported number over `reports` clients (the output of A).
 
     Where clients answer for one action each, `counts` says how many did for which. `simulated` stamps what was made with a simulation's noise and must not be taken for private.
     """

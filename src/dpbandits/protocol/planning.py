@@ -20,16 +20,17 @@ from scipy.special import ndtr
 from dpbandits.actions import Actions
 from dpbandits.checks import one_of, whole
 from dpbandits.design import Design, near_g_optimal
-from dpbandits.privacy import PrivacyRequest
-from dpbandits.privacy.accounting import gaussian_noise_ratio
-from dpbandits.protocol.clipping import clip_radius, residual_deviations
-from dpbandits.protocol.estimation import LeastSquares
+from dpbandits.protocol.reporting import Statistics, choose
 from dpbandits.protocol.schedule import Schedule
 from dpbandits.protocol.study import Study
 
 FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
 
-_DRAWS = 6
+_DRAWS = 48
+# Candidates are searched for with few draws, among which a near tie may stand out, and the best of them compared
+# with all draws.
+_SEARCH_DRAWS, _COMPARED = 12, 20
 _LARGEST_PLANNED = 20_000  # of more actions a sample is planned for
 
 
@@ -54,7 +55,8 @@ def predict(study: Study, *, draws: int = _DRAWS, seed: int = 0) -> Prediction:
     rng = np.random.default_rng(seed)
     thetas = rng.standard_normal((whole(1, draws=draws), study.actions.dimension))
     thetas /= np.linalg.norm(thetas, axis=1, keepdims=True)
-    return _mean([_predict_one(study, theta) for theta in thetas])
+    first = _first_phase(study)  # the same whatever θ* is
+    return _mean([_predict_one(study, theta, first) for theta in thetas])
 
 
 def _mean(parts: Sequence[Prediction]) -> Prediction:
@@ -93,23 +95,28 @@ def budgeted(study: Study, participants: int) -> Spending:
         key = tuple(candidate.values())
         if key not in known:
             spending = _spending(candidate, participants, study)
-            tried = replace(study, schedule=spending.schedule, design_tolerance=spending.design_tolerance)
-            known[key] = predict(tried).regret
+            known[key] = predict(_spent(study, spending), draws=_SEARCH_DRAWS).regret
         return known[key]
 
-    found = [_descend(choices, place, cost) for place in (0.2, 0.5)]
-    return _spending(min(found, key=cost), participants, study)
+    for place in (0.2, 0.5):
+        _descend(choices, place, cost)
+    best = sorted(known, key=known.__getitem__)[:_COMPARED]
+    found = [_spending(dict(zip(choices, key, strict=True)), participants, study) for key in best]
+    return min(found, key=lambda spending: predict(_spent(study, spending)).regret)
+
+
+def _spent(study: Study, spending: Spending) -> Study:
+    return replace(study, schedule=spending.schedule, design_tolerance=spending.design_tolerance)
 
 
 def _descend(
     choices: dict[str, tuple[float, ...]], place: float, cost: Callable[[dict[str, float]], float]
-) -> dict[str, float]:
-    """From a point at `place` of every range, the best value of one parameter after the other, twice."""
+) -> None:
+    """Find costs: from a point at `place` of every range, the best value of one parameter after the other, twice."""
     best = {name: values[int(place * len(values))] for name, values in choices.items()}
     for _ in range(2):
         for name, values in choices.items():
             best = min(({**best, name: value} for value in values), key=cost)
-    return best
 
 
 def _spending(candidate: dict[str, float], participants: int, study: Study) -> Spending:
@@ -135,14 +142,13 @@ def _sampled(actions: Actions) -> Actions:
 class _Knowledge:
     """What a predicted phase teaches: how far estimates may be off after it."""
 
-    estimator: LeastSquares
-    variances: FloatArray  # of the mean of each supported action
+    factor: FloatArray  # FF' is the estimate's covariance but for what clients have in common
     client_variance: float
     level: float
 
     def deviations(self, directions: FloatArray) -> FloatArray:
         """√(v'Cv) of each row."""
-        spread = ((directions @ self.estimator.map) ** 2) @ self.variances
+        spread = ((directions @ self.factor) ** 2).sum(axis=1)
         spread += self.client_variance * np.einsum("ij,ij->i", directions, directions)
         return np.asarray(np.sqrt(spread), dtype=np.float64)
 
@@ -150,28 +156,60 @@ class _Knowledge:
         """As if all noise were sub-Gaussian."""
         return self.level * self.deviations(directions)
 
+    def norm_radius(self, directions: FloatArray) -> float:
+        """√tr + level·√λ of the errors' covariance."""
+        errors = directions @ self.factor
+        covariance = errors @ errors.T + self.client_variance * directions @ directions.T
+        spectrum = np.linalg.eigvalsh(covariance)
+        return float(np.sqrt(spectrum.sum()) + self.level * np.sqrt(spectrum[-1]))
 
-def _predict_one(study: Study, theta: FloatArray) -> Prediction:
+
+@dataclass(frozen=True, kw_only=True)
+class _Phase:
+    """What a predicted phase plays, and what is known after it."""
+
+    support: IntArray
+    plays: FloatArray
+    knowledge: _Knowledge
+
+
+def _first_phase(study: Study) -> _Phase | None:
+    return _phase(study, 1, np.arange(study.actions.count), None)
+
+
+def _phase(study: Study, number: int, active: IntArray, before: _Knowledge | None) -> _Phase | None:
+    """None if it does not fit into the horizon."""
+    if study.schedule.length(number) > study.horizon or not study.schedule.asks(number):
+        return None
+    design = _cached_design(study.actions, active.tobytes(), study.design_tolerance)
+    plays = np.ceil(study.schedule.length(number) * design.weights - 1e-9)
+    support = active[design.support]
+    knowledge = _after(study, number, study.actions.matrix[support], plays, design.rank, before)
+    return _Phase(support=support, plays=plays, knowledge=knowledge)
+
+
+def _predict_one(study: Study, theta: FloatArray, first_phase: _Phase | None) -> Prediction:
     matrix = study.actions.matrix
     rewards = matrix @ theta
     gaps, to_best = rewards.max() - rewards, matrix[int(np.argmax(rewards))] - matrix
     active, known = np.arange(len(matrix)), list[_Knowledge]()
     regret, bound, rounds, first = 0.0, 0.0, 0.0, None
     worst = float(gaps.max())  # what a play may cost, as far as is known
-    for phase in range(1, study.schedule.reporting_phases(study.horizon) + 1):
-        design = _cached_design(study.actions, active.tobytes(), study.design_tolerance)
-        plays = np.ceil(study.schedule.length(phase) * design.weights - 1e-9)
-        if rounds + plays.sum() > study.horizon:
+    for number in range(1, study.schedule.reporting_phases(study.horizon) + 1):
+        if len(active) == 1:  # nothing is left to be lost
+            rounds = min(float(study.horizon), rounds + study.schedule.length(number))
+            continue
+        phase = first_phase if number == 1 else _phase(study, number, active, known[-1])
+        if phase is None or rounds + phase.plays.sum() > study.horizon:
             break
-        before = known[-1] if known else None
-        known.append(_after(study, phase, matrix[active[design.support]], plays, design.rank, before))
-        rounds += float(plays.sum())
-        regret += float(gaps[active[design.support]] @ plays)
-        bound += worst * float(plays.sum())
-        widths = known[-1].widths(to_best[active])
+        known.append(phase.knowledge)
+        rounds += float(phase.plays.sum())
+        regret += float(gaps[phase.support] @ phase.plays)
+        bound += worst * float(phase.plays.sum())
+        widths = phase.knowledge.widths(to_best[active])
         worst = min(worst, 2 * float(widths.max()))
         kept = active[gaps[active] <= widths]
-        first = phase if first is None and len(kept) < len(active) else first
+        first = number if first is None and len(kept) < len(active) else first
         active = kept
     regret += (study.horizon - rounds) * _guess_regret(known, to_best[active], gaps[active])
     bound += (study.horizon - rounds) * (worst if len(active) > 1 else 0.0)
@@ -188,18 +226,12 @@ def _after(
     study: Study, phase: int, rows: FloatArray, plays: FloatArray, rank: int, before: _Knowledge | None
 ) -> _Knowledge:
     clients = study.schedule.cohort(phase)
-    bound = study.bound
-    if study.learning.recentred:
-        deviations = residual_deviations(rows, plays, study.heterogeneity)
-        around_zero = clip_radius(np.full(len(rows), study.bound), deviations)
-        bound = min(bound, around_zero) if study.bounded_rewards else around_zero
-        if before is not None:
-            bound = min(bound, clip_radius(before.widths(rows), deviations))
-    noise = typical_deviation(study.privacy, support=len(rows), clients=clients, bound=bound)
-    variances = 1 / (clients * plays) + noise**2
+    statistics = Statistics(rows=rows, plays=plays, heterogeneity=study.heterogeneity)
+    reporting = choose(study, statistics, rank, clients, before)
+    estimator, noise = reporting.estimator(study, rank, clients), reporting.deviation(study, clients)
+    on_averages = reporting.statistics.weights_on_averages(estimator.map)
     return _Knowledge(
-        estimator=LeastSquares.weighted(rows, 1 / variances, rank),
-        variances=variances,
+        factor=np.hstack([on_averages / np.sqrt(clients * plays), noise * estimator.map]),
         client_variance=study.heterogeneity**2 / clients,
         level=math.sqrt(2 * math.log(1 / study.confidence)),
     )
@@ -214,23 +246,6 @@ def _guess_regret(known: Sequence[_Knowledge], to_best: FloatArray, gaps: FloatA
         return float(gaps.mean())
     precisions = sum(np.maximum(one.deviations(to_best), 1e-150) ** -2.0 for one in known)
     return float(np.minimum(gaps @ ndtr(-gaps * np.sqrt(precisions)), gaps.max()))
-
-
-def typical_deviation(request: PrivacyRequest, *, support: int, clients: int, bound: float) -> float:
-    """The error of each mean, by the mechanism's formula and not a calibration: good to a few percent."""
-    if request.trust == "none":
-        return 0.0
-    noise, diameter = request.mechanism_noise, 2 * bound
-    if noise == "k-norm":
-        on_sum = diameter * math.sqrt((support + 1) * (support + 2) / 3) / request.epsilon
-    elif noise in ("laplace", "polya"):
-        on_sum = diameter * math.sqrt(2) * support / request.epsilon
-    else:
-        on_sum = diameter * math.sqrt(support) * gaussian_noise_ratio(request.epsilon, request.delta)
-    if request.trust == "local":
-        return on_sum / math.sqrt(clients)
-    shares = (1 - request.silent_share) * request.minimum_share if request.trust == "shuffle" else 1.0
-    return on_sum / clients / math.sqrt(shares)
 
 
 @lru_cache(maxsize=256)

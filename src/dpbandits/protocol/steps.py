@@ -3,6 +3,7 @@
     differences   drop x when some b has ⟨θ̃, b − x⟩ > w(b − x), not b and x by widths of their own
     weighted      least squares weighted with the variances that the server knows
     recentred     clients report what is left after the last public estimate, clipped to what is likely
+    whitened      clients report as many decorrelated numbers as the actions have rank, not one an action
     pooled        the best guess is that of all phases' estimates together, weighted by their precision
     committed     once nobody can be asked any more, the best guess is played to the end of the horizon
 
@@ -23,6 +24,7 @@ class Steps:
     differences: bool = True
     weighted: bool = True
     recentred: bool = True
+    whitened: bool = True
     pooled: bool = True
     committed: bool = True
 
@@ -31,7 +33,7 @@ class Steps:
         """What a preset takes."""
         if preset == "tight":
             return Steps()
-        return Steps(differences=False, weighted=False, recentred=False, pooled=False, committed=False)
+        return Steps().without(*STEP_NAMES)
 
     def without(self, *names: str) -> Steps:
         """All but those named."""

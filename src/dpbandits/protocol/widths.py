@@ -49,6 +49,7 @@ def tight_widths(
     *,
     estimator: LeastSquares,
     plays: FloatArray,
+    mixing: FloatArray | None = None,
     mechanism: Mechanism,
     clients: int,
     heterogeneity: float,
@@ -59,7 +60,8 @@ def tight_widths(
     With sub-Gaussian noise this is √(2·v'Cv·log(1/β)), C = A·diag(1/(n·T(x)) + s_n²)·A' + (σ²/n)·I.
     """
     coefficients = directions @ estimator.map
-    variances = (coefficients**2) @ (1 / (clients * plays))
+    on_averages = coefficients if mixing is None else coefficients @ mixing
+    variances = (on_averages**2) @ (1 / (clients * plays))
     variances += heterogeneity**2 / clients * np.einsum("ij,ij->i", directions, directions)
     return mechanism.error_radius(coefficients, variances, confidence, clients)
 

@@ -62,7 +62,7 @@ def _answer(
     for part in plan.parts:
         blocks = _answers(part, population, clients, single=bool(plan.separate))
         releases.append(simulate_release_in_blocks(part, _counting(part, blocks, cut), noise))
-    answers = sum(part.cohort * len(part.support) for part in plan.parts)
+    answers = sum(part.cohort * part.numbers for part in plan.parts)
     return gather(plan, releases), sum(cut) / answers
 
 
@@ -78,7 +78,8 @@ def _counting(part: Plan, blocks: Iterable[FloatArray], cut: list[int]) -> Itera
     """The blocks as they are; how many of their entries lie beyond the bound is noted in `cut`."""
     (mechanism,) = part.mechanisms
     for block in blocks:
-        cut.append(int(np.count_nonzero(np.abs(block - part.centre) > mechanism.bound)))
+        reported = part.reported(block)
+        cut.append(int(np.count_nonzero(mechanism.clip(reported) != reported)))
         yield block
 
 

@@ -1,10 +1,11 @@
 """Discrete Gaussian noise for clients that lie in a ball: only the ℓ2 distance counts.
 
-Let one client move an integer vector by at most `distance` in ℓ2. Continuous Gaussian noise that is then rounded to
-the lattice, by whatever rule, is as private as before it was rounded. Rounded at random by a discrete Gaussian of
-deviation `SMOOTHING`, it is, up to a factor e^h at every point, the discrete Gaussian of the variances' sum. So
-that law is (ε, e^h·δ(ε − 2h))-private, δ the continuous law's, with h below 10⁻³³ a coordinate. A sum of shares is again
-discrete Gaussian up to such a factor (docs/accounting-proofs.md, section 12).
+Let one client move an integer vector by at most `distance` in ℓ2. Continuous Gaussian noise that is then
+rounded to the lattice, by whatever rule, is as private as before it was rounded. Rounded at random by a
+discrete Gaussian of deviation `SMOOTHING`, it is, up to a factor e^h at every point, the discrete Gaussian of
+the sum of the two variances. So that law is (ε, e^h·δ(ε − 2h))-private, δ the continuous law's, with h below
+10⁻³³ a coordinate. A sum of shares is discrete Gaussian up to such a factor too (docs/accounting-proofs.md,
+section 12).
 """
 
 from __future__ import annotations
@@ -93,7 +94,9 @@ def _unevenness(deviation: float) -> float:
     return 2.1 * math.exp(-2 * (math.pi * deviation) ** 2)
 
 
-def least_ball_scale(epsilon: float, delta: float, coordinates: int, distance: float, shares: int = 1) -> float:
+def least_ball_scale(
+    epsilon: float, delta: float, coordinates: int, distance: float, shares: int = 1
+) -> float:
     """The scale of one share for which (ε, δ) is proved; no less will do but for parts in a million."""
     # ε and δ less what the factors of e^h take; h is far below these margins on any grid that is used.
     ratio = gaussian_noise_ratio(epsilon * (1 - 1e-7), delta * (1 - 1e-7))
