@@ -30,8 +30,8 @@ def add_to(commands: Any) -> None:
     parser = commands.add_parser(
         "simulate",
         help="run the trust models on simulated populations",
-        description="Run DP-DPE, or DP-PE, on simulated populations and compare trust models. Without options: the "
-        "setting of the paper's experiments.",
+        description="Run DP-DPE, or DP-PE, on simulated populations and compare trust models. Without "
+        "options: the setting of the paper's experiments.",
         formatter_class=DefaultsInHelp,
     )
     parser.set_defaults(run=run)

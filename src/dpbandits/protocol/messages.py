@@ -193,7 +193,8 @@ class Batch:
 class Release:
     """The private mean of each reported number over `reports` clients (the output of A).
 
-    Where clients answer for one action each, `counts` says how many did for which. `simulated` stamps what was made with a simulation's noise and must not be taken for private.
+    Where clients answer for one action each, `counts` says how many did for which. `simulated` stamps what
+    was made with a simulation's noise and must not be taken for private.
     """
 
     plan: str
