@@ -42,11 +42,18 @@ def simulated(seed: int = 0) -> SimulatedNoise:
 
 
 def calibrated(
-    trust: str, noise: str, epsilon: float, *, support: int = 2, cohort: int = 8, bound: float = 1.0
+    trust: str,
+    noise: str,
+    epsilon: float,
+    *,
+    support: int = 2,
+    cohort: int = 8,
+    bound: float = 1.0,
+    shape: str = "box",
 ) -> tuple[Mechanism, float]:
     delta = 0.0 if noise in PURE_NOISES else 1e-3
     request = PrivacyRequest(trust=trust, epsilon=epsilon, delta=delta, noise=noise)
-    return calibrate(request, support=support, cohort=cohort, bound=bound), delta
+    return calibrate(request, support=support, cohort=cohort, bound=bound, shape=shape), delta
 
 
 def caught(result: AuditResult) -> bool:
@@ -74,6 +81,30 @@ def test_honest_noise_stands(trust: str, noise: str, epsilon: float) -> None:
 def test_the_real_noise_stands(trust: str, noise: str) -> None:
     mechanism, delta = calibrated(trust, noise, 3.0, support=1, cohort=2)
     assert not caught(audit(mechanism, SecureNoise(), epsilon=3, delta=delta, samples=1000))
+
+
+@pytest.mark.parametrize("trust", ["central", "local", "shuffle"])
+@pytest.mark.parametrize("epsilon", [0.5, 3.0])
+def test_in_a_ball_honest_noise_stands_and_half_of_it_is_caught(trust: str, epsilon: float) -> None:
+    mechanism, delta = calibrated(trust, "discrete-gaussian", epsilon, support=4, shape="ball")
+    assert not caught(audit(mechanism, simulated(), epsilon=epsilon, delta=delta, samples=2000))
+    halved = HalvedNoise()
+    assert caught(audit(mechanism, halved, epsilon=epsilon, delta=delta, samples=20_000))
+
+
+@pytest.mark.parametrize("trust", ["central", "local", "shuffle"])
+def test_clipping_to_a_box_where_a_ball_is_claimed_is_caught(trust: str) -> None:
+    mechanism, delta = calibrated(trust, "discrete-gaussian", 1.0, support=9, shape="ball")
+    boxed = replace(mechanism, shape="box")  # type: ignore[type-var]
+    result = audit(
+        mechanism,
+        simulated(),
+        epsilon=1.0,
+        delta=delta,
+        samples=4000,
+        reveals=lambda _, averages, noise: reveal(boxed, averages, noise),
+    )
+    assert caught(result)
 
 
 def test_bits_as_the_paper_encodes_them_stand() -> None:

@@ -43,6 +43,11 @@ ALL = [
     for noise in noises or (None,)
 ]
 UNDER_TEST = [(r, calibrate(r, support=SUPPORT, cohort=COHORT, bound=BOUND)) for r in ALL]
+UNDER_TEST += [
+    (r, calibrate(r, support=SUPPORT, cohort=COHORT, bound=BOUND, shape="ball"))
+    for r in ALL
+    if r.noise == "discrete-gaussian"
+]
 # The paper's own encoding, with fewer bits than Algorithm 2 has so that the test is quick.
 UNDER_TEST.append(
     (
@@ -61,7 +66,7 @@ UNDER_TEST.append(
 )
 
 
-@pytest.fixture(params=UNDER_TEST, ids=lambda c: f"{c[0].trust}-{c[0].noise}-{c[0].preset}")
+@pytest.fixture(params=UNDER_TEST, ids=lambda c: f"{c[0].trust}-{c[0].noise}-{c[0].preset}-{c[1].shape}")
 def case(request: pytest.FixtureRequest) -> tuple[PrivacyRequest, Mechanism]:
     chosen: tuple[PrivacyRequest, Mechanism] = request.param
     return chosen

@@ -3,12 +3,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-import pytest
 
 from dpbandits.actions import Actions
-from dpbandits.privacy import PrivacyRequest, calibrate
+from dpbandits.privacy import PrivacyRequest
 from dpbandits.protocol import Schedule, Study
-from dpbandits.protocol.planning import budgeted, predict, typical_deviation
+from dpbandits.protocol.planning import budgeted, predict
 from dpbandits.simulation import Setting, run_once
 
 
@@ -60,20 +59,13 @@ def test_tiny_budgets_and_horizons_can_be_planned() -> None:
     assert run_once(setting, 0).rounds == 1
 
 
-@pytest.mark.parametrize("trust", ["central", "local", "shuffle"])
-@pytest.mark.parametrize("delta", [0.0, 1e-6])
-def test_the_typical_error_is_near_the_calibrated_one(trust: str, delta: float) -> None:
-    request = PrivacyRequest(trust=trust, epsilon=1, delta=delta)
-    typical = typical_deviation(request, support=20, clients=500, bound=1.5)
-    exact = calibrate(request, support=20, cohort=500, bound=1.5).error_deviation(500)
-    assert typical == pytest.approx(exact, rel=0.08)
-
-
 def test_predictions_are_near_simulations() -> None:
     setting = Setting(
         actions=200, dimension=6, horizon=10**5, trust="central", epsilon=1, delta=1e-6, schedule="budgeted"
     )
     spending = setting.planned()
-    predicted = predict(setting.study(setting.instance(0).actions, spending), draws=30).regret
+    study = setting.study(setting.instance(0).actions, spending)
+    # Medians, as a single near tie makes most of a mean.
+    predicted = np.median([predict(study, draws=1, seed=seed).regret for seed in range(30)])
     simulated = np.median([run_once(setting, seed, spending).regret for seed in range(12)])
-    assert 0.3 < predicted / simulated < 3
+    assert 0.5 < predicted / simulated < 2

@@ -26,8 +26,9 @@ from dpbandits.cli.privacy_options import (
 )
 from dpbandits.cli.writing import check_writable, write_document
 from dpbandits.errors import InvalidValue
-from dpbandits.privacy import Mechanism, PrivacyRequest, calibrate
+from dpbandits.privacy import Mechanism, PrivacyRequest
 from dpbandits.privacy.accounting import Event, gaussian_noise_ratio
+from dpbandits.protocol import decode, encode
 
 # Where the curve is shown, as multiples of the claimed ε.
 _MULTIPLES = (0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.85, 1.0, 1.2, 1.5, 2.0)
@@ -94,7 +95,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _from_result(path: Path) -> list[tuple[PrivacyRequest, Mechanism]]:
-    """The mechanism with the largest δ of each private row of a simulation's JSON."""
+    """The mechanism of each private row of a simulation's JSON that hid least, as it was run."""
     if not path.is_file():
         raise InvalidValue("RESULT", path, "an existing JSON file that `dpbandits simulate` wrote")
     try:
@@ -103,20 +104,13 @@ def _from_result(path: Path) -> list[tuple[PrivacyRequest, Mechanism]]:
         cases = []
         for result in document["results"]:
             request = PrivacyRequest(trust=result["trust"], **shared)
-            phases = [phase for one in result["runs"] for phase in one["phases"] if phase["cohort"]]
-            shapes = {(phase["support"], phase["cohort"]) for phase in phases}
-            if request.trust != "none" and shapes:
-                cases.append((request, _weakest(request, shapes, document["settings"]["bound"])))
+            if result["mechanism"] is not None:
+                cases.append((request, decode(encode(result["mechanism"]), Mechanism)))  # type: ignore[type-abstract]
     except (msgspec.DecodeError, KeyError, TypeError) as error:
         raise InvalidValue("RESULT", path, f"a JSON file that `dpbandits simulate` wrote ({error})") from None
     if not cases:
         raise InvalidValue("RESULT", path, "at least one private trust model")
     return cases
-
-
-def _weakest(request: PrivacyRequest, shapes: set[tuple[int, int]], bound: float) -> Mechanism:
-    used = [calibrate(request, support=s, cohort=n, bound=bound) for s, n in sorted(shapes)]
-    return max(used, key=lambda mechanism: mechanism.event.delta(request.epsilon))
 
 
 def _account(request: PrivacyRequest, mechanism: Mechanism, options: argparse.Namespace) -> Account:
@@ -138,7 +132,7 @@ def _account(request: PrivacyRequest, mechanism: Mechanism, options: argparse.Na
         parameters={
             **asdict(mechanism),  # type: ignore[call-overload]
             "trust": request.trust,
-            "noise": request.mechanism_noise,
+            "noise": mechanism.noise,
             "preset": request.preset,
             "minimum_reports": mechanism.minimum_reports,
             "message": f"{mechanism.message_size} {mechanism.unit}",
@@ -165,8 +159,8 @@ def _error(request: PrivacyRequest, mechanism: Mechanism) -> dict[str, float | N
     deviation = mechanism.error_deviation(mechanism.cohort)
     if request.pure:
         return {"sd_of_mean": deviation, "ratio_to_central_gaussian": None}
-    ratio = gaussian_noise_ratio(request.epsilon, request.delta)
-    gaussian = ratio * 2 * mechanism.bound * math.sqrt(mechanism.support) / mechanism.cohort
+    distance = 2 * mechanism.bound * (1 if mechanism.shape == "ball" else math.sqrt(mechanism.support))
+    gaussian = gaussian_noise_ratio(request.epsilon, request.delta) * distance / mechanism.cohort
     return {"sd_of_mean": deviation, "ratio_to_central_gaussian": deviation / gaussian}
 
 
@@ -180,7 +174,7 @@ def _show(account: Account) -> None:
     epsilon, delta = account.claimed["epsilon"], account.claimed["delta"]
     console.print(
         f"{given['trust']}, {given['noise']} noise, {given['preset']}: {given['cohort']:,} clients × "
-        f"{given['support']} averages in [−{given['bound']:g}, {given['bound']:g}], {given['message']} each",
+        f"{given['support']} numbers in {_region(given)}, {given['message']} each",
         highlight=False,
     )
     console.print(f"claimed   ({epsilon:g}, {delta:g})-DP, one client replaced", highlight=False)
@@ -197,6 +191,12 @@ def _show(account: Account) -> None:
     for point in account.curve:
         table.add_row(f"{point['epsilon']:.4g}", f"{point['delta_lower']:.6g}", f"{point['delta_upper']:.6g}")
     console.print(table)
+
+
+def _region(given: dict[str, Any]) -> str:
+    if given.get("shape") == "ball":
+        return f"a ball of radius {given['bound']:g}"
+    return f"[−{given['bound']:g}, {given['bound']:g}]"
 
 
 def _verdict(account: Account) -> str:

@@ -168,12 +168,18 @@ def _as_dict(one: Audit) -> dict[str, Any]:
     return {**result, "violated": one.result.violated, "trust": one.trust, "mechanism": mechanism}
 
 
+def _where(mechanism: Mechanism) -> str:
+    if mechanism.shape == "ball":
+        return f" along the diagonal of {mechanism.support} averages"
+    return f" in all of {mechanism.support} averages"
+
+
 def describe(one: Audit) -> str:
     """What was played, the bound, and whether the claim stands."""
     result, claim, bound = one.result, one.result.claimed, one.mechanism.bound
     lines = [
-        f"{one.trust} with {one.noise} noise: {result.samples:,} plays with one client at −{bound:g} "
-        f"in all of {one.mechanism.support} averages, as many at +{bound:g}",
+        f"{one.trust} with {one.mechanism.noise} noise: {result.samples:,} plays with one client at "
+        f"−{bound:g}{_where(one.mechanism)}, as many at +{bound:g}",
         f"  claimed: ({claim.epsilon:g}, {claim.delta:g})-DP; shown: ε ≥ {result.epsilon_lower_bound:.3f} at "
         f"that δ, with confidence {result.confidence:.7g}",
     ]

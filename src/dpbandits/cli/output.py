@@ -9,25 +9,25 @@ from typing import Any
 import numpy as np
 from rich.table import Table
 
-from dpbandits.privacy import Guarantee
+from dpbandits.privacy import Guarantee, Mechanism
 from dpbandits.simulation import PhaseTrace, RunTrace, Setting
 
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    """The runs of one setting, by seed, and the guarantee that holds for all of them."""
+    """The runs of one setting, by seed, and of the run that hides least guarantee and mechanism."""
 
     setting: Setting
     runs: tuple[RunTrace, ...]
     guarantee: Guarantee | None
+    mechanism: Mechanism | None
 
     @staticmethod
     def of(setting: Setting, runs: Sequence[RunTrace]) -> Result:
         """Of several runs the weakest guarantee counts."""
-        stated = [run.guarantee for run in runs if run.guarantee is not None]
-        weakest = max(stated, key=lambda guarantee: guarantee.delta, default=None)
         ordered = tuple(sorted(runs, key=lambda run: run.seed))
-        return Result(setting=setting, runs=ordered, guarantee=weakest)
+        worst = max(ordered, key=lambda run: 0.0 if run.guarantee is None else run.guarantee.delta)
+        return Result(setting=setting, runs=ordered, guarantee=worst.guarantee, mechanism=worst.mechanism)
 
     def summary(self) -> dict[str, float | int | str]:
         """Means over the runs; a standard deviation needs two."""
@@ -54,6 +54,7 @@ def as_document(results: Sequence[Result], settings: dict[str, Any]) -> dict[str
             {
                 "trust": result.setting.trust,
                 "guarantee": result.guarantee,
+                "mechanism": result.mechanism,
                 "runs": [_run(run) for run in result.runs],
                 "summary": result.summary(),
             }

@@ -7,7 +7,7 @@ from typing import Any
 
 from dpbandits.checks import whole
 from dpbandits.cli.parser import number, whole_number
-from dpbandits.privacy import NOISES, PRESETS, Mechanism, PrivacyRequest, calibrate
+from dpbandits.privacy import NOISES, PRESETS, SHAPES, Mechanism, PrivacyRequest, calibrate
 
 PRIVATE = tuple(trust for trust, noises in NOISES.items() if noises)
 _ALL_NOISES = tuple(dict.fromkeys(noise for noises in NOISES.values() for noise in noises))
@@ -34,12 +34,15 @@ def add_privacy_options(group: Any, *, epsilon: float, delta: float, preset: str
 
 
 def add_mechanism_options(group: Any, *, support: int, cohort: int) -> None:
-    """`--support`, `--cohort` and `--minimum-reports`, for commands about one mechanism."""
+    """`--support`, `--cohort`, `--clip` and `--minimum-reports`, for commands about one mechanism."""
     group.add_argument(
         "--support", type=whole_number, default=support, metavar="S", help="averages per client"
     )
     group.add_argument(
         "--cohort", type=whole_number, default=cohort, metavar="N", help="clients that are asked"
+    )
+    group.add_argument(
+        "--clip", choices=SHAPES, default="box", help="each average by itself, or all of a client's in ℓ2"
     )
     group.add_argument(
         "--minimum-reports",
@@ -71,5 +74,6 @@ def calibrated(request: PrivacyRequest, options: argparse.Namespace) -> Mechanis
         support=options.support,
         cohort=options.cohort,
         bound=options.bound,
+        shape=options.clip,
         minimum_reports=options.minimum_reports,
     )

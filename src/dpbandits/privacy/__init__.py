@@ -10,8 +10,9 @@ from dpbandits.privacy.guarantee import (
     Guarantee,
     PrivacyRequest,
     guarantee,
+    weakest,
 )
-from dpbandits.privacy.mechanism import MECHANISMS, Mechanism, register
+from dpbandits.privacy.mechanism import MECHANISMS, SHAPES, Mechanism, register
 from dpbandits.privacy.noise import NoiseSource, SimulatedNoise
 from dpbandits.privacy.secure import SecureNoise
 
@@ -20,6 +21,7 @@ __all__ = [
     "NEIGHBOURING",
     "NOISES",
     "PRESETS",
+    "SHAPES",
     "TRUST_MODELS",
     "AuditResult",
     "Claim",
@@ -34,4 +36,5 @@ __all__ = [
     "calibrate",
     "guarantee",
     "register",
+    "weakest",
 ]

@@ -100,6 +100,14 @@ class Guarantee:
     needs: str
 
 
+def weakest(request: PrivacyRequest, mechanisms: Iterable[Mechanism]) -> Mechanism | None:
+    """That with the largest δ at the ε asked for; None without privacy."""
+    if request.trust == "none":
+        return None
+    used = dict.fromkeys(mechanisms)
+    return max(used, key=lambda mechanism: mechanism.event.delta(request.epsilon), default=None)
+
+
 def _named(words: Iterable[str]) -> str:
     """Each once; phases may differ."""
     return "; ".join(dict.fromkeys(words))
@@ -111,12 +119,13 @@ def guarantee(request: PrivacyRequest, mechanisms: Iterable[Mechanism]) -> Guara
     Each client serves in one phase only, so phases compose in parallel: the worst phase counts.
     """
     used = list(dict.fromkeys(mechanisms))
-    if request.trust == "none" or not used:
+    worst = weakest(request, used)
+    if worst is None:
         return None
     return Guarantee(
         trust=request.trust,
         epsilon=request.epsilon,
-        delta=max(mechanism.event.delta(request.epsilon) for mechanism in used),
+        delta=worst.event.delta(request.epsilon),
         neighbouring=NEIGHBOURING,
         accountant=_named(mechanism.event.accountant for mechanism in used),
         preset=request.preset,

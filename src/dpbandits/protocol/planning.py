@@ -28,8 +28,8 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
 _DRAWS = 48
-# Candidates are searched for with few draws, among which a near tie may stand out, and the best of them compared
-# with all draws.
+# Candidates are searched for with few draws, among which a near tie may stand out; the best of them are
+# compared with all draws.
 _SEARCH_DRAWS, _COMPARED = 12, 20
 _LARGEST_PLANNED = 20_000  # of more actions a sample is planned for
 
@@ -112,7 +112,7 @@ def _spent(study: Study, spending: Spending) -> Study:
 def _descend(
     choices: dict[str, tuple[float, ...]], place: float, cost: Callable[[dict[str, float]], float]
 ) -> None:
-    """Find costs: from a point at `place` of every range, the best value of one parameter after the other, twice."""
+    """Ask for costs: from a point at `place` of every range, the best of one parameter after the other."""
     best = {name: values[int(place * len(values))] for name, values in choices.items()}
     for _ in range(2):
         for name, values in choices.items():

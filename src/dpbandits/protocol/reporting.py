@@ -131,13 +131,13 @@ def choose(study: Study, statistics: Statistics, rank: int, clients: int, before
     if not study.learning.whitened or study.privacy.trust == "none":
         return averages
     shape = "ball" if may_use_ball(study.privacy) else "box"
-    whitened = _clipped(study, _whitened(statistics, rank), shape, before)
+    decorrelated = _clipped(study, whitened(statistics, rank), shape, before)
 
     def error(reporting: Reporting) -> float:
         found = statistics.rows @ reporting.estimator(study, rank, clients).map
         return reporting.deviation(study, clients) * float(np.linalg.norm(found))
 
-    return min(whitened, averages, key=error)
+    return min(decorrelated, averages, key=error)
 
 
 def excess(study: Study, reporting: Reporting, before: Known | None, clients: int) -> tuple[float, ...]:
@@ -174,7 +174,7 @@ def _up(radius: float) -> float:
     return math.ceil(radius * GRID) / GRID
 
 
-def _whitened(statistics: Statistics, rank: int) -> Statistics:
+def whitened(statistics: Statistics, rank: int) -> Statistics:
     """L⁻¹·B'·D of the averages y, D = diag(√T), B an orthonormal basis of the columns of DX.
 
     B'Dy = B'DX·θ_u + noise of identity covariance; LL' = I + σ²·B'DX·(B'DX)' takes in the clients' own

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbandits.privacy import Mechanism, SimulatedNoise, guarantee
+from dpbandits.privacy import Mechanism, SimulatedNoise, guarantee, weakest
 from dpbandits.protocol import (
     Plan,
     Release,
@@ -51,6 +51,7 @@ def simulate(study: Study, population: Population, *, seed: int) -> RunTrace:
         actions_left=len(state.active_actions),
         best_action_survived=population.instance.best_action in state.active_actions,
         guarantee=guarantee(study.privacy, mechanisms),
+        mechanism=weakest(study.privacy, mechanisms),
     )
 
 

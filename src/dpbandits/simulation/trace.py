@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbandits.privacy import Guarantee
+from dpbandits.privacy import Guarantee, Mechanism
 
 FloatArray = NDArray[np.float64]
 
@@ -42,6 +42,7 @@ class RunTrace:
     actions_left: int
     best_action_survived: bool
     guarantee: Guarantee | None
+    mechanism: Mechanism | None  # the one that hides least, for whoever wants to account for it again
     simulated: bool = True
 
     @property

@@ -1,0 +1,98 @@
+"""Discrete Gaussian noise in a ball, against sums over the whole lattice that know nothing of the proof."""
+
+from __future__ import annotations
+
+import math
+from itertools import product
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from dpbandits.errors import InvalidValue
+from dpbandits.privacy.accounting import BallSum, GaussianEvent, gaussian_noise_ratio, least_ball_scale
+
+FloatArray = NDArray[np.float64]
+
+
+def share_masses(scale: float, shares: int) -> FloatArray:
+    """Of the sum of `shares` discrete Gaussians, on −reach … reach."""
+    reach = math.ceil(12 * scale)
+    one = np.exp(-(np.arange(-reach, reach + 1) ** 2) / (2 * scale**2))
+    one /= one.sum()
+    total = one
+    for _ in range(shares - 1):
+        total = np.convolve(total, one)
+    return total
+
+
+def brute_force_delta(epsilon: float, scale: float, shares: int, shift: tuple[int, ...]) -> float:
+    """Σ over the lattice of (P(z) − e^ε·P(z − shift))₊."""
+    masses = share_masses(scale, shares)
+    padding = max(map(abs, shift))
+    here, there = np.ones(1), np.ones(1)
+    for by in shift:
+        one = np.pad(masses, padding)
+        here = np.multiply.outer(here, one).ravel()
+        there = np.multiply.outer(there, np.roll(one, by)).ravel()
+    return float(np.maximum(here - math.exp(epsilon) * there, 0).sum())
+
+
+@pytest.mark.parametrize(("scale", "shares"), [(5.0, 1), (3.0, 3)])
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
+def test_no_shift_within_the_distance_has_a_larger_delta(scale: float, shares: int, epsilon: float) -> None:
+    distance = 6.0
+    event = BallSum(scale=scale, shares=shares, coordinates=2, distance=distance)
+    shifts = [s for s in product(range(7), repeat=2) if 0 < math.hypot(*s) <= distance]
+    worst = max(brute_force_delta(epsilon, scale, shares, shift) for shift in shifts)
+    lower, upper = event.delta_bounds(epsilon)
+    assert worst <= upper
+    assert lower <= worst * (1 + 1e-9)
+    # The rounding's share of so small a variance is all that is given away.
+    smoothed = math.sqrt(1 - 4 / (shares * scale**2))
+    assert upper <= GaussianEvent(noise_ratio=smoothed * math.sqrt(shares) * scale / distance).delta(
+        epsilon
+    ) * (1 + 1e-9)
+
+
+def test_a_shift_beyond_the_distance_is_not_covered() -> None:
+    event = BallSum(scale=8.0, shares=1, coordinates=2, distance=6.0)
+    assert brute_force_delta(1.0, 8.0, 1, (6, 6)) > event.delta(1.0)
+
+
+def test_three_coordinates() -> None:
+    event = BallSum(scale=3.0, shares=1, coordinates=3, distance=math.sqrt(14))
+    assert brute_force_delta(1.0, 3.0, 1, (1, 2, 3)) <= event.delta(1.0)
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 1e-8), (1, 1e-6), (10, 0.1)])
+@pytest.mark.parametrize("shares", [1, 50, 10_000])
+def test_the_least_scale_is_that_of_the_continuous_law(epsilon: float, delta: float, shares: int) -> None:
+    distance = 5000.0
+    scale = least_ball_scale(epsilon, delta, 40, distance, shares)
+    event = BallSum(scale=scale, shares=shares, coordinates=40, distance=distance)
+    assert event.delta(epsilon) <= delta
+    assert event.epsilon(delta) <= epsilon
+    exact = gaussian_noise_ratio(epsilon, delta) * distance
+    assert 1 <= scale * math.sqrt(shares) / exact <= 1 + 1e-4
+
+
+def test_composition_and_groups() -> None:
+    event = BallSum(scale=900.0, shares=4, coordinates=5, distance=300.0)
+    twice = event.repeated(2)
+    assert twice.delta(1.0) == pytest.approx(
+        GaussianEvent(noise_ratio=event.noise_ratio).repeated(2).delta(1.0)
+    )
+    assert event.group(3).noise_ratio == pytest.approx(event.noise_ratio / 3)
+    assert event.repeated(1) == event
+    assert event.epsilon(0) == math.inf
+    assert event.delta(event.epsilon(1e-5)) == pytest.approx(1e-5, rel=1e-6)
+
+
+def test_shares_too_small_for_the_lattice_are_refused() -> None:
+    with pytest.raises(InvalidValue, match="scale"):
+        BallSum(scale=0.5, shares=4, coordinates=1, distance=1.0)
+    with pytest.raises(InvalidValue, match="finer grid"):
+        least_ball_scale(1.0, 1e-6, 10, 100.0, shares=10**7)
+    # Even where it is not refused, what so coarse a grid costs is counted.
+    assert BallSum(scale=0.8, shares=1000, coordinates=1, distance=1.0).delta(1.0) == 1.0
