@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -142,15 +142,18 @@ def _sampled(actions: Actions) -> Actions:
 class _Knowledge:
     """What a predicted phase teaches: how far estimates may be off after it."""
 
-    factor: FloatArray  # FF' is the estimate's covariance but for what clients have in common
-    client_variance: float
+    covariance: FloatArray
     level: float
+
+    @cached_property
+    def largest(self) -> float:
+        """√(v'Cv) of any unit vector is at most this."""
+        return math.sqrt(float(np.linalg.eigvalsh(self.covariance)[-1]))
 
     def deviations(self, directions: FloatArray) -> FloatArray:
         """√(v'Cv) of each row."""
-        spread = ((directions @ self.factor) ** 2).sum(axis=1)
-        spread += self.client_variance * np.einsum("ij,ij->i", directions, directions)
-        return np.asarray(np.sqrt(spread), dtype=np.float64)
+        spread = np.einsum("ij,ij->i", directions @ self.covariance, directions)
+        return np.asarray(np.sqrt(np.maximum(spread, 0)), dtype=np.float64)
 
     def widths(self, directions: FloatArray) -> FloatArray:
         """As if all noise were sub-Gaussian."""
@@ -158,10 +161,18 @@ class _Knowledge:
 
     def norm_radius(self, directions: FloatArray) -> float:
         """√tr + level·√λ of the errors' covariance."""
-        errors = directions @ self.factor
-        covariance = errors @ errors.T + self.client_variance * directions @ directions.T
-        spectrum = np.linalg.eigvalsh(covariance)
+        spectrum = np.linalg.eigvalsh(directions @ self.covariance @ directions.T)
         return float(np.sqrt(spectrum.sum()) + self.level * np.sqrt(spectrum[-1]))
+
+    def survivors(self, gaps: FloatArray, to_best: FloatArray) -> tuple[NDArray[np.bool_], float]:
+        """Which gaps are within their widths, and the largest width among these."""
+        # No difference is longer than two: most need no width of their own to be seen to be small.
+        near = np.flatnonzero(gaps <= 2 * self.level * self.largest)
+        widths = self.widths(to_best[near])
+        within = gaps[near] <= widths
+        kept = np.zeros(len(gaps), dtype=bool)
+        kept[near[within]] = True
+        return kept, float(widths[within].max(initial=0.0))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -206,9 +217,9 @@ def _predict_one(study: Study, theta: FloatArray, first_phase: _Phase | None) ->
         rounds += float(phase.plays.sum())
         regret += float(gaps[phase.support] @ phase.plays)
         bound += worst * float(phase.plays.sum())
-        widths = phase.knowledge.widths(to_best[active])
-        worst = min(worst, 2 * float(widths.max()))
-        kept = active[gaps[active] <= widths]
+        within, widest = phase.knowledge.survivors(gaps[active], to_best[active])
+        worst = min(worst, 2 * widest)
+        kept = active[within]
         first = number if first is None and len(kept) < len(active) else first
         active = kept
     regret += (study.horizon - rounds) * _guess_regret(known, to_best[active], gaps[active])
@@ -230,9 +241,9 @@ def _after(
     reporting = choose(study, statistics, rank, clients, before)
     estimator, noise = reporting.estimator(study, rank, clients), reporting.deviation(study, clients)
     on_averages = reporting.statistics.weights_on_averages(estimator.map)
+    factor = np.hstack([on_averages / np.sqrt(clients * plays), noise * estimator.map])
     return _Knowledge(
-        factor=np.hstack([on_averages / np.sqrt(clients * plays), noise * estimator.map]),
-        client_variance=study.heterogeneity**2 / clients,
+        covariance=factor @ factor.T + study.heterogeneity**2 / clients * np.eye(study.actions.dimension),
         level=math.sqrt(2 * math.log(1 / study.confidence)),
     )
 
