@@ -66,7 +66,7 @@ def _add_algorithm(group: Any) -> None:
         "--schedule",
         choices=SCHEDULES,
         help="how participants are spread over phases: the paper's growing cohorts, or a budget divided "
-        "(default: exponential, budgeted with --participants)",
+        "(default: budgeted in tight, exponential in paper)",
     )
     group.add_argument(
         "--stop-when-decided", action="store_true", help="ask nobody once a single action is left"

@@ -108,10 +108,12 @@ class Setting:
 
     @property
     def schedule_kind(self) -> str:
-        """What was asked for; else the paper's growing cohorts, unless there is a budget to plan."""
+        """What was asked for; else planned in `tight`, and the paper's growing cohorts in `paper`."""
         if self.schedule is not None:
             return self.schedule
-        return "exponential" if self.participants is None else "budgeted"
+        if self.participants is not None:
+            return "budgeted"
+        return "budgeted" if self.preset == "tight" and self.algorithm == "dpe" else "exponential"
 
     @property
     def trusts_bound(self) -> bool:
