@@ -6,9 +6,9 @@ instances.
     python benchmarks/regret.py [--runs 100] [--workers 2] [--families]
 
 `--families` adds other families of problems: there, the ratio of private to non-private regret must stay
-within 1.5 times that of the main setting, nothing may be worse than `paper`, and the best action survives. A near
-tie that is guessed wrongly costs hundreds of times the median run, so means need many runs: 500 where a
-run is cheap, and `--share` takes a part of them.
+within 1.5 times that of the main setting, nothing may be worse than `paper`, and the best action survives.
+A near tie that is guessed wrongly costs hundreds of times the median run, so means need many runs: 500
+where a run is cheap; `--share` takes a part of them.
 """
 
 from __future__ import annotations
