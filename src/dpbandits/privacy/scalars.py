@@ -46,12 +46,11 @@ def calibrate_scalars(
 
 
 def _shared(request: PrivacyRequest, cohort: int, bound: float) -> Mechanism:
-    least = _rounded_down(request.minimum_reports(cohort))
+    least = request.minimum_reports(cohort)
     if request.preset == "paper" and request.mechanism_noise == "binomial":
-        return algorithm_4(request, cohort=cohort, bound=bound, least=request.minimum_reports(cohort))
-    # Calibrated as the smaller cohort is: with more reports there is more noise, which cannot hurt.
-    small: Any = calibrate(request, support=1, cohort=max(least, 1), bound=bound, minimum_reports=least)
-    return cast("Mechanism", replace(small, cohort=cohort))
+        return algorithm_4(request, cohort=cohort, bound=bound, least=least)
+    # With more reports than these there is more noise, which cannot hurt.
+    return calibrate(request, support=1, cohort=cohort, bound=bound, minimum_reports=_rounded_down(least))
 
 
 def _rounded_down(count: int) -> int:
