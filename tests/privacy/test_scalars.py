@@ -71,6 +71,16 @@ def test_algorithm_4_stays_inside_its_theorem(epsilon: float, delta: float, stan
         algorithm_4(request, cohort=9, bound=1, least=9)
 
 
+@pytest.mark.parametrize("cohort", [1, 100])
+def test_algorithm_4_is_far_more_private_than_it_claims(cohort: int) -> None:
+    request = PrivacyRequest(trust="shuffle", preset="paper", epsilon=1, delta=1e-6)
+    paper = algorithm_4(request, cohort=cohort, bound=1, least=cohort)
+    assert paper.event.delta_bounds(0.06)[0] > 1e-6 > paper.event.delta(0.07)
+    exact = PrivacyRequest(trust="central", noise="gaussian", epsilon=1, delta=1e-6)
+    (central,) = calibrate_scalars(exact, cohorts=[cohort], bounds=[1])
+    assert paper.error_deviation(cohort) / central.error_deviation(cohort) == pytest.approx(12.1, abs=0.1)
+
+
 @pytest.mark.parametrize(("trust", "noise"), ALL)
 def test_every_cohort_has_what_was_asked_and_so_has_the_whole(trust: str, noise: str) -> None:
     request, apart = _request(trust, noise), _apart(trust, noise)

@@ -24,18 +24,16 @@ from dpbandits.actions import Actions
 from dpbandits.design import Design, near_g_optimal, support_bound
 from dpbandits.errors import PlanMismatch, ProtocolError, StudyEnded
 from dpbandits.privacy import Mechanism, calibrate
-from dpbandits.privacy.scalars import calibrate_scalars
-from dpbandits.protocol.clipping import clip_radius, mean_excess, residual_deviations
+from dpbandits.protocol.clipping import GRID, clip_radius, mean_excess, residual_deviations
 from dpbandits.protocol.inference import Inference, leader, mechanism_of
 from dpbandits.protocol.messages import Plan, Release
-from dpbandits.protocol.separate import Clipping, clipping, paper_separate_width
+from dpbandits.protocol.separate import paper_separate_width
+from dpbandits.protocol.separate_phase import separate_evidence, separate_plan
 from dpbandits.protocol.study import Evidence, State, Study
 from dpbandits.protocol.widths import paper_width
 
 # A share h·π(x) that is whole but for rounding is not played once more.
 _ROUNDING = 1e-9
-# Offsets and clip radii are multiples of 1/_GRID, so that another machine's rounding gives the same plan.
-_GRID = 2.0**20
 _BLOCK = 1 << 13
 
 
@@ -50,7 +48,7 @@ def ask(state: State) -> Plan:
     plays = np.ceil(study.schedule.length(state.phase) * design.weights - _ROUNDING).astype(np.int64)
     short = study.separate and plays.sum() > state.clients_left
     if plays.sum() <= remaining and not short:
-        return _separate_plan(state, design, plays) if study.separate else _asking_plan(state, design, plays)
+        return separate_plan(state, design, plays) if study.separate else _asking_plan(state, design, plays)
     if short or (study.learning.committed and state.estimate is not None):
         return _plan(state, support=[leader(state)], plays=[remaining], rank=1)
     cut = _cut(plays, remaining)
@@ -88,33 +86,6 @@ def _asking_plan(state: State, design: Design, plays: NDArray[np.int64]) -> Plan
     )
 
 
-def _separate_plan(state: State, design: Design, plays: NDArray[np.int64]) -> Plan:
-    """A phase in which every round has a new client, who answers for that round's action alone."""
-    study, rows = state.study, state.study.actions.matrix[design.support]
-    bounds, offsets = np.full(len(plays), study.bound), list[float]()
-    if study.clips_what_is_likely:
-        chosen = _separate_clipping(state, rows, plays)
-        bounds = np.ceil(chosen.bounds * _GRID) / _GRID
-        if chosen.recentred.any():
-            centre = np.round(rows @ np.array(state.estimate) * _GRID) / _GRID
-            offsets = np.where(chosen.recentred, centre, 0.0).tolist()
-    return _plan(
-        state,
-        support=design.support.tolist(),
-        plays=plays.tolist(),
-        rank=design.rank,
-        offsets=offsets,
-        separate=calibrate_scalars(study.privacy, cohorts=plays.tolist(), bounds=bounds.tolist()),
-    )
-
-
-def _separate_clipping(state: State, rows: NDArray[np.float64], plays: NDArray[np.int64]) -> Clipping:
-    widths = None
-    if state.evidence is not None and state.study.privacy.trust != "none":
-        widths = Inference.of(state.study, state.evidence).widths(rows) + 1 / _GRID
-    return clipping(state.study, rows, plays, widths)
-
-
 def _clipping(
     state: State, rows: NDArray[np.float64], plays: NDArray[np.float64]
 ) -> tuple[float, list[float]]:
@@ -127,14 +98,14 @@ def _clipping(
     around_estimate = _radius(study, state.evidence, rows, plays)
     if around_estimate >= bound:
         return bound, []
-    return around_estimate, (np.round(rows @ np.array(state.estimate) * _GRID) / _GRID).tolist()
+    return around_estimate, (np.round(rows @ np.array(state.estimate) * GRID) / GRID).tolist()
 
 
 def _radius(
     study: Study, evidence: Evidence | None, rows: NDArray[np.float64], plays: NDArray[np.float64]
 ) -> float:
     widths, deviations = _residuals(study, evidence, rows, plays)
-    return math.ceil(clip_radius(widths, deviations) * _GRID) / _GRID
+    return math.ceil(clip_radius(widths, deviations) * GRID) / GRID
 
 
 def _residuals(
@@ -147,7 +118,7 @@ def _residuals(
     deviations = residual_deviations(rows, plays, study.heterogeneity)
     if evidence is None:
         return np.full(len(rows), study.bound), deviations
-    return Inference.of(study, evidence).widths(rows) + 1 / _GRID, deviations
+    return Inference.of(study, evidence).widths(rows) + 1 / GRID, deviations
 
 
 def tell(state: State, plan: Plan, release: Release | None) -> State:
@@ -190,7 +161,7 @@ def replay(study: Study, releases: Iterable[Release]) -> State:
 def _learn(state: State, played: State, plan: Plan, release: Release) -> State:
     study, active = state.study, state.active_actions
     if study.separate:
-        evidence = _separate_evidence(state, plan, release)
+        evidence = separate_evidence(state, plan, release)
     else:
         evidence = _evidence(state, plan, mechanism_of(plan), release.reports)
     inference = Inference.of(study, evidence)
@@ -218,17 +189,6 @@ def _evidence(state: State, plan: Plan, mechanism: Mechanism, reports: int) -> E
         widths, deviations = _residuals(study, before, rows, plays)
         excess = mean_excess(mechanism.bound, widths, deviations, reports, study.confidence).tolist()
     return Evidence(plan=plan, reports=reports, excess=tuple(excess), estimate=())
-
-
-def _separate_evidence(state: State, plan: Plan, release: Release) -> Evidence:
-    """The clipping is a function of the state before the phase, so it need not travel with the plan."""
-    study, excess = state.study, list[float]()
-    if study.clips_what_is_likely:
-        rows = study.actions.matrix[list(plan.support)]
-        excess = _separate_clipping(state, rows, np.array(plan.plays)).excess.tolist()
-    return Evidence(
-        plan=plan, reports=release.reports, excess=tuple(excess), estimate=(), counts=release.counts
-    )
 
 
 def _survivors(
@@ -298,7 +258,6 @@ def _plan(
     rank: int,
     mechanism: Mechanism | None = None,
     offsets: Sequence[float] = (),
-    separate: tuple[Mechanism, ...] = (),
 ) -> Plan:
     return Plan(
         study=state.study.digest,
@@ -308,7 +267,6 @@ def _plan(
         rank=rank,
         mechanism=mechanism,
         offsets=tuple(offsets),
-        separate=separate,
     )
 
 
