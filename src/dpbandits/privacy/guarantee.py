@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from dpbandits.checks import at_least_zero_below_one, between, one_of, positive
 from dpbandits.errors import NotAvailable
 from dpbandits.privacy.mechanism import Mechanism
+from dpbandits.privacy.noisy_lattice import NoisyLattice
 
 TRUST_MODELS = ("none", "central", "local", "shuffle")
 PRESETS = ("tight", "paper")
@@ -100,6 +101,11 @@ class Guarantee:
     needs: str
 
 
+def _noise(request: PrivacyRequest, mechanism: Mechanism) -> str:
+    """What ran; of one value `tight` takes another noise than of several."""
+    return mechanism.noise if isinstance(mechanism, NoisyLattice) else request.mechanism_noise
+
+
 def guarantee(request: PrivacyRequest, mechanisms: Iterable[Mechanism]) -> Guarantee | None:
     """What holds for a whole study, given the mechanism of each phase; None without privacy.
 
@@ -115,6 +121,6 @@ def guarantee(request: PrivacyRequest, mechanisms: Iterable[Mechanism]) -> Guara
         neighbouring=NEIGHBOURING,
         accountant=used[0].event.accountant,
         preset=request.preset,
-        noise=request.mechanism_noise,
+        noise=_noise(request, used[0]),
         needs=used[0].needs,
     )
