@@ -11,7 +11,8 @@ A study in a few lines, on a simulated population:
     trace = dp.simulate(study, dp.Population(instance, heterogeneity=0.1), seed=7)
     print(trace.regret, trace.participants, trace.guarantee)
 
-`ask`, `respond`, `shuffle`, `analyze` and `tell` are the five steps that every carrier repeats.
+`ask`, `respond`, `shuffle`, `analyze` and `tell` are the five steps that every carrier repeats. Where each
+action has clients of its own, these take the plan's `parts`, and `gather` puts the releases together.
 """
 
 from dpbandits.actions import Actions
@@ -30,6 +31,7 @@ from dpbandits.protocol import (
     ask,
     decode,
     encode,
+    gather,
     replay,
     respond,
     respond_with_averages,
@@ -64,6 +66,7 @@ __all__ = [
     "ask",
     "decode",
     "encode",
+    "gather",
     "near_g_optimal",
     "register",
     "replay",

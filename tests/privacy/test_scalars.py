@@ -71,6 +71,16 @@ def test_algorithm_4_stays_inside_its_theorem(epsilon: float, delta: float, stan
         algorithm_4(request, cohort=9, bound=1, least=9)
 
 
+@pytest.mark.parametrize("cohort", [1, 100])
+def test_algorithm_4_is_far_more_private_than_it_claims(cohort: int) -> None:
+    request = PrivacyRequest(trust="shuffle", preset="paper", epsilon=1, delta=1e-6)
+    paper = algorithm_4(request, cohort=cohort, bound=1, least=cohort)
+    assert paper.event.delta_bounds(0.06)[0] > 1e-6 > paper.event.delta(0.07)
+    exact = PrivacyRequest(trust="central", noise="gaussian", epsilon=1, delta=1e-6)
+    (central,) = calibrate_scalars(exact, cohorts=[cohort], bounds=[1])
+    assert paper.error_deviation(cohort) / central.error_deviation(cohort) == pytest.approx(12.1, abs=0.1)
+
+
 @pytest.mark.parametrize(("trust", "noise"), ALL)
 def test_every_cohort_has_what_was_asked_and_so_has_the_whole(trust: str, noise: str) -> None:
     request, apart = _request(trust, noise), _apart(trust, noise)
@@ -91,10 +101,32 @@ def test_shared_noise_suffices_for_any_cohort_and_has_little_to_spare(cohort: in
     (own,) = calibrate_scalars(request, cohorts=[cohort], bounds=[1.0])
     assert own.event.delta(1.0) <= 1e-6
     least = request.minimum_reports(cohort)
-    assert 0.8 * least < own.minimum_reports <= least
-    (central,) = calibrate_scalars(replace(request, trust="central"), cohorts=[cohort], bounds=[1.0])
+    assert 8 / 9 * least <= own.minimum_reports <= least
+    gaussian = replace(request, trust="central", noise="discrete-gaussian")
+    (central,) = calibrate_scalars(gaussian, cohorts=[cohort], bounds=[1.0])
     spare = own.error_deviation(cohort) / central.error_deviation(cohort)
-    assert spare <= 1.06 * (1.25 * cohort / least) ** 0.5
+    assert spare <= 1.06 * (1.125 * cohort / least) ** 0.5
+
+
+@pytest.mark.parametrize("trust", ["central", "local"])
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "noise"),
+    [(1, 1e-6, "laplace"), (10, 0.25, "laplace"), (0.1, 0.3, "discrete-gaussian"), (2, 0, "laplace")],
+)
+def test_tight_takes_the_noise_that_is_least_for_one_value(
+    trust: str, epsilon: float, delta: float, noise: str
+) -> None:
+    request = PrivacyRequest(trust=trust, epsilon=epsilon, delta=delta)
+    (own,) = calibrate_scalars(request, cohorts=[50], bounds=[1.0])
+    stated = guarantee(request, [own])
+    assert stated is not None
+    assert stated.noise == noise
+    assert stated.delta <= delta
+    if delta > 0:
+        for other in ("laplace", "discrete-gaussian"):
+            (asked,) = calibrate_scalars(replace(request, noise=other), cohorts=[50], bounds=[1.0])
+            assert own.error_deviation(50) <= 1.001 * asked.error_deviation(50)
+            assert getattr(asked, "noise", None) == other  # what is asked for is taken
 
 
 def test_in_one_dimension_the_norm_of_the_box_is_the_laplace_noise() -> None:
@@ -165,9 +197,10 @@ def test_cohorts_alike_are_one_mechanism(noise: str) -> None:
     (one,) = {own for own in apart if isinstance(own, CentralLattice)}
     coefficients, other = np.random.default_rng(0).normal(size=(6, 4)), np.full(6, 1e-3)
     joint = scalars_radius(apart, coefficients, other, 1e-6, [30] * 4)
-    np.testing.assert_allclose(
-        joint, replace(one, support=4).error_radius(coefficients, other, 1e-6, 30), rtol=1e-9
-    )
+    exact = replace(one, support=4).error_radius(coefficients, other, 1e-6, 30)
+    # Rounding u up to a grid may cost a little where the law is not normal.
+    assert (exact * (1 - 1e-9) <= joint).all()
+    assert (joint <= exact * (1 + 1e-9 if noise == "discrete-gaussian" else 1.05)).all()
     assert scalar_deviations(apart, [30] * 4) == pytest.approx([one.error_deviation(30)] * 4)
 
 

@@ -50,6 +50,13 @@ CASES = [
 ]
 
 
+def _normal(trust: str, **changes: Any) -> Study:
+    """Whose noise is sub-Gaussian: its widths are the covariance's."""
+    noise = "discrete-gaussian" if trust in ("central", "local") else None
+    request = PrivacyRequest(trust=trust, epsilon=10, delta=0.25, noise=noise)
+    return _study(trust, privacy=request, **changes)
+
+
 def _study(trust: str = "none", preset: str = "tight", **changes: Any) -> Study:
     defaults = {"schedule": Schedule.one_client_a_round(3), "assignment": "one"}
     return small_study(trust, preset, **{**defaults, **changes})
@@ -268,7 +275,7 @@ def _evidence(study: Study, plays: tuple[int, ...], bound: float = 100.0) -> Evi
 
 @pytest.mark.parametrize("trust", ["none", "central", "local", "shuffle"])
 def test_the_tight_width_is_the_formula_of_the_covariance(trust: str) -> None:
-    study = _study(trust, heterogeneity=0.5)
+    study = _normal(trust, heterogeneity=0.5)
     evidence = _evidence(study, (40, 60, 30, 50, 20))
     inference = Inference.of(study, evidence)
     rows, counts = study.actions.matrix[:5], np.array(evidence.counts)
@@ -289,7 +296,7 @@ def test_tight_widths_cover_and_are_not_loose(trust: str) -> None:
 
     A false alarm of either check has probability below 10⁻⁶.
     """
-    study = _study(trust, heterogeneity=0.5)
+    study = _normal(trust, heterogeneity=0.5)
     evidence = _evidence(study, (40, 60, 30, 50, 20))
     inference = Inference.of(study, evidence)
     theta, direction = np.array([0.3, -0.2, 0.1]), study.actions.matrix[7]

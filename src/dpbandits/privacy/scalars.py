@@ -16,19 +16,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbandits.errors import OutsideTheorem
+from dpbandits.privacy.accounting import gaussian_noise_ratio
 from dpbandits.privacy.calibration import calibrate
 from dpbandits.privacy.guarantee import PrivacyRequest
+from dpbandits.privacy.joint import joint_radius
 from dpbandits.privacy.laws import CumulantLaw
 from dpbandits.privacy.mechanism import Mechanism
 from dpbandits.privacy.noisy_lattice import NoisyLattice
 from dpbandits.privacy.shuffle import ShuffledBits
-from dpbandits.privacy.tails import chernoff_radius, sub_gaussian_radius
+from dpbandits.privacy.tails import sub_gaussian_radius
 
 FloatArray = NDArray[np.float64]
 
-# Noise that clients share suffices for the cohort's size cut to so many leading binary digits, so that four
-# calibrations serve all sizes between two powers of two; it has at most a quarter more variance than needed.
-_DIGITS = 3
+# Noise that clients share suffices for the cohort's size cut to so many leading binary digits, so that eight
+# calibrations serve all sizes between two powers of two; it has at most an eighth more variance than needed.
+_DIGITS = 4
 
 
 def calibrate_scalars(
@@ -37,21 +39,34 @@ def calibrate_scalars(
     """For each cohort a mechanism for one reward of each of its clients, clipped to [−bound, bound]."""
     if request.trust == "shuffle":
         return tuple(_shared(request, cohort, bound) for cohort, bound in zip(cohorts, bounds, strict=True))
-    if request.trust != "none" and request.mechanism_noise == "k-norm":
-        request = replace(request, noise="laplace")  # in one dimension they are the same law
+    if request.trust != "none":
+        request = replace(request, noise=_noise(request))
     # A single party's noise does not depend on the cohort, nor, in units of its grid, on the bound.
     base: Any = calibrate(request, support=1, cohort=max(cohorts), bound=max(bounds))
     apart = [replace(base, cohort=cohort, bound=bound) for cohort, bound in zip(cohorts, bounds, strict=True)]
     return cast("tuple[Mechanism, ...]", tuple(apart))
 
 
+def _noise(request: PrivacyRequest) -> str:
+    """What was asked for; unless it was, `tight` takes the noise that is least for a single value.
+
+    That is nearly always Laplace noise: √2/ε in units of the sensitivity, and no δ is spent; the Gaussian
+    has 4.2 at (1, 10⁻⁶). In one dimension K-norm noise is the same law.
+    """
+    if request.mechanism_noise == "k-norm":
+        return "laplace"
+    if request.noise is not None or request.preset == "paper":
+        return request.mechanism_noise
+    gaussian = gaussian_noise_ratio(request.epsilon, request.delta)
+    return "laplace" if math.sqrt(2) / request.epsilon < gaussian else "discrete-gaussian"
+
+
 def _shared(request: PrivacyRequest, cohort: int, bound: float) -> Mechanism:
-    least = _rounded_down(request.minimum_reports(cohort))
+    least = request.minimum_reports(cohort)
     if request.preset == "paper" and request.mechanism_noise == "binomial":
-        return algorithm_4(request, cohort=cohort, bound=bound, least=request.minimum_reports(cohort))
-    # Calibrated as the smaller cohort is: with more reports there is more noise, which cannot hurt.
-    small: Any = calibrate(request, support=1, cohort=max(least, 1), bound=bound, minimum_reports=least)
-    return cast("Mechanism", replace(small, cohort=cohort))
+        return algorithm_4(request, cohort=cohort, bound=bound, least=least)
+    # With more reports than these there is more noise, which cannot hurt.
+    return calibrate(request, support=1, cohort=cohort, bound=bound, minimum_reports=_rounded_down(least))
 
 
 def _rounded_down(count: int) -> int:
@@ -104,26 +119,13 @@ def scalars_radius(
         deviations = scalar_deviations(mechanisms, reports)
         return sub_gaussian_radius(other_variance + coefficients**2 @ deviations**2, confidence)
     lattices = cast("Sequence[NoisyLattice]", mechanisms)
-    tails = cast("Sequence[CumulantLaw]", laws)
     rounding = np.array([own.lattice.rounding_variance(n) for own, n in zip(lattices, reports, strict=True)])
-    steps = np.array([own.lattice.step / n for own, n in zip(lattices, reports, strict=True)])
-    rows = [own.shares_added(n) for own, n in zip(lattices, reports, strict=True)]
-    poles = np.array([law.pole for law in tails])
-
-    def cumulant(argument: FloatArray) -> FloatArray:
-        scaled = argument * poles
-        own = [n * law.cumulant(scaled[:, j]) for j, (law, n) in enumerate(zip(tails, rows, strict=True))]
-        return np.stack(own, axis=1)
-
-    return chernoff_radius(
-        coefficients * (steps / poles),  # in units in which every cohort's pole is one
+    return joint_radius(
+        coefficients * np.array([own.lattice.step / n for own, n in zip(lattices, reports, strict=True)]),
         other_variance + coefficients**2 @ rounding,
         confidence,
-        cumulant=cumulant,
-        pole=1.0,
-        error_variance=float(
-            np.mean([n * law.variance(1) * law.pole**2 for law, n in zip(tails, rows, strict=True)])
-        ),
+        laws=cast("Sequence[CumulantLaw]", laws),
+        shares=[own.shares_added(n) for own, n in zip(lattices, reports, strict=True)],
     )
 
 

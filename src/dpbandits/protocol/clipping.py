@@ -19,6 +19,8 @@ from numpy.typing import NDArray
 
 FloatArray = NDArray[np.float64]
 
+# Offsets and clip radii are multiples of 1/GRID, so that another machine's rounding gives the same plan.
+GRID = 2.0**20
 # Deviations between a residual's mean and the clip: few enough for little noise, so many that few are cut.
 MARGIN = 3.7
 

@@ -23,11 +23,12 @@ from dpbandits.actions import Actions
 from dpbandits.design import Design, near_g_optimal, support_bound
 from dpbandits.errors import PlanMismatch, ProtocolError, StudyEnded
 from dpbandits.privacy import Mechanism, calibrate
-from dpbandits.privacy.scalars import calibrate_scalars
+from dpbandits.protocol.clipping import GRID
 from dpbandits.protocol.inference import Inference, leader, mechanism_of
 from dpbandits.protocol.messages import Plan, Release
-from dpbandits.protocol.reporting import GRID, Reporting, Statistics, choose, excess
-from dpbandits.protocol.separate import Clipping, clipping, paper_separate_width
+from dpbandits.protocol.reporting import Reporting, Statistics, choose, excess
+from dpbandits.protocol.separate import paper_separate_width
+from dpbandits.protocol.separate_phase import separate_evidence, separate_plan
 from dpbandits.protocol.study import Evidence, State, Study
 from dpbandits.protocol.widths import paper_width
 
@@ -47,7 +48,7 @@ def ask(state: State) -> Plan:
     plays = np.ceil(study.schedule.length(state.phase) * design.weights - _ROUNDING).astype(np.int64)
     short = study.separate and plays.sum() > state.clients_left
     if plays.sum() <= remaining and not short:
-        return _separate_plan(state, design, plays) if study.separate else _asking_plan(state, design, plays)
+        return separate_plan(state, design, plays) if study.separate else _asking_plan(state, design, plays)
     if short or (study.learning.committed and state.estimate is not None):
         return _plan(state, support=[leader(state)], plays=[remaining], rank=1)
     cut = _cut(plays, remaining)
@@ -107,33 +108,6 @@ def _on_grid(values: NDArray[np.float64]) -> NDArray[np.float64]:
     return rounded
 
 
-def _separate_plan(state: State, design: Design, plays: NDArray[np.int64]) -> Plan:
-    """A phase in which every round has a new client, who answers for that round's action alone."""
-    study, rows = state.study, state.study.actions.matrix[design.support]
-    bounds, offsets = np.full(len(plays), study.bound), list[float]()
-    if study.clips_what_is_likely:
-        chosen = _separate_clipping(state, rows, plays)
-        bounds = np.ceil(chosen.bounds * GRID) / GRID
-        if chosen.recentred.any():
-            centre = _on_grid(rows @ np.array(state.estimate))
-            offsets = np.where(chosen.recentred, centre, 0.0).tolist()
-    return _plan(
-        state,
-        support=design.support.tolist(),
-        plays=plays.tolist(),
-        rank=design.rank,
-        offsets=offsets,
-        separate=calibrate_scalars(study.privacy, cohorts=plays.tolist(), bounds=bounds.tolist()),
-    )
-
-
-def _separate_clipping(state: State, rows: NDArray[np.float64], plays: NDArray[np.int64]) -> Clipping:
-    widths = None
-    if state.evidence is not None and state.study.privacy.trust != "none":
-        widths = Inference.of(state.study, state.evidence).widths(rows) + 1 / GRID
-    return clipping(state.study, rows, plays, widths)
-
-
 def tell(state: State, plan: Plan, release: Release | None) -> State:
     """The state after a phase: estimate θ*, drop what cannot be best, go on."""
     if plan.study != state.study.digest or plan.phase != state.phase:
@@ -174,7 +148,7 @@ def replay(study: Study, releases: Iterable[Release]) -> State:
 def _learn(state: State, played: State, plan: Plan, release: Release) -> State:
     study, active = state.study, state.active_actions
     if study.separate:
-        evidence = _separate_evidence(state, plan, release)
+        evidence = separate_evidence(state, plan, release)
     else:
         evidence = _evidence(state, plan, mechanism_of(plan), release.reports)
     inference = Inference.of(study, evidence)
@@ -203,17 +177,6 @@ def _evidence(state: State, plan: Plan, mechanism: Mechanism, reports: int) -> E
         )
         pulled = excess(study, reporting, _known(state), reports)
     return Evidence(plan=plan, reports=reports, excess=pulled, estimate=())
-
-
-def _separate_evidence(state: State, plan: Plan, release: Release) -> Evidence:
-    """The clipping is a function of the state before the phase, so it need not travel with the plan."""
-    study, scales = state.study, list[float]()
-    if study.clips_what_is_likely:
-        rows = study.actions.matrix[list(plan.support)]
-        scales = _separate_clipping(state, rows, np.array(plan.plays)).excess.tolist()
-    return Evidence(
-        plan=plan, reports=release.reports, excess=tuple(scales), estimate=(), counts=release.counts
-    )
 
 
 def _survivors(
@@ -284,7 +247,6 @@ def _plan(
     mechanism: Mechanism | None = None,
     offsets: Sequence[float] = (),
     mixing: Sequence[Sequence[float]] = (),
-    separate: tuple[Mechanism, ...] = (),
 ) -> Plan:
     return Plan(
         study=state.study.digest,
@@ -295,7 +257,6 @@ def _plan(
         mechanism=mechanism,
         offsets=tuple(offsets),
         mixing=tuple(map(tuple, mixing)),
-        separate=separate,
     )
 
 

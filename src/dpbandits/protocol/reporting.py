@@ -21,14 +21,12 @@ from numpy.typing import NDArray
 from scipy.linalg import cholesky, qr, solve_triangular
 
 from dpbandits.privacy.calibration import may_use_ball, typical_deviation
-from dpbandits.protocol.clipping import MARGIN, clip_radius, mean_excess
+from dpbandits.protocol.clipping import GRID, MARGIN, clip_radius, mean_excess
 from dpbandits.protocol.estimation import LeastSquares
 from dpbandits.protocol.study import Study
 
 FloatArray = NDArray[np.float64]
 
-# Offsets and clip radii are multiples of 1/GRID, so that another machine's rounding gives the same plan.
-GRID = 2.0**20
 # Of the mixing so many binary digits are kept, for the same reason; all that follows is computed from these.
 _DIGITS = 14
 # Without privacy, clipping only keeps absurd answers out.

@@ -59,10 +59,10 @@ class Population:
         mean, spread = float(row @ self.instance.theta), self.heterogeneity * float(np.linalg.norm(row))
         once = np.ones(1)
         for start in range(0, cohort, _BLOCK):
-            own = rng.standard_normal((min(_BLOCK, cohort - start), 1))
-            own *= spread
-            own += mean
-            yield self._law(own, once, rng)
+            shape = (min(_BLOCK, cohort - start), 1)
+            deviations = spread * rng.standard_normal(shape) if spread else np.zeros(shape)
+            deviations += mean
+            yield self._law(deviations, once, rng)
 
     def _take(self, cohort: int) -> None:
         if self.size is not None and self.asked + cohort > self.size:

@@ -1,0 +1,60 @@
+"""The tail of a sum of independent errors, each of a law of its own with a known cumulant.
+
+Chernoff: P(Σ b_x·Z_x + G > w) ≤ exp(Σ κ_x(λb_x) + λ²q/2 − λw), κ_x the cumulant of Z_x, G sub-Gaussian with
+proxy q. For Laplace, Pólya and Skellam noise κ is even and κ(t)/t² grows with |t| (docs/theory.md). So with
+poles p_x, beyond which κ_x is not used, and any u ≥ λ·max|b_x|/p_x,
+
+    κ_x(λb_x) ≤ λ²·b_x²·c_x(u),   c_x(u) = κ_x(u·p_x)/(u·p_x)².
+
+Σ b_x²·c_x(u) is one product of matrices for a grid of u, and every λ after that costs a number a row.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbandits.privacy.laws import CumulantLaw
+from dpbandits.privacy.tails import NOTHING
+
+FloatArray = NDArray[np.float64]
+
+# u is rounded up to the next of these; c grows so slowly below the first that it is taken there.
+_GRID = np.concatenate([[0.01, 0.05, 0.1], np.linspace(0.15, 0.95, 33), [0.97, 0.98, 0.99]])
+# Candidates for λ, as multiples of the best one if the errors were normal; any gives a valid bound.
+_MULTIPLES = np.concatenate([np.linspace(0.3, 1, 29), [1.1, 1.25]])
+
+
+def joint_radius(
+    coefficients: FloatArray,
+    other_variance: FloatArray,
+    confidence: float,
+    *,
+    laws: Sequence[CumulantLaw],
+    shares: Sequence[int],
+) -> FloatArray:
+    """What ⟨b, Z⟩ + G exceeds with probability at most `confidence`, for each row b.
+
+    Z_x is the sum of `shares[x]` shares of `laws[x]`, and G is sub-Gaussian with the row's `other_variance`.
+    """
+    poles = np.array([law.pole for law in laws])
+    slopes = np.stack([_slopes(law, count) for law, count in zip(laws, shares, strict=True)])
+    spread = coefficients**2 @ slopes  # for each row, a number for each u of the grid
+    peak = np.maximum(np.max(np.abs(coefficients) / poles, axis=1), NOTHING)
+    level = math.log(1 / confidence)
+    normal = np.sqrt(2 * level / np.maximum(other_variance + 2 * spread[:, 0], NOTHING**2))
+    best, rows = np.full(len(coefficients), np.inf), np.arange(len(coefficients))
+    for multiple in _MULTIPLES:
+        rate = np.minimum(multiple * normal, _GRID[-1] * (1 - 1e-9) / peak)
+        place = np.searchsorted(_GRID, rate * peak)
+        best = np.minimum(best, level / rate + rate * (spread[rows, place] + other_variance / 2))
+    return best
+
+
+def _slopes(law: CumulantLaw, shares: int) -> FloatArray:
+    """c(u) on the grid."""
+    arguments = _GRID * law.pole
+    return np.asarray(shares * law.cumulant(arguments) / arguments**2, dtype=np.float64)

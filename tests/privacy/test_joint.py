@@ -1,0 +1,48 @@
+"""The joint tail against Chernoff's bound with the exact cumulants, minimised by brute force."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dpbandits.privacy.joint import joint_radius
+from dpbandits.privacy.laws import CumulantLaw, LaplaceLaw, PolyaLaw, SkellamLaw
+
+LAWS: list[tuple[CumulantLaw, int]] = [
+    (LaplaceLaw(scale=3.0), 1),
+    (LaplaceLaw(scale=40.0), 25),
+    (PolyaLaw(scale=9.0, shares=12), 15),
+    (SkellamLaw(scale=2.5), 30),
+]
+
+
+def _brute_force(row: np.ndarray, variance: float, confidence: float) -> float:
+    poles = np.array([law.pole for law, _ in LAWS])
+    highest = 1 / np.max(np.abs(row) / poles)
+    best = np.inf
+    for rate in np.concatenate([np.geomspace(1e-6, 1, 1500), 1 - np.geomspace(0.5, 1e-4, 200)]) * highest:
+        total = sum(
+            n * float(law.cumulant(np.array(rate * b))) for (law, n), b in zip(LAWS, row, strict=True)
+        )
+        best = min(best, (np.log(1 / confidence) + total + rate**2 * variance / 2) / rate)
+    return float(best)
+
+
+@pytest.mark.parametrize("variance", [1e-4, 1.0, 1e4, 1e9])
+@pytest.mark.parametrize("confidence", [0.01, 1e-10])
+def test_mixed_laws_have_nearly_the_best_bound(variance: float, confidence: float) -> None:
+    rows = np.random.default_rng(0).normal(size=(3, 4)) * np.array([5.0, 0.3, 1.0, 1.0])
+    laws, shares = zip(*LAWS, strict=True)
+    found = joint_radius(rows, np.full(3, variance), confidence, laws=laws, shares=shares)
+    for row, radius in zip(rows, found, strict=True):
+        exact = _brute_force(row, variance, confidence)
+        # One u for all laws costs most where noise alone counts and one coordinate is near its pole.
+        assert exact * (1 - 1e-4) <= radius <= (1.05 if variance >= 1e4 else 1.2) * exact
+
+
+def test_a_direction_without_error_has_no_radius() -> None:
+    laws, shares = zip(*LAWS, strict=True)
+    found = joint_radius(np.zeros((1, 4)), np.zeros(1), 1e-9, laws=laws, shares=shares)
+    assert 0 <= found[0] < 1e-90
+    normal = joint_radius(np.zeros((1, 4)), np.ones(1), 1e-9, laws=laws, shares=shares)
+    assert normal[0] == pytest.approx(np.sqrt(2 * np.log(1e9)), rel=1e-6)
