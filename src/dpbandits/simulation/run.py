@@ -12,11 +12,12 @@ import numpy as np
 
 from dpbandits.privacy import Mechanism, SimulatedNoise, guarantee
 from dpbandits.protocol import Plan, Release, State, Study, ask, simulate_release, tell
+from dpbandits.protocol.inference import leader
 from dpbandits.simulation.trace import PhaseTrace, RunTrace
-from dpbandits.world import Population
+from dpbandits.world import Clients
 
 
-def simulate(study: Study, population: Population, *, seed: int) -> RunTrace:
+def simulate(study: Study, population: Clients, *, seed: int) -> RunTrace:
     """Play the whole horizon; the population's rewards and all noise come from `seed`."""
     clients, privacy = (np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(2))
     noise = SimulatedNoise(privacy)
@@ -31,11 +32,14 @@ def simulate(study: Study, population: Population, *, seed: int) -> RunTrace:
         after = tell(state, plan, release)
         phases.append(_trace(state, plan, after, population, clipped, time.perf_counter() - started))
         state = after
+    guess = leader(state)
     return RunTrace(
         seed=seed,
         phases=tuple(phases),
         unit=mechanisms[0].unit if mechanisms else "numbers",
         actions_left=len(state.active_actions),
+        final_action=guess,
+        final_gap=float(population.instance.gaps[guess]),
         best_action_survived=population.instance.best_action in state.active_actions,
         guarantee=guarantee(study.privacy, mechanisms),
     )
@@ -44,7 +48,7 @@ def simulate(study: Study, population: Population, *, seed: int) -> RunTrace:
 def _answer(
     plan: Plan,
     mechanism: Mechanism,
-    population: Population,
+    population: Clients,
     clients: np.random.Generator,
     noise: SimulatedNoise,
 ) -> tuple[Release, float]:
@@ -54,7 +58,7 @@ def _answer(
 
 
 def _trace(
-    state: State, plan: Plan, after: State, population: Population, clipped: float, elapsed: float
+    state: State, plan: Plan, after: State, population: Clients, clipped: float, elapsed: float
 ) -> PhaseTrace:
     size = 0 if plan.mechanism is None else plan.mechanism.message_size
     return PhaseTrace(
