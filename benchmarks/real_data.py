@@ -1,10 +1,10 @@
 """On real data: what the plan says, and where the learner ends. All results are semi-real.
 
-The ranking sample that ships with the package, and the cellular measurements if their path is given, each with
-every kind of users and in every trust model. The plan says whether the study can learn, that is whether any
-phase is expected to drop an action, before anybody is asked. A row is ok if all runs ended with the data's best
-action, or with one whose gap is within the width that the learner stated last. Rows whose plan says never are
-shown and not judged.
+The ranking sample that ships with the package, and the cellular measurements if their path is given, each
+with every kind of users and in every trust model. The plan says whether the study can learn, that is whether
+any phase is expected to drop an action, before anybody is asked. A row is ok if all runs ended with the
+data's best action, or with one whose gap is within the width that the learner stated last. Rows whose plan
+says never are shown and not judged.
 
     python benchmarks/real_data.py [--cellular PATH] [--runs 5] [--workers 2]
 """
@@ -74,7 +74,8 @@ def describe(setting: Setting) -> str:
     text = (
         f"{setting.data.partition(':')[0]}: {len(data.catalogue):,} actions in R^{data.catalogue.shape[1]}, "
         f"{len(data.parameters)} users, ‖θ*‖ = {np.linalg.norm(data.theta):.2f}, σ = "
-        f"{data.heterogeneity('fitted'):.3f} fitted and {data.heterogeneity('resampled'):.3f} resampled, deviation of single rewards {data.noise:.3f}; "
+        f"{data.heterogeneity('fitted'):.3f} fitted and {data.heterogeneity('resampled'):.3f} resampled, "
+        f"deviation of single rewards {data.noise:.3f}; "
         f"best as modelled: {data.labels[modelled]}"
     )
     if data.measured is None:
@@ -106,7 +107,7 @@ def main() -> int:
     found = Parallel(n_jobs=options.workers)(delayed(outcome)(row, options.runs) for row in rows)
     print(f"\nAll results are {SEMI_REAL}.\n")
     print(
-        "| data | users | trust (ε, δ) | first elimination planned | best action | largest gap | least width | regret | |"
+        "| data | users | trust (ε, δ) | first drop planned | best action | largest gap | width | regret | |"
     )
     print("|---|---|---|---|---|---|---|---|---|")
     lines = [line(row, planned, runs) for row, (planned, runs) in zip(rows, found, strict=True)]

@@ -10,7 +10,7 @@ The file is a CSV table, plain or gzip, with a line for each phone and experimen
 
 A phone's class is the slice that it is in most often; lines where it is in another, or with fewer than
 `FEWEST_WINDOWS` windows, are left out. The reward is the rate over the best mean rate of any phone of its
-class in any configuration, less one: a shortfall in [−1, 0]. So heavy traffic does not make a class count more.
+class in any configuration, less one: a shortfall in [−1, 0]. So heavy traffic makes no class count more.
 
 Features of a configuration: which scheduler (two contrasts), the broadband and the machine-type share of the
 resources, their squares and their product; the third share is what is left. They become actions as in
