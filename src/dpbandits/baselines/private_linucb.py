@@ -1,15 +1,15 @@
 """LinUCB with private clients, as others have published it: the peers that DP-DPE is compared with.
 
     local     each client adds Gaussian noise to what it sends (Zheng et al., NeurIPS 2020)
-    shuffle   the same, with less noise where a batch of clients that is shuffled hides each of them; the policy
-              changes between batches only (Chowdhury and Zhou, ICML 2022, the variant by amplification)
+    shuffle   the same, with less noise where being shuffled among a batch hides a client; the policy changes
+              between batches only (Chowdhury and Zhou, ICML 2022, the variant by amplification)
 
-Both protect what a client was offered as well as its reward: it sends the upper half of xx' and y·x with
-N(0, s²) on every entry. For ‖x‖ ≤ 1 and |y| ≤ B, which is enforced by clipping, the squared ℓ2 distance of
-two messages is at most 2 − 2c² + 2B²(1 + c) with c = |⟨x, z⟩|, both of norm one (it grows with the norms),
-largest at c = min(1, B²/2). Here all clients are offered the same public actions, so only rewards are
-secret; with protects = "rewards" a client sends y with noise for its 2B, and xx' is known. That is not their
-published form.
+Both protect what a client was offered as well as its reward: it sends the upper half of xx' and y·x, with
+N(0, s²) on every entry. For ‖x‖ ≤ 1 and |y| ≤ B, which is enforced by clipping, and w = |⟨x, z⟩|, the squared
+distance of two messages is at most ‖x‖⁴ + ‖z‖⁴ + B²(‖x‖² + ‖z‖²) + 2B²w − 2w² ≤ 2 + 2B² + 2B²c − 2c², where
+c = min(1, B²/2) is the worst w. Here all clients are offered the same public actions, so only rewards are
+secret. With protects = "rewards" a client sends y alone, with noise for a distance of 2B, and xx' is known:
+that is fair to the peers, but not their published form.
 
 Noise is calibrated for the stated (ε, δ) exactly, and not by the papers' constants. With noise of operator
 norm γ at most on Σxx' and of length ν at most on Σy·x, and V = Σxx' + noise + (2γ + λ)·I, the radius is that

@@ -18,6 +18,9 @@ from dpbandits.errors import InvalidValue
 
 FloatArray = NDArray[np.float64]
 
+_ROUNDING = (
+    1e-7  # a column's deviation is a difference of squares; below this share of its size it is rounding
+)
 _TINY = 1e-9  # components whose variance is below this share of the largest are rounding
 
 
@@ -27,13 +30,13 @@ def whitened(features: csr_array, dimension: int, *, longest: float) -> FloatArr
     mean = np.asarray(features.mean(axis=0)).ravel()
     second = np.asarray((features.T @ features).todense()) / features.shape[0]
     covariance = second - np.outer(mean, mean)
-    deviation = np.sqrt(np.maximum(np.diag(covariance), 0))
-    varies = deviation > _TINY * max(float(np.max(np.abs(mean), initial=0.0)), 1e-300)
+    deviation, size = np.sqrt(np.maximum(np.diag(covariance), 0)), np.sqrt(np.diag(second))
+    varies = deviation > _ROUNDING * size
     scale = np.where(varies, 1 / np.where(varies, deviation, 1), 0)
     values, vectors = np.linalg.eigh(covariance * np.outer(scale, scale))
     leading = np.argsort(values)[::-1][: dimension - 1]
-    if len(leading) < dimension - 1 or values[leading[-1]] < _TINY * values[leading[0]]:
-        rank = int(np.sum(values > _TINY * values.max(initial=0.0))) if varies.any() else 0
+    rank = int(np.sum(values > _TINY * values.max(initial=0.0)))
+    if rank < dimension - 1:
         raise InvalidValue(
             "dimension", dimension, f"at most {rank + 1}: the features span {rank} and a constant"
         )
