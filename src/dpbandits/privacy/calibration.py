@@ -25,7 +25,7 @@ from dpbandits.privacy.guarantee import PrivacyRequest
 from dpbandits.privacy.lattice import enough_levels
 from dpbandits.privacy.laws import GaussianLaw
 from dpbandits.privacy.local import LocalGaussian, LocalLattice
-from dpbandits.privacy.mechanism import Mechanism
+from dpbandits.privacy.mechanism import Mechanism, by_name
 from dpbandits.privacy.none import NoPrivacy
 from dpbandits.privacy.shuffle import ShuffledBits, SummedShares, noisy_reports
 
@@ -49,12 +49,15 @@ def calibrate(
     whole(1, cohort=cohort)
     if request.trust == "none":
         return NoPrivacy(support=support, cohort=cohort, bound=bound)
+    least = request.minimum_reports(cohort) if minimum_reports is None else minimum_reports
+    whole(1, cohort, minimum_reports=least)
+    named = by_name(request.trust).get(request.mechanism_noise)
+    if named is not None:
+        return named.calibrated(request, support=support, cohort=cohort, bound=bound, least=least)
     if request.mechanism_noise == "gaussian":
         return _continuous(request, support, cohort, bound)
     if request.trust != "shuffle":
         return _single_party(request, support, cohort, bound)
-    least = request.minimum_reports(cohort) if minimum_reports is None else minimum_reports
-    whole(1, cohort, minimum_reports=least)
     if request.mechanism_noise != "binomial":
         return _summed(request, support, cohort, bound, least)
     if request.preset == "paper":

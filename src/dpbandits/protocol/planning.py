@@ -20,7 +20,7 @@ from scipy.special import ndtr
 from dpbandits.actions import Actions
 from dpbandits.checks import whole
 from dpbandits.design import Design, near_g_optimal
-from dpbandits.privacy import PrivacyRequest
+from dpbandits.privacy import MECHANISMS, PrivacyRequest, calibrate
 from dpbandits.privacy.accounting import gaussian_noise_ratio
 from dpbandits.protocol.clipping import clip_radius, residual_deviations
 from dpbandits.protocol.estimation import LeastSquares
@@ -219,6 +219,9 @@ def typical_deviation(request: PrivacyRequest, *, support: int, clients: int, bo
     """The error of each mean, by the mechanism's formula and not a calibration: good to a few percent."""
     if request.trust == "none":
         return 0.0
+    if request.mechanism_noise in MECHANISMS:  # one that was added by name: only it knows
+        mechanism = calibrate(request, support=support, cohort=clients, bound=bound)
+        return mechanism.error_deviation(clients)
     noise, diameter = request.mechanism_noise, 2 * bound
     if noise == "k-norm":
         on_sum = diameter * math.sqrt((support + 1) * (support + 2) / 3) / request.epsilon
