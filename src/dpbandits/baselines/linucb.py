@@ -33,6 +33,8 @@ IntArray = NDArray[np.int64]
 RIDGE = 1.0  # λ
 _RECORDED_TIMES = 200
 _BLOCK = 4096
+# b'V⁻¹b ≥ ‖b‖²/(λ + t); t rounds round off about t·2⁻⁵²·‖b‖²/λ: until t² is near 2⁵² all stay positive.
+_EXACT_ROUNDS = 10**6
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,7 +95,8 @@ def choices(instance: Instance, *, horizon: int, heterogeneity: float, seed: int
         np.add(scores, work, out=scores)
         np.multiply(products, products, out=products)
         np.subtract(squares, products, out=squares)
-        np.maximum(squares, 0, out=squares)  # rounding may take a tiny one below zero
+        if time >= _EXACT_ROUNDS:
+            np.maximum(squares, 0, out=squares)
         inverse -= direction[:, None] * direction
         played[time] = chosen
     return played
