@@ -5,16 +5,19 @@ N(0, 1 + σ²‖x‖²). Played is the action of the largest
 
     ⟨θ̂, x⟩ + radius(t)·√(x'V⁻¹x),   V = λI + Σ x x',   θ̂ = V⁻¹ Σ reward·x.
 
-After a play of x, with u = V⁻¹x and c = 1 + ⟨x, u⟩ (Sherman and Morrison),
+After a play of x, with c = 1 + x'V⁻¹x and u = V⁻¹x/√c (Sherman and Morrison),
 
-    V⁻¹ ← V⁻¹ − uu'/c,   ⟨θ̂, b⟩ ← ⟨θ̂, b⟩ + ⟨b, u⟩·(reward − ⟨θ̂, x⟩)/c,   b'V⁻¹b ← b'V⁻¹b − ⟨b, u⟩²/c,
+    V⁻¹ ← V⁻¹ − uu',   ⟨θ̂, b⟩ ← ⟨θ̂, b⟩ + ⟨b, u⟩·(reward − ⟨θ̂, x⟩)/√c,   b'V⁻¹b ← b'V⁻¹b − ⟨b, u⟩²,
 
-so a round costs one product of the actions with a vector, and nothing is inverted or solved.
+so a round costs one product of the actions with a vector, and nothing is inverted or solved. All of it is
+written into arrays that are there: at a thousand actions, making new ones would cost as much as the
+arithmetic.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,6 +32,9 @@ IntArray = NDArray[np.int64]
 
 RIDGE = 1.0  # λ
 _RECORDED_TIMES = 200
+_BLOCK = 4096
+# b'V⁻¹b ≥ ‖b‖²/(λ + t); t rounds round off about t·2⁻⁵²·‖b‖²/λ: until t² is near 2⁵² all stay positive.
+_EXACT_ROUNDS = 10**6
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,14 +62,15 @@ def linucb(instance: Instance, *, horizon: int, heterogeneity: float, seed: int)
     # More BLAS threads would round differently, and so make results depend on the machine.
     with threadpool_limits(limits=1):
         played = choices(instance, horizon=horizon, heterogeneity=heterogeneity, seed=seed)
+    times, regret = recorded(instance, played)
+    return LinUCBTrace(seed=seed, horizon=horizon, times=times, cumulative_regret=regret)
+
+
+def recorded(instance: Instance, played: IntArray) -> tuple[tuple[int, ...], tuple[float, ...]]:
+    """Rounds that grow by a factor, and the regret up to each."""
     regret = np.cumsum(instance.gaps[played])
-    times = np.unique(np.geomspace(1, horizon, _RECORDED_TIMES).round().astype(np.int64))
-    return LinUCBTrace(
-        seed=seed,
-        horizon=horizon,
-        times=tuple(times.tolist()),
-        cumulative_regret=tuple(regret[times - 1].tolist()),
-    )
+    times = np.unique(np.geomspace(1, len(played), _RECORDED_TIMES).round().astype(np.int64))
+    return tuple(times.tolist()), tuple(regret[times - 1].tolist())
 
 
 def choices(instance: Instance, *, horizon: int, heterogeneity: float, seed: int) -> IntArray:
@@ -73,21 +80,24 @@ def choices(instance: Instance, *, horizon: int, heterogeneity: float, seed: int
     rows = np.ascontiguousarray(instance.actions.matrix)
     inverse = np.eye(rows.shape[1]) / RIDGE
     scores, squares = np.zeros(len(rows)), np.einsum("ij,ij->i", rows, rows) / RIDGE
-    played, optimism = np.empty(horizon, dtype=np.int64), np.empty(len(rows))
-    for time in range(horizon):
-        np.sqrt(squares, out=optimism)
-        optimism *= radius[time]
-        optimism += scores
-        chosen = int(optimism.argmax())
-        direction = inverse @ rows[chosen]
-        products = rows @ direction
-        scale = 1 + products[chosen]
-        scores += products * ((seen.draw(chosen) - scores[chosen]) / scale)
-        products *= products
-        products /= scale
-        squares -= products
-        np.maximum(squares, 0, out=squares)  # rounding may take a tiny one below zero
-        inverse -= np.outer(direction, direction / scale)
+    played, work, products = np.empty(horizon, dtype=np.int64), np.empty(len(rows)), np.empty(len(rows))
+    for time, width in enumerate(radius.tolist()):
+        np.sqrt(squares, out=work)
+        np.multiply(work, width, out=work)
+        np.add(work, scores, out=work)
+        chosen = int(work.argmax())
+        row, surprise = rows[chosen], seen.draw(chosen) - float(scores[chosen])
+        direction = inverse @ row
+        shrunk = 1 / math.sqrt(1 + float(row @ direction))
+        direction *= shrunk
+        np.dot(rows, direction, out=products)
+        np.multiply(products, surprise * shrunk, out=work)
+        np.add(scores, work, out=scores)
+        np.multiply(products, products, out=products)
+        np.subtract(squares, products, out=squares)
+        if time >= _EXACT_ROUNDS:
+            np.maximum(squares, 0, out=squares)
+        inverse -= direction[:, None] * direction
         played[time] = chosen
     return played
 
@@ -104,20 +114,26 @@ def radii(dimension: int, horizon: int, heterogeneity: float) -> FloatArray:
 class Rewards:
     """What a new client answers, a round each."""
 
-    means: FloatArray
-    deviations: FloatArray
-    rng: np.random.Generator
+    means: Sequence[float]
+    deviations: Sequence[float]
+    noise: Iterator[float]
 
     def draw(self, action: int) -> float:
         """The reward of one play."""
-        return float(self.means[action] + self.deviations[action] * self.rng.standard_normal())
+        return self.means[action] + self.deviations[action] * next(self.noise)
 
 
 def rewards(instance: Instance, heterogeneity: float, rng: np.random.Generator) -> Rewards:
     """Gaussian ones, a client's own taste included."""
     rows = instance.actions.matrix
     return Rewards(
-        means=rows @ instance.theta,
-        deviations=np.sqrt(1 + heterogeneity**2 * np.einsum("ij,ij->i", rows, rows)),
-        rng=rng,
+        means=(rows @ instance.theta).tolist(),
+        deviations=np.sqrt(1 + heterogeneity**2 * np.einsum("ij,ij->i", rows, rows)).tolist(),
+        noise=_standard_normal(rng),
     )
+
+
+def _standard_normal(rng: np.random.Generator) -> Iterator[float]:
+    """Drawn a block at a time."""
+    while True:
+        yield from rng.standard_normal(_BLOCK).tolist()

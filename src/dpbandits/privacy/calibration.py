@@ -27,7 +27,7 @@ from dpbandits.privacy.guarantee import PrivacyRequest
 from dpbandits.privacy.lattice import enough_levels
 from dpbandits.privacy.laws import GaussianLaw
 from dpbandits.privacy.local import LocalGaussian, LocalLattice
-from dpbandits.privacy.mechanism import SHAPES, Mechanism
+from dpbandits.privacy.mechanism import SHAPES, Mechanism, by_name
 from dpbandits.privacy.noisy_lattice import encoded_distance
 from dpbandits.privacy.none import NoPrivacy
 from dpbandits.privacy.shuffle import ShuffledBits, SummedShares, noisy_reports
@@ -57,12 +57,15 @@ def calibrate(
     whole(1, cohort=cohort)
     if request.trust == "none":
         return NoPrivacy(support=support, cohort=cohort, bound=bound)
+    least = request.minimum_reports(cohort) if minimum_reports is None else minimum_reports
+    whole(1, cohort, minimum_reports=least)
+    named = by_name(request.trust).get(request.mechanism_noise)
+    if named is not None:
+        return named.calibrated(request, support=support, cohort=cohort, bound=bound, least=least)
     if request.mechanism_noise == "gaussian":
         return _continuous(request, support, cohort, bound)
     if request.trust != "shuffle":
         return _single_party(request, support, cohort, bound, shape)
-    least = request.minimum_reports(cohort) if minimum_reports is None else minimum_reports
-    whole(1, cohort, minimum_reports=least)
     if request.mechanism_noise != "binomial":
         return _summed(request, support, cohort, bound, least, shape)
     if request.preset == "paper":
@@ -202,6 +205,9 @@ def typical_deviation(
     """The error of each mean, by the mechanism's formula and not a calibration: good to a few percent."""
     if request.trust == "none":
         return 0.0
+    if request.mechanism_noise in by_name(request.trust):  # one that was added by name: only it knows
+        mechanism = calibrate(request, support=support, cohort=clients, bound=bound)
+        return mechanism.error_deviation(clients)
     noise, diameter = "discrete-gaussian" if shape == "ball" else request.mechanism_noise, 2 * bound
     if noise == "k-norm":
         on_sum = diameter * math.sqrt((support + 1) * (support + 2) / 3) / request.epsilon

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from dpbandits.checks import at_least_zero_below_one, between, one_of, positive
 from dpbandits.errors import NotAvailable
-from dpbandits.privacy.mechanism import Mechanism
+from dpbandits.privacy.mechanism import Mechanism, by_name
 
 TRUST_MODELS = ("none", "central", "local", "shuffle")
 PRESETS = ("tight", "paper")
@@ -56,8 +56,8 @@ class PrivacyRequest:
         between(0.01, 1, minimum_share=self.minimum_share)
         between(0, 0.99, silent_share=self.silent_share)
         if self.noise is not None and self.trust != "none":
-            one_of(NOISES[self.trust], noise=self.noise)
-        if self.trust != "none" and self.pure and self.mechanism_noise not in PURE_NOISES:
+            one_of((*NOISES[self.trust], *by_name(self.trust)), noise=self.noise)
+        if self.trust != "none" and self.pure and not self._has_pure_noise:
             pure = ", ".join(n for n in PURE_NOISES if n in NOISES[self.trust])
             raise NotAvailable(
                 f"noise: got {self.mechanism_noise} with delta 0, expected {pure}, or delta > 0"
@@ -67,6 +67,11 @@ class PrivacyRequest:
     def pure(self) -> bool:
         """Whether δ = 0 was asked for."""
         return self.delta == 0
+
+    @property
+    def _has_pure_noise(self) -> bool:
+        named = by_name(self.trust).get(self.mechanism_noise)
+        return self.mechanism_noise in PURE_NOISES if named is None else named.pure
 
     @property
     def mechanism_noise(self) -> str:

@@ -9,7 +9,8 @@ Privacy never rests on an assumption about the data: `randomize` clips first, al
 Fewer than `minimum_reports` answers are never analyzed: noise that clients share is calibrated to them.
 
 A new mechanism is one short file: a frozen keyword-only dataclass that derives from `Mechanism`, has a
-field `kind` with its name as default, and is decorated with `@register`.
+field `kind` with its name as default, and is decorated with `@register`. If it says how it is `calibrated`, a
+`PrivacyRequest` may ask for it by that name as its noise, and every study and simulation can run with it.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbandits.checks import one_of, positive, whole
-from dpbandits.errors import InvalidValue, TooFewReports
+from dpbandits.errors import InvalidValue, NotAvailable, TooFewReports
 from dpbandits.privacy.accounting import Event
 from dpbandits.privacy.noise import NoiseSource
 from dpbandits.privacy.tails import squared_norms, sub_gaussian_radius
@@ -49,6 +50,21 @@ class Mechanism(ABC):
     unit: ClassVar[str]
     needs: ClassVar[str]
     """What the guarantee rests on, besides the noise."""
+    pure: ClassVar[bool] = False
+    """Whether δ = 0 may be asked of it, where it is asked for by name."""
+
+    @classmethod
+    def calibrated(
+        cls,
+        request: Any,  # noqa: ARG003
+        *,
+        support: int,  # noqa: ARG003
+        cohort: int,  # noqa: ARG003
+        bound: float,  # noqa: ARG003
+        least: int,  # noqa: ARG003
+    ) -> Mechanism:
+        """The mechanism that gives a `PrivacyRequest` its (ε, δ) when `least` of the cohort answer."""
+        raise NotAvailable(f"noise: got {cls.kind}, which cannot be asked for by name")
 
     def __post_init__(self) -> None:
         one_of(SHAPES, shape=self.shape)
@@ -158,3 +174,13 @@ def register(mechanism: SomeMechanism) -> SomeMechanism:
     """Make a mechanism known by its `kind`, so that stored plans can be read back."""
     MECHANISMS[mechanism.kind] = mechanism
     return mechanism
+
+
+def by_name(trust: str) -> dict[str, type[Mechanism]]:
+    """The registered mechanisms of a trust model that say how they are calibrated."""
+    inherited = Mechanism.calibrated.__func__  # type: ignore[attr-defined]
+    return {
+        kind: mechanism
+        for kind, mechanism in MECHANISMS.items()
+        if mechanism.trust == trust and mechanism.calibrated.__func__ is not inherited  # type: ignore[attr-defined]
+    }
