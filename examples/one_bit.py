@@ -74,12 +74,15 @@ class OneBit(Mechanism):
         sign = 2 * noise.bernoulli(0.5 + chosen / (2 * self.bound * self.stretch)) - 1
         return sign * place
 
-    def _analyze(self, batch: Payload, reports: int, noise: NoiseSource) -> FloatArray:  # noqa: ARG002
-        means: FloatArray = self.support * self.bound * self.stretch * batch.sum(axis=0) / reports
-        return means
+    def _analyze(self, batch: Payload, reports: int, noise: NoiseSource) -> FloatArray:
+        return self._simulated_mean(batch.sum(axis=0), reports, noise)
 
-    def _simulate(self, clipped: FloatArray, noise: NoiseSource) -> FloatArray:
-        return self._analyze(self._randomize(clipped, noise), len(clipped), noise)
+    def _simulated_sum(self, clipped: FloatArray, noise: NoiseSource) -> Payload:
+        total: Payload = self._randomize(clipped, noise).sum(axis=0)
+        return total
+
+    def _simulated_mean(self, total: Payload, reports: int, noise: NoiseSource) -> FloatArray:  # noqa: ARG002
+        return np.asarray(self.support * self.bound * self.stretch * total / reports, dtype=np.float64)
 
     def error_deviation(self, reports: int) -> float:
         """√(s/n)·B·c."""

@@ -132,7 +132,7 @@ def _account(request: PrivacyRequest, mechanism: Mechanism, options: argparse.Na
         parameters={
             **asdict(mechanism),  # type: ignore[call-overload]
             "trust": request.trust,
-            "noise": mechanism.noise,
+            "noise": mechanism.noise_name,
             "preset": request.preset,
             "minimum_reports": mechanism.minimum_reports,
             "message": f"{mechanism.message_size} {mechanism.unit}",

@@ -178,7 +178,7 @@ def describe(one: Audit) -> str:
     """What was played, the bound, and whether the claim stands."""
     result, claim, bound = one.result, one.result.claimed, one.mechanism.bound
     lines = [
-        f"{one.trust} with {one.mechanism.noise} noise: {result.samples:,} plays with one client at "
+        f"{one.trust} with {one.mechanism.noise_name} noise: {result.samples:,} plays with one client at "
         f"−{bound:g}{_where(one.mechanism)}, as many at +{bound:g}",
         f"  claimed: ({claim.epsilon:g}, {claim.delta:g})-DP; shown: ε ≥ {result.epsilon_lower_bound:.3f} at "
         f"that δ, with confidence {result.confidence:.7g}",

@@ -134,6 +134,6 @@ def guarantee(request: PrivacyRequest, mechanisms: Iterable[Mechanism]) -> Guara
         neighbouring=NEIGHBOURING,
         accountant=_named(mechanism.event.accountant for mechanism in used),
         preset=request.preset,
-        noise=_named(mechanism.noise for mechanism in used),
+        noise=_named(mechanism.noise_name for mechanism in used),
         needs=_named(mechanism.needs for mechanism in used),
     )

@@ -42,7 +42,6 @@ class Mechanism(ABC):
     support: int
     cohort: int
     bound: float
-    noise: str
     shape: str = "box"
     """Whether each average is clipped to [−bound, bound], or the row of them to the ball of that radius."""
 
@@ -71,6 +70,11 @@ class Mechanism(ABC):
         whole(1, support=self.support)
         whole(1, cohort=self.cohort)
         positive(bound=self.bound)
+
+    @property
+    def noise_name(self) -> str:
+        """The law of its noise, where it has one by name."""
+        return str(getattr(self, "noise", self.kind))
 
     @property
     def minimum_reports(self) -> int:
