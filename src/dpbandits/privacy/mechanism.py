@@ -13,6 +13,7 @@ field `kind` with its name as default, and is decorated with `@register`.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar, TypeVar, final
 
@@ -23,7 +24,7 @@ from dpbandits.checks import positive, whole
 from dpbandits.errors import InvalidValue, TooFewReports
 from dpbandits.privacy.accounting import Event
 from dpbandits.privacy.noise import NoiseSource
-from dpbandits.privacy.tails import squared_norms, sub_gaussian_radius
+from dpbandits.privacy.tails import Spread, squared_norms, sub_gaussian_factor, sub_gaussian_radius
 
 FloatArray = NDArray[np.float64]
 Payload = NDArray[Any]  # float64 values, int64 encoded values or uint8 bits; the mechanism says which
@@ -113,6 +114,16 @@ class Mechanism(ABC):
         """
         own = self.error_deviation(reports) ** 2 * squared_norms(coefficients)
         return sub_gaussian_radius(other_variance + own, confidence)
+
+    def radius_factors(self, spread: Spread, confidence: float, reports: int) -> tuple[float, float]:  # noqa: ARG002
+        """What `error_radius` is at least and at most, as multiples of √V, for all rows of such a spread.
+
+        V is `other_variance` plus error_deviation²·‖a‖². Of a mechanism that has an `error_radius` of its
+        own and says nothing here, nothing is known.
+        """
+        if type(self).error_radius is not Mechanism.error_radius:
+            return 0.0, math.inf
+        return (sub_gaussian_factor(confidence),) * 2
 
 
 MECHANISMS: dict[str, type[Mechanism]] = {}

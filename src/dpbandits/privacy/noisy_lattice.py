@@ -14,7 +14,7 @@ from dpbandits.privacy.accounting import Event
 from dpbandits.privacy.lattice import Lattice
 from dpbandits.privacy.laws import LAWS, NoiseLaw
 from dpbandits.privacy.mechanism import Mechanism
-from dpbandits.privacy.tails import squared_norms
+from dpbandits.privacy.tails import Spread, squared_norms
 
 FloatArray = NDArray[np.float64]
 
@@ -74,6 +74,12 @@ class NoisyLattice(Mechanism):
             confidence,
             self.shares_added(reports),
         )
+
+    def radius_factors(self, spread: Spread, confidence: float, reports: int) -> tuple[float, float]:
+        """Those of the law, for the part of the error that is not rounding."""
+        of_error = 1 - self.lattice.rounding_variance(reports) / self.error_deviation(reports) ** 2
+        noise = spread.part(max(of_error, 0.0), scale=self.lattice.step / reports)
+        return self.law.factors(noise, confidence, self.shares_added(reports), self.support)
 
 
 @lru_cache(maxsize=256)

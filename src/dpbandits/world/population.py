@@ -18,6 +18,8 @@ from dpbandits.world.rewards import REWARD_LAWS
 
 FloatArray = NDArray[np.float64]
 
+_LARGE = 1 << 22  # numbers in a cohort's θ_u; smaller ones are all drawn, as they have always been
+
 
 class Population:
     """`size` clients around the θ* of an instance; None for no limit."""
@@ -44,7 +46,22 @@ class Population:
             raise NotEnoughClients(self.asked + cohort, self.size)
         self.asked += cohort
         rows = self.instance.actions.matrix[list(support)]
+        means = self._means(cohort, rows, rng)
+        return self._law(means, np.array(plays, dtype=np.float64), rng)
+
+    def _means(self, cohort: int, rows: FloatArray, rng: np.random.Generator) -> FloatArray:
+        """⟨θ_u, x⟩ of new clients u and supported actions x.
+
+        Of many clients and few actions not all of θ_u is drawn: with rows = L Q, Q of orthonormal rows, Qξ_u
+        is N(0, σ²I) again, so that ⟨ξ_u, x⟩ = (L Qξ_u)_x needs as many draws as there are actions.
+        """
+        if len(rows) < rows.shape[1] and cohort * rows.shape[1] > _LARGE:
+            factor = np.linalg.qr(rows.T).R.T * self.heterogeneity
+            means = rng.standard_normal((cohort, len(rows))) @ factor.T
+            means += rows @ self.instance.theta
+            return means
         clients = rng.standard_normal((cohort, rows.shape[1]))
         clients *= self.heterogeneity
         clients += self.instance.theta
-        return self._law(clients @ rows.T, np.array(plays, dtype=np.float64), rng)
+        found: FloatArray = clients @ rows.T
+        return found
