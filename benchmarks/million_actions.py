@@ -124,13 +124,15 @@ def report(name: str, best: Measured) -> bool:
     """Print one setting; whether it keeps the limits that are set for it."""
     limited = name == "none"
     fine = best.gigabytes <= GIGABYTES and (best.ratio <= LIMIT or not limited)
-    limit = f" (limit {LIMIT:g})" if limited else ""
+    own = best.ratio * (1 - best.clients / best.run)
     print(
-        f"{name:<28} run {best.run:5.2f} s = {best.ratio:.2f} x {best.passes:.2f} passes of {best.product:.3f} s{limit}; "
-        f"without clients {best.ratio * (1 - best.clients / best.run):.2f} x; {best.gigabytes:.2f} GB (limit {GIGABYTES:g}); "
-        f"preparation {best.preparation / best.product:.1f} products; regret {best.regret:.0f}   {'ok' if fine else 'MISSED'}",
-        flush=True,
+        f"{name}: {best.ratio:.2f} x its designs' passes" + (f" (limit {LIMIT:g})" if limited else ""), end=""
     )
+    print(f", {own:.2f} x without the clients; {best.gigabytes:.2f} GB (limit {GIGABYTES:g}) ", end="")
+    print("ok" if fine else "MISSED")
+    print(f"    run {best.run:.2f} s, {best.passes:.2f} passes of {best.product:.3f} s; ", end="")
+    print(f"actions drawn and checked in {best.preparation / best.product:.1f} products; ", end="")
+    print(f"regret {best.regret:,.0f}", flush=True)
     return fine
 
 
