@@ -38,6 +38,7 @@ def simulate(study: Study, population: Population, *, seed: int) -> RunTrace:
         actions_left=len(state.active_actions),
         best_action_survived=population.instance.best_action in state.active_actions,
         guarantee=guarantee(study.privacy, mechanisms),
+        cover_loss=population.instance.cover_loss(study.horizon),
     )
 
 

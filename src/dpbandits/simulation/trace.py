@@ -34,7 +34,11 @@ class PhaseTrace:
 
 @dataclass(frozen=True, kw_only=True)
 class RunTrace:
-    """One run. Regret is measured against the truth that the learner never saw."""
+    """One run. Regret is measured against the truth that the learner never saw.
+
+    `cover_loss` is what the best action may lose, over all rounds, to the best of a continuous set for
+    which the actions stand; it is not part of `regret`.
+    """
 
     seed: int
     phases: tuple[PhaseTrace, ...]
@@ -43,11 +47,17 @@ class RunTrace:
     best_action_survived: bool
     guarantee: Guarantee | None
     simulated: bool = True
+    cover_loss: float = 0.0
 
     @property
     def regret(self) -> float:
         """R(T)."""
         return float(sum(phase.regret for phase in self.phases))
+
+    @property
+    def regret_with_cover(self) -> float:
+        """What R(T) is at most if the best point of the continuous set is what one regrets."""
+        return self.regret + self.cover_loss
 
     @property
     def rounds(self) -> int:
