@@ -77,17 +77,12 @@ def _root(squares: FloatArray, error: float, factor: float) -> FloatArray:
 
 def covariance(inference: Inference) -> FloatArray:
     """C of one phase."""
-    variances = _variances(inference)
-    scaled = inference.estimator.map * np.sqrt(variances)
-    client = inference.study.heterogeneity**2 / inference.evidence.reports
-    return np.asarray(scaled @ scaled.T + client * np.eye(len(scaled)), dtype=np.float64)
-
-
-def _variances(inference: Inference) -> FloatArray:
-    """1/(n·T(x)) + s_n² of each supported action."""
     plan, reports = inference.evidence.plan, inference.evidence.reports
     plays = np.array(plan.plays, dtype=np.float64)
-    return np.asarray(1 / (reports * plays) + mechanism_of(plan).error_deviation(reports) ** 2)
+    variances = 1 / (reports * plays) + mechanism_of(plan).error_deviation(reports) ** 2
+    scaled = inference.estimator.map * np.sqrt(variances)
+    client = inference.study.heterogeneity**2 / reports
+    return np.asarray(scaled @ scaled.T + client * np.eye(len(scaled)), dtype=np.float64)
 
 
 def _basis(inference: Inference) -> FloatArray:
@@ -108,7 +103,7 @@ def _factors(inference: Inference, own: FloatArray, basis: FloatArray) -> tuple[
     """What widths are at least and at most, as multiples of √V: noise, and what clipping may pull.
 
     The latter is Σ e_x·|a_x| for a = A'v: at least the ℓ2 norm of (e_x·a_x), and at most
-    √(Σ e_x²/u_x)·√(Σ u_x·a_x²) by Cauchy and Schwarz, u_x = 1/(n·T(x)) + s_n², whose last root is at most √V.
+    √(Σ e_x)·√(Σ e_x·a_x²) by Cauchy and Schwarz.
     """
     evidence, within = inference.evidence, basis.T @ inference.estimator.map
     mechanism, form = mechanism_of(evidence.plan), basis.T @ own @ basis
@@ -124,11 +119,16 @@ def _factors(inference: Inference, own: FloatArray, basis: FloatArray) -> tuple[
     low, high = mechanism.radius_factors(spread, inference.study.confidence, evidence.reports)
     if not evidence.excess:
         return low, high
-    excess = np.array(evidence.excess)
-    pulled = within * excess
-    least = _extremes(pulled @ pulled.T, form)
-    most = float(np.sqrt(np.sum(excess**2 / _variances(inference))))
-    return low + (0.0 if least is None else max(least[0], 0.0) ** 0.5), high + most
+    pull = _pulls(within, np.array(evidence.excess), form)
+    return None if pull is None else (low + pull[0], high + pull[1])
+
+
+def _pulls(within: FloatArray, excess: FloatArray, form: FloatArray) -> tuple[float, float] | None:
+    squared, once = within * excess, within * np.sqrt(excess)
+    least, most = _extremes(squared @ squared.T, form), _extremes(once @ once.T, form)
+    if least is None or most is None:
+        return None
+    return max(least[0], 0.0) ** 0.5, (most[1] * float(excess.sum())) ** 0.5
 
 
 def _squares(
