@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
@@ -12,6 +13,8 @@ import pytest
 from dpbandits.actions import Actions
 from dpbandits.privacy import PrivacyRequest, SimulatedNoise
 from dpbandits.privacy.guarantee import NOISES, PURE_NOISES
+from dpbandits.privacy.none import NoPrivacy
+from dpbandits.privacy.tails import Spread
 from dpbandits.protocol import Schedule, State, Steps, Study, ask, simulate_release, tell
 from dpbandits.protocol import elimination as module
 from dpbandits.protocol.brackets import bracket
@@ -134,3 +137,14 @@ def test_phases_with_one_design_share_the_pass(monkeypatch: pytest.MonkeyPatch) 
             survivors(state, inference, scores, few=0)
     assert len(calls) > 1
     assert {reference for _, reference in calls} == {1}
+
+
+def test_of_a_mechanism_that_says_nothing_nothing_is_assumed() -> None:
+    @dataclass(frozen=True, kw_only=True)
+    class Odd(NoPrivacy):
+        def error_radius(self, *arguments: Any) -> Any:
+            return 2 * super().error_radius(*arguments)
+
+    spread = Spread(least=0, most=1, largest=1)
+    assert Odd(support=1, cohort=1, bound=1).radius_factors(spread, 1e-3, 1) == (0, np.inf)
+    assert NoPrivacy(support=1, cohort=1, bound=1).radius_factors(spread, np.exp(-2), 1) == (2, 2)
