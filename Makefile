@@ -30,6 +30,8 @@ bench: $(VENV)/dev.installed
 	$(BIN)/python benchmarks/design_fuzz.py --cases 5000
 	$(BIN)/python benchmarks/design_speed.py
 	$(BIN)/python benchmarks/linucb_speed.py
+	$(BIN)/python benchmarks/mapped_actions.py
+	$(BIN)/python benchmarks/million_actions.py
 
 clean:
 	rm -rf $(VENV) out build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -97,3 +97,24 @@ def test_an_npz_file_with_several_arrays_needs_the_name(tmp_path: Path) -> None:
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(InvalidValue, match="gone.csv"):
         Actions.load(tmp_path / "gone.csv")
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".csv"])
+@pytest.mark.parametrize("loss", [0.0, 0.1])
+def test_what_is_saved_is_loaded(suffix: str, loss: float, tmp_path: Path) -> None:
+    actions = Actions([[0.1, 1 / 3], [0.5, 0.25]], loss=loss)
+    actions.save(tmp_path / f"x{suffix}")
+    again = Actions.load(tmp_path / f"x{suffix}")
+    assert again == actions
+    assert again.loss == loss
+
+
+@pytest.mark.parametrize("loss", ["-0.1", "nan", "much"])
+def test_a_loss_that_is_none_is_refused(loss: str, tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text(f"# loss {loss}\n0.1,0.2\n")
+    with pytest.raises(InvalidValue, match="loss: got"):
+        Actions.load(path)
+    np.savez(tmp_path / "x.npz", actions=np.eye(2), loss=np.ones(2))
+    with pytest.raises(InvalidValue, match="loss: got"):
+        Actions.load(tmp_path / "x.npz")

@@ -15,17 +15,23 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpbandits.checks import finite_matrix, one_of, whole
+from dpbandits.checks import finite_matrix, non_negative, one_of, whole
 from dpbandits.errors import InvalidValue
 
 # Rows that were normalised in floating point may exceed norm one by rounding.
 _NORM_SLACK = 1e-9
+_LOSS = "# loss"  # how the first line of a CSV file begins that has one
 
 
 class Actions:
-    """A finite set of k distinct actions in the unit ball of R^d."""
+    """A finite set of k distinct actions in the unit ball of R^d.
 
-    def __init__(self, matrix: ArrayLike) -> None:
+    Where they stand for a continuous set, `loss` is what the best of them may lose to the best of that, in
+    each round and for ‖θ*‖ = 1. It changes nothing about how the actions are played.
+    """
+
+    def __init__(self, matrix: ArrayLike, *, loss: float = 0.0) -> None:
+        self.loss = non_negative(loss=loss)
         rows = np.array(finite_matrix(actions=np.asarray(matrix)), order="C")
         _check_norms(rows)
         _check_distinct(rows)
@@ -34,8 +40,21 @@ class Actions:
 
     @classmethod
     def load(cls, path: str | Path) -> Actions:
-        """Read a CSV file (one action a line, an optional header) or an NPZ file (array `actions`)."""
-        return cls(read_matrix(path))
+        """Read a CSV file (one action a line, an optional header) or an NPZ file (array `actions`).
+
+        A number `loss` in the NPZ file, or a first line `# loss L` in the CSV file, comes with them.
+        """
+        return cls(read_matrix(path), loss=_read_loss(Path(path)))
+
+    def save(self, path: str | Path) -> None:
+        """Write what `load` reads."""
+        path = Path(path)
+        if path.suffix.lower() == ".npz":
+            with path.open("wb") as file:
+                np.savez_compressed(file, actions=self.matrix, loss=self.loss)
+        else:
+            header = f"{_LOSS} {self.loss!r}" if self.loss else ""
+            np.savetxt(path, self.matrix, fmt="%.17g", delimiter=",", header=header, comments="")
 
     @classmethod
     def generate(
@@ -88,6 +107,22 @@ def read_matrix(path: str | Path) -> NDArray[np.float64]:
     if path.suffix.lower() not in readers:
         raise InvalidValue("actions-file", path, "a file that ends in .csv or .npz")
     return readers[path.suffix.lower()](path)
+
+
+def _read_loss(path: Path) -> float:
+    """What comes with the rows of a file that was read already; nothing, usually."""
+    given: float | str = 0.0
+    if path.suffix.lower() == ".npz":
+        with np.load(path, allow_pickle=False) as archive:
+            given = archive["loss"].tolist() if "loss" in archive else 0.0
+    else:
+        with path.open(encoding="utf-8") as file:
+            first = file.readline().strip()
+        given = first.removeprefix(_LOSS) if first.startswith(_LOSS) else 0.0
+    try:
+        return non_negative(loss=float(given))
+    except (TypeError, ValueError):
+        raise InvalidValue("loss", given, "one number >= 0") from None
 
 
 def _check_norms(rows: NDArray[np.float64]) -> None:

@@ -20,6 +20,31 @@ def test_the_file_holds_actions(kind, suffix, tmp_path, capsys) -> None:
     assert document["loss_per_round_and_unit_norm"] == document["radius"] <= document["radius_asked"] == 0.3
 
 
+@pytest.mark.parametrize("suffix", [".npz", ".csv"])
+def test_regret_is_reported_against_the_continuous_set_too(suffix, tmp_path, capsys) -> None:
+    out = str(tmp_path / f"cover{suffix}")
+    assert main(["cover", "ball", "--dimension", "2", "--radius", ".2", "--out", out, "--json", "-"]) == 0
+    loss = json.loads(capsys.readouterr().out)["loss_per_round_and_unit_norm"]
+    problem = ["--actions-file", out, "--horizon", "2000", "--runs", "1", "--trust", "none"]
+    assert main(["simulate", *problem, "--workers", "1", "--json", "-"]) == 0
+    result = json.loads(capsys.readouterr().out)["results"][0]
+    run, summary = result["runs"][0], result["summary"]
+    assert run["cover_loss"] == pytest.approx(2000 * loss)  # θ* is on the unit sphere
+    assert run["regret_with_cover"] == summary["regret_with_cover_mean"] == run["regret"] + run["cover_loss"]
+    assert main(["simulate", *problem, "--workers", "1"]) == 0
+    said = f"regrets are at most {2000 * loss:,.0f} more"
+    assert said in " ".join(capsys.readouterr().out.split())
+    assert main(["plan", *problem, "--json", str(tmp_path / "plan.json")]) == 0
+    assert said in " ".join(capsys.readouterr().out.split())
+    rows = json.loads((tmp_path / "plan.json").read_text())["rows"]
+    assert {row["cover_loss"] for row in rows} == {2000 * loss}
+
+
+def test_actions_of_their_own_say_nothing_about_a_cover(capsys) -> None:
+    assert main(["simulate", "--horizon", "500", "--runs", "1", "--trust", "none", "--workers", "1"]) == 0
+    assert "continuous" not in capsys.readouterr().out
+
+
 def test_what_is_shown(tmp_path, capsys) -> None:
     assert main(["cover", "box", "--dimension", "2", "--radius", "0.1"]) == 0
     shown = capsys.readouterr().out

@@ -34,6 +34,7 @@ def test_what_the_package_exports():
         "Certificate",
         "Cover",
         "Design",
+        "Selection",
         "certify",
         "cover",
         "cover_size",

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.stats import chi2, norm
 
 from dpbandits.actions import Actions
 from dpbandits.errors import InvalidValue, NotEnoughClients
@@ -52,6 +53,27 @@ def test_single_rewards_are_of_clients_that_exist() -> None:
     population = Population(_instance(), heterogeneity=0.1, size=10)
     with pytest.raises(NotEnoughClients, match="11 clients.*has 10"):
         next(population.rewards(11, 0, np.random.default_rng(0)))
+
+
+def test_a_large_cohort_has_the_law_of_a_small_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its means are drawn in the span of the supported actions. False alarms: about 10⁻⁶ for each sum."""
+    actions = Actions.generate("ball", count=3, dimension=6, rng=3)
+    instance = Instance.draw(actions, np.random.default_rng(4))
+    population, clients = Population(instance, heterogeneity=0.5), 20_000
+    monkeypatch.setattr("dpbandits.world.population._LARGE", 0)
+    rng = np.random.default_rng(5)
+    averages = population.averages(clients, [0, 1, 2], [10**12] * 3, rng)
+    rows = actions.matrix
+    factor = np.linalg.cholesky(0.25 * rows @ rows.T)
+    standard = np.linalg.solve(factor, (averages - rows @ instance.theta).T)
+    assert np.abs(standard.sum(axis=1)).max() / np.sqrt(clients) < norm.isf(1e-7)
+    within = np.concatenate([[standard[i] @ standard[j] for j in range(i)] for i in range(1, 3)])
+    assert np.abs(within).max() / np.sqrt(clients) < norm.isf(1e-7) * 1.05  # a product of two normals
+    for squares in (standard**2).sum(axis=1):
+        assert chi2.isf(1 - 1e-6, clients) < squares < chi2.isf(1e-6, clients)
+        assert (
+            not chi2.isf(1 - 1e-6, clients) < 1.1 * squares < chi2.isf(1e-6, clients)
+        )  # a wrong scale shows
 
 
 def test_without_heterogeneity_all_clients_are_alike() -> None:

@@ -6,8 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
+from dpbandits.actions import Actions
 from dpbandits.cli.parser import DefaultsInHelp, number, whole_number
 from dpbandits.cli.writing import check_writable, write_document
 from dpbandits.design import Cover, cover
@@ -22,7 +21,8 @@ def add_to(commands: Any) -> None:
         help="a finite action set for a continuous one",
         description="Write points of a box (corners on the unit sphere), the unit ball or the simplex such "
         "that no point of it is farther than the radius from all of them. Playing these instead costs at "
-        "most radius × ‖θ*‖ of regret a round. The file serves `dpbandits simulate --actions-file`.",
+        "most radius × ‖θ*‖ of regret a round. The file serves `dpbandits simulate --actions-file`, which "
+        "adds that to the regret.",
         formatter_class=DefaultsInHelp,
     )
     parser.set_defaults(run=run)
@@ -44,7 +44,7 @@ def run(options: argparse.Namespace) -> int:
         options.kind, dimension=options.dimension, radius=options.radius, count_limit=options.count_limit
     )
     if out is not None:
-        _write(found, out)
+        Actions(found.points, loss=found.loss).save(out)
     write_document(_document(found, options), options.json)
     if options.json != "-":
         written = "" if out is None else f" in {out}"
@@ -60,14 +60,6 @@ def _checked(path: Path) -> Path:
     if not path.parent.is_dir():
         raise InvalidValue("out", path, "a path in a folder that exists")
     return path
-
-
-def _write(found: Cover, path: Path) -> None:
-    if path.suffix.lower() == ".npz":
-        with path.open("wb") as file:
-            np.savez_compressed(file, actions=found.points)
-    else:
-        np.savetxt(path, found.points, fmt="%.17g", delimiter=",")
 
 
 def _document(found: Cover, options: argparse.Namespace) -> dict[str, Any]:

@@ -37,6 +37,8 @@ class Result:
             "runs": len(self.runs),
             "regret_mean": float(regrets.mean()),
             "regret_sd": float(regrets.std(ddof=1)) if len(regrets) > 1 else 0.0,
+            "cover_loss_mean": float(np.mean([run.cover_loss for run in self.runs])),
+            "regret_with_cover_mean": float(np.mean([run.regret_with_cover for run in self.runs])),
             "regret_per_round_mean": float(regrets.mean()) / self.setting.horizon,
             "communication_mean": float(np.mean([run.communication for run in self.runs])),
             "communication_unit": self.runs[0].unit,
@@ -69,6 +71,8 @@ def _run(run: RunTrace) -> dict[str, Any]:
     return {
         "seed": run.seed,
         "regret": run.regret,
+        "cover_loss": run.cover_loss,
+        "regret_with_cover": run.regret_with_cover,
         "communication": {"amount": run.communication, "unit": run.unit},
         "participants": run.participants,
         "actions_left": run.actions_left,
@@ -101,7 +105,17 @@ def as_table(results: Sequence[Result]) -> Table:
             f"{row['actions_left_mean']:,.1f}",
             describe(result.guarantee, result.setting.delta),
         )
+    table.caption = cover_note(
+        max((run.cover_loss for result in results for run in result.runs), default=0.0)
+    )
     return table
+
+
+def cover_note(loss: float) -> str | None:
+    """What is to be said where actions stand for a continuous set."""
+    if loss == 0:
+        return None
+    return f"The actions cover a continuous set: against its best point regrets are at most {loss:,.0f} more."
 
 
 def _title(results: Sequence[Result]) -> str:

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from dpbandits.checks import whole
-from dpbandits.cli.output import provenance
+from dpbandits.cli.output import cover_note, provenance
 from dpbandits.cli.parser import DefaultsInHelp, number, whole_number
 from dpbandits.cli.plot import check_plot, plot_plans
 from dpbandits.cli.privacy_options import PRIVATE, add_privacy_options
@@ -41,6 +41,8 @@ class Row:
     communication: float | None
     unit: str | None
     first_elimination: int | None
+    cover_loss: float
+    """What the best action may lose to the best of a continuous set, over all rounds, if ‖θ*‖ = 1."""
 
     @property
     def never_eliminates(self) -> bool:
@@ -123,6 +125,7 @@ def _row(setting: Setting, runs: int) -> Row:
         communication=float(np.mean([t.communication for t in traces])) if traces else None,
         unit=traces[0].unit if traces else None,
         first_elimination=prediction.first_elimination,
+        cover_loss=study.actions.loss * setting.horizon,
     )
 
 
@@ -154,6 +157,9 @@ def _show(rows: list[Row], setting: Setting) -> None:
             "–" if row.communication is None else f"{row.communication:,.0f} {row.unit}",
         )
     console.print(table)
+    note = cover_note(max(row.cover_loss for row in rows))
+    if note is not None:
+        console.print(note, highlight=False)
     for row in rows:
         if row.never_eliminates:
             console.print(_advice(row), highlight=False)

@@ -28,11 +28,13 @@ from dpbandits.design.certificate import Certificate, certify
 from dpbandits.design.covers import Cover, cover, cover_size
 from dpbandits.design.near_optimal import near_g_optimal
 from dpbandits.design.result import Design
+from dpbandits.design.rows import Selection
 
 __all__ = [
     "Certificate",
     "Cover",
     "Design",
+    "Selection",
     "certify",
     "cover",
     "cover_size",

@@ -123,7 +123,7 @@ def _with_directions(frame: Frame, actions: FloatArray) -> Frame:
     """
     triangle = np.empty((0, frame.units.size))
     for _, block in blocks(actions):
-        triangle = np.linalg.qr(np.vstack([triangle, frame.coordinates(block)])).R
+        triangle = np.asarray(np.linalg.qr(np.vstack([triangle, frame.coordinates(block)]), mode="r"))
     _, lengths, directions = np.linalg.svd(triangle, full_matrices=False)
     leading = directions[lengths > _NOISE * lengths[0]].T
     return Frame(

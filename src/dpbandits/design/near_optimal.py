@@ -14,7 +14,7 @@ from dpbandits.design.exchange import Exchange
 from dpbandits.design.large import ATTEMPTS, MARGIN, Request, search_large
 from dpbandits.design.pruning import within, without_tiny_weights
 from dpbandits.design.result import Design
-from dpbandits.design.rows import as_rows
+from dpbandits.design.rows import Selection, as_rows
 from dpbandits.design.span import Span, find_span
 from dpbandits.design.start import WeightedSupport, checked_start, warm_weights
 from dpbandits.errors import DesignError, InvalidValue
@@ -24,7 +24,7 @@ _SEED = 0  # of the samples, unless a generator is given
 
 
 def near_g_optimal(
-    actions: NDArray[np.float64],
+    actions: NDArray[np.float64] | Selection,
     *,
     tolerance: float = 2.0,
     max_support: int | None = None,
@@ -38,19 +38,19 @@ def near_g_optimal(
     bounds is returned: a smaller tolerance buys smaller leverages with more supported rows.
 
     Many rows are read about once, in blocks, and never copied whole: they may be a memory-mapped array
-    that does not fit into memory. `warm_start` is an earlier design whose `support` indexes these rows. `rng`
-    draws the samples of rows with which a search over many begins; without it they are always the
-    same. Raises DesignError if no design within the bounds was found.
+    that does not fit into memory, or a `Selection` of rows of one. `warm_start` is an earlier design
+    whose `support` indexes these rows. `rng` draws the samples of rows with which a search over many
+    begins; without it they are always the same. Raises DesignError if no design within the bounds was found.
     """
-    actions = as_rows(actions)
+    rows = as_rows(actions)
     _check_options(tolerance, max_support, rng)
-    if len(actions) > max(_MANY_ROWS, 8 * actions.shape[1]):
-        design = _search_large(actions, tolerance, max_support, warm_start, rng)
+    if len(rows) > max(_MANY_ROWS, 8 * rows.shape[1]):
+        design = _search_large(rows, tolerance, max_support, warm_start, rng)
     else:
-        design = _search_small(finite_matrix(actions=actions), tolerance, max_support, warm_start)
+        design = _search_small(finite_matrix(actions=np.asarray(rows)), tolerance, max_support, warm_start)
     if not design.certificate.holds:
         raise DesignError(
-            f"no design within the bounds was found for {len(actions):,} actions of rank {design.rank}: "
+            f"no design within the bounds was found for {len(rows):,} actions of rank {design.rank}: "
             + "; ".join(design.certificate.problems)
         )
     return design

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,8 +13,30 @@ from dpbandits.errors import InvalidValue
 BLOCK_BYTES = 2**21  # of 64-bit numbers: what stays in a core's cache while it is worked on
 
 
-def as_rows(actions: ArrayLike) -> NDArray[np.float64]:
+class Selection:
+    """Some rows of a matrix, which are copied only as they are read."""
+
+    def __init__(self, matrix: NDArray[np.float64], indices: NDArray[np.int64]) -> None:
+        self.matrix, self.indices = matrix, indices
+        self.shape, self.ndim, self.dtype = (len(indices), matrix.shape[1]), 2, matrix.dtype
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def __getitem__(self, places: slice | NDArray[np.int64]) -> NDArray[np.float64]:
+        chosen = self.indices[places]
+        if isinstance(places, slice) and chosen.size and (np.diff(chosen) == 1).all():
+            return self.matrix[chosen[0] : chosen[-1] + 1]  # neighbours need no copy
+        return self.matrix[chosen]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        return np.asarray(self.matrix[self.indices], dtype=dtype)
+
+
+def as_rows(actions: ArrayLike | Selection) -> NDArray[np.float64]:
     """Accept a matrix of real numbers, not yet known to be finite; other number types stay as they are."""
+    if isinstance(actions, Selection):
+        return cast("NDArray[np.float64]", actions)  # it is read by rows alone, as every matrix here
     try:
         matrix = np.asarray(actions)
         if matrix.dtype.kind not in "fiub":

@@ -47,7 +47,7 @@ def find_chart(actions: FloatArray, *, rank: int | None = None) -> Chart:
     units = units_from(_heights_of_all(actions))
     triangle = np.empty((0, units.size))
     for _, block in blocks(actions):
-        triangle = np.linalg.qr(np.vstack([triangle, divided(block, units)])).R
+        triangle = np.asarray(np.linalg.qr(np.vstack([triangle, divided(block, units)]), mode="r"))
     _, lengths, directions = np.linalg.svd(triangle, full_matrices=False)
     if rank is None:
         rank = int(np.count_nonzero(lengths > NOISE * lengths[0]))

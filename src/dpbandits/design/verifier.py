@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbandits.design.frame import Frame, exact_frame, support_frame
-from dpbandits.design.leverage import ROUNDED_UP, Factor, NarrowScan, WideScan, factorise, raised_32
+from dpbandits.design.leverage import ROUNDED_UP, Factor, NarrowScan, Sieve, WideScan, factorise, raised_32
 from dpbandits.design.rows import BLOCK_BYTES, as_rows, blocks, check_finite, picked
 
 FloatArray = NDArray[np.float64]
@@ -113,7 +113,7 @@ class Verifier:
         count, dimension = self.actions.shape
         bounds = np.empty(count, dtype=np.float32)
         raised = None if self._exact else raised_32(dimension, factor)
-        scan = WideScan(frame, factor) if raised is None else NarrowScan(frame, factor)
+        scan = WideScan(frame, factor) if raised is None else Sieve(frame, factor)
         largest = 0.0
         with np.errstate(over="ignore", invalid="ignore"):
             for here, block in blocks(self.actions):
@@ -150,6 +150,9 @@ class Verifier:
         assert self._bounds is not None
         worth_knowing = max(_PROBES, int(_WORTH_KNOWING * self._bounds.size))
         doubtful = np.flatnonzero(self._bounds > limit)
+        if not fresh and worth_knowing < doubtful.size <= _MOST * self._bounds.size:
+            self._refine(doubtful)
+            doubtful = doubtful[self._bounds[doubtful] > limit]
         probes = doubtful
         if not 0 < doubtful.size <= worth_knowing:
             highest = np.array([self._bounds.argmax()])
@@ -165,6 +168,25 @@ class Verifier:
         doubtful = np.flatnonzero(self._bounds > self.g)
         self.exact = self.g > limit or doubtful.size <= worth_knowing
         self.g = max(self.g, self._remeasure(doubtful)) if self.exact else float(self._bounds.max())
+
+    def _refine(self, indices: NDArray[np.int64]) -> None:
+        """Replace the bounds of some rows by what 32-bit numbers give, if these will do."""
+        assert self._bounds is not None
+        assert self._frame is not None
+        assert self._factor is not None
+        raised = None if self._exact else raised_32(self.actions.shape[1], self._factor)
+        if raised is None:
+            return
+        scan = NarrowScan(self._frame, self._factor)
+        self.passes += indices.size / len(self.actions)
+        size = max(1, BLOCK_BYTES // (8 * self.actions.shape[1]))
+        with np.errstate(over="ignore", invalid="ignore"):
+            for first in range(0, indices.size, size):
+                chosen = indices[first : first + size]
+                found = np.empty(chosen.size, dtype=np.float32)
+                scan(np.asarray(self.actions[chosen], dtype=np.float64), found)
+                found[np.isnan(found)] = np.inf
+                self._bounds[chosen] = found * np.float32(raised)
 
     def _rescan(self, limit: float) -> None:
         assert self._frame is not None

@@ -30,7 +30,15 @@ from dpbandits.privacy.accounting import (
     Skellam,
 )
 from dpbandits.privacy.noise import NoiseSource
-from dpbandits.privacy.tails import chernoff_radius, mixture_radius, squared_norms, sub_gaussian_radius
+from dpbandits.privacy.tails import (
+    Spread,
+    chernoff_factor,
+    chernoff_radius,
+    mixture_radius,
+    squared_norms,
+    sub_gaussian_factor,
+    sub_gaussian_radius,
+)
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -70,6 +78,10 @@ class NoiseLaw(ABC):
     ) -> FloatArray:
         """What ⟨a, sum of `rows` shares⟩ + G exceeds with probability at most `confidence`."""
 
+    @abstractmethod
+    def factors(self, spread: Spread, confidence: float, rows: int, coordinates: int) -> tuple[float, float]:
+        """What `radius` is at least and at most, as multiples of the root of all variance there is."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class GaussianLaw(NoiseLaw):
@@ -101,6 +113,10 @@ class GaussianLaw(NoiseLaw):
         own = rows * self.scale**2 * squared_norms(coefficients)
         return sub_gaussian_radius(other_variance + own, confidence)
 
+    def factors(self, spread: Spread, confidence: float, rows: int, coordinates: int) -> tuple[float, float]:  # noqa: ARG002
+        """One and the same."""
+        return (sub_gaussian_factor(confidence),) * 2
+
 
 class CumulantLaw(NoiseLaw):
     """A law whose moment generating function is known: its tail is Chernoff's bound."""
@@ -126,6 +142,17 @@ class CumulantLaw(NoiseLaw):
             pole=self.pole,
             error_variance=rows * self.variance(coefficients.shape[1]),
         )
+
+    def factors(self, spread: Spread, confidence: float, rows: int, coordinates: int) -> tuple[float, float]:  # noqa: ARG002
+        """No tail is lighter than a normal one's, for no cumulant here is below that of its variance."""
+        variance = self.variance(coordinates)
+        highest = chernoff_factor(
+            confidence,
+            cumulant=lambda argument: self.cumulant(argument) / variance,
+            pole=self.pole,
+            largest=spread.largest,
+        )
+        return sub_gaussian_factor(confidence), highest
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -270,6 +297,20 @@ class BoxNormLaw(NoiseLaw):
             return mixture_radius(variances, chances, confidence)
         own = self.variance_quantile(coordinates, rows, confidence / 2)  # half of β pays for the radii
         return sub_gaussian_radius(other_variance + own * norms, confidence / 2)
+
+    def factors(self, spread: Spread, confidence: float, rows: int, coordinates: int) -> tuple[float, float]:
+        """The radius increases in every part's variance, and those are linear in the error's share of V."""
+        shares = np.array([[spread.least], [spread.most]])
+        if rows == 1:
+            chances, radii = self._radius_steps(coordinates, confidence / 1e3)
+            parts = 1 + shares * (radii * (radii + 1) / 3 / self.variance(coordinates) - 1)
+            ends = np.stack([parts.min(axis=0), parts.max(axis=0)])
+            low, high = mixture_radius(ends, chances, confidence)
+        else:
+            own = self.variance_quantile(coordinates, rows, confidence / 2)
+            parts = 1 + shares[:, 0] * (own / (rows * self.variance(coordinates)) - 1)
+            low, high = sub_gaussian_radius(np.sort(parts), confidence / 2)
+        return float(low), float(high)
 
     def _radius_steps(self, coordinates: int, tail: float) -> tuple[FloatArray, FloatArray]:
         """Chances, summing to one less the tail, and radii that are not exceeded in each such part."""

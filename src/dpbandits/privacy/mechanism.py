@@ -15,6 +15,7 @@ field `kind` with its name as default, and is decorated with `@register`. If it 
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import Any, ClassVar, TypeVar, final
@@ -26,7 +27,7 @@ from dpbandits.checks import one_of, positive, whole
 from dpbandits.errors import InvalidValue, NotAvailable, TooFewReports
 from dpbandits.privacy.accounting import Event
 from dpbandits.privacy.noise import NoiseSource
-from dpbandits.privacy.tails import squared_norms, sub_gaussian_radius
+from dpbandits.privacy.tails import Spread, squared_norms, sub_gaussian_factor, sub_gaussian_radius
 
 SHAPES = ("box", "ball")
 _ABSURD = 1e9
@@ -159,6 +160,16 @@ class Mechanism(ABC):
         """
         own = self.error_deviation(reports) ** 2 * squared_norms(coefficients)
         return sub_gaussian_radius(other_variance + own, confidence)
+
+    def radius_factors(self, spread: Spread, confidence: float, reports: int) -> tuple[float, float]:  # noqa: ARG002
+        """What `error_radius` is at least and at most, as multiples of √V, for all rows of such a spread.
+
+        V is `other_variance` plus error_deviation²·‖a‖². Of a mechanism that has an `error_radius` of its
+        own and says nothing here, nothing is known.
+        """
+        if type(self).error_radius is not Mechanism.error_radius:
+            return 0.0, math.inf
+        return (sub_gaussian_factor(confidence),) * 2
 
 
 def _into_ball(rows: FloatArray, radius: float) -> FloatArray:

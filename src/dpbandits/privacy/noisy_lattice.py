@@ -16,7 +16,7 @@ from dpbandits.privacy.lattice import Lattice
 from dpbandits.privacy.laws import LAWS, NoiseLaw
 from dpbandits.privacy.mechanism import Mechanism, Payload
 from dpbandits.privacy.noise import NoiseSource
-from dpbandits.privacy.tails import squared_norms
+from dpbandits.privacy.tails import Spread, squared_norms
 
 FloatArray = NDArray[np.float64]
 
@@ -89,6 +89,12 @@ class NoisyLattice(Mechanism):
             confidence,
             self.shares_added(reports),
         )
+
+    def radius_factors(self, spread: Spread, confidence: float, reports: int) -> tuple[float, float]:
+        """Those of the law, for the part of the error that is not rounding."""
+        of_error = 1 - self.lattice.rounding_variance(reports) / self.error_deviation(reports) ** 2
+        noise = spread.part(max(of_error, 0.0), scale=self.lattice.step / reports)
+        return self.law.factors(noise, confidence, self.shares_added(reports), self.support)
 
 
 def encoded_distance(levels: int, coordinates: int) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,9 +14,26 @@ FloatArray = NDArray[np.float64]
 # Candidates for Chernoff's λ, as shares of the largest one allowed and as multiples of the best one
 # for sub-Gaussian errors; any of them gives a valid bound, so the least may be taken.
 _SHARES = np.concatenate([np.geomspace(0.05, 0.5, 12), 1 - np.geomspace(0.45, 1e-3, 30)])
+_SAFE = 0.999  # of the largest λ is as far as multiples go
 _MULTIPLES = np.array([0.4, 0.6, 0.75, 0.85, 0.95, 1.0])
 # A coefficient below this is none: the direction has no error, and its square must not overflow inverted.
 NOTHING = 1e-100
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spread:
+    """What holds for all rows a that may be asked about, V being the variance of ⟨a, error⟩ + G.
+
+    `least` and `most` bound the share of V that is the error's, `largest` bounds |a_j|/√V.
+    """
+
+    least: float
+    most: float
+    largest: float
+
+    def part(self, of_error: float, *, scale: float) -> Spread:
+        """The same of the part of the error that has this share of its variance, with a scaled."""
+        return Spread(least=self.least * of_error, most=self.most * of_error, largest=self.largest * scale)
 
 
 def squared_norms(rows: FloatArray) -> FloatArray:
@@ -27,6 +45,11 @@ def squared_norms(rows: FloatArray) -> FloatArray:
 def sub_gaussian_radius(variance: FloatArray, confidence: float) -> FloatArray:
     """√(2·variance·log(1/β)): Chernoff's bound for sub-Gaussian errors."""
     return np.sqrt(variance * (2 * math.log(1 / confidence)))
+
+
+def sub_gaussian_factor(confidence: float) -> float:
+    """√(2·log(1/β)): what that radius is for variance one."""
+    return math.sqrt(2 * math.log(1 / confidence))
 
 
 def mixture_radius(variances: FloatArray, chances: FloatArray, confidence: float) -> FloatArray:
@@ -62,13 +85,33 @@ def chernoff_radius(
     error only guides the choice of λ.
     """
     level = math.log(1 / confidence)
+    # The difference of an action to itself has no coefficients: λ is then as large as its square may be.
     highest = pole / np.maximum(np.abs(coefficients).max(axis=1), NOTHING)
     variance = other_variance + error_variance * squared_norms(coefficients)
     normal = np.sqrt(2 * level / np.maximum(variance, NOTHING**2))
     rates = [share * highest for share in _SHARES]
-    rates += [np.minimum(multiple * normal, 0.999 * highest) for multiple in _MULTIPLES]
+    rates += [np.minimum(multiple * normal, _SAFE * highest) for multiple in _MULTIPLES]
     best = np.full(len(coefficients), np.inf)
     for rate in rates:
         total = cumulant(rate[:, None] * coefficients).sum(axis=1) + rate**2 * other_variance / 2
         best = np.minimum(best, (level + total) / rate)
+    return best
+
+
+def chernoff_factor(
+    confidence: float, *, cumulant: Callable[[FloatArray], FloatArray], pole: float, largest: float
+) -> float:
+    """What `chernoff_radius` is at most, as a multiple of √V.
+
+    With t = λ·|a_j| at most some τ < pole, a cumulant of variance one whose quotient with t²/2 increases is
+    at most φ(τ)·t²/2, so λ = m·√(2·log(1/β)/V) gives √(2V·log(1/β))·(1 + m²φ)/(2m). Each multiple m in the
+    grid of λ that keeps below the pole bounds the least.
+    """
+    normal = sub_gaussian_factor(confidence)
+    best = math.inf
+    for multiple in _MULTIPLES.tolist():
+        reached = max(multiple * normal * largest, 1e-6 * pole)  # the quotient needs an argument above zero
+        if reached < _SAFE * pole:
+            growth = float(cumulant(np.array(reached))) / (reached**2 / 2)
+            best = min(best, normal * (1 + multiple**2 * growth) / (2 * multiple))
     return best

@@ -19,6 +19,8 @@ from dpbandits.protocol.widths import tight_widths
 
 FloatArray = NDArray[np.float64]
 
+_SPARSE = 8  # where fewer rows than one in so many are wanted, these are gathered first
+
 
 @dataclass(frozen=True, kw_only=True)
 class Inference:
@@ -47,8 +49,14 @@ class Inference:
             study=study, evidence=evidence, estimator=LeastSquares.weighted(rows, weights, plan.rank)
         )
 
+    def covariance(self) -> FloatArray:
+        """C = A·diag(1/(n·T(x)) + s_n²)·A' + (σ²/n)·I, or what takes its place for mixed reports."""
+        scaled = self._factor(self.estimator.map)
+        common = 0.0 if self.study.separate else self.study.heterogeneity**2 / self.evidence.reports
+        return np.asarray(scaled @ scaled.T + common * np.eye(len(scaled)), dtype=np.float64)
+
     def precision(self) -> FloatArray:
-        """The inverse, on the span, of C = A·diag(1/(n·T(x)) + s_n²)·A' + (σ²/n)·I.
+        """The inverse of C on the span.
 
         Where every reward has its own client, these have no deviation in common: the last term is missing.
         """
@@ -141,8 +149,18 @@ def leader(state: State) -> int:
         return int(state.active_actions[0])
     pooled = state.study.learning.pooled
     estimate = pooled_estimate(state.study, state.history) if pooled else np.array(state.estimate)
-    rows = state.study.actions.matrix[state.active_actions]
-    return int(state.active_actions[int(np.argmax(rows @ estimate))])
+    scores = products(state.study.actions.matrix, state.active_actions, estimate)
+    return int(state.active_actions[int(np.argmax(scores))])
+
+
+def products(matrix: FloatArray, active: NDArray[np.int64], vector: FloatArray) -> FloatArray:
+    """⟨x, vector⟩ of the active rows, none of them copied while they are many."""
+    found: FloatArray
+    if len(active) * _SPARSE < len(matrix):
+        found = matrix[active] @ vector
+        return found
+    found = matrix @ vector
+    return found if len(active) == len(matrix) else found[active]
 
 
 def pooled_estimate(study: Study, history: Sequence[Evidence]) -> FloatArray:

@@ -20,11 +20,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpbandits.actions import Actions
-from dpbandits.design import Design, near_g_optimal, support_bound
+from dpbandits.design import Design, Selection, near_g_optimal, support_bound
 from dpbandits.errors import PlanMismatch, ProtocolError, StudyEnded
 from dpbandits.privacy import Mechanism, calibrate
 from dpbandits.protocol.clipping import GRID
-from dpbandits.protocol.inference import Inference, leader, mechanism_of
+from dpbandits.protocol.elimination import survivors
+from dpbandits.protocol.inference import Inference, leader, mechanism_of, products
 from dpbandits.protocol.messages import Plan, Release
 from dpbandits.protocol.reporting import Reporting, Statistics, choose, excess
 from dpbandits.protocol.separate import paper_separate_width
@@ -34,7 +35,6 @@ from dpbandits.protocol.widths import paper_width
 
 # A share h·π(x) that is whole but for rounding is not played once more.
 _ROUNDING = 1e-9
-_BLOCK = 1 << 13
 
 
 def ask(state: State) -> Plan:
@@ -154,8 +154,8 @@ def _learn(state: State, played: State, plan: Plan, release: Release) -> State:
     inference = Inference.of(study, evidence)
     estimate = inference.estimator.estimate(np.array(release.means))
     learnt = replace(evidence, estimate=tuple(estimate.tolist()))
-    scores = (study.actions.matrix @ estimate)[active]
-    keep, widest = _survivors(inference, active, scores)
+    scores = products(study.actions.matrix, active, estimate)
+    keep, widest = _survivors(state, inference, scores)
     return replace(
         played,
         active=_bitmap(active[keep], study.actions.count),
@@ -180,30 +180,14 @@ def _evidence(state: State, plan: Plan, mechanism: Mechanism, reports: int) -> E
 
 
 def _survivors(
-    inference: Inference, active: NDArray[np.int64], scores: NDArray[np.float64]
+    state: State, inference: Inference, scores: NDArray[np.float64]
 ) -> tuple[NDArray[np.bool_], float]:
     """Line 16: which actions may still be best, and the largest width that decided it."""
-    study, best = inference.study, int(np.argmax(scores))
-    if study.learning.differences:
-        widths = _widths(inference, active, towards=int(active[best]))
-        return scores[best] - scores <= widths, float(np.max(widths))
-    if study.privacy.preset == "paper":
-        widths = np.full(len(active), _paper_width(study, inference.evidence))
-    else:
-        widths = _widths(inference, active)
-    return scores + widths >= np.max(scores - widths), float(np.max(widths))
-
-
-def _widths(
-    inference: Inference, active: NDArray[np.int64], *, towards: int | None = None
-) -> NDArray[np.float64]:
-    """Of each active action, or of its difference to one; a block of rows at a time, to spare memory."""
-    matrix = inference.study.actions.matrix
-    found = np.empty(len(active))
-    for start in range(0, len(active), _BLOCK):
-        rows = matrix[active[start : start + _BLOCK]]
-        found[start : start + _BLOCK] = inference.widths(rows if towards is None else matrix[towards] - rows)
-    return found
+    study = state.study
+    if study.privacy.preset == "paper" and not study.learning.differences:
+        width = _paper_width(study, inference.evidence)
+        return scores + width >= np.max(scores) - width, width
+    return survivors(state, inference, scores)
 
 
 def _paper_width(study: Study, evidence: Evidence) -> float:
@@ -224,7 +208,7 @@ def _design(actions: Actions, active: bytes, tolerance: float) -> Design:
     """The design is a function of the active set alone; phases that drop nothing share it."""
     packed = np.frombuffer(active, dtype=np.uint8)
     indices = np.flatnonzero(np.unpackbits(packed, count=actions.count))
-    rows = actions.matrix if len(indices) == actions.count else actions.matrix[indices]
+    rows = actions.matrix if len(indices) == actions.count else Selection(actions.matrix, indices)
     found = near_g_optimal(rows, tolerance=tolerance)
     if len(found.support) > support_bound(found.rank):  # line 4 promises both bounds together
         found = near_g_optimal(rows)

@@ -128,7 +128,11 @@ class Evidence:
 
 @dataclass(frozen=True, kw_only=True)
 class State:
-    """The fold of all releases so far. `active` is a bitmap over the actions, packed."""
+    """The fold of all releases so far. `active` is a bitmap over the actions, packed.
+
+    `width` is the largest width of the last phase. Where more than 2¹⁴ actions were active and too many of
+    them may have it, which takes clipping or noise that is not Gaussian, it is a bound of that from above.
+    """
 
     study: Study
     active: bytes

@@ -56,6 +56,7 @@ def simulate(study: Study, population: Clients, *, seed: int) -> RunTrace:
         best_action_survived=population.instance.best_action in state.active_actions,
         guarantee=guarantee(study.privacy, mechanisms),
         mechanism=weakest(study.privacy, mechanisms),
+        cover_loss=population.instance.cover_loss(study.horizon),
     )
 
 

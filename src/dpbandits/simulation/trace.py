@@ -37,6 +37,8 @@ class RunTrace:
     """One run. Regret is measured against the truth that the learner never saw.
 
     `final_action` is the best guess at the end; a play of it loses `final_gap` against the best action.
+    `cover_loss` is what the best action may lose, over all rounds, to the best of a continuous set for
+    which the actions stand; it is not part of `regret`.
     """
 
     seed: int
@@ -49,6 +51,7 @@ class RunTrace:
     guarantee: Guarantee | None
     mechanism: Mechanism | None  # the one that hides least, for whoever wants to account for it again
     simulated: bool = True
+    cover_loss: float = 0.0
 
     @property
     def width(self) -> float | None:
@@ -59,6 +62,11 @@ class RunTrace:
     def regret(self) -> float:
         """R(T)."""
         return float(sum(phase.regret for phase in self.phases))
+
+    @property
+    def regret_with_cover(self) -> float:
+        """What R(T) is at most if the best point of the continuous set is what one regrets."""
+        return self.regret + self.cover_loss
 
     @property
     def rounds(self) -> int:

@@ -56,6 +56,10 @@ class Instance:
         """The index of x*."""
         return int(np.argmin(self.gaps))
 
+    def cover_loss(self, rounds: int) -> float:
+        """What the best action may lose in so many rounds to the best point of the set it stands for."""
+        return self.actions.loss * float(np.linalg.norm(self.theta)) * rounds
+
     def regret(self, support: Sequence[int], plays: Sequence[int]) -> float:
         """R of playing `support[i]` for `plays[i]` rounds."""
         return float(np.dot(self.gaps[list(support)], np.array(plays, dtype=np.float64)))

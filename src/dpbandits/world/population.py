@@ -16,6 +16,8 @@ from dpbandits.world.instance import Instance
 
 FloatArray = NDArray[np.float64]
 
+_LARGE = 1 << 22  # numbers in a cohort's θ_u; smaller ones are all drawn, as they have always been
+
 
 class Population(Clients):
     """θ_u = θ* + ξ_u with ξ_u ~ N(0, σ²I)."""
@@ -32,11 +34,17 @@ class Population(Clients):
         self.heterogeneity = non_negative(heterogeneity=heterogeneity)
 
     def _mean_rewards(self, cohort: int, support: list[int], rng: np.random.Generator) -> FloatArray:
+        """Of many clients and few actions not all of θ_u is drawn.
+
+        With rows = L Q, Q of orthonormal rows, Qξ_u is N(0, σ²I) again, so that ⟨ξ_u, x⟩ = (L Qξ_u)_x needs
+        as many draws as there are actions.
+        """
         rows = self.instance.actions.matrix[support]
-        if len(support) == 1:  # only ⟨ξ_u, x⟩ ~ N(0, σ²‖x‖²) matters
-            spread = self.heterogeneity * float(np.linalg.norm(rows))
-            deviations = spread * rng.standard_normal((cohort, 1)) if spread else np.zeros((cohort, 1))
-            return np.asarray(deviations + rows @ self.instance.theta, dtype=np.float64)
+        if len(rows) < rows.shape[1] and (len(rows) == 1 or cohort * rows.shape[1] > _LARGE):
+            factor = np.linalg.qr(rows.T).R.T * self.heterogeneity
+            means = rng.standard_normal((cohort, len(rows))) @ factor.T
+            means += rows @ self.instance.theta
+            return np.asarray(means, dtype=np.float64)
         clients = rng.standard_normal((cohort, rows.shape[1]))
         clients *= self.heterogeneity
         clients += self.instance.theta
