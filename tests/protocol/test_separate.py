@@ -52,7 +52,7 @@ CASES = [
 
 def _normal(trust: str, **changes: Any) -> Study:
     """Whose noise is sub-Gaussian: its widths are the covariance's."""
-    noise = "discrete-gaussian" if trust in ("central", "local") else None
+    noise = {"central": "discrete-gaussian", "local": "discrete-gaussian", "shuffle": "binomial"}.get(trust)
     request = PrivacyRequest(trust=trust, epsilon=10, delta=0.25, noise=noise)
     return _study(trust, privacy=request, **changes)
 

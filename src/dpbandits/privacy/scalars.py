@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from dpbandits.errors import OutsideTheorem
 from dpbandits.privacy.accounting import gaussian_noise_ratio
-from dpbandits.privacy.calibration import calibrate
+from dpbandits.privacy.calibration import calibrate, may_use_ball
 from dpbandits.privacy.guarantee import PrivacyRequest
 from dpbandits.privacy.joint import joint_radius
 from dpbandits.privacy.laws import CumulantLaw
@@ -37,10 +37,10 @@ def calibrate_scalars(
     request: PrivacyRequest, *, cohorts: Sequence[int], bounds: Sequence[float]
 ) -> tuple[Mechanism, ...]:
     """For each cohort a mechanism for one reward of each of its clients, clipped to [−bound, bound]."""
-    if request.trust == "shuffle":
-        return tuple(_shared(request, cohort, bound) for cohort, bound in zip(cohorts, bounds, strict=True))
     if request.trust != "none":
         request = replace(request, noise=_noise(request))
+    if request.trust == "shuffle":
+        return tuple(_shared(request, cohort, bound) for cohort, bound in zip(cohorts, bounds, strict=True))
     # A single party's noise does not depend on the cohort, nor, in units of its grid, on the bound.
     base: Any = calibrate(request, support=1, cohort=max(cohorts), bound=max(bounds))
     apart = [replace(base, cohort=cohort, bound=bound) for cohort, bound in zip(cohorts, bounds, strict=True)]
@@ -51,14 +51,17 @@ def _noise(request: PrivacyRequest) -> str:
     """What was asked for; unless it was, `tight` takes the noise that is least for a single value.
 
     That is nearly always Laplace noise: √2/ε in units of the sensitivity, and no δ is spent; the Gaussian
-    has 4.2 at (1, 10⁻⁶). In one dimension K-norm noise is the same law.
+    has 4.2 at (1, 10⁻⁶). Clients that share the noise add Pólya variables, which sum to it. In one dimension
+    K-norm noise is the same law.
     """
     if request.mechanism_noise == "k-norm":
         return "laplace"
     if request.noise is not None or request.preset == "paper":
         return request.mechanism_noise
-    gaussian = gaussian_noise_ratio(request.epsilon, request.delta)
-    return "laplace" if math.sqrt(2) / request.epsilon < gaussian else "discrete-gaussian"
+    laplace = "polya" if request.trust == "shuffle" else "laplace"
+    if request.pure or math.sqrt(2) / request.epsilon < gaussian_noise_ratio(request.epsilon, request.delta):
+        return laplace
+    return "discrete-gaussian"
 
 
 def _shared(request: PrivacyRequest, cohort: int, bound: float) -> Mechanism:
@@ -66,7 +69,14 @@ def _shared(request: PrivacyRequest, cohort: int, bound: float) -> Mechanism:
     if request.preset == "paper" and request.mechanism_noise == "binomial":
         return algorithm_4(request, cohort=cohort, bound=bound, least=least)
     # With more reports than these there is more noise, which cannot hurt.
-    return calibrate(request, support=1, cohort=cohort, bound=bound, minimum_reports=_rounded_down(least))
+    return calibrate(
+        request,
+        support=1,
+        cohort=cohort,
+        bound=bound,
+        shape="ball" if may_use_ball(request) else "box",
+        minimum_reports=_rounded_down(least),
+    )
 
 
 def _rounded_down(count: int) -> int:
