@@ -2,7 +2,7 @@
 
     python benchmarks/million_actions.py [--repeats N]
 
-k = 10⁶ actions in R⁵⁰, T = 10⁸, the paper's schedule, an unlimited population. Each run has a process of its
+k = 10⁶ actions in R⁵⁰, T = 10⁸, the paper's schedule or 10⁶ participants, an unlimited population. Each run has a process of its
 own, one BLAS thread, and nothing cached. A design that was never looked at on every active action is not
 certified, so each distinct design needs one pass over the active actions; a pass is the CPU time of one
 product of all actions with a d × d matrix, written to an array that is there already, least of five in the
@@ -32,9 +32,9 @@ from dpbandits.world import Population
 
 COUNT, DIMENSION, HORIZON = 10**6, 50, 10**8
 SETTINGS: dict[str, dict[str, Any]] = {
-    "none": {},
-    "central (10, 1e-6)": {"trust": "central", "delta": 1e-6},
-    "shuffle (10, 1e-6)": {"trust": "shuffle", "delta": 1e-6},
+    "none": {"schedule": "exponential"},
+    "central (10, 1e-6)": {"trust": "central", "delta": 1e-6, "schedule": "exponential"},
+    "shuffle (10, 1e-6)": {"trust": "shuffle", "delta": 1e-6, "schedule": "exponential"},
     "none, budgeted": {"schedule": "budgeted", "participants": 10**6},
     "central (1, 1e-6), budgeted": {
         "trust": "central",
