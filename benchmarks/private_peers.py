@@ -61,8 +61,10 @@ def regret(row: Peer | Setting, seed: int) -> float:
 def cells(row: Peer | Setting) -> list[str]:
     """Who it is, and the guarantee that it really has."""
     if isinstance(row, Setting):
-        asked = "–" if row.trust == "none" else f"({row.epsilon:g}, 10⁻⁶), {row.trust}"
-        return ["phased elimination, `tight`", asked, "–" if row.trust == "none" else "rewards", "exact"]
+        name = "phased elimination, `tight`"
+        if row.trust == "none":
+            return [name, "–", "–", "–"]
+        return [name, f"({row.epsilon:g}, 10⁻⁶), {row.trust}", "rewards", "exact"]
     name = f"LinUCB, {row.trust}" + (f", batches of {row.batch:,}" if row.batch > 1 else "")
     return [name, f"({row.epsilon:g}, 10⁻⁶), {row.trust}", row.protects, row.guarantee.accountant]
 
