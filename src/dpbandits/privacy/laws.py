@@ -31,10 +31,13 @@ from dpbandits.privacy.accounting import (
 )
 from dpbandits.privacy.noise import NoiseSource
 from dpbandits.privacy.tails import (
+    FEW_COORDINATES,
+    SHORTEST,
     Spread,
     chernoff_factor,
     chernoff_radius,
     mixture_radius,
+    shortened_radius,
     squared_norms,
     sub_gaussian_factor,
     sub_gaussian_radius,
@@ -289,12 +292,15 @@ class BoxNormLaw(NoiseLaw):
     def radius(
         self, coefficients: FloatArray, other_variance: FloatArray, confidence: float, rows: int
     ) -> FloatArray:
-        """Given the radii, uniform noise is sub-Gaussian with its variance."""
+        """Given the radii, uniform noise is sub-Gaussian with its variance; of few coordinates, lighter."""
         coordinates, norms = coefficients.shape[1], squared_norms(coefficients)
         if rows == 1:
             chances, radii = self._radius_steps(coordinates, confidence / 1e3)
             variances = other_variance[:, None] + norms[:, None] * (radii * (radii + 1) / 3)
-            return mixture_radius(variances, chances, confidence)
+            found = mixture_radius(variances, chances, confidence)
+            if coordinates > FEW_COORDINATES:
+                return found
+            return shortened_radius(found, coefficients, variances, (chances, radii), confidence)
         own = self.variance_quantile(coordinates, rows, confidence / 2)  # half of β pays for the radii
         return sub_gaussian_radius(other_variance + own * norms, confidence / 2)
 
@@ -306,6 +312,7 @@ class BoxNormLaw(NoiseLaw):
             parts = 1 + shares * (radii * (radii + 1) / 3 / self.variance(coordinates) - 1)
             ends = np.stack([parts.min(axis=0), parts.max(axis=0)])
             low, high = mixture_radius(ends, chances, confidence)
+            low *= SHORTEST if coordinates <= FEW_COORDINATES else 1.0
         else:
             own = self.variance_quantile(coordinates, rows, confidence / 2)
             parts = 1 + shares[:, 0] * (own / (rows * self.variance(coordinates)) - 1)
