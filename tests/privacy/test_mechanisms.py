@@ -178,6 +178,11 @@ def test_error_radii_cover_and_are_not_loose(mechanism: Mechanism, confidence: f
     assert radius <= loosest * np.quantile(total, 1 - confidence)
 
 
+def test_a_direction_without_error_has_no_radius(mechanism: Mechanism) -> None:
+    radius = mechanism.error_radius(np.zeros((1, SUPPORT)), np.zeros(1), 1e-9, COHORT)
+    assert 0 <= radius[0] < 1e-90
+
+
 def test_nothing_beyond_the_bound_gets_through(mechanism: Mechanism) -> None:
     huge = np.full((COHORT, SUPPORT), 1e300)
     for path in (real_path, simulated_path):

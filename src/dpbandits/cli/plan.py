@@ -87,7 +87,8 @@ def run(options: argparse.Namespace) -> int:
         for setting in settings:
             rows.append(_row(setting, options.runs))
             progress.advance(task)
-    write_document({"settings": asdict(settings[0]), "rows": [_as_dict(row) for row in rows]}, options.json)
+    shared = {**asdict(settings[0]), "population": settings[0].clients}
+    write_document({"settings": shared, "rows": [_as_dict(row) for row in rows]}, options.json)
     if options.json != "-":
         _show(rows, settings[0])
     if options.plot is not None:

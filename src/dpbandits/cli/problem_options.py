@@ -60,9 +60,9 @@ def _add_clients(group: Any, default: Setting) -> None:
     group.add_argument(
         "--population",
         type=whole_number_or_unlimited,
-        default=default.population,
+        default=argparse.SUPPRESS,
         metavar="N",
-        help="clients that exist, or `unlimited`",
+        help="clients that exist, or `unlimited` (default: 100,000 as in the paper, unlimited for pe)",
     )
     group.add_argument(
         "--when-clients-run-out",

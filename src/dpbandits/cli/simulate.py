@@ -30,8 +30,8 @@ def add_to(commands: Any) -> None:
     parser = commands.add_parser(
         "simulate",
         help="run the trust models on simulated populations",
-        description="Run DP-DPE on simulated populations and compare trust models. Without options: the "
-        "setting of the paper's experiments.",
+        description="Run DP-DPE, or DP-PE, on simulated populations and compare trust models. Without "
+        "options: the setting of the paper's experiments.",
         formatter_class=DefaultsInHelp,
     )
     parser.set_defaults(run=run)
@@ -43,7 +43,10 @@ def add_to(commands: Any) -> None:
 def _add_algorithm(group: Any) -> None:
     default = Setting()
     group.add_argument(
-        "--algorithm", choices=ALGORITHMS, default=default.algorithm, help="growing or fixed cohorts"
+        "--algorithm",
+        choices=ALGORITHMS,
+        default=default.algorithm,
+        help="growing cohorts, fixed ones, or a new client in every round",
     )
     group.add_argument(
         "--trust",
@@ -159,7 +162,8 @@ def _recorded(options: argparse.Namespace) -> dict[str, Any]:
     """The settings as they go into the JSON: those that all rows share, and which rows there are."""
     settings = _settings(options)
     trusts = [setting.trust for setting in settings]
-    return {**asdict(settings[0]), "trust": trusts, "runs": options.runs, "seed": options.seed}
+    shared = {**asdict(settings[0]), "population": settings[0].clients}
+    return {**shared, "trust": trusts, "runs": options.runs, "seed": options.seed}
 
 
 def _say_interrupted(runs: dict[Setting, list[RunTrace]], total: int, checkpoint: Path | None) -> None:

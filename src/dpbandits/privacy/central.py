@@ -45,11 +45,10 @@ class CentralLattice(NoisyLattice):
         return self.lattice.encode(clipped, noise)
 
     def _analyze(self, batch: Payload, reports: int, noise: NoiseSource) -> FloatArray:
-        total = batch.sum(axis=0) + self.law.draw(1, self.support, noise)[0]
-        return self.lattice.decode_mean(total, reports)
+        return self._simulated_mean(batch.sum(axis=0), reports, noise)
 
-    def _simulate(self, clipped: FloatArray, noise: NoiseSource) -> FloatArray:
-        return self._analyze(self._randomize(clipped, noise), len(clipped), noise)
+    def _simulated_mean(self, total: Payload, reports: int, noise: NoiseSource) -> FloatArray:
+        return self.lattice.decode_mean(total + self.law.draw(1, self.support, noise)[0], reports)
 
 
 @register
@@ -74,12 +73,11 @@ class CentralGaussian(ContinuousGaussian):
         return clipped
 
     def _analyze(self, batch: Payload, reports: int, noise: NoiseSource) -> FloatArray:
-        added = simulated_only(noise).gaussian(self.scale(reports), (self.support,))
-        released: FloatArray = batch.mean(axis=0) + added
-        return released
+        return self._simulated_mean(batch.sum(axis=0), reports, noise)
 
-    def _simulate(self, clipped: FloatArray, noise: NoiseSource) -> FloatArray:
-        return self._analyze(clipped, len(clipped), noise)
+    def _simulated_mean(self, total: Payload, reports: int, noise: NoiseSource) -> FloatArray:
+        added = simulated_only(noise).gaussian(self.scale(reports), (self.support,))
+        return np.asarray(total / reports + added, dtype=np.float64)
 
     def error_deviation(self, reports: int) -> float:
         """σ_nc of the paper."""

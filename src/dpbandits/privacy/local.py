@@ -41,10 +41,8 @@ class LocalLattice(NoisyLattice):
     def _analyze(self, batch: Payload, reports: int, noise: NoiseSource) -> FloatArray:  # noqa: ARG002
         return self.lattice.decode_mean(batch.sum(axis=0), reports)
 
-    def _simulate(self, clipped: FloatArray, noise: NoiseSource) -> FloatArray:
-        total = self.lattice.encode(clipped, noise).sum(axis=0)
-        total += self.law.draw_total(len(clipped), self.support, noise)
-        return self.lattice.decode_mean(total, len(clipped))
+    def _simulated_mean(self, total: Payload, reports: int, noise: NoiseSource) -> FloatArray:
+        return self.lattice.decode_mean(total + self.law.draw_total(reports, self.support, noise), reports)
 
 
 @register
@@ -73,11 +71,10 @@ class LocalGaussian(ContinuousGaussian):
         mean: FloatArray = batch.mean(axis=0)
         return mean
 
-    def _simulate(self, clipped: FloatArray, noise: NoiseSource) -> FloatArray:
+    def _simulated_mean(self, total: Payload, reports: int, noise: NoiseSource) -> FloatArray:
         # The mean of n independent N(0, scale²) variables is one N(0, scale²/n) variable.
-        added = simulated_only(noise).gaussian(self.error_deviation(len(clipped)), (self.support,))
-        mean: FloatArray = clipped.mean(axis=0)
-        return mean + added
+        added = simulated_only(noise).gaussian(self.error_deviation(reports), (self.support,))
+        return np.asarray(total / reports + added, dtype=np.float64)
 
     def error_deviation(self, reports: int) -> float:
         """σ_nl/√n of the paper."""

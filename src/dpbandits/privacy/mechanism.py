@@ -14,6 +14,7 @@ field `kind` with its name as default, and is decorated with `@register`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from typing import Any, ClassVar, TypeVar, final
 
 import numpy as np
@@ -74,7 +75,16 @@ class Mechanism(ABC):
     @final
     def simulate(self, averages: FloatArray, noise: NoiseSource) -> FloatArray:
         """Draw A(S(R(averages))) from its exact distribution without building the messages."""
-        return self._simulate(self.clip(averages), noise)
+        return self.simulate_blocks([averages], noise)
+
+    @final
+    def simulate_blocks(self, blocks: Iterable[FloatArray], noise: NoiseSource) -> FloatArray:
+        """The same for a cohort that comes a block of rows at a time, to spare memory."""
+        total, reports = np.zeros(self.support), 0
+        for block in blocks:
+            part = self._simulated_sum(self.clip(block), noise)
+            total, reports = part if reports == 0 else total + part, reports + len(block)
+        return self._simulated_mean(total, reports, noise)
 
     def shuffle(self, payloads: Payload, noise: NoiseSource) -> Payload:  # noqa: ARG002
         """S, at the third party. Outside the shuffle model it passes everything on."""
@@ -86,8 +96,14 @@ class Mechanism(ABC):
     @abstractmethod
     def _analyze(self, batch: Payload, reports: int, noise: NoiseSource) -> FloatArray: ...
 
+    def _simulated_sum(self, clipped: FloatArray, noise: NoiseSource) -> Payload:  # noqa: ARG002
+        """What some clients' rows contribute to a sum, without the noise that all of them share."""
+        total: FloatArray = clipped.sum(axis=0)
+        return total
+
     @abstractmethod
-    def _simulate(self, clipped: FloatArray, noise: NoiseSource) -> FloatArray: ...
+    def _simulated_mean(self, total: Payload, reports: int, noise: NoiseSource) -> FloatArray:
+        """From the sum of all contributions to what is released."""
 
     @property
     def message_size(self) -> int:

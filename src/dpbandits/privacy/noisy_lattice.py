@@ -13,7 +13,8 @@ from dpbandits.checks import one_of
 from dpbandits.privacy.accounting import Event
 from dpbandits.privacy.lattice import Lattice
 from dpbandits.privacy.laws import LAWS, NoiseLaw
-from dpbandits.privacy.mechanism import Mechanism
+from dpbandits.privacy.mechanism import Mechanism, Payload
+from dpbandits.privacy.noise import NoiseSource
 from dpbandits.privacy.tails import squared_norms
 
 FloatArray = NDArray[np.float64]
@@ -53,6 +54,10 @@ class NoisyLattice(Mechanism):
     def event(self) -> Event:
         """What revealing the noisy sum costs; the worst pair of clients are opposite corners of the box."""
         return _event(self.law, self.support, self.levels)
+
+    def _simulated_sum(self, clipped: FloatArray, noise: NoiseSource) -> Payload:
+        total: NDArray[np.int64] = self.lattice.encode(clipped, noise).sum(axis=0)
+        return total
 
     def shares_added(self, reports: int) -> int:
         """How many shares of noise a sum over `reports` clients has."""

@@ -102,11 +102,14 @@ class ShuffledBits(Mechanism):
     def _analyze(self, batch: Payload, reports: int, noise: NoiseSource) -> FloatArray:  # noqa: ARG002
         return self._decode(batch.sum(axis=1, dtype=np.int64), reports)
 
-    def _simulate(self, clipped: FloatArray, noise: NoiseSource) -> FloatArray:
+    def _simulated_sum(self, clipped: FloatArray, noise: NoiseSource) -> Payload:
+        total: IntArray = self.lattice.encode(clipped, noise).sum(axis=0)
+        return total
+
+    def _simulated_mean(self, total: Payload, reports: int, noise: NoiseSource) -> FloatArray:
         # The sum of n independent Bin(b, p) variables is one Bin(n·b, p) variable.
-        trials = len(clipped) * self.noise_bits
-        added = noise.binomial(trials, self.noise_probability, (self.support,))
-        return self._decode(self.lattice.encode(clipped, noise).sum(axis=0) + added, len(clipped))
+        added = noise.binomial(reports * self.noise_bits, self.noise_probability, (self.support,))
+        return self._decode(total + added, reports)
 
     def _decode(self, ones: IntArray, reports: int) -> FloatArray:
         expected_noise = reports * self.noise_bits * self.noise_probability
@@ -197,10 +200,8 @@ class SummedShares(NoisyLattice):
         total = (batch - low) % (1 << self.modulus_bits) + low
         return self.lattice.decode_mean(total, reports)
 
-    def _simulate(self, clipped: FloatArray, noise: NoiseSource) -> FloatArray:
-        total = self.lattice.encode(clipped, noise).sum(axis=0)
-        total += self.law.draw_total(len(clipped), self.support, noise)
-        return self.lattice.decode_mean(total, len(clipped))
+    def _simulated_mean(self, total: Payload, reports: int, noise: NoiseSource) -> FloatArray:
+        return self.lattice.decode_mean(total + self.law.draw_total(reports, self.support, noise), reports)
 
     @property
     def message_size(self) -> int:

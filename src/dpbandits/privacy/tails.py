@@ -14,6 +14,8 @@ FloatArray = NDArray[np.float64]
 # for sub-Gaussian errors; any of them gives a valid bound, so the least may be taken.
 _SHARES = np.concatenate([np.geomspace(0.05, 0.5, 12), 1 - np.geomspace(0.45, 1e-3, 30)])
 _MULTIPLES = np.array([0.4, 0.6, 0.75, 0.85, 0.95, 1.0])
+# A coefficient below this is none: the direction has no error, and its square must not overflow inverted.
+_NOTHING = 1e-100
 
 
 def squared_norms(rows: FloatArray) -> FloatArray:
@@ -60,9 +62,9 @@ def chernoff_radius(
     error only guides the choice of λ.
     """
     level = math.log(1 / confidence)
-    highest = pole / np.maximum(np.abs(coefficients).max(axis=1), np.finfo(float).tiny)
+    highest = pole / np.maximum(np.abs(coefficients).max(axis=1), _NOTHING)
     variance = other_variance + error_variance * squared_norms(coefficients)
-    normal = np.sqrt(2 * level / np.maximum(variance, np.finfo(float).tiny))
+    normal = np.sqrt(2 * level / np.maximum(variance, _NOTHING**2))
     rates = [share * highest for share in _SHARES]
     rates += [np.minimum(multiple * normal, 0.999 * highest) for multiple in _MULTIPLES]
     best = np.full(len(coefficients), np.inf)

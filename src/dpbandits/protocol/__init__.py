@@ -3,18 +3,21 @@
 from dpbandits.protocol.codec import decode, encode
 from dpbandits.protocol.exchange import (
     analyze,
+    gather,
     respond,
     respond_with_averages,
     shuffle,
     simulate_release,
+    simulate_release_in_blocks,
 )
 from dpbandits.protocol.learner import ask, replay, tell
 from dpbandits.protocol.messages import Batch, Payload, Plan, Release, Report
 from dpbandits.protocol.schedule import Schedule
 from dpbandits.protocol.steps import STEP_NAMES, Steps
-from dpbandits.protocol.study import WHEN_CLIENTS_RUN_OUT, Evidence, State, Study
+from dpbandits.protocol.study import ASSIGNMENTS, WHEN_CLIENTS_RUN_OUT, Evidence, State, Study
 
 __all__ = [
+    "ASSIGNMENTS",
     "STEP_NAMES",
     "WHEN_CLIENTS_RUN_OUT",
     "Batch",
@@ -31,10 +34,12 @@ __all__ = [
     "ask",
     "decode",
     "encode",
+    "gather",
     "replay",
     "respond",
     "respond_with_averages",
     "shuffle",
     "simulate_release",
+    "simulate_release_in_blocks",
     "tell",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,18 +52,40 @@ def analyze(plan: Plan, batch: Batch, noise: NoiseSource) -> Release:
     return _release(plan, means, batch.reports, noise)
 
 
+def gather(plan: Plan, releases: Sequence[Release]) -> Release:
+    """At the server: the releases of all parts of a plan, in their order, as the release of the plan."""
+    if [release.plan for release in releases] != [part.digest for part in plan.parts]:
+        raise PlanMismatch(f"the releases are not those of the {len(plan.parts)} parts of phase {plan.phase}")
+    if not plan.separate:
+        return releases[0]
+    counts = tuple(release.reports for release in releases)
+    return Release(
+        plan=plan.digest,
+        means=tuple(mean for release in releases for mean in release.means),
+        reports=sum(counts),
+        simulated=any(release.simulated for release in releases),
+        counts=counts,
+    )
+
+
 def simulate_release(plan: Plan, averages: FloatArray, noise: NoiseSource) -> Release:
     """All three at once, for a simulation: the same distribution without a message per client.
 
     `averages` has a row for each client of the cohort and a column for each supported action.
     """
-    if not noise.simulated:
-        raise ProtocolError("simulate_release takes simulated noise only")
     if averages.shape != (plan.cohort, len(plan.support)):
         raise ProtocolError(
             f"averages: got shape {averages.shape}, expected {(plan.cohort, len(plan.support))}"
         )
-    means = _mechanism(plan).simulate(averages - plan.centre, noise) + plan.centre
+    return simulate_release_in_blocks(plan, [averages], noise)
+
+
+def simulate_release_in_blocks(plan: Plan, blocks: Iterable[FloatArray], noise: NoiseSource) -> Release:
+    """The same for averages that come a block of clients at a time, to spare memory."""
+    if not noise.simulated:
+        raise ProtocolError("simulate_release takes simulated noise only")
+    centred = (block - plan.centre for block in blocks)
+    means = _mechanism(plan).simulate_blocks(centred, noise) + plan.centre
     return _release(plan, means, plan.cohort, noise)
 
 
@@ -77,6 +99,10 @@ def _release(plan: Plan, means: FloatArray, reports: int, noise: NoiseSource) ->
 
 
 def _mechanism(plan: Plan) -> Mechanism:
+    if plan.separate:
+        raise ProtocolError(
+            f"phase {plan.phase} asks each client for one action: take one of the plan's parts"
+        )
     if plan.mechanism is None:
         raise ProtocolError(f"phase {plan.phase} plays and asks nobody")
     return plan.mechanism

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from dpbandits.privacy import Mechanism
 from dpbandits.protocol.estimation import LeastSquares
 from dpbandits.protocol.messages import Plan
+from dpbandits.protocol.separate import mean_variances, separate_widths
 from dpbandits.protocol.study import Evidence, State, Study
 from dpbandits.protocol.widths import tight_widths
 
@@ -34,30 +35,35 @@ class Inference:
     @staticmethod
     def compute(study: Study, evidence: Evidence) -> Inference:
         """What `of` remembers."""
-        plan, mechanism = evidence.plan, mechanism_of(evidence.plan)
-        plays = np.array(plan.plays, dtype=np.float64)
-        weights = plays
+        plan = evidence.plan
+        weights = np.array(evidence.counts if study.separate else plan.plays, dtype=np.float64)
         if study.learning.weighted:
-            own = mechanism.error_deviation(evidence.reports) ** 2
-            weights = 1 / (1 / (evidence.reports * plays) + own)
+            weights = 1 / _variances(study, evidence)
         rows = study.actions.matrix[list(plan.support)]
         return Inference(
             study=study, evidence=evidence, estimator=LeastSquares.weighted(rows, weights, plan.rank)
         )
 
     def precision(self) -> FloatArray:
-        """The inverse, on the span, of C = A·diag(1/(n·T(x)) + s_n²)·A' + (σ²/n)·I."""
-        plan, reports = self.evidence.plan, self.evidence.reports
-        plays = np.array(plan.plays, dtype=np.float64)
-        variances = 1 / (reports * plays) + mechanism_of(plan).error_deviation(reports) ** 2
+        """The inverse, on the span, of C = A·diag(1/(n·T(x)) + s_n²)·A' + (σ²/n)·I.
+
+        Where every reward has its own client, these have no deviation in common: the last term is missing.
+        """
+        plan, variances = self.evidence.plan, _variances(self.study, self.evidence)
         left, values, _ = np.linalg.svd(self.estimator.map * np.sqrt(variances), full_matrices=False)
-        spectrum = values[: plan.rank] ** 2 + self.study.heterogeneity**2 / reports
+        spectrum = values[: plan.rank] ** 2
+        if not self.study.separate:
+            spectrum += self.study.heterogeneity**2 / self.evidence.reports
         basis = left[:, : plan.rank]
         return np.asarray((basis / spectrum) @ basis.T, dtype=np.float64)
 
     def widths(self, directions: FloatArray) -> FloatArray:
         """What ⟨θ̃ − θ*, v⟩ exceeds with probability at most β, for each row v, clipping included."""
         plan = self.evidence.plan
+        if self.study.separate:
+            return separate_widths(
+                directions, study=self.study, evidence=self.evidence, estimator=self.estimator
+            )
         noise = tight_widths(
             directions,
             estimator=self.estimator,
@@ -71,6 +77,16 @@ class Inference:
             return noise
         clipped: FloatArray = np.abs(directions @ self.estimator.map) @ np.array(self.evidence.excess)
         return noise + clipped
+
+
+def _variances(study: Study, evidence: Evidence) -> FloatArray:
+    """Of the released mean of each action, but for what all of a client's answers have in common."""
+    if study.separate:
+        scatter, noise = mean_variances(study, evidence)
+        return scatter + noise
+    plays, reports = np.array(evidence.plan.plays, dtype=np.float64), evidence.reports
+    own = mechanism_of(evidence.plan).error_deviation(reports) ** 2
+    return np.asarray(1 / (reports * plays) + own, dtype=np.float64)
 
 
 @lru_cache(maxsize=24)  # a study's phases; entries keep its actions alive, so not many more

@@ -24,9 +24,11 @@ from dpbandits.actions import Actions
 from dpbandits.design import Design, near_g_optimal, support_bound
 from dpbandits.errors import PlanMismatch, ProtocolError, StudyEnded
 from dpbandits.privacy import Mechanism, calibrate
+from dpbandits.privacy.scalars import calibrate_scalars
 from dpbandits.protocol.clipping import clip_radius, mean_excess, residual_deviations
 from dpbandits.protocol.inference import Inference, leader, mechanism_of
 from dpbandits.protocol.messages import Plan, Release
+from dpbandits.protocol.separate import Clipping, clipping, paper_separate_width
 from dpbandits.protocol.study import Evidence, State, Study
 from dpbandits.protocol.widths import paper_width
 
@@ -46,9 +48,10 @@ def ask(state: State) -> Plan:
         return _plan(state, support=[leader(state)], plays=[remaining], rank=1)
     design = _design(study.actions, state.active, study.design_tolerance)
     plays = np.ceil(study.schedule.length(state.phase) * design.weights - _ROUNDING).astype(np.int64)
-    if plays.sum() <= remaining:
-        return _asking_plan(state, design, plays)
-    if study.learning.committed and state.estimate is not None:
+    short = study.separate and plays.sum() > state.clients_left
+    if plays.sum() <= remaining and not short:
+        return _separate_plan(state, design, plays) if study.separate else _asking_plan(state, design, plays)
+    if short or (study.learning.committed and state.estimate is not None):
         return _plan(state, support=[leader(state)], plays=[remaining], rank=1)
     cut = _cut(plays, remaining)
     played = cut > 0
@@ -59,7 +62,9 @@ def ask(state: State) -> Plan:
 def _may_ask(state: State) -> bool:
     """Whether a cohort is due, can be had, and has something to decide."""
     schedule = state.study.schedule
-    if not schedule.asks(state.phase) or schedule.cohort(state.phase) > state.clients_left:
+    if not schedule.asks(state.phase):
+        return False
+    if not state.study.separate and schedule.cohort(state.phase) > state.clients_left:
         return False
     return len(state.active_actions) > 1 or not state.study.stop_when_decided
 
@@ -81,6 +86,33 @@ def _asking_plan(state: State, design: Design, plays: NDArray[np.int64]) -> Plan
         mechanism=mechanism,
         offsets=offsets,
     )
+
+
+def _separate_plan(state: State, design: Design, plays: NDArray[np.int64]) -> Plan:
+    """A phase in which every round has a new client, who answers for that round's action alone."""
+    study, rows = state.study, state.study.actions.matrix[design.support]
+    bounds, offsets = np.full(len(plays), study.bound), list[float]()
+    if study.clips_what_is_likely:
+        chosen = _separate_clipping(state, rows, plays)
+        bounds = np.ceil(chosen.bounds * _GRID) / _GRID
+        if chosen.recentred.any():
+            centre = np.round(rows @ np.array(state.estimate) * _GRID) / _GRID
+            offsets = np.where(chosen.recentred, centre, 0.0).tolist()
+    return _plan(
+        state,
+        support=design.support.tolist(),
+        plays=plays.tolist(),
+        rank=design.rank,
+        offsets=offsets,
+        separate=calibrate_scalars(study.privacy, cohorts=plays.tolist(), bounds=bounds.tolist()),
+    )
+
+
+def _separate_clipping(state: State, rows: NDArray[np.float64], plays: NDArray[np.int64]) -> Clipping:
+    widths = None
+    if state.evidence is not None and state.study.privacy.trust != "none":
+        widths = Inference.of(state.study, state.evidence).widths(rows) + 1 / _GRID
+    return clipping(state.study, rows, plays, widths)
 
 
 def _clipping(
@@ -125,7 +157,7 @@ def tell(state: State, plan: Plan, release: Release | None) -> State:
             f"plan of phase {plan.phase} given to phase {state.phase} of this study, or another"
         )
     played = replace(state, rounds_played=state.rounds_played + plan.rounds, phase=state.phase + 1)
-    if plan.mechanism is None:
+    if not plan.reports:
         if release is not None:
             raise ProtocolError(f"phase {plan.phase} asks nobody, so it has no release")
         return played
@@ -133,9 +165,12 @@ def tell(state: State, plan: Plan, release: Release | None) -> State:
         raise PlanMismatch(f"phase {plan.phase} needs the release of plan {plan.digest[:12]}")
     if len(release.means) != len(plan.support):
         raise PlanMismatch(f"phase {plan.phase} needs {len(plan.support)} means, got {len(release.means)}")
-    if not plan.mechanism.minimum_reports <= release.reports <= plan.cohort:
+    counts = release.counts if plan.separate else (release.reports,)
+    if len(counts) != len(plan.mechanisms) or not all(
+        own.minimum_reports <= count <= own.cohort for own, count in zip(plan.mechanisms, counts, strict=True)
+    ):
         raise PlanMismatch(f"phase {plan.phase} cannot have a release of {release.reports:,} reports")
-    return _learn(state, played, plan, plan.mechanism, release)
+    return _learn(state, played, plan, release)
 
 
 def replay(study: Study, releases: Iterable[Release]) -> State:
@@ -152,9 +187,12 @@ def replay(study: Study, releases: Iterable[Release]) -> State:
     return state
 
 
-def _learn(state: State, played: State, plan: Plan, mechanism: Mechanism, release: Release) -> State:
+def _learn(state: State, played: State, plan: Plan, release: Release) -> State:
     study, active = state.study, state.active_actions
-    evidence = _evidence(state, plan, mechanism, release.reports)
+    if study.separate:
+        evidence = _separate_evidence(state, plan, release)
+    else:
+        evidence = _evidence(state, plan, mechanism_of(plan), release.reports)
     inference = Inference.of(study, evidence)
     estimate = inference.estimator.estimate(np.array(release.means))
     learnt = replace(evidence, estimate=tuple(estimate.tolist()))
@@ -180,6 +218,17 @@ def _evidence(state: State, plan: Plan, mechanism: Mechanism, reports: int) -> E
         widths, deviations = _residuals(study, before, rows, plays)
         excess = mean_excess(mechanism.bound, widths, deviations, reports, study.confidence).tolist()
     return Evidence(plan=plan, reports=reports, excess=tuple(excess), estimate=())
+
+
+def _separate_evidence(state: State, plan: Plan, release: Release) -> Evidence:
+    """The clipping is a function of the state before the phase, so it need not travel with the plan."""
+    study, excess = state.study, list[float]()
+    if study.clips_what_is_likely:
+        rows = study.actions.matrix[list(plan.support)]
+        excess = _separate_clipping(state, rows, np.array(plan.plays)).excess.tolist()
+    return Evidence(
+        plan=plan, reports=release.reports, excess=tuple(excess), estimate=(), counts=release.counts
+    )
 
 
 def _survivors(
@@ -210,6 +259,8 @@ def _widths(
 
 
 def _paper_width(study: Study, evidence: Evidence) -> float:
+    if study.separate:
+        return paper_separate_width(study, evidence)
     return paper_width(
         rank=evidence.plan.rank,
         length=study.schedule.length(evidence.plan.phase),
@@ -247,6 +298,7 @@ def _plan(
     rank: int,
     mechanism: Mechanism | None = None,
     offsets: Sequence[float] = (),
+    separate: tuple[Mechanism, ...] = (),
 ) -> Plan:
     return Plan(
         study=state.study.digest,
@@ -256,6 +308,7 @@ def _plan(
         rank=rank,
         mechanism=mechanism,
         offsets=tuple(offsets),
+        separate=separate,
     )
 
 

@@ -29,6 +29,9 @@ FloatArray = NDArray[np.float64]
 class Plan:
     """One phase: play `support[i]` for `plays[i]` rounds, then ask a cohort through `mechanism`.
 
+    With `separate` mechanisms, one for each supported action, each round has a client of its own, who
+    answers for that round's action alone: `parts` are the plans that these clients are given.
+
     Clients subtract `offsets`, one for each supported action, from their averages before they report, and
     the server adds them back; without any, they are zero. Without a mechanism the phase only plays: the
     horizon cuts it short, or nobody is asked any more.
@@ -41,6 +44,7 @@ class Plan:
     rank: int
     mechanism: Mechanism | None
     offsets: tuple[float, ...] = ()
+    separate: tuple[Mechanism, ...] = ()
 
     def __post_init__(self) -> None:
         whole(1, phase=self.phase)
@@ -52,6 +56,17 @@ class Plan:
             raise InvalidValue("offsets", f"{len(self.offsets)} numbers", "none, or one for each action")
         if self.mechanism is not None and self.mechanism.support != len(self.support):
             raise InvalidValue("mechanism.support", self.mechanism.support, f"{len(self.support)}")
+        if self.separate:
+            self._check_separate()
+
+    def _check_separate(self) -> None:
+        if self.mechanism is not None:
+            raise InvalidValue("mechanism", self.mechanism.kind, "none beside separate ones")
+        if tuple(own.cohort for own in self.separate) != self.plays:
+            raise InvalidValue(
+                "separate", f"{len(self.separate)} mechanisms", "one for the clients of each action"
+            )
+        whole(1, 1, support=max(own.support for own in self.separate))
 
     @property
     def rounds(self) -> int:
@@ -61,12 +76,35 @@ class Plan:
     @property
     def cohort(self) -> int:
         """The clients that this phase asks, |U_l|."""
-        return 0 if self.mechanism is None else self.mechanism.cohort
+        return sum(own.cohort for own in self.mechanisms)
 
     @property
     def reports(self) -> bool:
         """Whether anybody is asked at the end of the phase."""
-        return self.mechanism is not None
+        return bool(self.mechanisms)
+
+    @property
+    def mechanisms(self) -> tuple[Mechanism, ...]:
+        """Those that some client answers through: one, one for each action, or none."""
+        return self.separate if self.mechanism is None else (self.mechanism,)
+
+    @cached_property
+    def parts(self) -> tuple[Plan, ...]:
+        """What each group of clients is given: this plan, or the plan of one round of its own action."""
+        if not self.separate:
+            return (self,)
+        return tuple(
+            Plan(
+                study=self.study,
+                phase=self.phase,
+                support=(action,),
+                plays=(1,),
+                rank=self.rank,
+                mechanism=own,
+                offsets=self.offsets[index : index + 1],
+            )
+            for index, (action, own) in enumerate(zip(self.support, self.separate, strict=True))
+        )
 
     @property
     def centre(self) -> FloatArray:
@@ -136,14 +174,20 @@ class Batch:
 class Release:
     """The private mean of each supported action over `reports` clients (the output of A).
 
-    `simulated` stamps what was made with a simulation's noise and must not be taken for private.
+    Where clients answer for one action each, `counts` says how many did for which. `simulated` stamps what
+    was made with a simulation's noise and must not be taken for private.
     """
 
     plan: str
     means: tuple[float, ...]
     reports: int
     simulated: bool
+    counts: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         finite_matrix(means=np.array([self.means]))
         whole(1, reports=self.reports)
+        if self.counts and (len(self.counts) != len(self.means) or sum(self.counts) != self.reports):
+            raise InvalidValue(
+                "counts", self.counts, "none, or one for each mean, which add up to the reports"
+            )

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from dpbandits.actions import Actions
-from dpbandits.checks import whole
+from dpbandits.checks import one_of, whole
 from dpbandits.design import Design, near_g_optimal
 from dpbandits.privacy import PrivacyRequest
 from dpbandits.privacy.accounting import gaussian_noise_ratio
@@ -50,6 +50,7 @@ class Prediction:
 
 def predict(study: Study, *, draws: int = _DRAWS, seed: int = 0) -> Prediction:
     """The mean over a few θ* of the prior."""
+    one_of(("everyone",), assignment=study.assignment)
     rng = np.random.default_rng(seed)
     thetas = rng.standard_normal((whole(1, draws=draws), study.actions.dimension))
     thetas /= np.linalg.norm(thetas, axis=1, keepdims=True)

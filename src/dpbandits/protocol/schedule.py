@@ -4,7 +4,8 @@ Phase l, counted from one, has nominal length first_length·growth^(l−1): 2, 4
 
 - ⌈2^{αl}⌉ clients, the paper's `exponential` rule, or a fixed number in DPE-FixedU, until the horizon;
 - or the l-th of a list of `cohorts`. After the last of these nobody is asked any more, and the best guess is
-  played to the end. `Schedule.shared` divides a budget of participants among so many phases.
+  played to the end. `Schedule.shared` divides a budget of participants among so many phases;
+- or, where every round has a client of its own, as many as it has rounds (`Schedule.one_client_a_round`).
 
 `maximum_cohort` caps every cohort.
 """
@@ -15,6 +16,7 @@ import math
 from dataclasses import dataclass
 
 from dpbandits.checks import between, positive, whole
+from dpbandits.design import support_bound
 from dpbandits.errors import InvalidValue
 
 _LARGEST_EXPONENT = 62  # a cohort must fit a 64-bit integer
@@ -63,6 +65,11 @@ class Schedule:
         return Schedule(
             first_length=first_length, growth=growth, cohorts=tuple(sizes), maximum_cohort=maximum_cohort
         )
+
+    @staticmethod
+    def one_client_a_round(dimension: int) -> Schedule:
+        """DP-PE: h₁ = 4d log log d + 16, rounded up, then doubling; phases ask as many as they play."""
+        return Schedule(first_length=math.ceil(support_bound(dimension)))
 
     def length(self, phase: int) -> int:
         """The nominal number of rounds h_l; rounding each action's share up may add a few."""

@@ -12,12 +12,14 @@ from dpbandits.actions import Actions
 from dpbandits.checks import between, non_negative, one_of, positive, whole
 from dpbandits.errors import NotEnoughClients
 from dpbandits.privacy import PrivacyRequest, calibrate
+from dpbandits.privacy.scalars import calibrate_scalars
 from dpbandits.protocol.codec import digest
 from dpbandits.protocol.messages import Plan
 from dpbandits.protocol.schedule import Schedule
 from dpbandits.protocol.steps import Steps
 
 WHEN_CLIENTS_RUN_OUT = ("error", "stop")
+ASSIGNMENTS = ("everyone", "one")
 LONGEST_HORIZON = 10**15  # rounds are counted exactly in 64-bit integers and in floats
 
 
@@ -34,6 +36,10 @@ class Study:
     active set: the variance that privacy adds grows with g, communication with the support, which is
     about twice the rank at tolerance 1.3 and once at 2, the paper's. With `stop_when_decided` nobody is
     asked once a single action is left; otherwise every planned cohort is. `steps` overrides the preset's.
+
+    `assignment` says for what a client answers: with "everyone" each client of a phase for all of its
+    actions (DP-DPE); with "one" every round has a new client, who answers for the action of that round
+    (DP-PE). The schedule's cohorts then play no part: there are as many clients as rounds.
     """
 
     actions: Actions
@@ -47,6 +53,7 @@ class Study:
     when_clients_run_out: str = "error"
     design_tolerance: float = 1.3
     stop_when_decided: bool = False
+    assignment: str = "everyone"
     steps: Steps | None = None
 
     def __post_init__(self) -> None:
@@ -55,16 +62,33 @@ class Study:
         positive(bound=self.bound)
         non_negative(heterogeneity=self.heterogeneity)
         one_of(WHEN_CLIENTS_RUN_OUT, when_clients_run_out=self.when_clients_run_out)
+        one_of(ASSIGNMENTS, assignment=self.assignment)
         # What cannot be privatised is refused here, before anybody is asked.
-        calibrate(self.privacy, support=1, cohort=1, bound=self.bound)
+        if self.separate:
+            calibrate_scalars(self.privacy, cohorts=[1], bounds=[self.bound])
+        else:
+            calibrate(self.privacy, support=1, cohort=1, bound=self.bound)
         if self.population is not None:
             whole(1, population=self.population)
             self._check_population(self.population)
 
     def _check_population(self, population: int) -> None:
-        needed = self.schedule.participants(self.horizon)
+        needed = self.horizon if self.separate else self.schedule.participants(self.horizon)
         if self.when_clients_run_out == "error" and needed > population:
             raise NotEnoughClients(needed, population)
+
+    @property
+    def separate(self) -> bool:
+        """Whether each action has clients of its own."""
+        return self.assignment == "one"
+
+    @property
+    def clips_what_is_likely(self) -> bool:
+        """Whether single rewards are clipped where few of them lie, and not at the bound.
+
+        Without privacy there is nothing to be gained by clipping them, in any preset.
+        """
+        return self.learning.recentred or self.privacy.trust == "none"
 
     @property
     def learning(self) -> Steps:
@@ -89,12 +113,17 @@ class Study:
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """What one phase taught: its plan, how many answered, how far clipping may pull, and the estimate."""
+    """What one phase taught: its plan, how many answered, how far clipping may pull, and the estimate.
+
+    Where each action has clients of its own, `counts` says how many answered for which, and `excess` is the
+    scale of what clipping takes off a single reward (`separate.py`), not a bound on the mean's pull.
+    """
 
     plan: Plan
     reports: int
     excess: tuple[float, ...]
     estimate: tuple[float, ...]
+    counts: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

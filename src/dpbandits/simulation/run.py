@@ -1,19 +1,32 @@
 """One run in memory: the protocol's own functions in a loop, with a simulated population.
 
 Each phase draws its cohort's averages at once, never round by round, so the cost grows with phases,
-cohort and support, not with the horizon.
+cohort and support, not with the horizon. Where every round has its own client, these are drawn in blocks.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable, Iterator
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpbandits.privacy import Mechanism, SimulatedNoise, guarantee
-from dpbandits.protocol import Plan, Release, State, Study, ask, simulate_release, tell
+from dpbandits.protocol import (
+    Plan,
+    Release,
+    State,
+    Study,
+    ask,
+    gather,
+    simulate_release_in_blocks,
+    tell,
+)
 from dpbandits.simulation.trace import PhaseTrace, RunTrace
 from dpbandits.world import Population
+
+FloatArray = NDArray[np.float64]
 
 
 def simulate(study: Study, population: Population, *, seed: int) -> RunTrace:
@@ -25,9 +38,9 @@ def simulate(study: Study, population: Population, *, seed: int) -> RunTrace:
         started = time.perf_counter()
         plan = ask(state)
         release, clipped = None, 0.0
-        if plan.mechanism is not None:
-            release, clipped = _answer(plan, plan.mechanism, population, clients, noise)
-            mechanisms.append(plan.mechanism)
+        if plan.reports:
+            release, clipped = _answer(plan, population, clients, noise)
+            mechanisms.extend(plan.mechanisms)
         after = tell(state, plan, release)
         phases.append(_trace(state, plan, after, population, clipped, time.perf_counter() - started))
         state = after
@@ -42,21 +55,36 @@ def simulate(study: Study, population: Population, *, seed: int) -> RunTrace:
 
 
 def _answer(
-    plan: Plan,
-    mechanism: Mechanism,
-    population: Population,
-    clients: np.random.Generator,
-    noise: SimulatedNoise,
+    plan: Plan, population: Population, clients: np.random.Generator, noise: SimulatedNoise
 ) -> tuple[Release, float]:
-    averages = population.averages(plan.cohort, plan.support, plan.plays, clients)
-    clipped = float(np.mean(np.abs(averages - plan.centre) > mechanism.bound))
-    return simulate_release(plan, averages, noise), clipped
+    """What all groups of clients answer together, and the share of their answers that was clipped."""
+    releases, cut = list[Release](), list[int]()
+    for part in plan.parts:
+        blocks = _answers(part, population, clients, single=bool(plan.separate))
+        releases.append(simulate_release_in_blocks(part, _counting(part, blocks, cut), noise))
+    answers = sum(part.cohort * len(part.support) for part in plan.parts)
+    return gather(plan, releases), sum(cut) / answers
+
+
+def _answers(
+    part: Plan, population: Population, clients: np.random.Generator, *, single: bool
+) -> Iterable[FloatArray]:
+    if single:
+        return population.rewards(part.cohort, part.support[0], clients)
+    return [population.averages(part.cohort, part.support, part.plays, clients)]
+
+
+def _counting(part: Plan, blocks: Iterable[FloatArray], cut: list[int]) -> Iterator[FloatArray]:
+    """The blocks as they are; how many of their entries lie beyond the bound is noted in `cut`."""
+    (mechanism,) = part.mechanisms
+    for block in blocks:
+        cut.append(int(np.count_nonzero(np.abs(block - part.centre) > mechanism.bound)))
+        yield block
 
 
 def _trace(
     state: State, plan: Plan, after: State, population: Population, clipped: float, elapsed: float
 ) -> PhaseTrace:
-    size = 0 if plan.mechanism is None else plan.mechanism.message_size
     return PhaseTrace(
         index=plan.phase,
         active=len(state.active_actions),
@@ -65,7 +93,7 @@ def _trace(
         cohort=plan.cohort,
         width=after.width if plan.reports else None,
         regret=population.instance.regret(plan.support, plan.plays),
-        communication=plan.cohort * size,
+        communication=sum(own.cohort * own.message_size for own in plan.mechanisms),
         clipped=clipped,
         elapsed=elapsed,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 
@@ -14,7 +15,8 @@ from dpbandits.protocol import STEP_NAMES, Schedule, Steps, Study
 from dpbandits.protocol.planning import Spending, budgeted
 from dpbandits.world import REWARD_LAWS, Instance, Population
 
-ALGORITHMS = ("dpe", "dpe-fixed")
+ALGORITHMS = ("dpe", "dpe-fixed", "pe")
+PAPER_POPULATION = 10**5
 DESIGN_TOLERANCE = 1.3  # where no plan chooses it
 SCHEDULES = ("exponential", "equal", "budgeted")
 
@@ -22,6 +24,9 @@ SCHEDULES = ("exponential", "equal", "budgeted")
 @dataclass(frozen=True, kw_only=True)
 class Setting:
     """d = 20, k = 1000, T = 10⁶, σ = .1, α = .8, N = 10⁵ and (ε, δ) = (10, .25), as in the paper.
+
+    `algorithm` "pe" is the standard linear bandit: every round has a new client, who answers for the action
+    of that round. It has a schedule of its own, and an unlimited population if none is given.
 
     `schedule` says how participants are spread over phases: `exponential` is the paper's, `budgeted` plans
     them; `participants` is the budget, as many as the paper uses if not given. The learner is told
@@ -54,7 +59,7 @@ class Setting:
     bound: float = 1.0
     bounded_rewards: bool | None = None
     rewards: str = "gaussian"
-    population: int | None = 10**5
+    population: int | Literal["usual"] | None = "usual"
     when_clients_run_out: str = "error"
     design_tolerance: float | None = None
     stop_when_decided: bool = False
@@ -78,8 +83,28 @@ class Setting:
             non_negative(assumed_heterogeneity=self.assumed_heterogeneity)
         if self.algorithm == "dpe-fixed" and self.schedule_kind != "exponential":
             raise InvalidValue("schedule", self.schedule_kind, "exponential, as dpe-fixed has fixed cohorts")
+        if self.one_client_a_round:
+            self._check_without_cohorts()
         for step in self.without:
             one_of(STEP_NAMES, without=step)
+
+    def _check_without_cohorts(self) -> None:
+        if self.schedule_kind != "exponential":
+            raise InvalidValue("schedule", self.schedule_kind, "exponential: pe asks a client in every round")
+        if self.maximum_cohort is not None:
+            raise InvalidValue("maximum_cohort", self.maximum_cohort, "none: pe asks a client in every round")
+
+    @property
+    def one_client_a_round(self) -> bool:
+        """Whether clients answer for one round each, as in PE and DP-PE."""
+        return self.algorithm == "pe"
+
+    @property
+    def clients(self) -> int | None:
+        """How many exist: as many as were asked for, else the paper's 10⁵, or without limit for PE."""
+        if self.population != "usual":
+            return self.population
+        return None if self.one_client_a_round else PAPER_POPULATION
 
     @property
     def schedule_kind(self) -> str:
@@ -92,12 +117,14 @@ class Setting:
     def trusts_bound(self) -> bool:
         """Whether the learner is told that rewards keep the bound: with the paper's schedule, as there.
 
-        Planned schedules begin with few plays of an action, where unbounded rewards would be cut badly, so
-        they are told the truth.
+        Planned schedules begin with few plays of an action, and in PE a client has but one, where unbounded
+        rewards would be cut badly, so they are told the truth.
         """
         if self.bounded_rewards is not None:
             return self.bounded_rewards
-        return self.schedule_kind == "exponential" or (self.rewards == "bernoulli" and self.bound >= 1)
+        if self.rewards == "bernoulli" and self.bound >= 1:
+            return True
+        return self.schedule_kind == "exponential" and not self.one_client_a_round
 
     def exponential(self) -> Schedule:
         """The paper's growing cohorts, or the fixed one of DPE-FixedU."""
@@ -107,6 +134,10 @@ class Setting:
     def planned(self) -> Spending:
         """The schedule of all runs; a budget is divided as is best for the first run's actions."""
         tolerance = DESIGN_TOLERANCE if self.design_tolerance is None else self.design_tolerance
+        if self.one_client_a_round:
+            known = self.actions_file is None
+            dimension = self.dimension if known else self.instance(0).actions.dimension
+            return Spending(schedule=Schedule.one_client_a_round(dimension), design_tolerance=tolerance)
         budget = self.participants or self.exponential().participants(self.horizon)
         if self.schedule_kind == "exponential" or budget < 1:  # or the horizon is too short to ask anybody
             return Spending(schedule=self.exponential(), design_tolerance=tolerance)
@@ -148,10 +179,11 @@ class Setting:
             heterogeneity=self.heterogeneity if assumed is None else assumed,
             privacy=self.privacy(),
             schedule=spent.schedule,
-            population=self.population,
+            population=self.clients,
             when_clients_run_out=self.when_clients_run_out,
             design_tolerance=spent.design_tolerance,
             stop_when_decided=self.stop_when_decided,
+            assignment="one" if self.one_client_a_round else "everyone",
             steps=Steps.of(self.preset).without(*self.without) if self.without else None,
         )
 
@@ -171,6 +203,4 @@ class Setting:
 
     def people(self, instance: Instance) -> Population:
         """The population around that truth."""
-        return Population(
-            instance, heterogeneity=self.heterogeneity, size=self.population, rewards=self.rewards
-        )
+        return Population(instance, heterogeneity=self.heterogeneity, size=self.clients, rewards=self.rewards)

@@ -6,7 +6,7 @@ from a population of N is the same as drawing fresh clients until N have been dr
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,8 @@ from dpbandits.world.instance import Instance
 from dpbandits.world.rewards import REWARD_LAWS
 
 FloatArray = NDArray[np.float64]
+
+_BLOCK = 1 << 16
 
 
 class Population:
@@ -40,11 +42,29 @@ class Population:
         self, cohort: int, support: Sequence[int], plays: Sequence[int], rng: np.random.Generator
     ) -> FloatArray:
         """Ask `cohort` new clients for their average reward of each supported action: a row each."""
-        if self.size is not None and self.asked + cohort > self.size:
-            raise NotEnoughClients(self.asked + cohort, self.size)
-        self.asked += cohort
+        self._take(cohort)
         rows = self.instance.actions.matrix[list(support)]
         clients = rng.standard_normal((cohort, rows.shape[1]))
         clients *= self.heterogeneity
         clients += self.instance.theta
         return self._law(clients @ rows.T, np.array(plays, dtype=np.float64), rng)
+
+    def rewards(self, cohort: int, action: int, rng: np.random.Generator) -> Iterator[FloatArray]:
+        """Ask `cohort` new clients for a single reward of one action each: columns, a block at a time.
+
+        Of a client who answers for one action x, only ⟨ξ_u, x⟩ ~ N(0, σ²‖x‖²) matters.
+        """
+        self._take(cohort)
+        row = self.instance.actions.matrix[action]
+        mean, spread = float(row @ self.instance.theta), self.heterogeneity * float(np.linalg.norm(row))
+        once = np.ones(1)
+        for start in range(0, cohort, _BLOCK):
+            own = rng.standard_normal((min(_BLOCK, cohort - start), 1))
+            own *= spread
+            own += mean
+            yield self._law(own, once, rng)
+
+    def _take(self, cohort: int) -> None:
+        if self.size is not None and self.asked + cohort > self.size:
+            raise NotEnoughClients(self.asked + cohort, self.size)
+        self.asked += cohort

@@ -1,0 +1,133 @@
+"""Cohorts apart: each answers for one action, through a mechanism of its own (paper, Algorithms 3 and 4).
+
+The assignment of clients to actions is public and does not look at their data. A replaced client changes
+one cohort's sum only, so the cohorts compose in parallel, as phases do: what all of them reveal together
+costs a client no more than its own cohort's mechanism does (docs/privacy.md).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbandits.errors import OutsideTheorem
+from dpbandits.privacy.calibration import calibrate
+from dpbandits.privacy.guarantee import PrivacyRequest
+from dpbandits.privacy.laws import CumulantLaw
+from dpbandits.privacy.mechanism import Mechanism
+from dpbandits.privacy.noisy_lattice import NoisyLattice
+from dpbandits.privacy.shuffle import ShuffledBits
+from dpbandits.privacy.tails import chernoff_radius, sub_gaussian_radius
+
+FloatArray = NDArray[np.float64]
+
+# Noise that clients share suffices for the cohort's size cut to so many leading binary digits, so that four
+# calibrations serve all sizes between two powers of two; it has at most a quarter more variance than needed.
+_DIGITS = 3
+
+
+def calibrate_scalars(
+    request: PrivacyRequest, *, cohorts: Sequence[int], bounds: Sequence[float]
+) -> tuple[Mechanism, ...]:
+    """For each cohort a mechanism for one reward of each of its clients, clipped to [−bound, bound]."""
+    if request.trust == "shuffle":
+        return tuple(_shared(request, cohort, bound) for cohort, bound in zip(cohorts, bounds, strict=True))
+    if request.trust != "none" and request.mechanism_noise == "k-norm":
+        request = replace(request, noise="laplace")  # in one dimension they are the same law
+    # A single party's noise does not depend on the cohort, nor, in units of its grid, on the bound.
+    base: Any = calibrate(request, support=1, cohort=max(cohorts), bound=max(bounds))
+    apart = [replace(base, cohort=cohort, bound=bound) for cohort, bound in zip(cohorts, bounds, strict=True)]
+    return cast("tuple[Mechanism, ...]", tuple(apart))
+
+
+def _shared(request: PrivacyRequest, cohort: int, bound: float) -> Mechanism:
+    least = _rounded_down(request.minimum_reports(cohort))
+    if request.preset == "paper" and request.mechanism_noise == "binomial":
+        return algorithm_4(request, cohort=cohort, bound=bound, least=request.minimum_reports(cohort))
+    # Calibrated as the smaller cohort is: with more reports there is more noise, which cannot hurt.
+    small: Any = calibrate(request, support=1, cohort=max(least, 1), bound=bound, minimum_reports=least)
+    return cast("Mechanism", replace(small, cohort=cohort))
+
+
+def _rounded_down(count: int) -> int:
+    spare = max(0, count.bit_length() - _DIGITS)
+    return count >> spare << spare
+
+
+def algorithm_4(request: PrivacyRequest, *, cohort: int, bound: float, least: int) -> ShuffledBits:
+    """The paper's scalar shuffle sum (g, b, p as printed), with g rounded up to an integer.
+
+    Its lemma gives ε̂(2/g + 1) with ε = 2ε̂, which is at most ε from g = 2 on; the printed g ≥ 2B√n
+    allows that.
+    """
+    epsilon, delta = request.epsilon, request.delta
+    if epsilon >= 30:
+        raise OutsideTheorem(f"epsilon: got {epsilon:g}, expected < 30 (the paper's scalar shuffle theorem)")
+    if delta >= 0.5:
+        raise OutsideTheorem(f"delta: got {delta:g}, expected < 0.5 (the paper's scalar shuffle theorem)")
+    levels = max(2, math.ceil(2 * bound * math.sqrt(cohort) * (1 - 1e-12)))
+    ones = 90 * levels**2 * math.log(2 / delta) / ((epsilon / 2) ** 2 * cohort)
+    noise_bits = math.ceil(2 * ones)
+    return ShuffledBits(
+        support=1,
+        cohort=cohort,
+        bound=bound,
+        reach=bound,
+        levels=levels,
+        noise_bits=noise_bits,
+        noise_probability=ones / noise_bits,
+        least_reports=least,
+        silent_share=request.silent_share,
+    )
+
+
+def scalar_deviations(mechanisms: Sequence[Mechanism], reports: Sequence[int]) -> FloatArray:
+    """The deviation, at most, of the error of each cohort's mean."""
+    return np.array([one.error_deviation(n) for one, n in zip(mechanisms, reports, strict=True)])
+
+
+def scalars_radius(
+    mechanisms: Sequence[Mechanism],
+    coefficients: FloatArray,
+    other_variance: FloatArray,
+    confidence: float,
+    reports: Sequence[int],
+) -> FloatArray:
+    """`Mechanism.error_radius` for errors that are independent over cohorts: a column for each."""
+    laws = [_tail_law(mechanism) for mechanism in mechanisms]
+    if any(law is None for law in laws):
+        deviations = scalar_deviations(mechanisms, reports)
+        return sub_gaussian_radius(other_variance + coefficients**2 @ deviations**2, confidence)
+    lattices = cast("Sequence[NoisyLattice]", mechanisms)
+    tails = cast("Sequence[CumulantLaw]", laws)
+    rounding = np.array([own.lattice.rounding_variance(n) for own, n in zip(lattices, reports, strict=True)])
+    steps = np.array([own.lattice.step / n for own, n in zip(lattices, reports, strict=True)])
+    rows = [own.shares_added(n) for own, n in zip(lattices, reports, strict=True)]
+    poles = np.array([law.pole for law in tails])
+
+    def cumulant(argument: FloatArray) -> FloatArray:
+        scaled = argument * poles
+        own = [n * law.cumulant(scaled[:, j]) for j, (law, n) in enumerate(zip(tails, rows, strict=True))]
+        return np.stack(own, axis=1)
+
+    return chernoff_radius(
+        coefficients * (steps / poles),  # in units in which every cohort's pole is one
+        other_variance + coefficients**2 @ rounding,
+        confidence,
+        cumulant=cumulant,
+        pole=1.0,
+        error_variance=float(
+            np.mean([n * law.variance(1) * law.pole**2 for law, n in zip(tails, rows, strict=True)])
+        ),
+    )
+
+
+def _tail_law(mechanism: Mechanism) -> CumulantLaw | None:
+    """The law whose tail is heavier than a normal one's, if the mechanism has such noise."""
+    law = mechanism.law if isinstance(mechanism, NoisyLattice) else None
+    return law if isinstance(law, CumulantLaw) else None
