@@ -69,7 +69,16 @@ def _draw_curve(axes: Any, curve: Curve, *, logarithmic: bool) -> None:
     few = len(curve.x) <= 12
     marker = "o" if few and curve.deviation is not None else None
     axes.plot(
-        curve.x, curve.mean, curve.dashes, color=curve.colour, label=curve.label, marker=marker, markersize=4
+        curve.x,
+        curve.mean,
+        curve.dashes,
+        color=curve.colour,
+        label=curve.label if curve.in_legend else None,
+        marker=marker,
+        markersize=4,
+        zorder=2
+        if curve.dashes == "-"
+        else 3,  # where curves coincide, the gaps of one let the other be seen
     )
     if curve.deviation is None:
         return

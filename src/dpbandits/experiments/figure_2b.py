@@ -15,6 +15,7 @@ from dpbandits.experiments.models import (
     PRESETS,
     PRIVATE,
     dashes,
+    shown_delta,
     survived,
     true_delta,
     without_privacy,
@@ -82,7 +83,7 @@ def _panel(runs: dict[str, list[Any]], preset: str, delta: float) -> Panel:
 
 def _label(trust: str, runs: list[Any]) -> str:
     delta = true_delta(runs)
-    return f"{NAMES[trust]}, no privacy" if delta is None else f"{NAMES[trust]}, true δ = {delta:.2g}"
+    return f"{NAMES[trust]}, no privacy" if delta is None else f"{NAMES[trust]}, true δ {shown_delta(delta)}"
 
 
 def _rows(runs: dict[str, list[Any]], preset: str, delta: float) -> list[tuple[Cell, ...]]:

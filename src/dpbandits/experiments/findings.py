@@ -31,6 +31,7 @@ class Curve:
     deviation: tuple[float, ...] | None = None
     colour: str = "#000000"
     dashes: str = "-"
+    in_legend: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)

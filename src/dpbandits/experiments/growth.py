@@ -146,13 +146,14 @@ def growth_panel(series: list[Series], quantity: Quantity, preset: str) -> Panel
     """Measured means with bands, bounds dotted."""
     curves = list[Curve]()
     for own in (own for own in series if own.preset == preset):
-        drawn = {"colour": COLOURS[own.trust], "dashes": dashes(own.trust)}
-        curves.append(moments(own.name, own.horizons, own.values, **drawn))
-        label = f"{own.name}, bound"
-        x, mean = tuple(map(float, own.horizons)), tuple(own.bounds)
-        curves.append(Curve(label=label, x=x, mean=mean, colour=COLOURS[own.trust], dashes=":"))
+        colour = COLOURS[own.trust]
+        curves.append(
+            moments(own.name, own.horizons, own.values, colour=colour, dashes=dashes(own.trust)),
+        )
+        label, x, mean = f"{own.name}, bound", tuple(map(float, own.horizons)), tuple(own.bounds)
+        curves.append(Curve(label=label, x=x, mean=mean, colour=colour, dashes=":", in_legend=False))
     return Panel(
-        title=f"{preset}: {quantity.name}",
+        title=f"{preset}: {quantity.name}; dotted: the bounds",
         x_label="horizon T",
         y_label=quantity.name,
         x_scale="log",

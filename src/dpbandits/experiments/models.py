@@ -18,6 +18,8 @@ PRIVATE = ("central", "shuffle", "local")
 COLOURS = {"none": "#000000", "central": "#0072B2", "shuffle": "#009E73", "local": "#D55E00"}
 SERIES = ("#56B4E9", "#009E73", "#E69F00", "#D55E00", "#CC79A7", "#0072B2", "#000000")
 
+_TINY = 1e-12
+
 # Why `paper` differs, wherever it does for this reason.
 NO_ELIMINATION = (
     "With the printed constants hardly an action is dropped once there is noise: the width allows for "
@@ -39,6 +41,12 @@ def dashes(trust: str) -> str:
 def true_delta(runs: Sequence[Any]) -> float | None:
     """The weakest δ that really holds over the runs; None without privacy."""
     return max((run.guarantee.delta for run in runs if run.guarantee is not None), default=None)
+
+
+def shown_delta(*deltas: float) -> str:
+    """For legends: one δ or the range of several; below 10⁻¹² no more is said than that."""
+    shown = [f"{delta:.2g}" if delta >= _TINY else f"< {_TINY:g}" for delta in (min(deltas), max(deltas))]
+    return " … ".join(dict.fromkeys(shown))
 
 
 def survived(runs: Sequence[Any]) -> int:
