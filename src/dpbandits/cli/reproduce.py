@@ -31,7 +31,7 @@ from dpbandits.experiments import (
 )
 from dpbandits.experiments.drawing import check_matplotlib, draw
 from dpbandits.experiments.files import data_files
-from dpbandits.experiments.findings import SCOPES
+from dpbandits.experiments.findings import SCOPES, overall
 from dpbandits.experiments.report import report
 
 
@@ -129,17 +129,14 @@ def _command(options: argparse.Namespace) -> str:
 
 
 def _write(items: list[Item], options: argparse.Namespace) -> None:
-    pictures: dict[str, bytes] = {}
     for item in items:
-        name = item.experiment.name
         files = data_files(item)
         if item.findings.panels:
             drawn = draw(item.findings.panels)
-            files |= {f"{name}.{kind}": content for kind, content in drawn.items()}
-            pictures[name] = drawn["svg"]
+            files |= {f"{item.experiment.name}.{kind}": content for kind, content in drawn.items()}
         for file, content in files.items():
             (options.out / file).write_bytes(content)
-    page = report(items, pictures, command=_command(options), version=version("dpbandits"))
+    page = report(items, command=_command(options), version=version("dpbandits"))
     (options.out / "report.html").write_text(page, encoding="utf-8")
 
 
@@ -148,6 +145,6 @@ def _show(items: list[Item]) -> None:
     for heading in ("item", *SCOPES):
         table.add_column(heading)
     for item in items:
-        verdicts = (item.findings.verdict(scope) or "–" for scope in SCOPES)
+        verdicts = (overall(item.findings.verdicts(scope)) or "–" for scope in SCOPES)
         table.add_row(item.experiment.title, *verdicts)
     Console(width=None if sys.stdout.isatty() else 110).print(table)

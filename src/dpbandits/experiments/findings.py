@@ -68,11 +68,16 @@ class Findings:
     panels: tuple[Panel, ...]
     checks: tuple[Check, ...]
 
-    def verdict(self, scope: str) -> str | None:
-        """Of all checks of a preset together; None if there is none."""
-        return overall([check.verdict for check in self.checks if check.scope in ("", scope)])
+    def verdicts(self, scope: str) -> list[str]:
+        """Of the checks of a preset."""
+        return [check.verdict for check in self.checks if check.scope in ("", scope)]
 
 
 def overall(verdicts: Sequence[str]) -> str | None:
-    """One that differs counts; else one that agrees; what was not judged alone stays so."""
-    return next((verdict for verdict in (DIFFERS, AGREES, OPEN) if verdict in verdicts), None)
+    """Of several together; `in part` where some differ and some agree, or some were not judged."""
+    found = set(verdicts)
+    if DIFFERS in found:
+        return f"{DIFFERS} in part" if AGREES in found else DIFFERS
+    if AGREES in found:
+        return f"{AGREES} in part" if OPEN in found else AGREES
+    return OPEN if found else None

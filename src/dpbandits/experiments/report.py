@@ -4,25 +4,19 @@ from __future__ import annotations
 
 import base64
 import re
+from collections import Counter
 from collections.abc import Sequence
 from html import escape
 
-from dpbandits.experiments.findings import AGREES, DIFFERS, SCOPES, Cell, Check, Table
+from dpbandits.experiments.drawing import draw
+from dpbandits.experiments.findings import OPEN, SCOPES, Cell, Check, Panel, Table, overall
 from dpbandits.experiments.running import Item
 from dpbandits.experiments.stylesheet import STYLE
 
-_CLASSES = {AGREES: "agrees", DIFFERS: "differs"}
 
-
-def report(items: Sequence[Item], pictures: dict[str, bytes], *, command: str, version: str) -> str:
-    """The page; `pictures` are the SVGs, by the experiment's name."""
-    body = "\n".join(
-        [
-            _header(items, command, version),
-            _summary(items),
-            *(_section(item, pictures.get(item.experiment.name)) for item in items),
-        ]
-    )
+def report(items: Sequence[Item], *, command: str, version: str) -> str:
+    """The page."""
+    body = "\n".join([_header(items, command, version), _summary(items), *map(_section, items)])
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
@@ -67,36 +61,42 @@ def _summary_row(item: Item) -> str:
 
 
 def _tally(item: Item, scope: str) -> str:
-    """The verdict, and how many checks are behind it."""
-    verdict = item.findings.verdict(scope)
+    """The verdict, and the checks behind it."""
+    verdicts = item.findings.verdicts(scope)
+    verdict = overall(verdicts)
     if verdict is None:
         return "–"
-    verdicts = [check.verdict for check in item.findings.checks if check.scope in ("", scope)]
-    return f"{_badge(verdict)} {verdicts.count(AGREES)} of {len(verdicts)} agree"
+    counted = ", ".join(f"{count} {name}" for name, count in Counter(verdicts).items())
+    return f"{_badge(verdict)}<br><small>{escape(counted)}</small>"
 
 
 def _badge(verdict: str) -> str:
-    return f'<span class="badge {_CLASSES.get(verdict, "open")}">{escape(verdict)}</span>'
+    kind = verdict.split()[0] if verdict != OPEN else "open"
+    return f'<span class="badge {kind}">{escape(verdict)}</span>'
 
 
-def _section(item: Item, picture: bytes | None) -> str:
+def _section(item: Item) -> str:
     experiment = item.experiment
     choices = "\n".join(f"<li>{prose(choice)}</li>" for choice in experiment.choices)
     tables = "\n".join(_table(table) for table in item.findings.tables)
     return (
         f'<section id="{escape(experiment.name)}">\n<h2>{prose(experiment.title)}</h2>\n'
         f"<h3>The paper</h3>\n<p>{prose(experiment.statement)}</p>\n"
-        f"<h3>Ours</h3>\n{_figure(experiment.title, picture)}\n{_checks(item.findings.checks)}\n"
+        f"<h3>Ours</h3>\n{_figure(item.findings.panels)}\n{_checks(item.findings.checks)}\n"
         f"<h3>What we chose</h3>\n<ul>\n{choices}\n</ul>\n{tables}\n"
         '<p><a href="#summary">back to the summary</a></p>\n</section>'
     )
 
 
-def _figure(title: str, picture: bytes | None) -> str:
-    if picture is None:
+def _figure(panels: Sequence[Panel]) -> str:
+    """Each panel a picture of its own, so that a narrow screen shows them below one another."""
+    if not panels:
         return "<p>There is nothing to draw.</p>"
-    data = base64.b64encode(picture).decode()
-    return f'<figure><img src="data:image/svg+xml;base64,{data}" alt="{escape(title)}"></figure>'
+    pictures = [(panel.title, base64.b64encode(draw([panel])["svg"]).decode()) for panel in panels]
+    images = "\n".join(
+        f'<img src="data:image/svg+xml;base64,{data}" alt="{escape(title)}">' for title, data in pictures
+    )
+    return f"<figure>\n{images}\n</figure>"
 
 
 def _checks(checks: Sequence[Check]) -> str:

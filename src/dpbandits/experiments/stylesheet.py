@@ -17,8 +17,9 @@ a { color: var(--link); }
 code { font-size: .9em; background: var(--card); padding: .1em .3em; border-radius: .25em;
   overflow-wrap: anywhere; }
 figure { margin: .8rem 0; padding: .5rem; background: #ffffff; border: 1px solid var(--line);
-  border-radius: .5rem; }
-img { display: block; width: 100%; height: auto; }
+  border-radius: .5rem; display: grid;
+  grid-template-columns: repeat(auto-fit, minmax(min(100%, 24rem), 1fr)); }
+img { display: block; width: 100%; max-width: 36rem; height: auto; margin: 0 auto; }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; width: 100%; font-size: .9rem; margin: .6rem 0; }
 th, td { text-align: left; vertical-align: top; padding: .35rem .6rem; border-bottom: 1px solid var(--line); }
@@ -30,6 +31,11 @@ table.checks td:nth-child(3), table.checks td:nth-child(4) { min-width: 14rem; }
 .badge.agrees::before { content: "✓ "; }
 .badge.differs { color: var(--bad); }
 .badge.differs::before { content: "✗ "; }
+@media (max-width: 44rem) {
+  table.checks thead { display: none; }
+  table.checks tr { display: block; padding: .5rem 0; border-bottom: 1px solid var(--line); }
+  table.checks td { display: block; border: 0; padding: .1rem 0; }
+  table.checks td:nth-child(1), table.checks td:nth-child(2) { display: inline-block; margin-right: .6rem; } }
 details { background: var(--card); border-radius: .5rem; padding: .4rem .8rem; margin: .5rem 0; }
 summary { cursor: pointer; }
 """
