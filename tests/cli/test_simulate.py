@@ -116,6 +116,14 @@ def test_actions_from_a_file(capsys: pytest.CaptureFixture[str], tmp_path: Path)
         (["--minimum-share", "0"], "minimum_share: got 0.0"),
         (["--algorithm", "dpe-fixed", "--participants", "9"], "schedule: got budgeted, expected exponential"),
         (["--schedule", "exponential", "--participants", "9"], "participants: got 9, expected none"),
+        (["--algorithm", "pe", "--schedule", "budgeted"], "schedule: got budgeted, expected exponential"),
+        (["--algorithm", "pe", "--participants", "9"], "schedule: got budgeted, expected exponential"),
+        (["--algorithm", "pe", "--maximum-cohort", "9"], "maximum_cohort: got 9, expected none"),
+        (["--algorithm", "pe", "--population", "100"], "needs up to 2,000 clients"),
+        (
+            ["--algorithm", "pe", "--trust", "shuffle", "--preset", "paper", "--epsilon", "30"],
+            "epsilon: got 30, expected < 30",
+        ),
         (["--silent-share", "1"], "silent_share: got 1.0"),
         (["--runs", "0"], "runs: got 0"),
         (["--seed", "-1"], "seed: got -1"),
@@ -145,6 +153,18 @@ def test_bad_actions_in_a_file(
     path.write_text(content)
     assert main([*SMALL, "--actions-file", str(path)]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_one_client_a_round(capsys: pytest.CaptureFixture[str]) -> None:
+    document = _json(capsys, "--algorithm", "pe", "--epsilon", "1", "--delta", "1e-6")
+    assert document["settings"]["population"] is None
+    assert [result["trust"] for result in document["results"]] == ["none", "central", "local", "shuffle"]
+    for result in document["results"]:
+        for run in result["runs"]:
+            assert sum(phase["plays"] for phase in run["phases"]) == 2000
+            assert all(phase["cohort"] in (0, phase["plays"]) for phase in run["phases"])
+        assert result["guarantee"] is None or result["guarantee"]["delta"] <= 1e-6
+    assert _json(capsys, "--trust", "none")["settings"]["population"] == 10**5
 
 
 def test_participants_of_table_2_and_the_population_error(capsys: pytest.CaptureFixture[str]) -> None:

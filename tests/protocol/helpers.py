@@ -16,6 +16,7 @@ from dpbandits.protocol import (
     Study,
     analyze,
     ask,
+    gather,
     respond_with_averages,
     shuffle,
     tell,
@@ -39,11 +40,16 @@ def people(study: Study, seed: int = 0) -> Population:
 
 
 def exchanged(plan: Plan, population: Population, rng: np.random.Generator) -> Release:
-    """Every client answers, the third party shuffles, the server analyzes."""
-    averages = population.averages(plan.cohort, plan.support, plan.plays, rng)
-    noise = SimulatedNoise(rng)
-    reports = [respond_with_averages(plan, row.tolist(), noise) for row in averages]
-    return analyze(plan, shuffle(plan, reports, noise), noise)
+    """Every client answers, the third party shuffles, the server analyzes, part by part."""
+    noise, releases = SimulatedNoise(rng), list[Release]()
+    for part in plan.parts:
+        if plan.separate:
+            averages = np.concatenate(list(population.rewards(part.cohort, part.support[0], rng)))
+        else:
+            averages = population.averages(part.cohort, part.support, part.plays, rng)
+        reports = [respond_with_averages(part, row.tolist(), noise) for row in averages]
+        releases.append(analyze(part, shuffle(part, reports, noise), noise))
+    return gather(plan, releases)
 
 
 def run(study: Study, seed: int = 0) -> tuple[list[State], list[Plan], list[Release]]:

@@ -96,6 +96,48 @@ def test_fixed_cohorts_are_the_same_learner() -> None:
     assert {phase.cohort for phase in trace.phases if phase.width is not None} == {30}
 
 
+@pytest.mark.parametrize("preset", ["tight", "paper"])
+@pytest.mark.parametrize("trust", ["none", "central", "local", "shuffle"])
+def test_one_client_a_round_is_the_same_learner(trust: str, preset: str) -> None:
+    setting = Setting(algorithm="pe", trust=trust, preset=preset, rewards="bernoulli", **SMALL)
+    trace = run_once(setting, seed=3)
+    assert trace == run_once(setting, seed=3)
+    assert trace.rounds == 5000
+    asked = [phase for phase in trace.phases if phase.width is not None]
+    assert [phase.cohort for phase in asked] == [phase.plays for phase in asked]
+    assert trace.participants == sum(phase.plays for phase in asked) > 2000
+    for position, phase in enumerate(asked):
+        nominal = 22 * 2**position  # ⌈16·log log 4 + 16⌉ = 22
+        assert nominal <= phase.plays <= nominal + phase.support
+        assert phase.clipped == 0  # rewards of ±1 keep the bound
+    if trust != "shuffle":  # a number from each client
+        assert trace.communication == trace.participants
+    if trust == "none":
+        assert trace.guarantee is None
+    else:
+        assert trace.guarantee is not None
+        assert (trace.guarantee.trust, trace.guarantee.neighbouring) == (trust, "replace-one")
+
+
+@pytest.mark.parametrize("trust", ["central", "shuffle"])
+def test_one_client_a_round_eliminates_and_keeps_the_best(trust: str) -> None:
+    setting = Setting(algorithm="pe", trust=trust, epsilon=1, delta=1e-6, **{**SMALL, "horizon": 10**6})
+    trace = run_once(setting, seed=1)
+    assert trace.best_action_survived
+    assert trace.actions_left < 10
+    assert 0 < max(phase.clipped for phase in trace.phases) < 0.02
+    assert trace.guarantee is not None
+    assert trace.guarantee.delta <= 1e-6
+
+
+def test_one_client_a_round_has_as_many_clients_as_it_needs() -> None:
+    assert Setting(algorithm="pe").clients is None
+    assert Setting().clients == 10**5
+    assert Setting(algorithm="pe", population=7).clients == 7
+    stopped = Setting(algorithm="pe", population=500, when_clients_run_out="stop", **SMALL)
+    assert run_once(stopped, seed=0).participants <= 500
+
+
 def test_a_study_that_runs_out_of_clients_stops_asking() -> None:
     setting = Setting(population=100, when_clients_run_out="stop", **SMALL)
     trace = run_once(setting, seed=0)

@@ -30,6 +30,30 @@ def test_clients_differ_by_the_heterogeneity_and_agree_within_themselves() -> No
     assert averages.std() == pytest.approx(0.2, rel=0.03)
 
 
+@pytest.mark.parametrize("rewards", ["gaussian", "uniform", "bernoulli"])
+def test_single_rewards_have_the_law_of_averages_of_one_play(rewards: str) -> None:
+    """Mean and variance against clients that answer for everything; false alarms below 10⁻⁶."""
+    population = Population(_instance(), heterogeneity=0.5, rewards=rewards)
+    count, rng = 150_000, np.random.default_rng(1)
+    blocks = list(population.rewards(count, 0, rng))
+    assert population.asked == count
+    assert len(blocks) > 1
+    assert max(len(block) for block in blocks) <= 2**16  # memory does not grow with the cohort
+    alone = np.concatenate(blocks)
+    assert alone.shape == (count, 1)
+    together = population.averages(count, [0, 1], [1, 1], rng)[:, :1]
+    scatter = together.std() * np.sqrt(2 / count)
+    assert abs(alone.mean() - together.mean()) < 5 * scatter
+    assert abs((alone + 0.05).mean() - together.mean()) > 5 * scatter  # a shift is seen
+    assert alone.std() == pytest.approx(together.std(), rel=0.015)
+
+
+def test_single_rewards_are_of_clients_that_exist() -> None:
+    population = Population(_instance(), heterogeneity=0.1, size=10)
+    with pytest.raises(NotEnoughClients, match="11 clients.*has 10"):
+        next(population.rewards(11, 0, np.random.default_rng(0)))
+
+
 def test_without_heterogeneity_all_clients_are_alike() -> None:
     population = Population(_instance(), heterogeneity=0, rewards="uniform")
     averages = population.averages(50, [0, 1], [10**10, 10**10], np.random.default_rng(1))
