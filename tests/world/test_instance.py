@@ -27,3 +27,12 @@ def test_a_drawn_theta_lies_on_the_unit_sphere() -> None:
 def test_a_theta_that_cannot_be_is_refused(theta: list[float], message: str) -> None:
     with pytest.raises(InvalidValue, match=message):
         Instance(Actions([[1.0, 0.0]]), theta)
+
+
+def test_measured_rewards_decide_where_they_are_given() -> None:
+    actions = Actions([[1.0, 0.0], [0.0, 1.0]])
+    instance = Instance(actions, [0.5, 0.2], measured=[0.1, 0.4])
+    assert instance.best_action == 1
+    np.testing.assert_allclose(instance.gaps, [0.3, 0])
+    with pytest.raises(InvalidValue, match="measured: got 1 numbers, expected 2"):
+        Instance(actions, [0.5, 0.2], measured=[0.1])

@@ -5,7 +5,7 @@ import pytest
 
 from dpbandits.actions import Actions
 from dpbandits.errors import InvalidValue, NotEnoughClients
-from dpbandits.world import Instance, Population
+from dpbandits.world import FittedPopulation, Instance, Population, ResampledPopulation
 
 
 def _instance() -> Instance:
@@ -64,3 +64,22 @@ def test_without_heterogeneity_all_clients_are_alike() -> None:
 def test_bad_populations_are_refused(changes: dict[str, object]) -> None:
     with pytest.raises(InvalidValue):
         Population(_instance(), **{"heterogeneity": 0.1, **changes})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("covariance", [[[1.0]], [[1.0, 0], [0, -0.1]], [[np.nan, 0], [0, 1]]])
+def test_what_is_no_covariance_is_refused(covariance: list[list[float]]) -> None:
+    with pytest.raises(InvalidValue, match="covariance"):
+        FittedPopulation(_instance(), covariance=covariance)
+
+
+def test_tastes_need_a_column_for_each_action() -> None:
+    with pytest.raises(InvalidValue, match="tastes: got 1 columns, expected 2"):
+        ResampledPopulation(_instance(), tastes=[[0.5]])
+
+
+def test_every_population_counts_its_clients() -> None:
+    fitted = FittedPopulation(_instance(), covariance=np.eye(2), size=3)
+    resampled = ResampledPopulation(_instance(), tastes=[[0.1, 0.2]], size=3)
+    for population in (fitted, resampled):
+        with pytest.raises(NotEnoughClients):
+            population.averages(4, [0], [1], np.random.default_rng(0))

@@ -66,14 +66,15 @@ def linucb(instance: Instance, *, horizon: int, heterogeneity: float, seed: int)
     # More BLAS threads would round differently, and so make results depend on the machine.
     with threadpool_limits(limits=1):
         played = choices(instance, horizon=horizon, heterogeneity=heterogeneity, seed=seed)
+    times, regret = recorded(instance, played)
+    return LinUCBTrace(seed=seed, horizon=horizon, times=times, cumulative_regret=regret)
+
+
+def recorded(instance: Instance, played: IntArray) -> tuple[tuple[int, ...], tuple[float, ...]]:
+    """Rounds that grow by a factor, and the regret up to each."""
     regret = np.cumsum(instance.gaps[played])
-    times = np.unique(np.geomspace(1, horizon, _RECORDED_TIMES).round().astype(np.int64))
-    return LinUCBTrace(
-        seed=seed,
-        horizon=horizon,
-        times=tuple(times.tolist()),
-        cumulative_regret=tuple(regret[times - 1].tolist()),
-    )
+    times = np.unique(np.geomspace(1, len(played), _RECORDED_TIMES).round().astype(np.int64))
+    return tuple(times.tolist()), tuple(regret[times - 1].tolist())
 
 
 def choices(instance: Instance, *, horizon: int, heterogeneity: float, seed: int) -> IntArray:

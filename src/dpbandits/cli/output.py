@@ -11,6 +11,7 @@ from rich.table import Table
 
 from dpbandits.privacy import Guarantee
 from dpbandits.simulation import PhaseTrace, RunTrace, Setting
+from dpbandits.world import SEMI_REAL
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +50,7 @@ def as_document(results: Sequence[Result], settings: dict[str, Any]) -> dict[str
     """Every number of every run, for JSON."""
     return {
         "simulated": True,
+        "semi_real": settings["data"] is not None,
         "settings": settings,
         "results": [
             {
@@ -70,6 +72,8 @@ def _run(run: RunTrace) -> dict[str, Any]:
         "participants": run.participants,
         "actions_left": run.actions_left,
         "best_action_survived": run.best_action_survived,
+        "final_action": run.final_action,
+        "final_gap": run.final_gap,
         "phases": [_phase(phase) for phase in run.phases],
     }
 
@@ -104,9 +108,15 @@ def _title(results: Sequence[Result]) -> str:
         return "no run was finished"
     setting = results[0].setting
     return (
-        f"{setting.algorithm}, {setting.preset}, {setting.horizon:,} rounds, "
+        f"{provenance(setting)}{setting.algorithm}, {setting.preset}, {setting.horizon:,} rounds, "
         f"{len(results[0].runs)} runs: mean ± standard deviation"
     )
+
+
+def provenance(setting: Setting) -> str:
+    """On real data a result is semi-real, and says so and with which users."""
+    dataset = setting.dataset
+    return "" if dataset is None else f"{SEMI_REAL} ({dataset.name}, {setting.users} users), "
 
 
 def describe(guarantee: Guarantee | None, asked: float) -> str:

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from dpbandits.checks import whole
+from dpbandits.cli.output import provenance
 from dpbandits.cli.parser import DefaultsInHelp, number, whole_number
 from dpbandits.cli.plot import check_plot, plot_plans
 from dpbandits.cli.privacy_options import PRIVATE, add_privacy_options
@@ -131,8 +132,10 @@ def _as_dict(row: Row) -> dict[str, Any]:
 
 def _show(rows: list[Row], setting: Setting) -> None:
     console = Console(width=None if sys.stdout.isatty() else 150)
+    actions = setting.instance(0).actions
     title = (
-        f"{setting.trust}, {setting.horizon:,} rounds, {setting.actions:,} actions in R^{setting.dimension}"
+        f"{provenance(setting)}{setting.trust}, {setting.horizon:,} rounds, "
+        f"{actions.count:,} actions in R^{actions.dimension}"
     )
     table = Table(title=title, title_justify="left")
     for heading in ("ε", "schedule", "phases", "participants", "first elimination", "predicted regret",

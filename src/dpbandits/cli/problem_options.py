@@ -10,7 +10,7 @@ from dpbandits.actions import FAMILIES
 from dpbandits.cli.parser import number, whole_number, whole_number_or_unlimited
 from dpbandits.protocol import WHEN_CLIENTS_RUN_OUT
 from dpbandits.simulation import Setting
-from dpbandits.world import REWARD_LAWS
+from dpbandits.world import DATA_SETS, REWARD_LAWS, USERS
 
 
 def add_problem_options(group: Any) -> None:
@@ -29,6 +29,14 @@ def _add_actions(group: Any, default: Setting) -> None:
     group.add_argument("--dimension", type=whole_number, default=default.dimension, metavar="D")
     group.add_argument("--family", choices=FAMILIES, default=default.family, help="where actions are drawn")
     group.add_argument("--actions-file", metavar="FILE", help="a .csv or .npz file of actions instead")
+    group.add_argument(
+        "--data",
+        metavar="NAME",
+        help="real data, whose results are semi-real: " + ", ".join(DATA_SETS),
+    )
+    group.add_argument(
+        "--users", choices=USERS, default=default.users, help="with --data: who its clients are"
+    )
     group.add_argument("--horizon", type=whole_number, default=default.horizon, metavar="T", help="rounds")
 
 

@@ -23,13 +23,14 @@ from dpbandits.protocol import (
     simulate_release_in_blocks,
     tell,
 )
+from dpbandits.protocol.inference import leader
 from dpbandits.simulation.trace import PhaseTrace, RunTrace
-from dpbandits.world import Population
+from dpbandits.world import Clients
 
 FloatArray = NDArray[np.float64]
 
 
-def simulate(study: Study, population: Population, *, seed: int) -> RunTrace:
+def simulate(study: Study, population: Clients, *, seed: int) -> RunTrace:
     """Play the whole horizon; the population's rewards and all noise come from `seed`."""
     clients, privacy = (np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(2))
     noise = SimulatedNoise(privacy)
@@ -44,18 +45,21 @@ def simulate(study: Study, population: Population, *, seed: int) -> RunTrace:
         after = tell(state, plan, release)
         phases.append(_trace(state, plan, after, population, clipped, time.perf_counter() - started))
         state = after
+    guess = leader(state)
     return RunTrace(
         seed=seed,
         phases=tuple(phases),
         unit=mechanisms[0].unit if mechanisms else "numbers",
         actions_left=len(state.active_actions),
+        final_action=guess,
+        final_gap=float(population.instance.gaps[guess]),
         best_action_survived=population.instance.best_action in state.active_actions,
         guarantee=guarantee(study.privacy, mechanisms),
     )
 
 
 def _answer(
-    plan: Plan, population: Population, clients: np.random.Generator, noise: SimulatedNoise
+    plan: Plan, population: Clients, clients: np.random.Generator, noise: SimulatedNoise
 ) -> tuple[Release, float]:
     """What all groups of clients answer together, and the share of their answers that was clipped."""
     releases, cut = list[Release](), list[int]()
@@ -67,7 +71,7 @@ def _answer(
 
 
 def _answers(
-    part: Plan, population: Population, clients: np.random.Generator, *, single: bool
+    part: Plan, population: Clients, clients: np.random.Generator, *, single: bool
 ) -> Iterable[FloatArray]:
     if single:
         return population.rewards(part.cohort, part.support[0], clients)
@@ -83,7 +87,7 @@ def _counting(part: Plan, blocks: Iterable[FloatArray], cut: list[int]) -> Itera
 
 
 def _trace(
-    state: State, plan: Plan, after: State, population: Population, clipped: float, elapsed: float
+    state: State, plan: Plan, after: State, population: Clients, clipped: float, elapsed: float
 ) -> PhaseTrace:
     return PhaseTrace(
         index=plan.phase,

@@ -13,7 +13,7 @@ from dpbandits.errors import InvalidValue
 from dpbandits.privacy import PrivacyRequest
 from dpbandits.protocol import STEP_NAMES, Schedule, Steps, Study
 from dpbandits.protocol.planning import Spending, budgeted
-from dpbandits.world import REWARD_LAWS, Instance, Population
+from dpbandits.world import REWARD_LAWS, USERS, Clients, Dataset, Instance, Population, load
 
 ALGORITHMS = ("dpe", "dpe-fixed", "pe")
 PAPER_POPULATION = 10**5
@@ -33,7 +33,8 @@ class Setting:
     `assumed_heterogeneity`, the truth if not given, and, with `bounded_rewards`, that rewards keep the bound.
 
     Each run draws its own actions and θ* from its seed; `instance_seed` fixes them over the runs, and
-    `actions_file` fixes the actions alone.
+    `actions_file` fixes the actions alone. With `data` (see world/datasets.py) actions, θ* and heterogeneity
+    are the data's, and `users` says who its clients are; runs on a ranking file draw their actions from it.
     """
 
     algorithm: str = "dpe"
@@ -48,6 +49,8 @@ class Setting:
     dimension: int = 20
     family: str = "sphere"
     actions_file: str | None = None
+    data: str | None = None
+    users: str = "fitted"
     horizon: int = 10**6
     alpha: float = 0.8
     fixed_cohort: int = 97
@@ -87,6 +90,27 @@ class Setting:
             self._check_without_cohorts()
         for step in self.without:
             one_of(STEP_NAMES, without=step)
+        one_of(USERS, users=self.users)
+        if self.data is not None:
+            self._refuse_beside_data()
+
+    def _refuse_beside_data(self) -> None:
+        """What the data decide must not be asked for as well."""
+        for name in ("family", "actions_file", "heterogeneity"):
+            default = type(self).__dataclass_fields__[name].default
+            if getattr(self, name) != default:
+                raise InvalidValue(name.replace("_", "-"), getattr(self, name), "none: the data decide")
+
+    @property
+    def dataset(self) -> Dataset | None:
+        """The real data, if the setting is on any; read once in a process."""
+        return None if self.data is None else load(self.data, self.dimension)
+
+    @property
+    def true_heterogeneity(self) -> float:
+        """The generated clients' σ, or the data's."""
+        dataset = self.dataset
+        return self.heterogeneity if dataset is None else dataset.heterogeneity(self.users)
 
     def _check_without_cohorts(self) -> None:
         if self.schedule_kind != "exponential":
@@ -176,7 +200,7 @@ class Setting:
             horizon=self.horizon,
             bound=self.bound,
             bounded_rewards=self.trusts_bound,
-            heterogeneity=self.heterogeneity if assumed is None else assumed,
+            heterogeneity=self.true_heterogeneity if assumed is None else assumed,
             privacy=self.privacy(),
             schedule=spent.schedule,
             population=self.clients,
@@ -193,6 +217,9 @@ class Setting:
         # The domain word keeps the instance independent of the run's rewards and noise.
         streams = np.random.SeedSequence([own, 0x1257]).spawn(2)
         for_actions, for_theta = (np.random.default_rng(stream) for stream in streams)
+        dataset = self.dataset
+        if dataset is not None:
+            return dataset.instance(dataset.choose(self.actions, for_actions), self.users)
         if self.actions_file is not None:
             actions = Actions.load(self.actions_file)
         else:
@@ -201,6 +228,9 @@ class Setting:
             )
         return Instance.draw(actions, for_theta)
 
-    def people(self, instance: Instance) -> Population:
+    def people(self, instance: Instance) -> Clients:
         """The population around that truth."""
+        dataset = self.dataset
+        if dataset is not None:
+            return dataset.people(instance, self.users, size=self.clients, rewards=self.rewards)
         return Population(instance, heterogeneity=self.heterogeneity, size=self.clients, rewards=self.rewards)

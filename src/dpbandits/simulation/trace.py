@@ -34,15 +34,25 @@ class PhaseTrace:
 
 @dataclass(frozen=True, kw_only=True)
 class RunTrace:
-    """One run. Regret is measured against the truth that the learner never saw."""
+    """One run. Regret is measured against the truth that the learner never saw.
+
+    `final_action` is the best guess at the end; a play of it loses `final_gap` against the best action.
+    """
 
     seed: int
     phases: tuple[PhaseTrace, ...]
     unit: str
     actions_left: int
     best_action_survived: bool
+    final_action: int
+    final_gap: float
     guarantee: Guarantee | None
     simulated: bool = True
+
+    @property
+    def width(self) -> float | None:
+        """The last width that was stated; None if nobody was ever asked."""
+        return next((phase.width for phase in reversed(self.phases) if phase.width is not None), None)
 
     @property
     def regret(self) -> float:

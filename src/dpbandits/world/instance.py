@@ -18,9 +18,12 @@ _NORM_SLACK = 1e-9  # θ* may have been normalised in floating point
 
 
 class Instance:
-    """An action set and the θ* that the learner never sees."""
+    """An action set and the θ* that the learner never sees.
 
-    def __init__(self, actions: Actions, theta: ArrayLike) -> None:
+    Mean rewards are ⟨θ*, x⟩, unless `measured` gives them: real ones need not be linear in the actions.
+    """
+
+    def __init__(self, actions: Actions, theta: ArrayLike, *, measured: ArrayLike | None = None) -> None:
         vector = finite_matrix(theta=np.atleast_2d(np.asarray(theta)))[0]
         if vector.shape != (actions.dimension,):
             raise InvalidValue("theta", f"{vector.size} numbers", f"{actions.dimension}, as the actions have")
@@ -28,6 +31,13 @@ class Instance:
             raise InvalidValue("theta", f"norm {np.linalg.norm(vector):.6g}", "a vector of norm <= 1")
         self.actions = actions
         self.theta: FloatArray = vector
+        self.mean_rewards: FloatArray = actions.matrix @ vector
+        if measured is not None:
+            self.mean_rewards = finite_matrix(measured=np.atleast_2d(np.asarray(measured)))[0]
+            if self.mean_rewards.shape != (actions.count,):
+                raise InvalidValue(
+                    "measured", f"{self.mean_rewards.size} numbers", f"{actions.count}, one for each action"
+                )
 
     @classmethod
     def draw(cls, actions: Actions, rng: np.random.Generator) -> Instance:
@@ -38,8 +48,7 @@ class Instance:
     @cached_property
     def gaps(self) -> FloatArray:
         """What one play of each action loses against the best one."""
-        rewards = self.actions.matrix @ self.theta
-        lost: FloatArray = rewards.max() - rewards
+        lost: FloatArray = self.mean_rewards.max() - self.mean_rewards
         return lost
 
     @cached_property

@@ -1,28 +1,24 @@
 """The clients: who they are is drawn when they are asked, and nobody is asked twice.
 
-Clients are independent, θ_u = θ* + ξ_u with ξ_u ~ N(0, σ²I), so drawing a cohort without replacement
-from a population of N is the same as drawing fresh clients until N have been drawn.
+Clients are independent, so drawing a cohort without replacement from a population of N is the same as
+drawing fresh clients until N have been drawn.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from dpbandits.checks import non_negative, one_of, whole
-from dpbandits.errors import NotEnoughClients
+from dpbandits.checks import finite_matrix, non_negative
+from dpbandits.errors import InvalidValue
+from dpbandits.world.clients import Clients
 from dpbandits.world.instance import Instance
-from dpbandits.world.rewards import REWARD_LAWS
 
 FloatArray = NDArray[np.float64]
 
-_BLOCK = 1 << 16
 
-
-class Population:
-    """`size` clients around the θ* of an instance; None for no limit."""
+class Population(Clients):
+    """θ_u = θ* + ξ_u with ξ_u ~ N(0, σ²I)."""
 
     def __init__(
         self,
@@ -32,39 +28,74 @@ class Population:
         size: int | None = None,
         rewards: str = "gaussian",
     ) -> None:
-        self.instance = instance
+        super().__init__(instance, size=size, rewards=rewards)
         self.heterogeneity = non_negative(heterogeneity=heterogeneity)
-        self.size = None if size is None else whole(1, population=size)
-        self.asked = 0
-        self._law = REWARD_LAWS[one_of(REWARD_LAWS, rewards=rewards)]
 
-    def averages(
-        self, cohort: int, support: Sequence[int], plays: Sequence[int], rng: np.random.Generator
-    ) -> FloatArray:
-        """Ask `cohort` new clients for their average reward of each supported action: a row each."""
-        self._take(cohort)
-        rows = self.instance.actions.matrix[list(support)]
+    def _mean_rewards(self, cohort: int, support: list[int], rng: np.random.Generator) -> FloatArray:
+        rows = self.instance.actions.matrix[support]
         clients = rng.standard_normal((cohort, rows.shape[1]))
         clients *= self.heterogeneity
         clients += self.instance.theta
-        return self._law(clients @ rows.T, np.array(plays, dtype=np.float64), rng)
+        return np.asarray(clients @ rows.T, dtype=np.float64)
 
-    def rewards(self, cohort: int, action: int, rng: np.random.Generator) -> Iterator[FloatArray]:
-        """Ask `cohort` new clients for a single reward of one action each: columns, a block at a time.
-
-        Of a client who answers for one action x, only ⟨ξ_u, x⟩ ~ N(0, σ²‖x‖²) matters.
-        """
-        self._take(cohort)
+    def _means_of_one(self, cohort: int, action: int, rng: np.random.Generator) -> FloatArray:
+        """Of a client who answers for one action x, only ⟨ξ_u, x⟩ ~ N(0, σ²‖x‖²) matters."""
         row = self.instance.actions.matrix[action]
-        mean, spread = float(row @ self.instance.theta), self.heterogeneity * float(np.linalg.norm(row))
-        once = np.ones(1)
-        for start in range(0, cohort, _BLOCK):
-            own = rng.standard_normal((min(_BLOCK, cohort - start), 1))
-            own *= spread
-            own += mean
-            yield self._law(own, once, rng)
+        own = rng.standard_normal((cohort, 1))
+        own *= self.heterogeneity * float(np.linalg.norm(row))
+        own += float(row @ self.instance.theta)
+        return own
 
-    def _take(self, cohort: int) -> None:
-        if self.size is not None and self.asked + cohort > self.size:
-            raise NotEnoughClients(self.asked + cohort, self.size)
-        self.asked += cohort
+
+class FittedPopulation(Clients):
+    """θ_u = θ* + ξ_u with ξ_u ~ N(0, Σ), Σ fitted to the users of a data set: semi-real."""
+
+    def __init__(
+        self,
+        instance: Instance,
+        *,
+        covariance: ArrayLike,
+        size: int | None = None,
+        rewards: str = "gaussian",
+    ) -> None:
+        super().__init__(instance, size=size, rewards=rewards)
+        matrix = finite_matrix(covariance=np.asarray(covariance))
+        dimension = instance.actions.dimension
+        if matrix.shape != (dimension, dimension):
+            raise InvalidValue("covariance", f"shape {matrix.shape}", f"({dimension}, {dimension})")
+        values, vectors = np.linalg.eigh(matrix)
+        if values[0] < -1e-9 * max(values[-1], 1e-300):
+            raise InvalidValue("covariance", f"eigenvalue {values[0]:.3g}", "none below zero")
+        # Rounding may leave an eigenvalue a little below zero where Σ is singular.
+        self._root = vectors * np.sqrt(np.maximum(values, 0))
+
+    def _mean_rewards(self, cohort: int, support: list[int], rng: np.random.Generator) -> FloatArray:
+        rows = self.instance.actions.matrix[support]
+        scattered = rng.standard_normal((cohort, rows.shape[1])) @ (rows @ self._root).T
+        return np.asarray(scattered + rows @ self.instance.theta, dtype=np.float64)
+
+
+class ResampledPopulation(Clients):
+    """Each client is one of the users of a data set, drawn with replacement: semi-real.
+
+    `tastes` has a row for each user and a column for each action: what the user expects of it.
+    """
+
+    def __init__(
+        self,
+        instance: Instance,
+        *,
+        tastes: ArrayLike,
+        size: int | None = None,
+        rewards: str = "gaussian",
+    ) -> None:
+        super().__init__(instance, size=size, rewards=rewards)
+        self.tastes = finite_matrix(tastes=np.asarray(tastes))
+        if self.tastes.shape[1] != instance.actions.count:
+            raise InvalidValue(
+                "tastes", f"{self.tastes.shape[1]} columns", f"{instance.actions.count}, one for each action"
+            )
+
+    def _mean_rewards(self, cohort: int, support: list[int], rng: np.random.Generator) -> FloatArray:
+        users = rng.integers(len(self.tastes), size=cohort)
+        return np.asarray(self.tastes[users[:, None], np.array(support)], dtype=np.float64)

@@ -1,0 +1,23 @@
+"""Reading data files by path: plain or gzip text, with one clear line where that fails."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from dpbandits.errors import InvalidValue
+
+
+def numbered_lines(path: str | Path) -> Iterator[tuple[int, str]]:
+    """The lines of a text file, counted from one; a name that ends in .gz is decompressed."""
+    path = Path(path)
+    if not path.is_file():
+        raise InvalidValue("data", path, "an existing file")
+    opener = gzip.open if path.suffix == ".gz" else open
+    try:
+        with opener(path, "rt", encoding="utf-8") as file:
+            yield from enumerate(file, 1)
+    except (OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
+        raise InvalidValue("data", path, f"a readable text file ({error})") from None
