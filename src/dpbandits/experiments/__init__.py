@@ -5,6 +5,7 @@ from dpbandits.experiments import (
     figure_2b,
     figure_2c,
     figure_3,
+    ranking,
     regret_against_population,
     table_1,
     table_2,
@@ -23,6 +24,7 @@ _MODULES = (
     table_2,
     table_3,
     regret_against_population,
+    ranking,
 )
 EXPERIMENTS: tuple[Experiment, ...] = tuple(module.EXPERIMENT for module in _MODULES)
 

@@ -36,14 +36,15 @@ def named(names: Sequence[str], experiments: Sequence[Experiment]) -> list[Exper
 def tasks_of(experiments: Sequence[Experiment], scale: Scale) -> list[Task]:
     """Everything to be run, each job with each seed once, though several experiments may want it.
 
-    A job's runs follow one another: they need the same noise, which is calibrated once for each worker.
+    A job's runs follow one another: they need the same noise, which is calibrated once for each worker. Runs
+    beyond those that figures show, which judge close orders, come last.
     """
     found: dict[tuple[str, int], Task] = {}
     for work in (work for experiment in experiments for work in experiment.works(scale)):
         name = work.job.name
         for job, seed in work.tasks:
             found.setdefault((name, seed), (job, seed))
-    return list(found.values())
+    return sorted(found.values(), key=lambda task: task[1] >= scale.runs)
 
 
 def run_cached(tasks: Sequence[Task], *, workers: int, cache: Path) -> Iterator[tuple[Job[Any], Any]]:
