@@ -25,6 +25,13 @@ CLOSE = 1.4  # × DPE
 
 Runs = dict[str, list[Any]]
 
+_FIRST_PHASES = (
+    "The first phases ask few clients, and there the noise of privacy, which falls like one over the "
+    "cohort, outweighs the clients' own differences, which fall like one over its root. So the first "
+    "actions fall some phases later, and what that costs is not won back: it is of lower order in T, and "
+    "still seen at T = 10⁶."
+)
+
 
 @dataclass(frozen=True, kw_only=True)
 class AgainstTime:
@@ -126,7 +133,7 @@ def _rows(runs: Runs, preset: str, delta: float) -> list[tuple[Cell, ...]]:
 def _order_checks(runs: Runs, preset: str, delta: float, scale: Scale) -> list[Check]:
     regret = {trust: regrets(own) for trust, own in runs.items()}
     ratio = {trust: float(values.mean() / regret["none"].mean()) for trust, values in regret.items()}
-    why = NO_ELIMINATION if preset == "paper" else ""
+    why = NO_ELIMINATION if preset == "paper" else _FIRST_PHASES
     most = all_hold([below(regret[trust], regret["local"]) for trust in ("none", "central", "shuffle")])
     shown = ", ".join(f"{NAMES[trust]} {values.mean():,.0f}" for trust, values in regret.items())
     close = max(ratio["central"], ratio["shuffle"]) <= CLOSE
@@ -150,7 +157,7 @@ def _privacy_check(runs: Runs, preset: str, epsilon: float, delta: float) -> Che
     return Check(
         statement=f"({epsilon:g}, {delta:g})-differential privacy holds in every model",
         verdict=AGREES if holds else DIFFERS,
-        found="true δ: " + ", ".join(f"{name} {value:.3g}" for name, value in deltas.items()),
+        found="true δ: " + ", ".join(f"{name} {shown_delta(value)}" for name, value in deltas.items()),
         why="" if holds else "The classical formula of the Gaussian mechanism is proved for ε < 1 only.",
         scope=preset,
     )

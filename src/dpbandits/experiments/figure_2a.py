@@ -27,8 +27,8 @@ EPSILONS = (1.0, 2.0, 4.0, 6.0, 8.0, 10.0)
 DELTA = 0.25
 CLOSE = 1.4  # × DPE
 # CDP and SDP differ by one to three per cent, which 20 runs cannot tell apart. Their order is judged on so
-# many that a pilot's difference would be about three standard errors.
-ORDER_RUNS = {1.0: 400, 2.0: 400, 4.0: 500, 6.0: 1000, 8.0: 2000, 10.0: 3000}
+# many that a difference of one per cent would be some two and a half standard errors.
+ORDER_RUNS = {1.0: 400, 2.0: 400, 4.0: 500, 6.0: 1000, 8.0: 1500, 10.0: 2000}
 
 
 def private(preset: str, trust: str, epsilon: float, runs: int) -> Work:
