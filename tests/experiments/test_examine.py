@@ -153,7 +153,7 @@ def test_regret_above_its_bound_differs() -> None:
 
 def test_a_population_that_matters_differs() -> None:
     def regret(setting: Setting) -> float:
-        return 1000 + 1e6 / (setting.clients or 1)
+        return 1000 + 1e8 / (setting.clients or 1)
 
     assert {check.verdict for check in _examined("regret-against-population", regret).checks} == {"differs"}
 

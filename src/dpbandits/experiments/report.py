@@ -48,7 +48,8 @@ def _summary(items: Sequence[Item]) -> str:
     heads = "".join(f"<th><code>{scope}</code></th>" for scope in SCOPES)
     rows = "\n".join(_summary_row(item) for item in items)
     return (
-        '<section id="summary">\n<h2>Summary</h2>\n<nav aria-label="items">\n<div class="wide"><table>\n'
+        '<section id="summary">\n<h2>Contents and summary</h2>\n'
+        '<nav aria-label="items">\n<div class="wide"><table>\n'
         f"<thead><tr><th>item</th>{heads}</tr></thead>\n"
         f"<tbody>\n{rows}\n</tbody>\n</table></div>\n</nav>\n</section>"
     )
