@@ -62,7 +62,7 @@ def _draw_panel(axes: Any, panel: Panel) -> None:
         axes.set_ylim(0, None)
     axes.set_title(panel.title, loc="left", fontsize=11)
     axes.grid(alpha=0.25)
-    axes.legend(frameon=False, fontsize=8.5)
+    axes.legend(framealpha=0.85, edgecolor="none", fontsize=8.5)
 
 
 def _draw_curve(axes: Any, curve: Curve, *, logarithmic: bool) -> None:
