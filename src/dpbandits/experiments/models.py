@@ -9,7 +9,10 @@ from dpbandits.experiments.experiment import Work
 from dpbandits.simulation import Setting, Simulated
 
 # `paper` also takes the printed design, g ≤ 2d; `tight` takes the library's default of 1.3.
-PRESETS = {"tight": Setting(schedule="exponential"), "paper": Setting(preset="paper", design_tolerance=2.0)}
+PRESETS = {
+    "tight": Setting(schedule="exponential"),
+    "paper": Setting(preset="paper", schedule="exponential", design_tolerance=2.0),
+}
 
 NAMES = {"none": "DPE", "central": "CDP-DPE", "shuffle": "SDP-DPE", "local": "LDP-DPE"}
 PRIVATE = ("central", "shuffle", "local")
