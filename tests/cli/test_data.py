@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from dpbandits.cli import main
-
 from tests.world.files import cellular_text, ranking_text, write
+
 from .helpers import check_refused
 
 SHORT = ["simulate", "--runs", "1", "--workers", "1", "--horizon", "2000", "--trust", "none"]

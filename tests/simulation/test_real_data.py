@@ -9,7 +9,6 @@ import pytest
 from dpbandits.errors import InvalidValue
 from dpbandits.protocol.planning import predict
 from dpbandits.simulation import Setting, run_once
-
 from tests.world.files import cellular_text, write
 
 SIZE = {"horizon": 10**5, "participants": 20_000, "schedule": "budgeted"}
