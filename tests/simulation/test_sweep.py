@@ -60,3 +60,14 @@ def test_what_cannot_run_is_refused_before_anything_runs(tmp_path: Path) -> None
     with pytest.raises(NotAvailable):
         list(sweep([SETTINGS[0], pure], range(2), checkpoint=checkpoint))
     assert not checkpoint.exists()
+
+
+def test_a_line_that_cannot_be_read_is_done_again(tmp_path: Path) -> None:
+    checkpoint = tmp_path / "runs.jsonl"
+    whole = _collect(checkpoint=checkpoint)
+    lines = checkpoint.read_bytes().splitlines(keepends=True)
+    lines[2] = lines[2][:60] + b"\x00" + lines[2][61:]
+    lines[5] = lines[5].replace(b'"seed"', b'"sand"')
+    checkpoint.write_bytes(b"".join(lines))
+    assert _collect(checkpoint=checkpoint) == whole
+    assert len(checkpoint.read_bytes().splitlines()) == 10

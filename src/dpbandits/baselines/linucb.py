@@ -52,9 +52,19 @@ class LinUCBTrace:
         return self.horizon
 
     @property
+    def communication(self) -> int:
+        """One number a round."""
+        return self.horizon
+
+    @property
     def regret(self) -> float:
         """R(T)."""
         return self.cumulative_regret[-1]
+
+    def regret_at(self, times: FloatArray) -> FloatArray:
+        """R(t) at the given rounds, linear between those that were recorded."""
+        recorded = np.array([0, *self.times]), np.array([0.0, *self.cumulative_regret])
+        return np.asarray(np.interp(times, *recorded), dtype=np.float64)
 
 
 def linucb(instance: Instance, *, horizon: int, heterogeneity: float, seed: int) -> LinUCBTrace:

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib.util import find_spec
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from dpbandits.cli.output import Result
 from dpbandits.errors import InvalidValue
-
-# Colours that stay apart for colour-blind readers (Okabe and Ito).
-COLOURS = {"none": "#000000", "central": "#0072B2", "shuffle": "#009E73", "local": "#D55E00"}
+from dpbandits.experiments.drawing import check_matplotlib, pyplot
+from dpbandits.experiments.models import COLOURS, dashes
 
 
 def check_plot(path: str | None) -> None:
@@ -25,13 +22,12 @@ def check_plot(path: str | None) -> None:
         raise InvalidValue("plot", path, "a path that ends in .png, .svg or .pdf")
     if not Path(path).parent.is_dir():
         raise InvalidValue("plot", path, "a path in a folder that exists")
-    if find_spec("matplotlib") is None:
-        raise InvalidValue("plot", path, "matplotlib to be installed: pip install 'dpbandits[plot]'")
+    check_matplotlib(plot=path)
 
 
 def plot_regret(results: Sequence[Result], path: Path) -> None:
     """Per-round regret R(t)/t against t, the mean over runs with a band of one standard deviation."""
-    plt = _pyplot()
+    plt = pyplot()
     horizon = results[0].setting.horizon
     times = np.unique(np.geomspace(min(100, horizon), horizon, 300))
     figure, axes = plt.subplots(figsize=(7, 4.5), layout="constrained")
@@ -39,9 +35,7 @@ def plot_regret(results: Sequence[Result], path: Path) -> None:
         curves = np.array([run.regret_at(times) / times for run in result.runs])
         mean, spread = curves.mean(axis=0), curves.std(axis=0)
         colour = COLOURS[result.setting.trust]
-        # Central and shuffle often coincide: a dashed line lets the other be seen.
-        dashes = "--" if result.setting.trust == "shuffle" else "-"
-        axes.plot(times, mean, dashes, color=colour, label=_label(result))
+        axes.plot(times, mean, dashes(result.setting.trust), color=colour, label=_label(result))
         axes.fill_between(times, np.maximum(mean - spread, 0), mean + spread, color=colour, alpha=0.15, lw=0)
     axes.set(xscale="log", xlabel="round t", ylabel="regret per round, R(t)/t", ylim=(0, None))
     axes.set_xlim(times[0], horizon)
@@ -54,7 +48,7 @@ def plot_regret(results: Sequence[Result], path: Path) -> None:
 
 def plot_curve(claimed: dict[str, float], curve: Sequence[dict[str, float]], path: Path) -> None:
     """δ against ε on a logarithmic scale, with the claim as a point."""
-    plt = _pyplot()
+    plt = pyplot()
     figure, axes = plt.subplots(figsize=(7, 4.5), layout="constrained")
     shown = [point for point in curve if point["delta_upper"] > 0]
     epsilons = [point["epsilon"] for point in shown]
@@ -71,7 +65,7 @@ def plot_curve(claimed: dict[str, float], curve: Sequence[dict[str, float]], pat
 
 def plot_plans(rows: Sequence[dict[str, Any]], path: Path) -> None:
     """Regret, participants and communication against ε, one line for each schedule."""
-    plt = _pyplot()
+    plt = pyplot()
     figure, panels = plt.subplots(1, 3, figsize=(12, 4), layout="constrained")
     titles = {"predicted_regret": "regret", "participants": "participants", "communication": "communication"}
     for axes, (quantity, title) in zip(panels, titles.items(), strict=True):
@@ -92,15 +86,6 @@ def plot_plans(rows: Sequence[dict[str, Any]], path: Path) -> None:
     panels[0].legend(frameon=False)
     figure.savefig(path, dpi=150)
     plt.close(figure)
-
-
-def _pyplot() -> ModuleType:
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    from matplotlib import pyplot as plt
-
-    return plt
 
 
 def _label(result: Result) -> str:
