@@ -37,7 +37,7 @@ def as_the_paper_says(setting: Setting) -> float:
 
 @pytest.fixture(autouse=True)
 def _fewer_instances(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(figure_2a, "ORDER_RUNS", dict.fromkeys(figure_2a.EPSILONS, 30))
+    monkeypatch.setattr(figure_2a, "ORDER_RUNS", 30)
 
 
 class MadeUp(Results):
@@ -72,7 +72,7 @@ def _trace(setting: Setting, seed: int, regret: float, delta: float) -> RunTrace
     )  # fmt: skip
     return RunTrace(
         seed=seed, phases=(phase,), unit="numbers", actions_left=1, best_action_survived=True, final_action=0,
-        final_gap=0.0, guarantee=None if setting.trust == "none" else stated,
+        final_gap=0.0, guarantee=None if setting.trust == "none" else stated, mechanism=None,
     )  # fmt: skip
 
 

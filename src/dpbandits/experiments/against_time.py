@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from dpbandits.experiments.curves import over_time, regret_cells
@@ -14,6 +14,7 @@ from dpbandits.experiments.models import (
     NO_ELIMINATION,
     PRIVATE,
     dashes,
+    in_trust,
     shown_delta,
     survived,
     true_delta,
@@ -47,7 +48,7 @@ class AgainstTime:
         base, label = self.presets[preset], f"{preset}{self.on}"
         found = {"none": Work(label=f"{label} DPE", job=Simulated(setting=base), runs=runs)}
         for trust in PRIVATE:
-            setting = replace(base, trust=trust, epsilon=self.epsilon, delta=delta)
+            setting = in_trust(base, trust, epsilon=self.epsilon, delta=delta)
             name = f"{label} {NAMES[trust]} δ={delta:g}"
             found[trust] = Work(label=name, job=Simulated(setting=setting), runs=runs)
         return found

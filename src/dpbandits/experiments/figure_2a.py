@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import pairwise
 
 from dpbandits.experiments.curves import moments, regret_cells
@@ -15,6 +14,7 @@ from dpbandits.experiments.models import (
     PRESETS,
     PRIVATE,
     dashes,
+    in_trust,
     shown_delta,
     survived,
     true_delta,
@@ -26,21 +26,21 @@ from dpbandits.simulation import Simulated
 EPSILONS = (1.0, 2.0, 4.0, 6.0, 8.0, 10.0)
 DELTA = 0.25
 CLOSE = 1.4  # × DPE
-# CDP and SDP differ by one to three per cent, which 20 runs cannot tell apart. Their order is judged on so
-# many that a difference of one per cent would be some two and a half standard errors.
-ORDER_RUNS = {1.0: 400, 2.0: 400, 4.0: 500, 6.0: 1000, 8.0: 1500, 10.0: 2000}
+# Neighbours on the grid of ε differ by a few per cent, which 20 runs cannot tell apart, so orders of CDP and
+# SDP are judged on more.
+ORDER_RUNS = 200
 
 
 def private(preset: str, trust: str, epsilon: float, runs: int) -> Work:
     """One point of the figure."""
-    setting = replace(PRESETS[preset], trust=trust, epsilon=epsilon, delta=DELTA)
+    setting = in_trust(PRESETS[preset], trust, epsilon=epsilon, delta=DELTA)
     return Work(label=f"{preset} {NAMES[trust]} ε={epsilon:g}", job=Simulated(setting=setting), runs=runs)
 
 
 def works(scale: Scale) -> list[Work]:
     """Every point; and more runs of the two models that are close."""
     points = [
-        private(preset, trust, epsilon, order_runs(preset, trust, epsilon, scale))
+        private(preset, trust, epsilon, order_runs(preset, trust, scale))
         for preset in PRESETS
         for trust in PRIVATE
         for epsilon in EPSILONS
@@ -48,10 +48,10 @@ def works(scale: Scale) -> list[Work]:
     return [*(without_privacy(preset, scale.runs) for preset in PRESETS), *points]
 
 
-def order_runs(preset: str, trust: str, epsilon: float, scale: Scale) -> int:
+def order_runs(preset: str, trust: str, scale: Scale) -> int:
     """How often a point is run for the order of the models; the figure shows the first of these."""
     close = preset == "tight" and trust != "local" and scale.judged
-    return max(scale.runs, ORDER_RUNS[epsilon]) if close else scale.runs
+    return max(scale.runs, ORDER_RUNS) if close else scale.runs
 
 
 def examine(results: Results, scale: Scale) -> Findings:
@@ -98,8 +98,8 @@ def _curve(results: Results, scale: Scale, preset: str, trust: str) -> Curve:
 
 def _samples(results: Results, scale: Scale, preset: str, trust: str) -> list[FloatArray]:
     """The regrets at each ε, of all runs there are for judging orders."""
-    runs = {epsilon: order_runs(preset, trust, epsilon, scale) for epsilon in EPSILONS}
-    return [regrets(results.of(private(preset, trust, epsilon, runs[epsilon]))) for epsilon in EPSILONS]
+    runs = order_runs(preset, trust, scale)
+    return [regrets(results.of(private(preset, trust, epsilon, runs))) for epsilon in EPSILONS]
 
 
 def _checks(results: Results, scale: Scale, preset: str) -> list[Check]:
@@ -178,9 +178,10 @@ EXPERIMENT = Experiment(
         "B = 1, θ* on the unit sphere: neither is given, or not in a way that keeps the norm below one.",
         "All models see the same instances, so orders are judged by paired differences: an order counts "
         "when the difference is more than two standard errors from zero.",
-        "In `tight` CDP-DPE and SDP-DPE differ by one to three per cent. 20 runs cannot tell these apart, "
-        f"so in the full set {min(ORDER_RUNS.values()):,} (ε = 1) to {max(ORDER_RUNS.values()):,} (ε = 10) "
-        "instances judge them; the figure shows the first 20.",
+        f"Orders of CDP-DPE and SDP-DPE in `tight` are judged on {ORDER_RUNS} instances in the full set, as "
+        "20 cannot tell neighbours on the grid apart; the figure shows the first 20.",
+        "SDP-DPE shuffles bits, as in the paper. By default `tight` sums integers in the shuffle model, "
+        "which has the central model's regret.",
     ),
     works=works,
     examine=examine,

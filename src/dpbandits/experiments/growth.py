@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from dpbandits.experiments.curves import moments
 from dpbandits.experiments.experiment import Results, Scale, Work
 from dpbandits.experiments.findings import Cell, Check, Curve, Panel, Table
-from dpbandits.experiments.models import COLOURS, NO_ELIMINATION, dashes
+from dpbandits.experiments.models import COLOURS, NO_ELIMINATION, dashes, in_trust
 from dpbandits.experiments.statistics import (
     FloatArray,
     fitted_power,
@@ -48,7 +48,7 @@ class Growth:
 
     def work(self, preset: str, trust: str, horizon: int, runs: int) -> Work:
         """One point."""
-        setting = replace(self.presets[preset], trust=trust, horizon=horizon)
+        setting = in_trust(self.presets[preset], trust, horizon=horizon)
         label = f"{preset} {self.names[trust]} T={horizon:.0e}"
         return Work(label=label, job=Simulated(setting=setting), runs=runs)
 
@@ -71,7 +71,7 @@ class Growth:
 
     def _series(self, results: Results, scale: Scale, quantity: Quantity, preset: str, trust: str) -> Series:
         horizons = self.over(scale)
-        settings = [replace(self.presets[preset], trust=trust, horizon=horizon) for horizon in horizons]
+        settings = [in_trust(self.presets[preset], trust, horizon=horizon) for horizon in horizons]
         found = [results.of(self.work(preset, trust, horizon, scale.runs)) for horizon in horizons]
         return Series(
             preset=preset,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from dpbandits.experiments.experiment import Work
@@ -29,6 +30,14 @@ NO_ELIMINATION = (
     "2σ√(Sd), about 90 times the noise that reaches an estimate, and Algorithm 2 adds hundreds of times "
     "the noise that its (ε, δ) needs. An action that is not dropped is played to the end."
 )
+
+
+def in_trust(base: Setting, trust: str, **changes: Any) -> Setting:
+    """A trust model as the paper has it: in the shuffle model clients send bits, in both presets.
+
+    By default `tight` adds up integers there instead, with as little noise as in the central model.
+    """
+    return replace(base, trust=trust, noise="binomial" if trust == "shuffle" else None, **changes)
 
 
 def without_privacy(preset: str, runs: int) -> Work:
