@@ -9,9 +9,11 @@ checkpoint and is not touched.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from signal import SIG_IGN, SIGINT, signal
+from threading import current_thread, main_thread
 from typing import Any, Protocol, TypeVar
 
 import msgspec
@@ -89,9 +91,24 @@ def _compute(tasks: Sequence[Task[Kind]], workers: int) -> Iterator[tuple[Job[Ki
             yield job, job.run(seed)
         return
     parallel = Parallel(n_jobs=workers, return_as="generator_unordered")
-    with closing(parallel(delayed(_numbered)(number, *task) for number, task in enumerate(tasks))) as runs:
+    with _deaf_to_interrupts():
+        running = parallel(delayed(_numbered)(number, *task) for number, task in enumerate(tasks))
+    with closing(running) as runs:
         for number, found in runs:
             yield tasks[number][0], found
+
+
+@contextmanager
+def _deaf_to_interrupts() -> Iterator[None]:
+    """Workers started here do not hear Ctrl-C: who started them ends them, without their tracebacks."""
+    if current_thread() is not main_thread():
+        yield
+        return
+    before = signal(SIGINT, SIG_IGN)  # what is ignored stays so in processes that are started meanwhile
+    try:
+        yield
+    finally:
+        signal(SIGINT, before)
 
 
 def _numbered(number: int, job: Job[Kind], seed: int) -> tuple[int, Kind]:
