@@ -11,9 +11,9 @@ from dpbandits.privacy.guarantee import (
     PrivacyRequest,
     guarantee,
 )
-from dpbandits.privacy.mechanism import MECHANISMS, Mechanism, register
+from dpbandits.privacy.mechanism import MECHANISMS, Mechanism, Message, register
 from dpbandits.privacy.noise import NoiseSource, SimulatedNoise
-from dpbandits.privacy.secure import SecureNoise
+from dpbandits.privacy.secure import SecureNoise, require_secure
 
 __all__ = [
     "MECHANISMS",
@@ -25,6 +25,7 @@ __all__ = [
     "Claim",
     "Guarantee",
     "Mechanism",
+    "Message",
     "NoiseSource",
     "PrivacyRequest",
     "SecureNoise",
@@ -34,4 +35,5 @@ __all__ = [
     "calibrate",
     "guarantee",
     "register",
+    "require_secure",
 ]

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbandits.privacy.continuous import ContinuousGaussian
-from dpbandits.privacy.mechanism import Payload, register
+from dpbandits.privacy.mechanism import Message, Payload, register
 from dpbandits.privacy.noise import NoiseSource, simulated_only
 from dpbandits.privacy.noisy_lattice import NoisyLattice
 
@@ -40,6 +40,11 @@ class CentralLattice(NoisyLattice):
     def shares_added(self, reports: int) -> int:  # noqa: ARG002
         """The server adds one."""
         return 1
+
+    @property
+    def message(self) -> Message:
+        """Places on the grid."""
+        return Message(kind="integers", shape=(self.support,), low=0, high=self.levels)
 
     def _randomize(self, clipped: FloatArray, noise: NoiseSource) -> Payload:
         return self.lattice.encode(clipped, noise)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbandits.privacy.accounting import Event, NothingHidden
-from dpbandits.privacy.mechanism import Mechanism, Payload, register
+from dpbandits.privacy.mechanism import Mechanism, Message, Payload, register
 from dpbandits.privacy.noise import NoiseSource
 
 FloatArray = NDArray[np.float64]
@@ -37,6 +37,11 @@ class NoPrivacy(Mechanism):
 
     def _simulate(self, clipped: FloatArray, noise: NoiseSource) -> FloatArray:
         return self._analyze(clipped, len(clipped), noise)
+
+    @property
+    def message(self) -> Message:
+        """The clipped averages."""
+        return Message(kind="numbers", shape=(self.support,), low=-self.bound, high=self.bound)
 
     def error_deviation(self, reports: int) -> float:  # noqa: ARG002
         """The mean is exact."""

@@ -13,6 +13,16 @@ from dpbandits.protocol.messages import Batch, Payload, Plan, Release, Report
 from dpbandits.protocol.schedule import Schedule
 from dpbandits.protocol.steps import STEP_NAMES, Steps
 from dpbandits.protocol.study import WHEN_CLIENTS_RUN_OUT, Evidence, State, Study
+from dpbandits.protocol.sums import (
+    Sums,
+    add_up,
+    batch_of,
+    checked_payload,
+    combine,
+    nothing,
+    one_report,
+    summable,
+)
 
 __all__ = [
     "STEP_NAMES",
@@ -27,14 +37,22 @@ __all__ = [
     "State",
     "Steps",
     "Study",
+    "Sums",
+    "add_up",
     "analyze",
     "ask",
+    "batch_of",
+    "checked_payload",
+    "combine",
     "decode",
     "encode",
+    "nothing",
+    "one_report",
     "replay",
     "respond",
     "respond_with_averages",
     "shuffle",
     "simulate_release",
+    "summable",
     "tell",
 ]
