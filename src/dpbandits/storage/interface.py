@@ -107,8 +107,8 @@ class Transaction(ABC):
         """How many were accepted in this attempt, whether or not they are still kept."""
 
     @abstractmethod
-    def reports(self, phase: int, attempt: int) -> Iterator[StoredReport]:
-        """Those still kept, in the order of their pseudonyms."""
+    def reports(self, phase: int, attempt: int, after: str = "") -> Iterator[StoredReport]:
+        """Those still kept, in the order of their pseudonyms, from the one that follows `after`."""
 
     @abstractmethod
     def drop_reports(self, phase: int, attempt: int) -> None:

@@ -156,9 +156,9 @@ class _MemoryTransaction(Transaction):
     def count_reports(self, phase: int, attempt: int) -> int:
         return sum(entry.report is not None for entry in self._of(phase, attempt))
 
-    def reports(self, phase: int, attempt: int) -> Iterator[StoredReport]:
+    def reports(self, phase: int, attempt: int, after: str = "") -> Iterator[StoredReport]:
         for pseudonym, kept in sorted(self._tables.reports.items()):
-            if (kept.phase, kept.attempt) == (phase, attempt):
+            if (kept.phase, kept.attempt) == (phase, attempt) and pseudonym > after:
                 yield StoredReport(pseudonym=pseudonym, sealed=kept.sealed, relayed=kept.relayed)
 
     def drop_reports(self, phase: int, attempt: int) -> None:

@@ -164,14 +164,13 @@ class SqlTransaction(Transaction):
         query = select(func.count()).where(*_of(LEDGER, phase, attempt), LEDGER.c.report.is_not(None))
         return int(self._connection.execute(query).scalar_one())
 
-    def reports(self, phase: int, attempt: int) -> Iterator[StoredReport]:  # noqa: D102
-        last = ""
-        while rows := self._connection.execute(_next_reports(phase, attempt, last)).all():
+    def reports(self, phase: int, attempt: int, after: str = "") -> Iterator[StoredReport]:  # noqa: D102
+        while rows := self._connection.execute(_next_reports(phase, attempt, after)).all():
             for row in rows:
                 yield StoredReport(
                     pseudonym=row.pseudonym, sealed=bytes(row.sealed), relayed=bytes(row.relayed)
                 )
-            last = rows[-1].pseudonym
+            after = rows[-1].pseudonym
 
     def drop_reports(self, phase: int, attempt: int) -> None:  # noqa: D102
         self._connection.execute(delete(REPORTS).where(*_of(REPORTS, phase, attempt)))

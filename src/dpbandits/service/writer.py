@@ -1,0 +1,173 @@
+"""One thread owns the store: what waits while a commit is on its way goes into the next, together.
+
+A caller's future is fulfilled after the commit, so whatever was answered is durable. If what was put together
+cannot be committed together (another worker was faster, or one job failed), each is tried again alone;
+nothing of it had left the process.
+
+The hook is told every commit by name, `NAME-before-commit` within the transaction and `NAME-after-commit`
+before anybody hears of it: a fault injection can end the process there.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from dpbandits.errors import Refused, StorageError
+from dpbandits.storage import NewReport, Store, Transaction
+
+Result = TypeVar("Result")
+Hook = Callable[[str], None]
+
+_TOGETHER = 1024  # jobs of one commit, at most
+_TRIES = 5  # when another worker changes the same rows
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Job:
+    name: str
+    work: Callable[[Transaction], Any] | NewReport
+    alone: bool
+    done: Future[Any] = field(default_factory=Future)
+
+
+class Writer:
+    """Group commit."""
+
+    def __init__(self, store: Store, *, hook: Hook = lambda _step: None) -> None:
+        self._store = store
+        self._hook = hook
+        self._queue: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
+        self._thread.start()
+
+    @property
+    def alive(self) -> bool:
+        """Whether anything can be written."""
+        return self._thread.is_alive()
+
+    def submit(
+        self, name: str, work: Callable[[Transaction], Result], *, alone: bool = False
+    ) -> Future[Result]:
+        """Do it in a transaction, together with others or `alone`. It may be done again if that fails.
+
+        Together with others, `work` must not raise `Refused` once it has written.
+        """
+        job = _Job(name=name, work=work, alone=alone)
+        self._queue.put(job)
+        return job.done
+
+    def submit_report(self, report: NewReport) -> Future[str]:
+        """Take a report in; all that wait are taken in by one statement."""
+        job = _Job(name="report", work=report, alone=False)
+        self._queue.put(job)
+        return job.done
+
+    def run(self, name: str, work: Callable[[Transaction], Result], *, alone: bool = False) -> Result:
+        """Submit it and wait."""
+        return self.submit(name, work, alone=alone).result()
+
+    def close(self) -> None:
+        """Finish what was submitted."""
+        self._queue.put(None)
+        self._thread.join()
+
+    def _run(self) -> None:
+        while (job := self._queue.get()) is not None:
+            together, last = self._waiting(job)
+            if together:
+                self._commit(together)
+            if isinstance(last, _Job):
+                self._commit([last])
+            if last is None:
+                return
+
+    def _waiting(self, first: _Job) -> tuple[list[_Job], _Job | bool | None]:
+        """What can be committed together, and what ended it: a job that wants to be alone, or the end."""
+        together, job = list[_Job](), first
+        while True:
+            if job.alone:
+                return together, job
+            together.append(job)
+            if len(together) >= _TOGETHER:
+                return together, True
+            try:
+                following = self._queue.get_nowait()
+            except queue.Empty:
+                return together, True
+            if following is None:
+                return together, None
+            job = following
+
+    def _commit(self, jobs: list[_Job]) -> None:
+        jobs = [job for job in jobs if job.done.running() or job.done.set_running_or_notify_cancel()]
+        if not jobs:
+            return
+        try:
+            outcomes = self._transact(jobs)
+        except Exception as error:
+            if len(jobs) == 1:
+                self._again(jobs[0], error)
+            else:
+                for job in jobs:
+                    self._commit([job])
+            return
+        for job, outcome in zip(jobs, outcomes, strict=True):
+            _fulfil(job, outcome)
+
+    def _again(self, job: _Job, error: Exception) -> None:
+        for _ in range(_TRIES):
+            if not (isinstance(error, Refused) and error.reason == "changed"):
+                break
+            try:
+                (outcome,) = self._transact([job])
+            except Exception as another:
+                error = another
+            else:
+                _fulfil(job, outcome)
+                return
+        if isinstance(error, Refused) and error.reason == "changed":
+            error = StorageError("storage: others keep changing the same rows")
+        job.done.set_exception(error)
+
+    def _transact(self, jobs: list[_Job]) -> list[Any]:
+        names = list(dict.fromkeys(job.name for job in jobs))
+        with self._store.transaction() as transaction:
+            outcomes = self._outcomes(transaction, jobs)
+            self._tell(names, "before-commit")
+        self._tell(names, "after-commit")
+        return outcomes
+
+    def _outcomes(self, transaction: Transaction, jobs: list[_Job]) -> list[Any]:
+        reports = [job.work for job in jobs if isinstance(job.work, NewReport)]
+        taken = iter(transaction.accept(reports) if reports else ())
+        single = len(jobs) == 1
+        return [
+            next(taken) if isinstance(job.work, NewReport) else _attempt(job.work, transaction, single)
+            for job in jobs
+        ]
+
+    def _tell(self, names: Iterable[str], when: str) -> None:
+        for name in names:
+            self._hook(f"{name}-{when}")
+
+
+def _attempt(work: Callable[[Transaction], Any], transaction: Transaction, single: bool) -> Any:
+    """Among others a refusal is an outcome, unless another worker is why; alone it undoes all."""
+    try:
+        return work(transaction)
+    except Refused as refusal:
+        if single or refusal.reason == "changed":
+            raise
+        return refusal
+
+
+def _fulfil(job: _Job, outcome: Any) -> None:
+    if isinstance(outcome, Refused):
+        job.done.set_exception(outcome)
+    else:
+        job.done.set_result(outcome)
