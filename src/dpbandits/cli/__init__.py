@@ -5,11 +5,23 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from dpbandits.cli import account, audit, cover, design, plan, simulate
+from dpbandits.cli import (
+    account,
+    actuator,
+    audit,
+    client,
+    cover,
+    design,
+    keys,
+    plan,
+    serve,
+    shuffler,
+    simulate,
+)
 from dpbandits.cli.parser import OneLineParser
 from dpbandits.errors import DpbanditsError
 
-COMMANDS = (simulate, plan, account, audit, design, cover)
+COMMANDS = (simulate, plan, account, audit, design, cover, serve, shuffler, client, actuator, keys)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

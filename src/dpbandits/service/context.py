@@ -12,7 +12,7 @@ from dpbandits.service.clock import Clock, SteadyClock
 from dpbandits.service.course import Course
 from dpbandits.service.sealing import KeyPair, Place
 from dpbandits.service.settings import ShufflerAddress, Timing
-from dpbandits.storage import Attempt
+from dpbandits.storage import Attempt, Transaction
 
 Hook = Callable[[str], None]
 
@@ -63,6 +63,10 @@ class Context:
             plan=plan.digest,
             pseudonym=pseudonym,
         )
+
+    def ended(self, transaction: Transaction, latest: Attempt) -> bool:
+        """Whether the horizon is reached."""
+        return latest.over and self.course.state(transaction).ended
 
     def expired(self, attempt: Attempt) -> bool:
         """Whether the deadline of the attempt's state has passed."""

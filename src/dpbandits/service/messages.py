@@ -91,7 +91,7 @@ class TaskReply(Wire, frozen=True, kw_only=True):
     phase: int = 0
     attempt: int = 0
     plan_digest: str = ""
-    plan: msgspec.Raw = msgspec.Raw(b"null")
+    plan: msgspec.Raw
     reported: bool = False
 
 

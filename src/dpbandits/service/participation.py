@@ -57,8 +57,10 @@ class Participation:
 
     def _unasked(self, transaction: Transaction, latest: Attempt | None) -> TaskReply:
         """Once a plan asks nobody, it is the last: nobody will be asked any more."""
-        last = latest is not None and not self._context.course.plan(transaction, latest.phase).reports
-        return self._reply("ended" if last else "wait")
+        if latest is None:
+            return self._reply("wait")
+        last = not self._context.course.plan(transaction, latest.phase).reports
+        return self._reply("ended" if last or self._context.ended(transaction, latest) else "wait")
 
     def _standing(
         self, transaction: Transaction, entry: LedgerEntry, latest: Attempt | None, have: str
@@ -79,7 +81,8 @@ class Participation:
 
     def _reply(self, state: str) -> TaskReply:
         seconds = self._context.timing.poll_seconds
-        return TaskReply(study=self._context.study.digest, state=state, poll_seconds=seconds)
+        nothing = msgspec.Raw(b"null")
+        return TaskReply(study=self._context.study.digest, state=state, poll_seconds=seconds, plan=nothing)
 
     def read_report(self, plan: Plan, attempt: int, secret: str, body: bytes) -> NewReport:
         """A report that opens and is in range, to be taken in; or a refusal. Touches no store."""

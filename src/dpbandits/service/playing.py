@@ -27,7 +27,7 @@ class Playing:
         plan = self._context.course.plan(transaction, latest.phase)
         return ScheduleReply(
             study=self._study,
-            state=latest.state,
+            state="ended" if self._context.ended(transaction, latest) else latest.state,
             phase=latest.phase,
             attempt=latest.number,
             rounds=plan.rounds,
