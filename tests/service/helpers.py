@@ -102,9 +102,9 @@ def client_noise(pseudonym: str) -> SimulatedNoise:
     return SimulatedNoise(np.random.default_rng(int(pseudonym[:16], 16)))
 
 
-def client_averages(study: Study, plan: Plan, pseudonym: str) -> list[float]:
+def client_averages(actions: Actions, plan: Plan, pseudonym: str) -> list[float]:
     rng = np.random.default_rng(int(pseudonym[16:32], 16))
-    means = study.actions.matrix[list(plan.support)] @ THETA[: study.actions.dimension]
+    means = actions.matrix[list(plan.support)] @ THETA[: actions.dimension]
     return (means + rng.normal(scale=0.05, size=len(means))).tolist()
 
 
@@ -201,7 +201,7 @@ class Deployment:
     def body(self, member: Member) -> bytes:
         task = self.task(member)
         plan = decode(bytes(task.plan), Plan)
-        averages = client_averages(self.study, plan, member.pseudonym)
+        averages = client_averages(self.study.actions, plan, member.pseudonym)
         report = respond_with_averages(plan, averages, client_noise(member.pseudonym))
         place = self.context.place(plan, task.attempt, member.pseudonym)
         shuffler = None if self.mode is None else self.shuffler_keys.public
@@ -258,7 +258,7 @@ def expected_course(study: Study, reported: dict[int, list[str]], seed: int = 5)
 
 def released(study: Study, plan: Plan, pseudonyms: list[str], noise: SimulatedNoise) -> Release:
     reports = [
-        respond_with_averages(plan, client_averages(study, plan, name), client_noise(name))
+        respond_with_averages(plan, client_averages(study.actions, plan, name), client_noise(name))
         for name in sorted(pseudonyms)
     ]
     return analyze(plan, shuffle(plan, reports, SimulatedNoise(np.random.default_rng(0))), noise)
