@@ -26,9 +26,15 @@ SEED = 5
 def test_a_study_of_real_processes_ends_as_the_protocol_alone_does(
     trust: str, mode: str | None, tmp_path: Path
 ) -> None:
-    seconds = 60.0 if mode is None else 5.0
+    seconds = 60.0 if mode is None else 8.0
     site = Site(
-        directory=tmp_path, trust=trust, mode=mode, cohorts=COHORTS, report_seconds=seconds, poll_seconds=1.0
+        directory=tmp_path,
+        trust=trust,
+        mode=mode,
+        cohorts=COHORTS,
+        report_seconds=seconds,
+        poll_seconds=1.0,
+        join_seconds=20,
     )
     with contextlib.ExitStack() as running:
         if mode is not None:

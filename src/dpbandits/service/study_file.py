@@ -92,13 +92,12 @@ def read_study(path: Path) -> CoordinatorFile:
     """A coordinator's file."""
     file = TomlFile(path)
     file.sections(_STUDY)
-    address, link = _shuffler(file)
-    study = study_of(file)
+    (address, link), study, keys = _shuffler(file), study_of(file), _key_pair(file)
+    timing = file.build("timing", Timing)
     context = file.build(
-        "timing",
-        lambda **timing: Context(
-            study=study, keys=_key_pair(file), timing=Timing(**timing), shuffler=address
-        ),
+        "privacy",
+        lambda **_keys: Context(study=study, keys=keys, timing=timing, shuffler=address),
+        at="trust",
     )
     return CoordinatorFile(context=context, link=link, **_common(file))
 
@@ -115,7 +114,7 @@ def study_of(file: TomlFile) -> Study:
     """The study that a file describes."""
     privacy = file.build("privacy", PrivacyRequest)
     schedule = file.build("schedule", _schedule)
-    actions = file.build("study", lambda **_keys: Actions.load(file.file("study", "actions")))
+    actions = file.build("study", lambda **_keys: Actions.load(file.file("study", "actions")), at="actions")
     return file.build("study", Study, actions=actions, privacy=privacy, schedule=schedule)
 
 
@@ -126,7 +125,7 @@ def _schedule(**keys: Any) -> Schedule:
 
 
 def _key_pair(file: TomlFile) -> KeyPair:
-    return file.build("keys", lambda **_keys: KeyPair.load(file.file("keys", "reports")))
+    return file.build("keys", lambda **_keys: KeyPair.load(file.file("keys", "reports")), at="reports")
 
 
 def _shuffler(file: TomlFile) -> tuple[ShufflerAddress | None, HttpLink | None]:

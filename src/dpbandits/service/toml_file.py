@@ -56,14 +56,16 @@ class TomlFile:
         """A path, relative to the file's own directory."""
         return self.path.parent / self.text(section, key)
 
-    def build(self, section: str, make: Callable[..., Value], **fixed: Any) -> Value:
-        """A value from a section's keys; what it refuses is told with the line."""
+    def build(
+        self, section: str, make: Callable[..., Value], *, at: str | None = None, **fixed: Any
+    ) -> Value:
+        """A value from a section's keys; what it refuses is told with its line, or that of the key `at`."""
         content = self.section(section)
         try:
             return make(**{**content, **fixed})
         except InvalidValue as error:
             key = error.field.split(".")[-1].split("[")[0]
-            known = key if key in content else None
+            known = key if key in content else at
             raise self._mistake(section, known, error.value, error.expected, error.field) from None
         except TypeError as error:
             raise self._mistake(section, None, "these keys", str(error)) from None

@@ -42,7 +42,8 @@ def unpack_report(plan: Plan, data: bytes) -> Report:
         payload = Payload.pack(np.frombuffer(data, dtype=_LAYOUT[message.kind]).astype(_native(message.kind)))
     report = Report(plan=plan.digest, payload=payload)
     try:
-        checked_payload(plan, report)
+        if Payload.pack(checked_payload(plan, report)) != payload:  # bits after the last
+            raise Refused("unreadable", "the report is not packed as it should be")
     except DpbanditsError:
         raise Refused("unreadable", "the report is not one that the plan's mechanism can make") from None
     return report
