@@ -81,6 +81,7 @@ class Coordinator:
         self.operator = Reporting(context)
         self._link = link
         self._was_unreachable = False
+        self._count_after = 0.0
         self._opened()
 
     def _opened(self) -> None:
@@ -190,12 +191,21 @@ class Coordinator:
     def _collected(self, latest: Attempt) -> bool:
         if self.context.shuffled:
             return self.context.expired(latest) and self._close_shuffled(latest)
-        count = self.writer.run("read", lambda t: t.count_reports(latest.phase, latest.number))
-        if count < latest.joined and not self.context.expired(latest):
+        if not self.context.expired(latest) and not self._complete(latest):
             return False
         self.writer.run("release", lambda t: close_here(self.context, t), alone=True)
         self.store.forget()
         return True
+
+    def _complete(self, latest: Attempt) -> bool:
+        """Whether the whole cohort has answered; counting many takes time, so it is not done too often."""
+        began = self.context.clock.now()
+        if began < self._count_after:
+            return False
+        count = self.writer.run("read", lambda t: t.count_reports(latest.phase, latest.number))
+        now = self.context.clock.now()
+        self._count_after = now + 50 * (now - began)
+        return count >= latest.joined
 
     def _close_shuffled(self, latest: Attempt) -> bool:
         assert self._link is not None

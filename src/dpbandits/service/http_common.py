@@ -26,7 +26,7 @@ class Served:
 
     async def run(self, name: str, work: Callable[[Transaction], Result], *, alone: bool = False) -> Result:
         """In a transaction; answered when it is durable."""
-        return await asyncio.wrap_future(self.writer.submit(name, work, alone=alone))
+        return await self.writer.run_async(name, work, alone=alone)
 
     async def authenticate(self, known: Callable[[Transaction], object]) -> None:
         """Refuse whoever the store does not know."""

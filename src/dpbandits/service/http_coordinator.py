@@ -40,6 +40,9 @@ from dpbandits.service.tokens import hashed
 log = logging.getLogger("dpbandits.service")
 
 
+_TOGETHER = 0.02  # seconds in which pokes are taken as one
+
+
 class CoordinatorService(Served):
     """Handlers; each is a line or two around what the coordinator does."""
 
@@ -80,8 +83,7 @@ class CoordinatorService(Served):
         except Refused:
             await self.authenticate(lambda t: t.entry_of(pseudonym=hashed(call.secret)))
             raise
-        answer(await asyncio.wrap_future(self.writer.submit_report(report)))
-        self._driver.poke()
+        answer(await self.writer.take_async(report))
         return ReportReply(study=self._coordinator.context.study.digest)
 
     async def _plan(self, phase: int) -> Plan:
@@ -155,6 +157,7 @@ class Driver:
             wait = self._seconds if self._stepped() else min(2 * wait, 50 * self._seconds)
             self._poked.wait(wait)
             self._poked.clear()
+            self._stopped.wait(_TOGETHER)
 
     def _stepped(self) -> bool:
         try:

@@ -79,7 +79,7 @@ class ShufflerService(Served):
         except Refused:
             await self.authenticate(lambda t: t.entry_of(pseudonym=hashed(call.secret)))
             raise
-        answer(await asyncio.wrap_future(self.writer.submit_report(report)))
+        answer(await self.writer.take_async(report))
         return ReportReply(study=study)
 
     async def _study(self, phase: int) -> str:

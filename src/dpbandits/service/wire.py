@@ -11,6 +11,7 @@ Which of the first three it is, is the plan's mechanism's `message`. A share is 
 
 from __future__ import annotations
 
+import math
 import os
 
 import numpy as np
@@ -42,17 +43,18 @@ def unpack_report(plan: Plan, data: bytes) -> Report:
         payload = Payload.pack(np.frombuffer(data, dtype=_LAYOUT[message.kind]).astype(_native(message.kind)))
     report = Report(plan=plan.digest, payload=payload)
     try:
-        if Payload.pack(checked_payload(plan, report)) != payload:  # bits after the last
-            raise Refused("unreadable", "the report is not packed as it should be")
+        array = checked_payload(plan, report)
     except DpbanditsError:
         raise Refused("unreadable", "the report is not one that the plan's mechanism can make") from None
+    if message.kind == "bits" and Payload.pack(array) != payload:
+        raise Refused("unreadable", "the report has bits after its last")
     return report
 
 
 def report_size(plan: Plan) -> int:
     """The length of every report's plaintext."""
     message = _mechanism(plan).message
-    entries = int(np.prod(message.shape))
+    entries = math.prod(message.shape)
     return -(-entries // 8) if message.kind == "bits" else 8 * entries
 
 

@@ -1,6 +1,7 @@
 """One thread owns the store: what waits while a commit is on its way goes into the next, together.
 
-A caller's future is fulfilled after the commit, so whatever was answered is durable. If what was put together
+A caller is answered after the commit, so whatever was answered is durable; callers of one event loop are all
+woken at once. If what was put together
 cannot be committed together (another worker was faster, or one job failed), each is tried again alone;
 nothing of it had left the process.
 
@@ -10,11 +11,14 @@ before anybody hears of it: a fault injection can end the process there.
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import queue
 import threading
+import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from dpbandits.errors import Refused, StorageError
@@ -24,15 +28,28 @@ Result = TypeVar("Result")
 Hook = Callable[[str], None]
 
 _TOGETHER = 1024  # jobs of one commit, at most
+_GATHER = 0.002  # seconds to wait for more when several came together before
 _TRIES = 5  # when another worker changes the same rows
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class _Job:
+    """`done` is of a thread that waits, or of an event loop, `loop`, that does not."""
+
     name: str
     work: Callable[[Transaction], Any] | NewReport
     alone: bool
-    done: Future[Any] = field(default_factory=Future)
+    done: Future[Any] | asyncio.Future[Any]
+    loop: asyncio.AbstractEventLoop | None = None
+    begun: bool = False
+
+    def begin(self) -> bool:
+        """Whether anybody still waits for it; from now on it will be done."""
+        if not self.begun and isinstance(self.done, Future):
+            self.begun = self.done.set_running_or_notify_cancel()
+        elif not self.begun:
+            self.begun = not self.done.cancelled()
+        return self.begun
 
 
 class Writer:
@@ -57,15 +74,31 @@ class Writer:
 
         Together with others, `work` must not raise `Refused` once it has written.
         """
-        job = _Job(name=name, work=work, alone=alone)
-        self._queue.put(job)
-        return job.done
+        done = Future[Result]()
+        self._queue.put(_Job(name=name, work=work, alone=alone, done=done))
+        return done
 
     def submit_report(self, report: NewReport) -> Future[str]:
         """Take a report in; all that wait are taken in by one statement."""
-        job = _Job(name="report", work=report, alone=False)
-        self._queue.put(job)
-        return job.done
+        done = Future[str]()
+        self._queue.put(_Job(name="report", work=report, alone=False, done=done))
+        return done
+
+    async def run_async(
+        self, name: str, work: Callable[[Transaction], Result], *, alone: bool = False
+    ) -> Result:
+        """Submit it and wait, in an event loop."""
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[Result] = loop.create_future()
+        self._queue.put(_Job(name=name, work=work, alone=alone, done=done, loop=loop))
+        return await done
+
+    async def take_async(self, report: NewReport) -> str:
+        """Take a report in, in an event loop."""
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[str] = loop.create_future()
+        self._queue.put(_Job(name="report", work=report, alone=False, done=done, loop=loop))
+        return await done
 
     def run(self, name: str, work: Callable[[Transaction], Result], *, alone: bool = False) -> Result:
         """Submit it and wait."""
@@ -77,8 +110,12 @@ class Writer:
         self._thread.join()
 
     def _run(self) -> None:
+        several = False
         while (job := self._queue.get()) is not None:
+            if several:
+                time.sleep(_GATHER)
             together, last = self._waiting(job)
+            several = len(together) > 1
             if together:
                 self._commit(together)
             if isinstance(last, _Job):
@@ -104,7 +141,7 @@ class Writer:
             job = following
 
     def _commit(self, jobs: list[_Job]) -> None:
-        jobs = [job for job in jobs if job.done.running() or job.done.set_running_or_notify_cancel()]
+        jobs = [job for job in jobs if job.begin()]
         if not jobs:
             return
         try:
@@ -116,8 +153,7 @@ class Writer:
                 for job in jobs:
                     self._commit([job])
             return
-        for job, outcome in zip(jobs, outcomes, strict=True):
-            _fulfil(job, outcome)
+        _fulfil(list(zip(jobs, outcomes, strict=True)))
 
     def _again(self, job: _Job, error: Exception) -> None:
         for _ in range(_TRIES):
@@ -128,11 +164,11 @@ class Writer:
             except Exception as another:
                 error = another
             else:
-                _fulfil(job, outcome)
+                _fulfil([(job, outcome)])
                 return
         if isinstance(error, Refused) and error.reason == "changed":
             error = StorageError("storage: others keep changing the same rows")
-        job.done.set_exception(error)
+        _fulfil([(job, error)])
 
     def _transact(self, jobs: list[_Job]) -> list[Any]:
         names = list(dict.fromkeys(job.name for job in jobs))
@@ -166,8 +202,27 @@ def _attempt(work: Callable[[Transaction], Any], transaction: Transaction, singl
         return refusal
 
 
-def _fulfil(job: _Job, outcome: Any) -> None:
-    if isinstance(outcome, Refused):
-        job.done.set_exception(outcome)
+def _fulfil(outcomes: list[tuple[_Job, Any]]) -> None:
+    """Tell everybody; a loop is woken once for all that wait in it."""
+    by_loop = dict[asyncio.AbstractEventLoop, list[tuple[_Job, Any]]]()
+    for job, outcome in outcomes:
+        if job.loop is None:
+            _settle(job.done, outcome)
+        else:
+            by_loop.setdefault(job.loop, []).append((job, outcome))
+    for loop, settled in by_loop.items():
+        with contextlib.suppress(RuntimeError):  # the loop has ended, and with it whoever waited
+            loop.call_soon_threadsafe(_settle_all, settled)
+
+
+def _settle_all(outcomes: list[tuple[_Job, Any]]) -> None:
+    for job, outcome in outcomes:
+        if not job.done.done():
+            _settle(job.done, outcome)
+
+
+def _settle(done: Future[Any] | asyncio.Future[Any], outcome: Any) -> None:
+    if isinstance(outcome, Exception):
+        done.set_exception(outcome)
     else:
-        job.done.set_result(outcome)
+        done.set_result(outcome)
