@@ -143,11 +143,12 @@ class Deployment:
     shuffler_keys: KeyPair = field(default_factory=KeyPair.new)
     timing: Timing = field(default_factory=lambda: Timing(report_seconds=60, poll_seconds=1))
     seed: int = 5
+    hook: Callable[[str], None] = lambda _step: None
 
     def __post_init__(self) -> None:
         self.link: NearLink | None = None
         if self.mode is not None:
-            context = ShufflerContext(keys=self.shuffler_keys, mode=self.mode)
+            context = ShufflerContext(keys=self.shuffler_keys, mode=self.mode, hook=self.hook)
             self.link = NearLink(Shuffler(context, self.shuffler_store))
         self.noise = SimulatedNoise(np.random.default_rng(self.seed))
         self.start()
@@ -162,6 +163,7 @@ class Deployment:
             shuffler=address,
             noise=self.noise,
             clock=self.clock,
+            hook=self.hook,
         )
         self.coordinator = Coordinator(self.context, self.store, self.link)
 

@@ -28,7 +28,7 @@ Result = TypeVar("Result")
 Hook = Callable[[str], None]
 
 _TOGETHER = 1024  # jobs of one commit, at most
-_GATHER = 0.002  # seconds to wait for more when several came together before
+_GATHER = 0.004  # seconds to wait for more when several came together before
 _TRIES = 5  # when another worker changes the same rows
 
 
