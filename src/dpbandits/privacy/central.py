@@ -6,6 +6,7 @@ Replacing one client moves the mean of vectors in [−B, B]^s by at most 2B√s/
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,7 +42,7 @@ class CentralLattice(NoisyLattice):
         """The server adds one."""
         return 1
 
-    @property
+    @cached_property
     def message(self) -> Message:
         """Places on the grid."""
         return Message(kind="integers", shape=(self.support,), low=0, high=self.levels)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +36,7 @@ class LocalLattice(NoisyLattice):
     unit = "numbers"
     needs = NEEDS
 
-    @property
+    @cached_property
     def message(self) -> Message:
         """Any whole numbers that a cohort can add up in 64 bits: the noise has no other end."""
         most = (1 << 61) // self.cohort

@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, TypeVar, final
 
 import numpy as np
@@ -101,7 +102,7 @@ class Mechanism(ABC):
     @abstractmethod
     def _simulate(self, clipped: FloatArray, noise: NoiseSource) -> FloatArray: ...
 
-    @property
+    @cached_property
     def message(self) -> Message:
         """What a reader of one client's answer must check before it counts: finite numbers, by default."""
         return Message(kind="numbers", shape=(self.support,), low=-math.inf, high=math.inf)

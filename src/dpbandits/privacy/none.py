@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,7 +39,7 @@ class NoPrivacy(Mechanism):
     def _simulate(self, clipped: FloatArray, noise: NoiseSource) -> FloatArray:
         return self._analyze(clipped, len(clipped), noise)
 
-    @property
+    @cached_property
     def message(self) -> Message:
         """The clipped averages."""
         return Message(kind="numbers", shape=(self.support,), low=-self.bound, high=self.bound)

@@ -89,7 +89,7 @@ class ShuffledBits(Mechanism):
         """The bits of one coordinate of one client."""
         return self.levels + self.noise_bits
 
-    @property
+    @cached_property
     def message(self) -> Message:
         """`width` bits for each action."""
         return Message(kind="bits", shape=(self.support, self.width), low=0, high=1)
@@ -196,7 +196,7 @@ class SummedShares(NoisyLattice):
         """Wide enough for the sum; a sum that wraps around harms the estimate, never privacy."""
         return (self.cohort * self.levels + 2 * self.largest_noise + 1).bit_length()
 
-    @property
+    @cached_property
     def message(self) -> Message:
         """A residue for each action."""
         return Message(kind="integers", shape=(self.support,), low=0, high=(1 << self.modulus_bits) - 1)

@@ -51,12 +51,18 @@ def checked_payload(plan: Plan, report: Report) -> NDArray[Any]:
     present = [kind for kind, found in entries.items() if found]
     if payload.shape != message.shape or present != [message.kind]:
         raise InvalidValue("payload", "another shape or kind", f"{message.kind} of shape {message.shape}")
-    listed = () if message.kind == "bits" else entries[message.kind]
-    if not all(message.low <= entry <= message.high for entry in listed):
+    if not all(-(1 << 63) <= entry < 1 << 63 for entry in payload.integers):
+        raise InvalidValue("payload", "an entry out of range", "entries of 64 bits")
+    return checked_array(plan, payload.unpack())
+
+
+def checked_array(plan: Plan, array: NDArray[Any]) -> NDArray[Any]:
+    """The same for what an answer's payload holds."""
+    message = _mechanism(plan).message
+    if array.shape != message.shape or array.dtype != _FIELDS[message.kind]:
+        raise InvalidValue("payload", "another shape or kind", f"{message.kind} of shape {message.shape}")
+    if message.kind != "bits" and not (array.min() >= message.low and array.max() <= message.high):
         raise InvalidValue("payload", "an entry out of range", "entries that the mechanism can make")
-    array = payload.unpack()
-    if array.dtype != _FIELDS[message.kind]:
-        raise InvalidValue("payload", str(array.dtype), message.kind)
     return array
 
 

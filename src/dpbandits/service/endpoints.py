@@ -208,7 +208,9 @@ def _safe(error: Exception) -> str:
 
 def _number(request: Request, name: str) -> int:
     """A phase or an attempt of the path; none is 0."""
-    text = request.path_params.get(name, "0")
+    text = request.path_params.get(name)
+    if text is None:
+        return 0
     if not (text.isascii() and text.isdigit() and len(text) <= 7 and int(text) <= _NUMBER_LIMIT):
         raise Refused("not-found", "no such phase or attempt")
     return int(text)

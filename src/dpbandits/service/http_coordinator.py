@@ -208,7 +208,17 @@ def coordinator_app(coordinator: Coordinator, roles: Roles, limits: Limits | Non
 def coordinator_endpoints(served: CoordinatorService) -> list[Endpoint]:
     """Version 1 of the API."""
     report_path = "/v1/phases/{phase}/attempts/{attempt}/reports"
-    return [
+    return [  # reports first: routes are tried in turn
+        Endpoint(
+            method="POST",
+            path=report_path,
+            role="ticket",
+            summary="Send the one report, sealed",
+            takes=bytes,
+            gives=ReportReply,
+            handler=served.reports,
+            refusals=(409, 410),
+        ),
         Endpoint(
             method="GET",
             path="/v1/study",
@@ -245,16 +255,6 @@ def coordinator_endpoints(served: CoordinatorService) -> list[Endpoint]:
             gives=TaskReply,
             handler=served.tasks,
             refusals=(409,),
-        ),
-        Endpoint(
-            method="POST",
-            path=report_path,
-            role="ticket",
-            summary="Send the one report, sealed",
-            takes=bytes,
-            gives=ReportReply,
-            handler=served.reports,
-            refusals=(409, 410),
         ),
         Endpoint(
             method="GET",

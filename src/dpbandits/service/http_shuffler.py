@@ -109,15 +109,7 @@ def shuffler_app(shuffler: Shuffler, roles: Roles, limits: Limits | None = None)
 def shuffler_endpoints(served: ShufflerService) -> list[Endpoint]:
     """Version 1 of the API."""
     attempt = "/v1/phases/{phase}/attempts/{attempt}"
-    return [
-        Endpoint(
-            method="GET",
-            path="/v1/key",
-            role=None,
-            summary="Whom to seal to",
-            gives=KeyReply,
-            handler=served.key,
-        ),
+    return [  # reports first: routes are tried in turn
         Endpoint(
             method="POST",
             path=f"{attempt}/reports",
@@ -127,6 +119,14 @@ def shuffler_endpoints(served: ShufflerService) -> list[Endpoint]:
             gives=ReportReply,
             handler=served.reports,
             refusals=(409, 410),
+        ),
+        Endpoint(
+            method="GET",
+            path="/v1/key",
+            role=None,
+            summary="Whom to seal to",
+            gives=KeyReply,
+            handler=served.key,
         ),
         Endpoint(
             method="PUT",

@@ -11,6 +11,7 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
+        self._known: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
         self._requests = Counter(
             "dpbandits_requests",
             "Requests by route and status",
@@ -38,8 +39,16 @@ class Metrics:
 
     def requested(self, method: str, route: str, status: int, seconds: float) -> None:
         """A request was answered."""
-        self._requests.labels(method, route, str(status)).inc()
-        self._seconds.labels(route).observe(seconds)
+        key = (method, route, status)
+        if key not in self._known:
+            counter, histogram = (
+                self._requests.labels(method, route, str(status)),
+                self._seconds.labels(route),
+            )
+            self._known[key] = (counter, histogram)
+        counter, histogram = self._known[key]
+        counter.inc()
+        histogram.observe(seconds)
 
     def text(self) -> bytes:
         """As Prometheus reads it."""

@@ -12,7 +12,7 @@ from dpbandits.protocol import Plan, encode
 from dpbandits.service.context import Context
 from dpbandits.service.messages import ClientReply, TaskReply
 from dpbandits.service.tokens import hashed
-from dpbandits.service.wire import body_size, unpack_report
+from dpbandits.service.wire import body_size, check_report
 from dpbandits.storage import Attempt, LedgerEntry, NewReport, Transaction
 
 _TASK = {"gathering": "joined", "playing": "joined", "opening": "joined", "collecting": "report"}
@@ -97,7 +97,7 @@ def read_sealed(context: Context, plan: Plan, attempt: int, secret: str, body: b
         raise Refused("unreadable", "the report has another length than the plan's reports have")
     pseudonym = hashed(secret)
     opened = context.keys.open(body, context.place(plan, attempt, pseudonym), "report")
-    unpack_report(plan, opened)
+    check_report(plan, opened)
     return new_report(plan, attempt, pseudonym, body)
 
 

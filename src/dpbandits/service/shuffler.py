@@ -35,7 +35,7 @@ from dpbandits.service.participation import new_report
 from dpbandits.service.sealing import KeyPair, Place
 from dpbandits.service.settings import MODES
 from dpbandits.service.tokens import hashed
-from dpbandits.service.wire import body_size, unpack_report, unpack_share
+from dpbandits.service.wire import body_size, check_report, unpack_report, unpack_share
 from dpbandits.service.writer import Hook, Writer
 from dpbandits.storage import Attempt, LedgerEntry, NewReport, PlanRecord, Store, StudyRecord, Transaction
 
@@ -232,7 +232,7 @@ class Shuffler:
             raise Refused("unreadable", "the report has another length than the plan's reports have")
         place = _place(study, plan, attempt, pseudonym)
         if not self.context.split:
-            unpack_report(plan, self.context.keys.open(body, place, "report"))
+            check_report(plan, self.context.keys.open(body, place, "report"))
             return new_report(plan, attempt, pseudonym, body)
         mine = body[: len(body) // 2]
         unpack_share(plan, self.context.keys.open(mine, place, "share-shuffler"))

@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import math
 import os
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpbandits.errors import DpbanditsError, ProtocolError, Refused
 from dpbandits.privacy import Mechanism
-from dpbandits.protocol import Payload, Plan, Report, Sums, checked_payload, one_report
+from dpbandits.protocol import Payload, Plan, Report, Sums, checked_array, checked_payload, one_report
 from dpbandits.service.sealing import OVERHEAD
 
 _LAYOUT = {"numbers": np.dtype("<f8"), "integers": np.dtype("<i8")}
@@ -34,21 +35,24 @@ def pack_report(plan: Plan, report: Report) -> bytes:
 
 def unpack_report(plan: Plan, data: bytes) -> Report:
     """An answer that was checked, or a refusal that says nothing of it."""
+    return Report(plan=plan.digest, payload=Payload.pack(check_report(plan, data)))
+
+
+def check_report(plan: Plan, data: bytes) -> NDArray[Any]:
+    """What an answer holds, if it is one that the plan's mechanism can have made."""
     message = _mechanism(plan).message
     if len(data) != report_size(plan):
         raise Refused("unreadable", "the report has another length than the plan's reports have")
     if message.kind == "bits":
-        payload = Payload(shape=message.shape, bits=data)
+        array = Payload(shape=message.shape, bits=data).unpack()
+        if np.packbits(array).tobytes() != data:
+            raise Refused("unreadable", "the report has bits after its last")
     else:
-        payload = Payload.pack(np.frombuffer(data, dtype=_LAYOUT[message.kind]).astype(_native(message.kind)))
-    report = Report(plan=plan.digest, payload=payload)
+        array = np.frombuffer(data, dtype=_LAYOUT[message.kind]).astype(_native(message.kind), copy=False)
     try:
-        array = checked_payload(plan, report)
+        return checked_array(plan, array)
     except DpbanditsError:
         raise Refused("unreadable", "the report is not one that the plan's mechanism can make") from None
-    if message.kind == "bits" and Payload.pack(array) != payload:
-        raise Refused("unreadable", "the report has bits after its last")
-    return report
 
 
 def report_size(plan: Plan) -> int:
