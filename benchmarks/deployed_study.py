@@ -42,8 +42,8 @@ def main() -> None:
             check_study(site, results, reported)
             took = time.monotonic() - began
             print(
-                f"{trust}{'' if mode is None else ', ' + mode}: {options.clients} clients, {len(reported)} reports, "
-                f"{len(results['active'])} of {site.actions.count} actions left, as expected; {took:.0f} s",
+                f"{trust}{'' if mode is None else ', ' + mode}: {options.clients} clients, "
+                f"{len(reported)} reports, {len(results['active'])} of {site.actions.count} actions left, as expected; {took:.0f} s",
                 flush=True,
             )
 

@@ -33,7 +33,7 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from dpbandits.errors import InvalidValue, Refused
+from dpbandits.errors import InvalidValue, ProtocolError, Refused
 from dpbandits.protocol import (
     Plan,
     Sums,
@@ -226,6 +226,8 @@ class Coordinator:
         """What the shuffler reveals of a collection, now closed; None if too few reported."""
         reply, plan = link.close(attempt.phase, attempt.number), self._plan(attempt.phase)
         assert self.context.shuffler is not None
+        if reply.state == "closed" and self.context.shuffler.mode == "trusted":
+            raise ProtocolError("the shuffler splits reports, but the study's mode is trusted")
         if reply.state == "failed" or self.context.shuffler.mode == "trusted":
             return _sums(plan, reply)
         kept = self._own_sums(link, attempt, plan)

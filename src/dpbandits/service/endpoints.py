@@ -20,7 +20,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from dpbandits.errors import Refused, StorageError
+from dpbandits.errors import InvalidValue, Refused, StorageError
 from dpbandits.service.link import Unreachable
 from dpbandits.service.messages import ErrorReply
 from dpbandits.service.metrics import Metrics
@@ -135,6 +135,8 @@ async def _answer(request: Request, endpoint: Endpoint, guard: Guard) -> Respons
         if refusal.reason == "unknown-credential" and not guard.rates.allow_failure(_address(request)):
             refusal = Refused("too-fast", "too many failed attempts; wait")
         return _refusal(refusal)
+    except InvalidValue as error:
+        return _refusal(Refused("unreadable", f"{error.field}: expected {error.expected}"))
     except (StorageError, Unreachable):
         return _refusal(Refused("unavailable", "try again later"))
     except ClientDisconnect:

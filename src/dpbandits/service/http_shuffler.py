@@ -162,7 +162,7 @@ def shuffler_endpoints(served: ShufflerService) -> list[Endpoint]:
             query=("after",),
             gives=SharesReply,
             handler=served.shares,
-            refusals=(409,),
+            refusals=(409, 422),
         ),
         Endpoint(
             method="POST",

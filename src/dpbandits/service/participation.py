@@ -35,11 +35,11 @@ class Participation:
         if client is None:
             raise Refused("unknown-credential", "no such client")
         entry = transaction.entry_of(client=client)
-        if entry is not None and entry.pseudonym != pseudonym:
-            raise Refused("already-asked", "this client takes part under another pseudonym")
         latest = transaction.latest(lock=entry is None)
         if entry is None and latest is not None:
             entry = self._join(transaction, latest, client, pseudonym)
+        if entry is not None and entry.pseudonym != pseudonym:
+            raise Refused("already-asked", "this client takes part under another pseudonym")
         if entry is None:
             return self._unasked(transaction, latest)
         return self._standing(transaction, entry, latest, have)
@@ -50,6 +50,9 @@ class Participation:
         plan = self._context.course.plan(transaction, attempt.phase)
         if attempt.state != "gathering" or attempt.joined >= plan.cohort:
             return None
+        asked = transaction.entry_of(client=client)
+        if asked is not None:  # by another worker, while we waited for the lock
+            return asked
         entry = LedgerEntry(client=client, phase=attempt.phase, attempt=attempt.number, pseudonym=pseudonym)
         transaction.burn([entry])
         transaction.change_attempt(attempt, replace(attempt, joined=attempt.joined + 1))

@@ -34,7 +34,7 @@ from dpbandits.service.messages import CollectionReply, CollectionRequest, Share
 from dpbandits.service.participation import new_report
 from dpbandits.service.sealing import KeyPair, Place
 from dpbandits.service.settings import MODES
-from dpbandits.service.tokens import hashed
+from dpbandits.service.tokens import checked_hash, hashed
 from dpbandits.service.wire import body_size, check_report, unpack_report, unpack_share
 from dpbandits.service.writer import Hook, Writer
 from dpbandits.storage import Attempt, LedgerEntry, NewReport, PlanRecord, Store, StudyRecord, Transaction
@@ -84,18 +84,23 @@ class Shuffler:
         plan = self._checked(phase, request)
         self._same_study(transaction, request.study)
         self._same_plan(transaction, plan)
-        if self._find(transaction, phase, attempt) is None:
-            entries = [
-                LedgerEntry(client=name, phase=phase, attempt=attempt, pseudonym=name)
-                for name in request.members
-            ]
-            transaction.burn(entries)
-            transaction.add_attempt(
-                Attempt(phase=phase, number=attempt, state="collecting", joined=len(entries))
-            )
-        elif transaction.members(phase, attempt) != tuple(sorted(request.members)):
-            raise Refused("changed-request", "this collection was opened for others")
-        return self.look(transaction, phase, attempt)
+        found = self._find(transaction, phase, attempt)
+        if found is not None:
+            if transaction.members(phase, attempt) != tuple(sorted(request.members)):
+                raise Refused("changed-request", "this collection was opened for others")
+            return self.look(transaction, phase, attempt)
+        self._begin(transaction, phase, attempt, request)
+        return CollectionReply(
+            study=request.study, phase=phase, attempt=attempt, state="collecting", reports=0
+        )
+
+    def _begin(self, transaction: Transaction, phase: int, attempt: int, request: CollectionRequest) -> None:
+        entries = [
+            LedgerEntry(client=name, phase=phase, attempt=attempt, pseudonym=name) for name in request.members
+        ]
+        transaction.burn(entries)
+        begun = Attempt(phase=phase, number=attempt, state="collecting", joined=len(entries))
+        transaction.add_attempt(begun)
 
     def _checked(self, phase: int, request: CollectionRequest) -> Plan:
         try:
@@ -153,6 +158,8 @@ class Shuffler:
         found = self._attempt(transaction, phase, attempt)
         if found.state == "collecting":
             raise Refused("not-closed", "this collection is not closed")
+        if after:
+            checked_hash(after=after)
         study, _ = self._plan(transaction, phase)
         shares = list[tuple[str, str]]()
         for report in itertools.islice(transaction.reports(phase, attempt, after), _SHARES_AT_ONCE):

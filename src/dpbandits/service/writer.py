@@ -147,28 +147,30 @@ class Writer:
         try:
             outcomes = self._transact(jobs)
         except Exception as error:
-            if len(jobs) == 1:
-                self._again(jobs[0], error)
-            else:
-                for job in jobs:
-                    self._commit([job])
-            return
+            outcomes = [self._again(jobs[0], error)] if len(jobs) == 1 else self._one_by_one(jobs)
         _fulfil(list(zip(jobs, outcomes, strict=True)))
 
-    def _again(self, job: _Job, error: Exception) -> None:
+    def _one_by_one(self, jobs: list[_Job]) -> list[Any]:
+        """Each alone; if already the first finds the store gone, the others are not made to wait for it."""
+        outcomes = list[Any]()
+        for job in jobs:
+            if outcomes and isinstance(outcomes[0], StorageError):
+                outcomes.append(outcomes[0])
+            else:
+                outcomes.append(self._again(job, None))
+        return outcomes
+
+    def _again(self, job: _Job, error: Exception | None) -> Any:
+        """What a job comes to by itself; tried again while another worker is faster, but not for ever."""
         for _ in range(_TRIES):
-            if not (isinstance(error, Refused) and error.reason == "changed"):
-                break
+            if error is not None and not (isinstance(error, Refused) and error.reason == "changed"):
+                return error
             try:
-                (outcome,) = self._transact([job])
+                return self._transact([job])[0]
             except Exception as another:
                 error = another
-            else:
-                _fulfil([(job, outcome)])
-                return
-        if isinstance(error, Refused) and error.reason == "changed":
-            error = StorageError("storage: others keep changing the same rows")
-        _fulfil([(job, error)])
+        changed = isinstance(error, Refused) and error.reason == "changed"
+        return StorageError("storage: others keep changing the same rows") if changed else error
 
     def _transact(self, jobs: list[_Job]) -> list[Any]:
         names = list(dict.fromkeys(job.name for job in jobs))
