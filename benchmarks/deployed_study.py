@@ -43,7 +43,8 @@ def main() -> None:
             took = time.monotonic() - began
             print(
                 f"{trust}{'' if mode is None else ', ' + mode}: {options.clients} clients, "
-                f"{len(reported)} reports, {len(results['active'])} of {site.actions.count} actions left, as expected; {took:.0f} s",
+                f"{len(reported)} reports, {len(results['active'])} of {site.actions.count} actions left, "
+                f"as expected; {took:.0f} s",
                 flush=True,
             )
 
