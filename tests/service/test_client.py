@@ -182,6 +182,32 @@ def _json(value: object) -> bytes:
     return msgspec.json.encode(value)
 
 
+def test_an_agent_waits_for_a_party_that_is_away(site: tuple[str, Deployment]) -> None:
+    url, deployed = site
+    (code,) = _codes(deployed, 1)
+    real, lost = httpx.AsyncHTTPTransport(), list[str]()
+
+    class Away(httpx.AsyncBaseTransport):
+        async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+            if len(lost) < 3 * QUICK.tries:
+                lost.append(request.url.path)
+                raise httpx.ConnectError("away")
+            return await real.handle_async_request(request)
+
+    async def one() -> bool:
+        async with AsyncTransport(patience=QUICK) as transport:
+            await transport._http.aclose()
+            transport._http = httpx.AsyncClient(transport=Away())
+            core = ClientCore(url=url, consent=ALL)
+            done = await take_part(AsyncClient(core, transport), code, _averages(deployed, core), patience=5)
+            await real.aclose()
+            assert core.memory.enrolled
+            return done
+
+    assert asyncio.run(one()) is False  # the study still gathers: patience ended, nothing failed
+    assert len(lost) == 3 * QUICK.tries
+
+
 def test_a_plan_that_protects_less_than_agreed_gets_no_answer() -> None:
     plans = {trust: ask(small_study(trust).begin()) for trust in TRUST_MODELS}
     for trust, plan in plans.items():

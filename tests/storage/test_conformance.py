@@ -139,6 +139,11 @@ def test_a_code_makes_one_client(store: Store) -> None:
             with pytest.raises(Refused, match=reason):
                 transaction.enrol(code, token)
         assert transaction.enrol("two", "another") != client
+        entry = LedgerEntry(client=client, phase=1, attempt=1, pseudonym="p")
+        assert transaction.standing("token") == (client, None)
+        transaction.burn([entry])
+        assert transaction.standing("token") == (client, entry)
+        assert transaction.standing("nobody") is None
 
 
 def test_a_report_is_taken_once(store: Store) -> None:

@@ -9,13 +9,14 @@ from collections.abc import Callable, Sequence
 from dpbandits.checks import whole
 from dpbandits.errors import InvalidValue, Refused
 from dpbandits.protocol import Plan
-from dpbandits.service.client import AsyncClient, Client
-from dpbandits.service.messages import TaskReply
+from dpbandits.service.client import AsyncClient, Client, ClientCore
+from dpbandits.service.link import Unreachable
 
 Averages = Callable[[Plan], Sequence[float]]
 """The client's own averages of a plan's supported actions, once the plan was played."""
 
 DONE = ("over", "ended")
+_UNREACHED = 1.0  # seconds to wait for a party that was never reached
 
 
 class Recorder:
@@ -49,43 +50,56 @@ class Recorder:
 
 
 async def take_part(client: AsyncClient, code: str, averages: Averages, *, patience: int = 100_000) -> bool:
-    """Enrol, wait to be asked, answer once; whether an answer was accepted."""
-    await client.enrol(code)
+    """Enrol, wait to be asked, answer once; whether an answer was accepted.
+
+    A party that cannot be reached is tried again while the attempt is open, `patience` times at most.
+    """
+    seconds = _UNREACHED
     for _ in range(patience):
-        task = await client.task()
+        try:
+            await client.enrol(code)
+            task = await client.task()
+            if task.state == "report":
+                await client.report(averages(_plan(client.core)))
+                return True
+        except Unreachable:
+            await asyncio.sleep(seconds)
+            continue
+        except Refused as refusal:
+            return _too_late(refusal)
         if task.state in DONE:
             return task.reported
-        if task.state == "report":
-            return await _answered(client, averages)
-        await asyncio.sleep(task.poll_seconds)
+        seconds = task.poll_seconds
+        await asyncio.sleep(seconds)
     return False
-
-
-async def _answered(client: AsyncClient, averages: Averages) -> bool:
-    assert client.core.plan is not None
-    try:
-        await client.report(averages(client.core.plan))
-    except Refused as refusal:
-        return _too_late(refusal)
-    return True
 
 
 def take_part_in_turn(client: Client, code: str, averages: Averages, *, patience: int = 100_000) -> bool:
     """The same, synchronously."""
-    client.enrol(code)
+    seconds = _UNREACHED
     for _ in range(patience):
-        task: TaskReply = client.task()
+        try:
+            client.enrol(code)
+            task = client.task()
+            if task.state == "report":
+                client.report(averages(_plan(client.core)))
+                return True
+        except Unreachable:
+            time.sleep(seconds)
+            continue
+        except Refused as refusal:
+            return _too_late(refusal)
         if task.state in DONE:
             return task.reported
-        if task.state == "report":
-            assert client.core.plan is not None
-            try:
-                client.report(averages(client.core.plan))
-            except Refused as refusal:
-                return _too_late(refusal)
-            return True
-        time.sleep(task.poll_seconds)
+        seconds = task.poll_seconds
+        time.sleep(seconds)
     return False
+
+
+def _plan(core: ClientCore) -> Plan:
+    if core.plan is None:
+        raise Refused("not-asked", "this client has no task")
+    return core.plan
 
 
 def _too_late(refusal: Refused) -> bool:

@@ -31,10 +31,10 @@ class Participation:
 
     def task(self, transaction: Transaction, secret: str, pseudonym: str, have: str = "") -> TaskReply:
         """Where a client stands; it joins if there is a place. The ledger is written before this returns."""
-        client = transaction.client_of(hashed(secret))
-        if client is None:
+        found = transaction.standing(hashed(secret))
+        if found is None:
             raise Refused("unknown-credential", "no such client")
-        entry = transaction.entry_of(client=client)
+        client, entry = found
         latest = transaction.latest(lock=entry is None)
         if entry is None and latest is not None:
             entry = self._join(transaction, latest, client, pseudonym)

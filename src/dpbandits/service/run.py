@@ -14,6 +14,7 @@ from dpbandits.errors import InvalidValue
 
 LOOPBACK_HOSTS = ("127.0.0.1", "::1", "localhost")
 _GRACE = 10  # seconds for requests that are under way when the process is told to end
+_KEPT = 60  # seconds for which a connection that is silent is kept: a new one costs a TLS handshake
 
 log = logging.getLogger("dpbandits.service")
 
@@ -56,6 +57,7 @@ def server_for(app: Starlette, listening: Listening) -> uvicorn.Server:
         access_log=False,
         server_header=False,
         timeout_graceful_shutdown=_GRACE,
+        timeout_keep_alive=_KEPT,
         lifespan="on",
         ws="none",
     )

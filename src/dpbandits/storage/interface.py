@@ -86,6 +86,11 @@ class Transaction(ABC):
     def client_of(self, token: str) -> str | None:
         """Whose token (hashed) this is."""
 
+    def standing(self, token: str) -> tuple[str, LedgerEntry | None] | None:
+        """Whose token (hashed) this is, and that client's ledger entry."""
+        client = self.client_of(token)
+        return None if client is None else (client, self.entry_of(client=client))
+
     @abstractmethod
     def entry_of(self, *, client: str | None = None, pseudonym: str | None = None) -> LedgerEntry | None:
         """The ledger entry of a client, or of a pseudonym."""

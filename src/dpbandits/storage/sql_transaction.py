@@ -30,6 +30,11 @@ from dpbandits.storage.tables import ATTEMPTS, BATCHES, CODES, LEDGER, PLANS, RE
 
 _AT_ONCE = 500  # parameters of one statement, and rows of one fetch
 
+_STANDING = (
+    select(CODES.c.code, *LEDGER.c)
+    .select_from(CODES.outerjoin(LEDGER, LEDGER.c.client == CODES.c.code))
+    .where(CODES.c.token == bindparam("given"))
+)
 _MARK_REPORTED = (
     update(LEDGER).where(LEDGER.c.pseudonym == bindparam("of")).values(report=bindparam("digest"))
 )
@@ -105,6 +110,13 @@ class SqlTransaction(Transaction):
         return self._connection.execute(
             select(CODES.c.code).where(CODES.c.token == token)
         ).scalar_one_or_none()
+
+    def standing(self, token: str) -> tuple[str, LedgerEntry | None] | None:  # noqa: D102
+        row = self._connection.execute(_STANDING, {"given": token}).one_or_none()
+        if row is None or row.client is None:
+            return None if row is None else (row.code, None)
+        values = dict(row._mapping)
+        return values.pop("code"), LedgerEntry(**values)
 
     def entry_of(  # noqa: D102
         self, *, client: str | None = None, pseudonym: str | None = None
