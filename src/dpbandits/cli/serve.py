@@ -9,6 +9,7 @@ from typing import Any
 from dpbandits.cli.parser import DefaultsInHelp
 from dpbandits.cli.service_extra import require_service
 from dpbandits.errors import InvalidValue
+from dpbandits.privacy import require_secure
 
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 
@@ -44,5 +45,6 @@ def run(options: argparse.Namespace) -> int:
 
     configure_logs(level=options.log_level)
     file = read_study(options.study)
+    require_secure(file.context.noise)
     serve(coordinator_app(file.coordinator(), file.roles, file.limits), file.listening)
     return 0
