@@ -18,8 +18,8 @@ class SteadyClock:
     """The wall clock as it was when the process began, and steady time since.
 
     Stored deadlines are compared with it after a restart: a clock that was set forward ends a wait early,
-    which costs a cohort at most; one that was set back never makes a wait longer than it was to be
-    (`Attempt.remaining`).
+    which costs a cohort at most; one that was set back makes a wait begin again, and so
+    at most twice as long as it was to be.
     """
 
     def __init__(self) -> None:

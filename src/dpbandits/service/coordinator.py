@@ -112,6 +112,9 @@ class Coordinator:
         latest = self.writer.run("read", lambda transaction: transaction.latest())
         if latest is None or latest.over:
             return self._next(latest)
+        now = self.context.clock.now()
+        if latest.seconds is not None and now < latest.since:  # the clock was set back before a restart
+            return self._change("clock-set-back", latest, replace(latest, since=now))
         steps = {
             "gathering": self._gathered,
             "playing": self._played,
