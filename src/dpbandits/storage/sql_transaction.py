@@ -26,6 +26,7 @@ from dpbandits.storage.records import (
     StoredReport,
     StudyRecord,
 )
+from dpbandits.storage.sqlite_fast import take_all
 from dpbandits.storage.tables import ATTEMPTS, BATCHES, CODES, LEDGER, PLANS, RELEASES, REPORTS, STUDY
 
 _AT_ONCE = 500  # parameters of one statement, and rows of one fetch
@@ -145,6 +146,8 @@ class SqlTransaction(Transaction):
 
     def _accept(self, reports: Sequence[NewReport]) -> list[str]:
         collecting = self._collecting({(report.phase, report.attempt) for report in reports})
+        if self._connection.dialect.name == "sqlite" and take_all(self._connection, reports, collecting):
+            return [ACCEPTED] * len(reports)
         entries = self._entries([report.pseudonym for report in reports])
         outcomes, fresh = list[str](), list[NewReport]()
         for report in reports:
