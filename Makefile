@@ -5,7 +5,7 @@ export OPENBLAS_NUM_THREADS := 1
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: run test lint bench clean
+.PHONY: run test lint bench deployed clean
 .DELETE_ON_ERROR:
 
 ## The main job: the trust models side by side at the paper's scale, a table and a plot in out/.
@@ -32,6 +32,10 @@ bench: $(VENV)/dev.installed
 	$(BIN)/python benchmarks/linucb_speed.py
 	$(BIN)/python benchmarks/mapped_actions.py
 	$(BIN)/python benchmarks/million_actions.py
+
+## Studies of 2,000 clients in real processes, for every trust model.
+deployed: $(VENV)/dev.installed
+	$(BIN)/python benchmarks/deployed_study.py
 
 clean:
 	rm -rf $(VENV) out build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

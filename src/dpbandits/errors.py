@@ -9,9 +9,11 @@
     │   ├── FloatingPointNoise  noise with holes was asked for outside a simulation
     │   └── TooFewReports       fewer answers than the noise was calibrated for: nothing is released
     ├── DesignError             no design with the promised bounds was found
+    ├── StorageError            the store cannot be reached or written; nothing was changed
     └── ProtocolError
         ├── PlanMismatch        a message belongs to another plan than the one at hand
-        └── StudyEnded          the horizon is reached: there is nothing left to ask
+        ├── StudyEnded          the horizon is reached: there is nothing left to ask
+        └── Refused             a party of a deployed study may not do what it asked for
 
 A message names what was given and what would do. It never contains a reward.
 """
@@ -87,6 +89,10 @@ class DesignError(DpbanditsError):
     """No design with the promised bounds was found."""
 
 
+class StorageError(DpbanditsError):
+    """The store cannot be reached or written; nothing was changed."""
+
+
 class ProtocolError(DpbanditsError):
     """A message does not fit the state of the study."""
 
@@ -97,3 +103,16 @@ class PlanMismatch(ProtocolError):  # noqa: N818
 
 class StudyEnded(ProtocolError):  # noqa: N818
     """The horizon is reached: there is nothing left to ask."""
+
+
+class Refused(ProtocolError):  # noqa: N818
+    """A party of a deployed study may not do what it asked for; `reason` is one of a few words."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        self.reason = reason
+        self.message = message
+        super().__init__(f"{reason}: {message}")
+
+    def __reduce__(self) -> tuple[type[Refused], tuple[str, str]]:
+        """Survive the way back from a worker process."""
+        return type(self), (self.reason, self.message)

@@ -5,11 +5,24 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from dpbandits.cli import account, audit, cover, design, plan, reproduce, simulate
+from dpbandits.cli import (
+    account,
+    actuator,
+    audit,
+    client,
+    cover,
+    design,
+    keys,
+    plan,
+    reproduce,
+    serve,
+    shuffler,
+    simulate,
+)
 from dpbandits.cli.parser import OneLineParser
 from dpbandits.errors import DpbanditsError
 
-COMMANDS = (simulate, reproduce, plan, account, audit, design, cover)
+COMMANDS = (simulate, reproduce, plan, account, audit, design, cover, serve, shuffler, client, actuator, keys)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -12,9 +12,9 @@ from dpbandits.privacy.guarantee import (
     guarantee,
     weakest,
 )
-from dpbandits.privacy.mechanism import MECHANISMS, SHAPES, Mechanism, register
+from dpbandits.privacy.mechanism import MECHANISMS, SHAPES, Mechanism, Message, register
 from dpbandits.privacy.noise import NoiseSource, SimulatedNoise
-from dpbandits.privacy.secure import SecureNoise
+from dpbandits.privacy.secure import SecureNoise, require_secure
 
 __all__ = [
     "MECHANISMS",
@@ -27,6 +27,7 @@ __all__ = [
     "Claim",
     "Guarantee",
     "Mechanism",
+    "Message",
     "NoiseSource",
     "PrivacyRequest",
     "SecureNoise",
@@ -36,5 +37,6 @@ __all__ = [
     "calibrate",
     "guarantee",
     "register",
+    "require_secure",
     "weakest",
 ]

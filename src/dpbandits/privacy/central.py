@@ -6,12 +6,13 @@ Replacing one client moves the mean of vectors in [−B, B]^s by at most 2B√s/
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpbandits.privacy.continuous import ContinuousGaussian
-from dpbandits.privacy.mechanism import Payload, register
+from dpbandits.privacy.mechanism import Message, Payload, register
 from dpbandits.privacy.noise import NoiseSource, simulated_only
 from dpbandits.privacy.noisy_lattice import NoisyLattice
 
@@ -41,6 +42,11 @@ class CentralLattice(NoisyLattice):
     def shares_added(self, reports: int) -> int:  # noqa: ARG002
         """The server adds one."""
         return 1
+
+    @cached_property
+    def message(self) -> Message:
+        """Places on the grid."""
+        return Message(kind="integers", shape=(self.support,), low=0, high=self.levels)
 
     def _randomize(self, clipped: FloatArray, noise: NoiseSource) -> Payload:
         return self.lattice.encode(clipped, noise)

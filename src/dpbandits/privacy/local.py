@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpbandits.privacy.continuous import ContinuousGaussian
-from dpbandits.privacy.mechanism import Payload, register
+from dpbandits.privacy.mechanism import Message, Payload, register
 from dpbandits.privacy.noise import NoiseSource, simulated_only
 from dpbandits.privacy.noisy_lattice import NoisyLattice
 
@@ -35,6 +36,12 @@ class LocalLattice(NoisyLattice):
     trust = "local"
     unit = "numbers"
     needs = NEEDS
+
+    @cached_property
+    def message(self) -> Message:
+        """Any whole numbers that a cohort can add up in 64 bits: the noise has no other end."""
+        most = (1 << 61) // self.cohort
+        return Message(kind="integers", shape=(self.support,), low=-most, high=most)
 
     def _randomize(self, clipped: FloatArray, noise: NoiseSource) -> Payload:
         return self.lattice.encode(clipped, noise) + self.law.draw(len(clipped), self.support, noise)

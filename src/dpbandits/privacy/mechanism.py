@@ -18,6 +18,8 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, TypeVar, final
 
 import numpy as np
@@ -34,6 +36,16 @@ _ABSURD = 1e9
 
 FloatArray = NDArray[np.float64]
 Payload = NDArray[Any]  # float64 values, int64 encoded values or uint8 bits; the mechanism says which
+
+
+@dataclass(frozen=True, kw_only=True)
+class Message:
+    """What one client's answer looks like: an array of such a shape and kind, every entry in [low, high]."""
+
+    kind: str  # "numbers" (float64), "integers" (int64) or "bits" (uint8)
+    shape: tuple[int, ...]
+    low: float
+    high: float
 
 
 class Mechanism(ABC):
@@ -135,6 +147,20 @@ class Mechanism(ABC):
     @abstractmethod
     def _simulated_mean(self, total: Payload, reports: int, noise: NoiseSource) -> FloatArray:
         """From the sum of all contributions to what is released."""
+
+    @cached_property
+    def message(self) -> Message:
+        """What a reader of one client's answer must check before it counts: finite numbers, by default."""
+        return Message(kind="numbers", shape=(self.support,), low=-math.inf, high=math.inf)
+
+    @property
+    def sum_bits(self) -> int:
+        """The sums of whole-number answers are known modulo 2^this; enough for a whole cohort."""
+        return 63
+
+    def batch_of_sums(self, sums: Payload, reports: int) -> Payload:  # noqa: ARG002
+        """A batch that is analyzed to the same as one whose answers have these sums."""
+        return sums[None, :]
 
     @property
     def message_size(self) -> int:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpbandits.privacy.accounting import Event, NothingHidden
-from dpbandits.privacy.mechanism import Mechanism, Payload, register
+from dpbandits.privacy.mechanism import Mechanism, Message, Payload, register
 from dpbandits.privacy.noise import NoiseSource
 
 FloatArray = NDArray[np.float64]
@@ -38,6 +39,11 @@ class NoPrivacy(Mechanism):
 
     def _simulated_mean(self, total: Payload, reports: int, noise: NoiseSource) -> FloatArray:  # noqa: ARG002
         return np.asarray(total / reports, dtype=np.float64)
+
+    @cached_property
+    def message(self) -> Message:
+        """The clipped averages."""
+        return Message(kind="numbers", shape=(self.support,), low=-self.bound, high=self.bound)
 
     def error_deviation(self, reports: int) -> float:  # noqa: ARG002
         """The mean is exact."""

@@ -23,7 +23,7 @@ from dpbandits.checks import between, probability, whole
 from dpbandits.errors import InvalidValue
 from dpbandits.privacy.accounting import Binomial, Ends, Event, IntegerSum
 from dpbandits.privacy.lattice import Lattice
-from dpbandits.privacy.mechanism import Mechanism, Payload, register
+from dpbandits.privacy.mechanism import Mechanism, Message, Payload, register
 from dpbandits.privacy.noise import NoiseSource
 from dpbandits.privacy.noisy_lattice import NoisyLattice
 
@@ -89,6 +89,20 @@ class ShuffledBits(Mechanism):
     def width(self) -> int:
         """The bits of one coordinate of one client."""
         return self.levels + self.noise_bits
+
+    @cached_property
+    def message(self) -> Message:
+        """`width` bits for each action."""
+        return Message(kind="bits", shape=(self.support, self.width), low=0, high=1)
+
+    @property
+    def sum_bits(self) -> int:
+        """No more ones than bits."""
+        return (self.cohort * self.width).bit_length()
+
+    def batch_of_sums(self, sums: Payload, reports: int) -> Payload:
+        """So many ones first: their order carries no information, and A ignores it."""
+        return (np.arange(reports * self.width) < sums[:, None]).astype(np.uint8)
 
     def _randomize(self, clipped: FloatArray, noise: NoiseSource) -> Payload:
         ones = self.lattice.encode(clipped, noise)
@@ -186,6 +200,20 @@ class SummedShares(NoisyLattice):
     def modulus_bits(self) -> int:
         """Wide enough for the sum; a sum that wraps around harms the estimate, never privacy."""
         return (self.cohort * self.levels + 2 * self.largest_noise + 1).bit_length()
+
+    @cached_property
+    def message(self) -> Message:
+        """A residue for each action."""
+        return Message(kind="integers", shape=(self.support,), low=0, high=(1 << self.modulus_bits) - 1)
+
+    @property
+    def sum_bits(self) -> int:
+        """Sums are revealed modulo this power of two."""
+        return self.modulus_bits
+
+    def batch_of_sums(self, sums: Payload, reports: int) -> Payload:  # noqa: ARG002
+        """The sums themselves are what S reveals."""
+        return sums
 
     def _randomize(self, clipped: FloatArray, noise: NoiseSource) -> Payload:
         encoded = self.lattice.encode(clipped, noise) + self.law.draw(len(clipped), self.support, noise)

@@ -15,6 +15,18 @@ from dpbandits.protocol.messages import Batch, Payload, Plan, Release, Report
 from dpbandits.protocol.schedule import Schedule
 from dpbandits.protocol.steps import STEP_NAMES, Steps
 from dpbandits.protocol.study import ASSIGNMENTS, WHEN_CLIENTS_RUN_OUT, Evidence, State, Study
+from dpbandits.protocol.sums import (
+    Sums,
+    add_shares,
+    add_up,
+    batch_of,
+    checked_array,
+    checked_payload,
+    combine,
+    nothing,
+    one_report,
+    summable,
+)
 
 __all__ = [
     "ASSIGNMENTS",
@@ -30,16 +42,26 @@ __all__ = [
     "State",
     "Steps",
     "Study",
+    "Sums",
+    "add_shares",
+    "add_up",
     "analyze",
     "ask",
+    "batch_of",
+    "checked_array",
+    "checked_payload",
+    "combine",
     "decode",
     "encode",
     "gather",
+    "nothing",
+    "one_report",
     "replay",
     "respond",
     "respond_with_averages",
     "shuffle",
     "simulate_release",
     "simulate_release_in_blocks",
+    "summable",
     "tell",
 ]

@@ -1,0 +1,1 @@
+"""The deployed system: coordinator, shuffler, clients and actuator over a network."""

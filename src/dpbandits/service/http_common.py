@@ -1,0 +1,87 @@
+"""What coordinator and shuffler serve alike: health, readiness, metrics and the description of themselves."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from starlette.responses import Response
+
+from dpbandits.errors import Refused
+from dpbandits.service.endpoints import Call, Endpoint
+from dpbandits.service.metrics import Metrics
+from dpbandits.service.openapi import description
+from dpbandits.service.writer import Result, Writer
+from dpbandits.storage import Transaction
+
+
+class Served:
+    """Endpoints over a writer."""
+
+    def __init__(self, writer: Writer, metrics: Metrics) -> None:
+        self.writer = writer
+        self.metrics = metrics
+
+    async def run(self, name: str, work: Callable[[Transaction], Result], *, alone: bool = False) -> Result:
+        """In a transaction; answered when it is durable."""
+        return await self.writer.run_async(name, work, alone=alone)
+
+    async def authenticate(self, known: Callable[[Transaction], object]) -> None:
+        """Refuse whoever the store does not know."""
+        if await self.run("read", known) is None:
+            raise Refused("unknown-credential", "no such credential")
+
+
+def common_endpoints(title: str, served: Served, others: list[Endpoint]) -> list[Endpoint]:
+    """A party's own endpoints and those that every party has."""
+
+    async def health(_call: Call) -> Response:
+        return Response("alive\n", media_type="text/plain")
+
+    async def ready(_call: Call) -> Response:
+        try:
+            await asyncio.wait_for(served.run("read", lambda transaction: transaction.latest()), 5)
+        except Exception:
+            raise Refused("unavailable", "the store does not answer") from None
+        return Response("ready\n", media_type="text/plain")
+
+    async def metrics(_call: Call) -> Response:
+        return Response(served.metrics.text(), media_type="text/plain")
+
+    described: dict[str, Any] = {}
+
+    async def openapi(_call: Call) -> Response:
+        return Response(msgspec.json.encode(described), media_type="application/json")
+
+    endpoints = [
+        *others,
+        Endpoint(
+            method="GET",
+            path="/healthz",
+            role=None,
+            summary="Is the process alive?",
+            gives=str,
+            handler=health,
+        ),
+        Endpoint(method="GET", path="/readyz", role=None, summary="Can it work?", gives=str, handler=ready),
+        Endpoint(
+            method="GET",
+            path="/metrics",
+            role="operator",
+            summary="For Prometheus",
+            gives=str,
+            handler=metrics,
+        ),
+        Endpoint(
+            method="GET",
+            path="/openapi.json",
+            role=None,
+            summary="This description",
+            gives=dict,
+            handler=openapi,
+        ),
+    ]
+    described.update(description(title, endpoints))
+    return endpoints

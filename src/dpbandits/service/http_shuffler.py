@@ -1,0 +1,177 @@
+"""The shuffler over HTTP: clients report here, the coordinator opens and closes collections."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+from starlette.applications import Starlette
+
+from dpbandits.errors import Refused
+from dpbandits.service.endpoints import Call, Endpoint, Guard, application
+from dpbandits.service.http_common import Served, common_endpoints
+from dpbandits.service.messages import (
+    CollectionReply,
+    CollectionRequest,
+    KeyReply,
+    ReportReply,
+    SharesReply,
+    SumsRequest,
+)
+from dpbandits.service.metrics import Metrics
+from dpbandits.service.participation import answer
+from dpbandits.service.rates import Rates
+from dpbandits.service.settings import Limits, Roles
+from dpbandits.service.shuffler import Shuffler
+from dpbandits.service.tokens import hashed
+
+
+class ShufflerService(Served):
+    """Handlers; each is a line or two around what the shuffler does."""
+
+    def __init__(self, shuffler: Shuffler, metrics: Metrics) -> None:
+        super().__init__(shuffler.writer, metrics)
+        self._shuffler = shuffler
+
+    async def key(self, _call: Call) -> KeyReply:
+        """Whom to seal to."""
+        context = self._shuffler.context
+        return KeyReply(key=str(context.keys.public), mode=context.mode)
+
+    async def open(self, call: Call) -> CollectionReply:
+        """The coordinator opens a collection."""
+        request: CollectionRequest = call.body
+        work = self._shuffler.open
+        return await self.run("open", lambda t: work(t, call.phase, call.attempt, request), alone=True)
+
+    async def look(self, call: Call) -> CollectionReply:
+        """What state a collection is in."""
+        return await self.run("read", lambda t: self._shuffler.look(t, call.phase, call.attempt))
+
+    async def close(self, call: Call) -> CollectionReply:
+        """The coordinator closes a collection."""
+        work = self._shuffler.close
+        reply = await self.run("close", lambda t: work(t, call.phase, call.attempt), alone=True)
+        await asyncio.to_thread(self._shuffler.store.forget)
+        return reply
+
+    async def shares(self, call: Call) -> SharesReply:
+        """The coordinator fetches its sealed shares."""
+        after = call.query["after"]
+        return await self.run("read", lambda t: self._shuffler.shares(t, call.phase, call.attempt, after))
+
+    async def sums(self, call: Call) -> CollectionReply:
+        """The coordinator asks for the sums of a split."""
+        request: SumsRequest = call.body
+        work = self._shuffler.sums
+        reply = await self.run(
+            "sums", lambda t: work(t, call.phase, call.attempt, request.without), alone=True
+        )
+        await asyncio.to_thread(self._shuffler.store.forget)
+        return reply
+
+    async def reports(self, call: Call) -> ReportReply:
+        """A client reports; the answer comes when the report is durable."""
+        try:
+            study = await self._study(call.phase)
+            report = self._shuffler.read_report(call.phase, call.attempt, call.secret, call.body)
+        except Refused:
+            await self.authenticate(lambda t: t.entry_of(pseudonym=hashed(call.secret)))
+            raise
+        answer(await self.writer.take_async(report))
+        return ReportReply(study=study)
+
+    async def _study(self, phase: int) -> str:
+        known = self._shuffler.known_plan(phase)
+        if known is None:
+            known = await self.run("read", lambda t: self._shuffler.load_plan(t, phase))
+        if known is None:
+            raise Refused("not-found", "no such phase")
+        return known[0]
+
+
+def shuffler_app(shuffler: Shuffler, roles: Roles, limits: Limits | None = None) -> Starlette:
+    """The application; it owns the shuffler and closes it at the end."""
+    metrics, limits = Metrics(), limits or Limits()
+    served = ShufflerService(shuffler, metrics)
+    endpoints = common_endpoints("dpbandits shuffler", served, shuffler_endpoints(served))
+    guard = Guard(roles=roles.hashes, limits=limits, rates=Rates(limits), metrics=metrics)
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_app: Starlette) -> AsyncIterator[None]:
+        yield
+        await asyncio.to_thread(shuffler.close_store)
+
+    return application(endpoints, guard, lifespan=lifespan)
+
+
+def shuffler_endpoints(served: ShufflerService) -> list[Endpoint]:
+    """Version 1 of the API."""
+    attempt = "/v1/phases/{phase}/attempts/{attempt}"
+    return [  # reports first: routes are tried in turn
+        Endpoint(
+            method="POST",
+            path=f"{attempt}/reports",
+            role="ticket",
+            summary="Send the one report, or both its shares, sealed",
+            takes=bytes,
+            gives=ReportReply,
+            handler=served.reports,
+            refusals=(409, 410),
+        ),
+        Endpoint(
+            method="GET",
+            path="/v1/key",
+            role=None,
+            summary="Whom to seal to",
+            gives=KeyReply,
+            handler=served.key,
+        ),
+        Endpoint(
+            method="PUT",
+            path=f"{attempt}/collection",
+            role="coordinator",
+            summary="Open a collection for a cohort",
+            takes=CollectionRequest,
+            gives=CollectionReply,
+            handler=served.open,
+            refusals=(409,),
+        ),
+        Endpoint(
+            method="GET",
+            path=f"{attempt}/collection",
+            role="coordinator",
+            summary="What state a collection is in",
+            gives=CollectionReply,
+            handler=served.look,
+        ),
+        Endpoint(
+            method="POST",
+            path=f"{attempt}/collection/close",
+            role="coordinator",
+            summary="Take no more reports, and reveal the sums or that there are too few",
+            gives=CollectionReply,
+            handler=served.close,
+        ),
+        Endpoint(
+            method="GET",
+            path=f"{attempt}/collection/shares",
+            role="coordinator",
+            summary="The coordinator's shares, still sealed",
+            query=("after",),
+            gives=SharesReply,
+            handler=served.shares,
+            refusals=(409, 422),
+        ),
+        Endpoint(
+            method="POST",
+            path=f"{attempt}/collection/sums",
+            role="coordinator",
+            summary="Reveal the sums of the shuffler's shares",
+            takes=SumsRequest,
+            gives=CollectionReply,
+            handler=served.sums,
+            refusals=(409,),
+        ),
+    ]

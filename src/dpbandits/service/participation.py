@@ -1,0 +1,127 @@
+"""The coordinator's part with clients: enrol, join, report. Each client is asked once in a study."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+
+import msgspec
+
+from dpbandits.errors import Refused
+from dpbandits.protocol import Plan, encode
+from dpbandits.service.context import Context
+from dpbandits.service.messages import ClientReply, TaskReply
+from dpbandits.service.tokens import hashed
+from dpbandits.service.wire import body_size, check_report
+from dpbandits.storage import Attempt, LedgerEntry, NewReport, Transaction
+
+_TASK = {"gathering": "joined", "playing": "joined", "opening": "joined", "collecting": "report"}
+
+
+class Participation:
+    """What clients may do."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    def enrol(self, transaction: Transaction, code: str, token: str) -> ClientReply:
+        """Make the holder of a one-time code a client; `token` is the hash of what it chose."""
+        transaction.enrol(hashed(code), token)
+        return ClientReply(study=self._context.study.digest)
+
+    def task(self, transaction: Transaction, secret: str, pseudonym: str, have: str = "") -> TaskReply:
+        """Where a client stands; it joins if there is a place. The ledger is written before this returns."""
+        found = transaction.standing(hashed(secret))
+        if found is None:
+            raise Refused("unknown-credential", "no such client")
+        client, entry = found
+        latest = transaction.latest(lock=entry is None)
+        if entry is None and latest is not None:
+            entry = self._join(transaction, latest, client, pseudonym)
+        if entry is not None and entry.pseudonym != pseudonym:
+            raise Refused("already-asked", "this client takes part under another pseudonym")
+        if entry is None:
+            return self._unasked(transaction, latest)
+        return self._standing(transaction, entry, latest, have)
+
+    def _join(
+        self, transaction: Transaction, attempt: Attempt, client: str, pseudonym: str
+    ) -> LedgerEntry | None:
+        plan = self._context.course.plan(transaction, attempt.phase)
+        if attempt.state != "gathering" or attempt.joined >= plan.cohort:
+            return None
+        asked = transaction.entry_of(client=client)
+        if asked is not None:  # by another worker, while we waited for the lock
+            return asked
+        entry = LedgerEntry(client=client, phase=attempt.phase, attempt=attempt.number, pseudonym=pseudonym)
+        transaction.burn([entry])
+        transaction.change_attempt(attempt, replace(attempt, joined=attempt.joined + 1))
+        return entry
+
+    def _unasked(self, transaction: Transaction, latest: Attempt | None) -> TaskReply:
+        """Once a plan asks nobody, it is the last: nobody will be asked any more."""
+        if latest is None:
+            return self._reply("wait")
+        last = not self._context.course.plan(transaction, latest.phase).reports
+        return self._reply("ended" if last or self._context.ended(transaction, latest) else "wait")
+
+    def _standing(
+        self, transaction: Transaction, entry: LedgerEntry, latest: Attempt | None, have: str
+    ) -> TaskReply:
+        plan = self._context.course.plan(transaction, entry.phase)
+        running = latest is not None and (latest.phase, latest.number) == (entry.phase, entry.attempt)
+        state = _TASK.get(latest.state, "over") if running and latest is not None else "over"
+        reply = self._reply(state)
+        known = have == plan.digest or state == "over"
+        return msgspec.structs.replace(
+            reply,
+            phase=entry.phase,
+            attempt=entry.attempt,
+            plan_digest=plan.digest,
+            plan=msgspec.Raw(b"null" if known else encode(plan)),
+            reported=entry.report is not None,
+        )
+
+    def _reply(self, state: str) -> TaskReply:
+        seconds = self._context.timing.poll_seconds
+        nothing = msgspec.Raw(b"null")
+        return TaskReply(study=self._context.study.digest, state=state, poll_seconds=seconds, plan=nothing)
+
+    def read_report(self, plan: Plan, attempt: int, secret: str, body: bytes) -> NewReport:
+        """A report that opens and is in range, to be taken in; or a refusal. Touches no store."""
+        if self._context.shuffled:
+            raise Refused("elsewhere", "reports of this study go to its shuffler")
+        return read_sealed(self._context, plan, attempt, secret, body)
+
+
+def read_sealed(context: Context, plan: Plan, attempt: int, secret: str, body: bytes) -> NewReport:
+    """Open and check a report that is sealed to the context's key; it is kept as sealed as it came."""
+    if len(body) != body_size(plan, split=False):
+        raise Refused("unreadable", "the report has another length than the plan's reports have")
+    pseudonym = hashed(secret)
+    opened = context.keys.open(body, context.place(plan, attempt, pseudonym), "report")
+    check_report(plan, opened)
+    return new_report(plan, attempt, pseudonym, body)
+
+
+def new_report(plan: Plan, attempt: int, pseudonym: str, body: bytes, split: int | None = None) -> NewReport:
+    """What is stored of a body: all of it, or in a split mode the two halves."""
+    return NewReport(
+        phase=plan.phase,
+        attempt=attempt,
+        pseudonym=pseudonym,
+        digest=hashlib.sha256(body).hexdigest(),
+        sealed=body[:split],
+        relayed=b"" if split is None else body[split:],
+    )
+
+
+def answer(outcome: str) -> None:
+    """What taking a report in came to; everything but success is a refusal."""
+    refusals = {
+        "different": ("already-reported", "another report of this client was accepted"),
+        "closed": ("closed", "this attempt takes no reports now"),
+        "unknown": ("unknown-credential", "no such ticket in this attempt"),
+    }
+    if outcome in refusals:
+        raise Refused(*refusals[outcome])

@@ -1,0 +1,71 @@
+"""Serve an application with uvicorn, over TLS, until the process is told to end."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+
+import uvicorn
+from starlette.applications import Starlette
+
+from dpbandits.checks import whole
+from dpbandits.errors import InvalidValue
+
+LOOPBACK_HOSTS = ("127.0.0.1", "::1", "localhost")
+_GRACE = 10  # seconds for requests that are under way when the process is told to end
+_KEPT = 60  # seconds for which a connection that is silent is kept: a new one costs a TLS handshake
+
+log = logging.getLogger("dpbandits.service")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Listening:
+    """Where to listen, and with which certificate. Without one only loopback addresses are allowed."""
+
+    host: str = "127.0.0.1"
+    port: int = 8443
+    certificate: Path | None = None
+    key: Path | None = None
+
+    def __post_init__(self) -> None:
+        whole(1, 65_535, port=self.port)
+        if (self.certificate is None) != (self.key is None):
+            raise InvalidValue("tls", "a certificate or a key alone", "both")
+        if self.certificate is None and self.host not in LOOPBACK_HOSTS:
+            raise InvalidValue("tls", "none", f"a certificate and a key, to listen on {self.host}")
+        for path in (self.certificate, self.key):
+            if path is not None and not path.is_file():
+                raise InvalidValue("tls", path, "an existing file")
+
+    @property
+    def url(self) -> str:
+        """Where callers find it."""
+        scheme = "http" if self.certificate is None else "https"
+        return f"{scheme}://{self.host}:{self.port}"
+
+
+def server_for(app: Starlette, listening: Listening) -> uvicorn.Server:
+    """A server that is not started yet. It logs no addresses: uvicorn's own access log is off."""
+    config = uvicorn.Config(
+        app,
+        host=listening.host,
+        port=listening.port,
+        ssl_certfile=None if listening.certificate is None else str(listening.certificate),
+        ssl_keyfile=None if listening.key is None else str(listening.key),
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=_GRACE,
+        timeout_keep_alive=_KEPT,
+        lifespan="on",
+        ws="none",
+    )
+    return uvicorn.Server(config)
+
+
+def serve(app: Starlette, listening: Listening) -> None:
+    """Until SIGTERM or SIGINT; then requests under way are finished and the store is closed."""
+    log.info("listening", extra={"where": listening.url})
+    server_for(app, listening).run()
+    log.info("ended")

@@ -1,0 +1,66 @@
+"""What a coordinator and a shuffler are told, besides the study: validated when built."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from dpbandits.checks import one_of, positive, whole
+from dpbandits.service.tokens import checked_hash
+
+MODES = ("trusted", "split")
+ROLES = ("operator", "actuator", "coordinator")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """What one caller may ask for."""
+
+    body_bytes: int = 1 << 20
+    trusted_body_bytes: int = 1 << 28  # of a party with a role's token: lists of whole cohorts
+    requests_per_second: float = 100.0
+    burst: int = 200
+
+    def __post_init__(self) -> None:
+        whole(1024, body_bytes=self.body_bytes)
+        whole(1024, trusted_body_bytes=self.trusted_body_bytes)
+        positive(requests_per_second=self.requests_per_second)
+        whole(1, burst=self.burst)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Timing:
+    """How long clients have. Without `join_seconds` a phase waits until its cohort is full."""
+
+    report_seconds: float = 3600.0
+    join_seconds: float | None = None
+    poll_seconds: float = 5.0
+
+    def __post_init__(self) -> None:
+        positive(report_seconds=self.report_seconds)
+        positive(poll_seconds=self.poll_seconds)
+        if self.join_seconds is not None:
+            positive(join_seconds=self.join_seconds)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShufflerAddress:
+    """Where a study's shuffler is, and how it works."""
+
+    url: str
+    mode: str = "trusted"
+
+    def __post_init__(self) -> None:
+        one_of(MODES, mode=self.mode)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Roles:
+    """The hashes of the tokens of roles."""
+
+    hashes: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for role, value in self.hashes.items():
+            one_of(ROLES, role=role)
+            checked_hash(**{f"tokens.{role}": value})

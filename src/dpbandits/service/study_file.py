@@ -1,0 +1,164 @@
+"""Study files for the coordinator, configuration files for the shuffler (TOML).
+
+    [study]      actions (a file), horizon, bound, bounded_rewards, heterogeneity, population,
+                 when_clients_run_out, design_tolerance, stop_when_decided
+    [privacy]    trust, epsilon, delta, preset, noise, minimum_share, silent_share
+    [schedule]   alpha, fixed_cohort, maximum_cohort, first_length, growth, cohorts
+    [timing]     report_seconds, join_seconds, poll_seconds
+    [storage]    url
+    [keys]       reports (the private key that reports are sealed to)
+    [server]     host, port, certificate, key
+    [tokens]     the SHA-256 of each role's token
+    [limits]     body_bytes, trusted_body_bytes, requests_per_second, burst
+    [shuffler]   coordinator: url, mode, token_file, certificates; shuffler: mode, minimum_reports
+
+Paths are relative to the file. Noise is not configured anywhere: it is the operating system's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from dpbandits.actions import Actions
+from dpbandits.privacy import PrivacyRequest
+from dpbandits.protocol import Schedule, Study
+from dpbandits.service.context import Context
+from dpbandits.service.coordinator import Coordinator
+from dpbandits.service.http_link import HttpLink
+from dpbandits.service.run import Listening
+from dpbandits.service.sealing import KeyPair
+from dpbandits.service.settings import Limits, Roles, ShufflerAddress, Timing
+from dpbandits.service.shuffler import Shuffler, ShufflerContext
+from dpbandits.service.toml_file import TomlFile
+from dpbandits.storage import open_store
+
+
+def _keys(kind: Any, *without: str) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(kind) if field.name not in without)
+
+
+_COMMON = {
+    "storage": ("url",),
+    "keys": ("reports",),
+    "server": ("host", "port", "certificate", "key"),
+    "tokens": ("operator", "actuator", "coordinator"),
+    "limits": _keys(Limits),
+}
+_STUDY = {
+    "study": _keys(Study, "privacy", "schedule", "steps"),
+    "privacy": _keys(PrivacyRequest),
+    "schedule": _keys(Schedule),
+    "timing": _keys(Timing),
+    "shuffler": ("url", "mode", "token_file", "certificates"),
+    **_COMMON,
+}
+_SHUFFLER = {"shuffler": ("mode", "minimum_reports"), **_COMMON}
+
+
+@dataclass(frozen=True, kw_only=True)
+class CoordinatorFile:
+    """A study file that was read and checked."""
+
+    context: Context
+    storage: str
+    listening: Listening
+    roles: Roles
+    limits: Limits
+    link: HttpLink | None
+
+    def coordinator(self) -> Coordinator:
+        """Open the store and go on where it left off."""
+        return Coordinator(self.context, open_store(self.storage), self.link)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShufflerFile:
+    """A shuffler's configuration that was read and checked."""
+
+    context: ShufflerContext
+    storage: str
+    listening: Listening
+    roles: Roles
+    limits: Limits
+
+    def shuffler(self) -> Shuffler:
+        """Open the store and go on where it left off."""
+        return Shuffler(self.context, open_store(self.storage))
+
+
+def read_study(path: Path) -> CoordinatorFile:
+    """A coordinator's file."""
+    file = TomlFile(path)
+    file.sections(_STUDY)
+    (address, link), study, keys = _shuffler(file), study_of(file), _key_pair(file)
+    timing = file.build("timing", Timing)
+    context = file.build(
+        "privacy",
+        lambda **_keys: Context(study=study, keys=keys, timing=timing, shuffler=address),
+        at="trust",
+    )
+    return CoordinatorFile(context=context, link=link, **_common(file))
+
+
+def read_shuffler(path: Path) -> ShufflerFile:
+    """A shuffler's file."""
+    file = TomlFile(path)
+    file.sections(_SHUFFLER)
+    context = file.build("shuffler", ShufflerContext, keys=_key_pair(file))
+    return ShufflerFile(context=context, **_common(file))
+
+
+def study_of(file: TomlFile) -> Study:
+    """The study that a file describes."""
+    privacy = file.build("privacy", PrivacyRequest)
+    schedule = file.build("schedule", _schedule)
+    actions = file.build("study", lambda **_keys: Actions.load(file.file("study", "actions")), at="actions")
+    return file.build("study", Study, actions=actions, privacy=privacy, schedule=schedule)
+
+
+def _schedule(**keys: Any) -> Schedule:
+    if isinstance(keys.get("cohorts"), list):
+        keys["cohorts"] = tuple(keys["cohorts"])
+    return Schedule(**keys)
+
+
+def _key_pair(file: TomlFile) -> KeyPair:
+    return file.build("keys", lambda **_keys: KeyPair.load(file.file("keys", "reports")), at="reports")
+
+
+def _shuffler(file: TomlFile) -> tuple[ShufflerAddress | None, HttpLink | None]:
+    if not file.has("shuffler"):
+        return None, None
+    url = file.text("shuffler", "url")
+    mode = file.section("shuffler").get("mode", "trusted")
+    address = file.build("shuffler", lambda **_keys: ShufflerAddress(url=url, mode=mode))
+    token = file.file("shuffler", "token_file").read_text(encoding="utf-8").strip()
+    trusted = file.file("shuffler", "certificates") if "certificates" in file.section("shuffler") else None
+    return address, HttpLink(url, token, certificates=trusted)
+
+
+def _common(file: TomlFile) -> dict[str, Any]:
+    return {
+        "storage": _storage(file),
+        "listening": file.build("server", lambda **keys: Listening(**_with_paths(file, keys))),
+        "roles": file.build("tokens", lambda **hashes: Roles(hashes=hashes)),
+        "limits": file.build("limits", Limits),
+    }
+
+
+def _with_paths(file: TomlFile, keys: dict[str, Any]) -> dict[str, Any]:
+    for name in ("certificate", "key"):
+        if name in keys:
+            keys[name] = file.file("server", name)
+    return keys
+
+
+def _storage(file: TomlFile) -> str:
+    """A relative SQLite path is relative to the file too."""
+    url = file.text("storage", "url")
+    prefix = "sqlite:///"
+    if url.startswith(prefix) and not url.startswith("sqlite:////"):
+        return prefix + str((file.path.parent / url[len(prefix) :]).resolve())
+    return url

@@ -1,0 +1,80 @@
+"""From an empty or older schema to the newest: numbered steps, each in a transaction of its own.
+
+A step and the number that says it was done are written together, so a process that is killed half-way leaves
+the schema before the step or after it. Steps are never edited once a version with them was published; what
+changes is a new step. Several workers may open a store at once: one migrates, the others wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sqlalchemy import Connection, Engine, inspect, text
+
+from dpbandits.errors import InvalidValue
+
+Hook = Callable[[str], None]
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (
+    (
+        'CREATE TABLE study ("only" BIGINT PRIMARY KEY, digest TEXT NOT NULL, body {bytes} NOT NULL)',
+        "CREATE TABLE plans (phase BIGINT PRIMARY KEY, digest TEXT NOT NULL, body {bytes} NOT NULL)",
+        "CREATE TABLE releases (phase BIGINT PRIMARY KEY, attempt BIGINT NOT NULL, body {bytes} NOT NULL)",
+        "CREATE TABLE attempts (phase BIGINT NOT NULL, number BIGINT NOT NULL, state TEXT NOT NULL, "
+        "joined BIGINT NOT NULL, played BIGINT NOT NULL, since DOUBLE PRECISION NOT NULL, "
+        "seconds DOUBLE PRECISION, PRIMARY KEY (phase, number))",
+        "CREATE TABLE codes (code TEXT PRIMARY KEY, token TEXT UNIQUE)",
+        "CREATE TABLE ledger (client TEXT PRIMARY KEY, phase BIGINT NOT NULL, attempt BIGINT NOT NULL, "
+        "pseudonym TEXT NOT NULL UNIQUE, report TEXT)",
+        "CREATE INDEX ledger_by_attempt ON ledger (phase, attempt)",
+        "CREATE TABLE reports (pseudonym TEXT PRIMARY KEY, phase BIGINT NOT NULL, attempt BIGINT NOT NULL, "
+        "sealed {bytes} NOT NULL)",
+    ),
+    (  # the shuffler's split mode: shares that are passed on, and batches that are fetched again
+        "ALTER TABLE reports ADD COLUMN relayed {bytes} NOT NULL DEFAULT {no_bytes}",
+        "CREATE TABLE batches (phase BIGINT NOT NULL, attempt BIGINT NOT NULL, body {bytes} NOT NULL, "
+        "PRIMARY KEY (phase, attempt))",
+    ),
+)
+
+NEWEST = len(MIGRATIONS)
+_LOCK = 7_302_981  # any number: workers that open the same PostgreSQL database wait for one another on it
+
+
+def migrate(engine: Engine, *, newest: int = NEWEST, hook: Hook = lambda _step: None) -> None:
+    """Bring the schema up to `newest`; the hook is told each step, before and after it is written."""
+    while _step(engine, newest, hook):
+        pass
+
+
+def version(connection: Connection) -> int:
+    """How many steps were done."""
+    if not inspect(connection).has_table("schema_version"):
+        return 0
+    return int(connection.execute(text("SELECT max(version) FROM schema_version")).scalar_one())
+
+
+def _step(engine: Engine, newest: int, hook: Hook) -> bool:
+    with engine.begin() as connection:
+        if connection.dialect.name == "postgresql":
+            connection.execute(text(f"SELECT pg_advisory_xact_lock({_LOCK})"))
+        done = version(connection)
+        if done > NEWEST:
+            raise InvalidValue("storage", f"schema version {done}", f"{NEWEST} or older: upgrade dpbandits")
+        if done >= newest:
+            return False
+        _apply(connection, done + 1, hook)
+        hook(f"migrate-{done + 1}-before-commit")
+    hook(f"migrate-{done + 1}-after-commit")
+    return True
+
+
+def _apply(connection: Connection, number: int, hook: Hook) -> None:
+    postgres = connection.dialect.name == "postgresql"
+    names = {"bytes": "BYTEA", "no_bytes": "''"} if postgres else {"bytes": "BLOB", "no_bytes": "x''"}
+    if number == 1:
+        connection.execute(text("CREATE TABLE schema_version (version BIGINT PRIMARY KEY)"))
+    for statement in MIGRATIONS[number - 1]:
+        connection.execute(text(statement.format(**names)))
+        hook(f"migrate-{number}-statement")
+    connection.execute(text("INSERT INTO schema_version (version) VALUES (:number)"), {"number": number})

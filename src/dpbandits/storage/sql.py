@@ -1,0 +1,94 @@
+"""The store in a SQL database: SQLite in a file for one process, PostgreSQL for several workers.
+
+SQLite runs with a write-ahead log and `synchronous=FULL`: what a transaction has ended with survives a
+power cut. Deleted reports are overwritten (`secure_delete`), and `forget` empties the log.
+Every transaction takes the write lock when it begins (`BEGIN IMMEDIATE`), so none fails half-way for it.
+
+On PostgreSQL transactions read committed rows and lock what they decide on, in one order: the attempt, then
+ledger rows sorted by pseudonym. Taking reports in shares the attempt's lock; closing it needs it alone. So no
+report is accepted that a release has not seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from sqlalchemy import Engine, create_engine, event
+from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, NoSuchModuleError, SQLAlchemyError
+
+from dpbandits.errors import InvalidValue, Refused, StorageError
+from dpbandits.storage.interface import Store, Transaction
+from dpbandits.storage.migrations import Hook, migrate
+from dpbandits.storage.sql_transaction import SqlTransaction
+
+_DRIVERS = {"postgresql": "postgresql+psycopg", "postgres": "postgresql+psycopg", "sqlite": "sqlite"}
+
+
+class SqlStore(Store):
+    """A store behind a SQLAlchemy URL; opening it migrates its schema."""
+
+    def __init__(self, url: str, *, hook: Hook = lambda _step: None) -> None:
+        self._engine = _engine(url)
+        try:
+            migrate(self._engine, hook=hook)
+        except BaseException as error:
+            self._engine.dispose()
+            if isinstance(error, DBAPIError):
+                raise StorageError(f"storage: cannot open it ({_short(error)})") from None
+            raise
+
+    @contextmanager
+    def transaction(self) -> Iterator[Transaction]:
+        """All of it, durably, or nothing. What the database cannot do is a `StorageError`."""
+        try:
+            with self._engine.begin() as connection:
+                yield SqlTransaction(connection)
+        except IntegrityError as error:  # another worker was faster: the rules of the interface held
+            raise Refused("changed", "another worker did this at the same time") from error
+        except SQLAlchemyError as error:
+            raise StorageError(f"storage: {_short(error)}") from error
+
+    def forget(self) -> None:
+        """Overwrite what the write-ahead log still holds of deleted rows; SQLite only."""
+        if self._engine.dialect.name == "sqlite":
+            with self._engine.connect() as connection:
+                raw = connection.connection.dbapi_connection
+                assert raw is not None
+                raw.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._engine.dispose()
+
+
+def _engine(url: str) -> Engine:
+    scheme, _, rest = url.partition(":")
+    if scheme not in _DRIVERS:
+        raise InvalidValue("storage", repr(url.split("@")[-1]), "sqlite:///FILE or postgresql://…")
+    if scheme == "sqlite" and not rest.startswith("///"):
+        raise InvalidValue("storage", repr(url), "sqlite:///FILE")
+    options: dict[str, Any] = {"pool_pre_ping": True} if scheme != "sqlite" else {}
+    try:
+        engine = create_engine(f"{_DRIVERS[scheme]}:{rest}", **options)
+    except (ArgumentError, NoSuchModuleError, ImportError) as error:
+        raise InvalidValue("storage", scheme, f"a database that can be used here ({error})") from None
+    if scheme == "sqlite":
+        event.listen(engine, "connect", _configure_sqlite)
+        event.listen(engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN IMMEDIATE"))
+    return engine
+
+
+def _configure_sqlite(connection: Any, _record: Any) -> None:
+    connection.isolation_level = None  # the driver must not begin or end transactions by itself
+    for pragma in ("journal_mode=WAL", "synchronous=FULL", "secure_delete=ON", "busy_timeout=30000"):
+        connection.execute(f"PRAGMA {pragma}")
+
+
+def _short(error: SQLAlchemyError) -> str:
+    """The driver's own words, without the statement and its parameters."""
+    original = getattr(error, "orig", None)
+    return (
+        type(error).__name__ if original is None else f"{type(original).__name__}: {original}".split("\n")[0]
+    )

@@ -1,0 +1,63 @@
+"""The commands of the deployed system, as far as they end by themselves."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+import pytest
+
+from dpbandits.cli import main
+from dpbandits.service.sealing import KeyPair
+from dpbandits.service.tokens import hashed
+
+from ..service.processes import Site  # noqa: TID252
+from .helpers import check_refused
+
+
+def test_keys_go_into_private_files_and_what_is_public_is_printed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["keys", "sealing", str(tmp_path / "key.pem")]) == 0
+    assert capsys.readouterr().out.strip() == str(KeyPair.load(tmp_path / "key.pem").public)
+    assert main(["keys", "token", str(tmp_path / "token")]) == 0
+    assert capsys.readouterr().out.strip() == hashed((tmp_path / "token").read_text().strip())
+    assert main(["keys", "tls", str(tmp_path / "certificate.pem"), str(tmp_path / "tls.pem")]) == 0
+    for name in ("key.pem", "token", "tls.pem"):
+        assert stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o600
+    capsys.readouterr()
+    check_refused(["keys", "token", str(tmp_path / "token")], "no file yet", capsys)
+
+
+def test_codes_are_kept_as_hashes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    site = Site(directory=tmp_path, trust="central", mode=None, cohorts=(6, 10))
+    codes = tmp_path / "codes"
+    assert main(["keys", "codes", str(site.study_file), str(codes), "--count", "5"]) == 0
+    assert "5 codes" in capsys.readouterr().out
+    assert len(codes.read_text().split()) == 5
+    kept = (tmp_path / "study.sqlite").read_bytes()
+    assert not any(code.encode() in kept for code in codes.read_text().split())
+
+
+def test_a_study_shows_itself_from_beginning_to_end(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["serve", "--example"]) == 0
+    shown = capsys.readouterr().out
+    assert "120 answers were accepted" in shown
+    assert "the best is among them" in shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["serve"], "a study file, or --example"),
+        (["serve", "x.toml", "--example"], "not both"),
+        (["serve", "missing.toml"], "an existing TOML file"),
+        (["shuffler", "missing.toml"], "an existing TOML file"),
+        (["client", "https://127.0.0.1:1", "--codes", "missing", "--rewards", "x.csv"], "an existing file"),
+        (["actuator", "https://127.0.0.1:1", "--token-file", "missing"], "an existing file"),
+    ],
+)
+def test_bad_input_is_one_line(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    check_refused(arguments, message, capsys)

@@ -1,0 +1,125 @@
+"""A whole study in a forked process that is killed at a named journal step, and goes on in another.
+
+What clients remember is in files; what coordinator and shuffler remember is in their stores alone.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from dpbandits.protocol import Release, decode
+from dpbandits.service.sealing import KeyPair
+from dpbandits.service.tokens import hashed
+from dpbandits.storage.sql import SqlStore
+
+from .helpers import Deployment, Member, small_study
+
+CLIENTS = 40
+
+
+@dataclass
+class Killer:
+    """Counts steps; kills its own process at the wanted one."""
+
+    step: str = ""
+    seen: list[str] = field(default_factory=list)
+
+    def __call__(self, step: str) -> None:
+        self.seen.append(step)
+        if step == self.step:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+class Crashing(Deployment):
+    """A deployment on disk, whose clients are known by number and remember what they have sealed."""
+
+    def __init__(self, directory: Path, trust: str, mode: str | None, killer: Killer) -> None:
+        self.directory = directory
+        for name in ("coordinator.pem", "shuffler.pem"):
+            if not (directory / name).exists():
+                KeyPair.new().save(directory / name)
+        super().__init__(
+            study=small_study(trust, share=0.5),
+            mode=mode,
+            store=SqlStore(f"sqlite:///{directory / 'coordinator.sqlite'}"),
+            shuffler_store=SqlStore(f"sqlite:///{directory / 'shuffler.sqlite'}"),
+            keys=KeyPair.load(directory / "coordinator.pem"),
+            shuffler_keys=KeyPair.load(directory / "shuffler.pem"),
+            hook=killer,
+        )
+
+    def client(self, number: int) -> Member:
+        return Member(token=f"token-{number}-of-a-client", ticket=f"ticket-{number}-of-a-client")
+
+    def enrol_all(self) -> None:
+        codes = [f"code-{number}-of-a-client" for number in range(CLIENTS)]
+        self.run(lambda t: self.coordinator.operator.keep_codes(t, codes))
+        for number, code in enumerate(codes):
+            token = hashed(self.client(number).token)
+            self.coordinator.writer.run(
+                "enrol", lambda t, c=code, h=token: self.coordinator.clients.enrol(t, c, h)
+            )
+
+    def to_the_end(self) -> None:
+        """Everybody tries what is theirs to try, again and again, until the study has ended."""
+        self.enrol_all()
+        for _ in range(60):
+            self.advance()
+            if self.coordinator.ended:
+                return
+            for number in range(CLIENTS):
+                self._try_client(number)
+            status = self.run(self.coordinator.operator.status)
+            if status.state == "playing":
+                self.play()
+            if status.state == "collecting":
+                self.clock.time += self.timing.report_seconds + 1
+        raise AssertionError("the study does not end")
+
+    def _try_client(self, number: int) -> None:
+        member = self.client(number)
+        task = self.coordinator.writer.run(
+            "join", lambda t: self.coordinator.clients.task(t, member.token, member.pseudonym)
+        )
+        self.advance()
+        if task.state == "report":
+            self.send(member, self._kept_body(number, member))
+            self._note_accepted(task.phase, task.attempt, member.pseudonym)
+
+    def _kept_body(self, number: int, member: Member) -> bytes:
+        path = self.directory / f"client-{number}.sealed"
+        if not path.exists():
+            path.write_bytes(self.body(member))
+        return path.read_bytes()
+
+    def _note_accepted(self, phase: int, attempt: int, pseudonym: str) -> None:
+        with (self.directory / "accepted.jsonl").open("a") as file:
+            file.write(json.dumps([phase, attempt, pseudonym]) + "\n")
+
+
+def in_a_fork(work: Callable[[], Any]) -> int:
+    """The exit status of a child that does it; minus the signal if one ended it."""
+    child = os.fork()
+    if child == 0:
+        try:
+            work()
+        except BaseException:
+            traceback.print_exc(file=sys.stderr)
+            os._exit(1)
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    return os.waitstatus_to_exitcode(status)
+
+
+def releases_of(store: SqlStore) -> dict[int, tuple[int, Release]]:
+    with store.transaction() as transaction:
+        records = transaction.releases()
+    return {record.phase: (record.attempt, decode(record.body, Release)) for record in records}

@@ -1,0 +1,278 @@
+"""A deployed study without a network: the same state machines, and a clock that tests set."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from dpbandits.actions import Actions
+from dpbandits.errors import Refused
+from dpbandits.privacy import PrivacyRequest, SimulatedNoise
+from dpbandits.protocol import (
+    Plan,
+    Release,
+    Report,
+    Schedule,
+    State,
+    Study,
+    analyze,
+    ask,
+    decode,
+    respond_with_averages,
+    shuffle,
+    tell,
+)
+from dpbandits.service.context import Context
+from dpbandits.service.coordinator import Coordinator
+from dpbandits.service.link import Unreachable
+from dpbandits.service.messages import CollectionReply, CollectionRequest
+from dpbandits.service.participation import answer
+from dpbandits.service.sealing import KeyPair, Place, PublicKey
+from dpbandits.service.settings import ShufflerAddress, Timing
+from dpbandits.service.shuffler import Shuffler, ShufflerContext
+from dpbandits.service.tokens import hashed, new_secret
+from dpbandits.service.wire import pack_report, split_shares
+from dpbandits.storage import MemoryStore, Store
+
+MODELS = [("none", None), ("central", None), ("local", None), ("shuffle", "trusted"), ("shuffle", "split")]
+THETA = np.array([0.8, 0.5, 0.1])
+
+
+def small_study(trust: str, **changes: Any) -> Study:
+    privacy = PrivacyRequest(trust=trust, epsilon=20, delta=1e-3, minimum_share=changes.pop("share", 1.0))
+    defaults: dict[str, Any] = {
+        "actions": Actions.generate("sphere", count=12, dimension=3, rng=3),
+        "horizon": 20_000,
+        "privacy": privacy,
+        "schedule": Schedule(cohorts=(6, 10), first_length=60, growth=8),
+    }
+    return Study(**{**defaults, **changes})
+
+
+class SetClock:
+    def __init__(self) -> None:
+        self.time = 1000.0
+
+    def now(self) -> float:
+        return self.time
+
+
+class NearLink:
+    """A shuffler in the same process; `reachable` can be switched off."""
+
+    def __init__(self, shuffler: Shuffler) -> None:
+        self.shuffler = shuffler
+        self.reachable = True
+
+    def _run(self, work: Callable[..., Any]) -> Any:
+        if not self.reachable:
+            raise Unreachable
+        return self.shuffler.writer.run("call", work, alone=True)
+
+    def open(self, phase: int, attempt: int, request: CollectionRequest) -> CollectionReply:
+        return self._run(lambda t: self.shuffler.open(t, phase, attempt, request))
+
+    def look(self, phase: int, attempt: int) -> CollectionReply:
+        return self._run(lambda t: self.shuffler.look(t, phase, attempt))
+
+    def close(self, phase: int, attempt: int) -> CollectionReply:
+        return self._run(lambda t: self.shuffler.close(t, phase, attempt))
+
+    def shares(self, phase: int, attempt: int) -> Iterator[tuple[str, bytes]]:
+        after = ""
+        while True:
+            last = after
+            found = self._run(lambda t, last=last: self.shuffler.shares(t, phase, attempt, last)).shares
+            yield from ((name, base64.b64decode(sealed)) for name, sealed in found)
+            if not found:
+                return
+            after = found[-1][0]
+
+    def sums(self, phase: int, attempt: int, without: list[str]) -> CollectionReply:
+        return self._run(lambda t: self.shuffler.sums(t, phase, attempt, without))
+
+
+def client_noise(pseudonym: str) -> SimulatedNoise:
+    """Each client's noise is a function of its pseudonym, so that it can be drawn again for comparison."""
+    return SimulatedNoise(np.random.default_rng(int(pseudonym[:16], 16)))
+
+
+def client_averages(actions: Actions, plan: Plan, pseudonym: str) -> list[float]:
+    rng = np.random.default_rng(int(pseudonym[16:32], 16))
+    means = actions.matrix[list(plan.support)] @ THETA[: actions.dimension]
+    return (means + rng.normal(scale=0.05, size=len(means))).tolist()
+
+
+def sealed_body(
+    plan: Plan, report: Report, place: Place, coordinator: PublicKey, shuffler: PublicKey | None, mode: str
+) -> bytes:
+    if mode != "split" or shuffler is None:
+        return (shuffler or coordinator).seal(pack_report(plan, report), place, "report")
+    one, other = split_shares(plan, report)
+    mine = shuffler.seal(one, place, "share-shuffler")
+    return mine + coordinator.seal(other, place, "share-coordinator")
+
+
+@dataclass
+class Member:
+    """A client of the tests: what the SDK keeps."""
+
+    token: str
+    ticket: str = field(default_factory=new_secret)
+
+    @property
+    def pseudonym(self) -> str:
+        return hashed(self.ticket)
+
+
+@dataclass
+class Deployment:
+    """A coordinator, its shuffler if any, and clients."""
+
+    study: Study
+    mode: str | None
+    store: Store = field(default_factory=MemoryStore)
+    shuffler_store: Store = field(default_factory=MemoryStore)
+    clock: SetClock = field(default_factory=SetClock)
+    keys: KeyPair = field(default_factory=KeyPair.new)
+    shuffler_keys: KeyPair = field(default_factory=KeyPair.new)
+    timing: Timing = field(default_factory=lambda: Timing(report_seconds=60, poll_seconds=1))
+    seed: int = 5
+    hook: Callable[[str], None] = lambda _step: None
+
+    def __post_init__(self) -> None:
+        self.link: NearLink | None = None
+        if self.mode is not None:
+            context = ShufflerContext(keys=self.shuffler_keys, mode=self.mode, hook=self.hook)
+            self.link = NearLink(Shuffler(context, self.shuffler_store))
+        self.noise = SimulatedNoise(np.random.default_rng(self.seed))
+        self.start()
+
+    def start(self) -> None:
+        """Begin, or begin again after a crash."""
+        address = None if self.mode is None else ShufflerAddress(url="near:", mode=self.mode)
+        self.context = Context(
+            study=self.study,
+            keys=self.keys,
+            timing=self.timing,
+            shuffler=address,
+            noise=self.noise,
+            clock=self.clock,
+            hook=self.hook,
+        )
+        self.coordinator = Coordinator(self.context, self.store, self.link)
+
+    def run(self, work: Callable[..., Any]) -> Any:
+        return self.coordinator.writer.run("test", work)
+
+    def advance(self) -> None:
+        for _ in range(20):
+            if not self.coordinator.advance():
+                return
+        raise AssertionError("the study does not come to rest")
+
+    def enrolled(self, count: int) -> list[Member]:
+        codes = self.coordinator.operator.new_codes(count).codes
+        self.run(lambda t: self.coordinator.operator.keep_codes(t, codes))
+        members = [Member(token=new_secret()) for _ in codes]
+        for code, member in zip(codes, members, strict=True):
+            self.run(lambda t, c=code, m=member: self.coordinator.clients.enrol(t, c, hashed(m.token)))
+        return members
+
+    def task(self, member: Member) -> Any:
+        return self.run(lambda t: self.coordinator.clients.task(t, member.token, member.pseudonym))
+
+    def join(self, count: int) -> list[Member]:
+        members = self.enrolled(count)
+        for member in members:
+            assert self.task(member).state == "joined"
+        self.advance()
+        return members
+
+    def play(self) -> None:
+        schedule = self.run(self.coordinator.actuator.schedule)
+        phase, attempt, rounds = schedule.phase, schedule.attempt, schedule.rounds
+        self.run(lambda t: self.coordinator.actuator.rounds(t, phase, attempt, rounds))
+        self.advance()
+
+    def body(self, member: Member) -> bytes:
+        task = self.task(member)
+        plan = decode(bytes(task.plan), Plan)
+        averages = client_averages(self.study.actions, plan, member.pseudonym)
+        report = respond_with_averages(plan, averages, client_noise(member.pseudonym))
+        place = self.context.place(plan, task.attempt, member.pseudonym)
+        shuffler = None if self.mode is None else self.shuffler_keys.public
+        return sealed_body(plan, report, place, self.keys.public, shuffler, self.mode or "")
+
+    def send(self, member: Member, body: bytes) -> None:
+        task = self.task(member)
+        if self.link is None:
+            plan = self.run(lambda t: self.context.course.plan(t, task.phase))
+            new = self.coordinator.clients.read_report(plan, task.attempt, member.ticket, body)
+            answer(self.coordinator.writer.submit_report(new).result())
+        else:
+            shuffler = self.link.shuffler
+            assert shuffler.writer.run("read", lambda t: shuffler.load_plan(t, task.phase)) is not None
+            new = shuffler.read_report(task.phase, task.attempt, member.ticket, body)
+            answer(shuffler.writer.submit_report(new).result())
+
+    def report(self, members: list[Member]) -> None:
+        for member in members:
+            self.send(member, self.body(member))
+        if self.mode is not None:
+            self.clock.time += self.timing.report_seconds + 1
+        self.advance()
+
+    def whole_study(self) -> dict[int, list[str]]:
+        """Play it to the end; who reported, by phase."""
+        reported = dict[int, list[str]]()
+        self.advance()
+        while not self.coordinator.ended:
+            status = self.run(self.coordinator.operator.status)
+            members = self.join(status.cohort) if status.state == "gathering" else []
+            self.play()
+            if members:
+                self.report(members)
+                reported[status.phase] = [member.pseudonym for member in members]
+        return reported
+
+    def close(self) -> None:
+        self.coordinator.close()
+        if self.link is not None:
+            self.link.shuffler.close_store()
+
+
+def expected_course(study: Study, reported: dict[int, list[str]], seed: int = 5) -> list[State]:
+    """The protocol's functions in one loop, fed with the same rewards and the same noise."""
+    states, noise = [study.begin()], SimulatedNoise(np.random.default_rng(seed))
+    while not states[-1].ended:
+        plan, release = ask(states[-1]), None
+        if plan.reports:
+            release = released(study, plan, reported[plan.phase], noise)
+        states.append(tell(states[-1], plan, release))
+    return states
+
+
+def released(study: Study, plan: Plan, pseudonyms: list[str], noise: SimulatedNoise) -> Release:
+    reports = [
+        respond_with_averages(plan, client_averages(study.actions, plan, name), client_noise(name))
+        for name in sorted(pseudonyms)
+    ]
+    return analyze(plan, shuffle(plan, reports, SimulatedNoise(np.random.default_rng(0))), noise)
+
+
+def digest_of(body: bytes) -> str:
+    return hashlib.sha256(body).hexdigest()
+
+
+def refused(work: Callable[[], Any]) -> str:
+    try:
+        work()
+    except Refused as refusal:
+        return refusal.reason
+    return "nothing was refused"

@@ -1,0 +1,30 @@
+"""An application served on a loopback port by a thread of the test, without TLS."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Iterator
+
+from starlette.applications import Starlette
+
+from dpbandits.service.run import Listening, server_for
+
+from .processes import free_port
+
+
+@contextlib.contextmanager
+def served(app: Starlette) -> Iterator[str]:
+    listening = Listening(port=free_port())
+    server = server_for(app, listening)
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    until = time.monotonic() + 30
+    while not server.started and thread.is_alive() and time.monotonic() < until:
+        time.sleep(0.01)
+    try:
+        yield listening.url
+    finally:
+        server.should_exit = True
+        thread.join(30)

@@ -1,0 +1,212 @@
+"""Start and end the processes of a deployed study on loopback addresses; no wait is for ever."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+import httpx
+import numpy as np
+
+from dpbandits.actions import Actions
+from dpbandits.service.sealing import KeyPair
+from dpbandits.service.tls import self_signed
+from dpbandits.service.tokens import hashed, new_secret
+from dpbandits.service.transport import trusting
+
+HERE = Path(__file__).parent
+ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@dataclass
+class Site:
+    """The files, keys, ports and tokens of one deployment, in a directory of its own."""
+
+    directory: Path
+    trust: str
+    mode: str | None
+    cohorts: tuple[int, ...]
+    horizon: int = 20_000
+    minimum_share: float = 0.5
+    report_seconds: float = 60.0
+    join_seconds: float = 60.0
+    poll_seconds: float = 0.5
+    storage: str = "sqlite:///study.sqlite"
+    actions: Actions = field(default_factory=lambda: Actions.generate("sphere", count=12, dimension=3, rng=3))
+
+    def __post_init__(self) -> None:
+        self.port, self.shuffler_port = free_port(), free_port()
+        self.tokens = {role: new_secret() for role in ("operator", "actuator", "coordinator")}
+        self.certificate = self.directory / "certificate.pem"
+        self_signed(self.certificate, self.directory / "tls.pem")
+        KeyPair.new().save(self.directory / "reports.pem")
+        KeyPair.new().save(self.directory / "shuffler.pem")
+        np.savetxt(self.directory / "actions.csv", self.actions.matrix, delimiter=",", fmt="%.17g")
+        for role, token in self.tokens.items():
+            (self.directory / f"{role}.token").write_text(token)
+        self.study_file.write_text(self._study())
+        self.shuffler_file.write_text(self._shuffler())
+
+    @property
+    def url(self) -> str:
+        return f"https://127.0.0.1:{self.port}"
+
+    @property
+    def shuffler_url(self) -> str:
+        return f"https://127.0.0.1:{self.shuffler_port}"
+
+    @property
+    def study_file(self) -> Path:
+        return self.directory / "study.toml"
+
+    @property
+    def shuffler_file(self) -> Path:
+        return self.directory / "shuffler.toml"
+
+    def _study(self) -> str:
+        shuffler = f"""
+            [shuffler]
+            url = "{self.shuffler_url}"
+            mode = "{self.mode}"
+            token_file = "coordinator.token"
+            certificates = "certificate.pem"
+        """
+        return f"""
+            [study]
+            actions = "actions.csv"
+            horizon = {self.horizon}
+            [privacy]
+            trust = "{self.trust}"
+            epsilon = 20.0
+            delta = 1e-3
+            minimum_share = {self.minimum_share}
+            [schedule]
+            cohorts = {list(self.cohorts)}
+            first_length = 60
+            growth = 8.0
+            [timing]
+            report_seconds = {self.report_seconds}
+            join_seconds = {self.join_seconds}
+            poll_seconds = {self.poll_seconds}
+            [storage]
+            url = "{self.storage}"
+            [keys]
+            reports = "reports.pem"
+            {self._server(self.port)}
+            [tokens]
+            operator = "{hashed(self.tokens["operator"])}"
+            actuator = "{hashed(self.tokens["actuator"])}"
+            {shuffler if self.mode else ""}
+        """
+
+    def _shuffler(self) -> str:
+        return f"""
+            [shuffler]
+            mode = "{self.mode or "trusted"}"
+            [storage]
+            url = "sqlite:///shuffler.sqlite"
+            [keys]
+            reports = "shuffler.pem"
+            {self._server(self.shuffler_port)}
+            [tokens]
+            operator = "{hashed(self.tokens["operator"])}"
+            coordinator = "{hashed(self.tokens["coordinator"])}"
+        """
+
+    def _server(self, port: int) -> str:
+        return f"""
+            [server]
+            port = {port}
+            certificate = "certificate.pem"
+            key = "tls.pem"
+        """
+
+    def seeded_coordinator(self, seed: int) -> list[str]:
+        return [sys.executable, str(HERE / "seeded.py"), "coordinator", str(self.study_file), str(seed)]
+
+    def coordinator(self) -> list[str]:
+        return [sys.executable, "-m", "dpbandits.cli", "serve", str(self.study_file)]
+
+    def shuffler(self) -> list[str]:
+        return [sys.executable, "-m", "dpbandits.cli", "shuffler", str(self.shuffler_file)]
+
+    def actuator(self) -> list[str]:
+        token = str(self.directory / "actuator.token")
+        command = ["-m", "dpbandits.cli", "actuator", self.url, "--token-file", token]
+        return [sys.executable, *command, "--certificates", str(self.certificate)]
+
+    def clients(self, codes: list[str], name: str = "clients") -> tuple[list[str], Path]:
+        """Seeded clients; who of them reported is written to the file at the end."""
+        out = self.directory / f"{name}.out"
+        (self.directory / f"{name}.codes").write_text("\n".join(codes))
+        settings = {
+            "url": self.url,
+            "actions": str(self.directory / "actions.csv"),
+            "codes": str(self.directory / f"{name}.codes"),
+            "certificates": str(self.certificate),
+            "out": str(out),
+        }
+        (self.directory / f"{name}.json").write_text(json.dumps(settings))
+        return [sys.executable, str(HERE / "seeded.py"), "clients", str(self.directory / f"{name}.json")], out
+
+    @contextlib.contextmanager
+    def running(self, name: str, command: list[str]) -> Iterator[subprocess.Popen[bytes]]:
+        """A process whose output goes to a file; ended by its own id at the latest when the test ends."""
+        with (self.directory / f"{name}.log").open("ab") as log:
+            process = start(command, log)
+            try:
+                yield process
+            finally:
+                stop(process)
+
+    def operator(self) -> httpx.Client:
+        headers = {"Authorization": f"Bearer {self.tokens['operator']}"}
+        return httpx.Client(verify=trusting(self.certificate), headers=headers, timeout=30)
+
+    def wait_ready(self, url: str, seconds: float = 60) -> None:
+        until = time.monotonic() + seconds
+        with self.operator() as http:
+            while time.monotonic() < until:
+                with contextlib.suppress(httpx.TransportError):
+                    if http.get(f"{url}/readyz").status_code == 200:
+                        return
+                time.sleep(0.1)
+        raise AssertionError(f"{url} is not ready")
+
+    def ask(self, method: str, path: str, **options: Any) -> Any:
+        with self.operator() as http:
+            reply = http.request(method, f"{self.url}{path}", **options)
+            assert reply.status_code == 200, reply.text
+            return reply.json()
+
+    def codes(self, count: int) -> list[str]:
+        return list(self.ask("POST", "/v1/enrolments", json={"count": count})["codes"])
+
+
+def start(command: list[str], log: IO[bytes]) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(command, stdout=log, stderr=log, env=ENVIRONMENT)
+
+
+def stop(process: subprocess.Popen[bytes]) -> None:
+    if process.poll() is None:
+        process.terminate()
+        try:
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait(20)

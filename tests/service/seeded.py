@@ -1,0 +1,68 @@
+"""Real processes of a deployed study whose noise is seeded: run by path, never imported.
+
+    seeded.py coordinator STUDY.toml SEED     as `dpbandits serve`, with a seeded noise source
+    seeded.py clients SETTINGS.json           clients whose noise and rewards follow from their pseudonyms
+
+No configuration can do this: the noise goes through the Python constructors, and releases say `simulated`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from helpers import client_averages, client_noise
+
+from dpbandits.actions import Actions
+from dpbandits.privacy import TRUST_MODELS, SimulatedNoise
+from dpbandits.protocol import Plan
+from dpbandits.service.agent import take_part
+from dpbandits.service.client import AsyncClient, ClientCore
+from dpbandits.service.consent import Consent
+from dpbandits.service.http_coordinator import coordinator_app
+from dpbandits.service.logs import configure_logs
+from dpbandits.service.run import serve
+from dpbandits.service.study_file import read_study
+from dpbandits.service.tokens import hashed
+from dpbandits.service.transport import AsyncTransport
+
+
+def coordinator(study: Path, seed: int) -> None:
+    configure_logs(level="DEBUG")
+    file = read_study(study)
+    noise = SimulatedNoise(np.random.default_rng(seed))
+    file = replace(file, context=replace(file.context, noise=noise))
+    serve(coordinator_app(file.coordinator(), file.roles, file.limits), file.listening)
+
+
+async def clients(settings: dict[str, str]) -> None:
+    actions = Actions.load(settings["actions"])
+    codes = Path(settings["codes"]).read_text().split()
+    consent = Consent(trusts=TRUST_MODELS, epsilon=20, delta=1e-3)
+    reported = list[tuple[int, int, str]]()
+
+    async def one(code: str, transport: AsyncTransport) -> None:
+        core = ClientCore(url=settings["url"], consent=consent)
+        pseudonym = hashed(core.memory.ticket)
+        core.noise = client_noise(pseudonym)
+
+        def averages(plan: Plan) -> list[float]:
+            return client_averages(actions, plan, pseudonym)
+
+        if await take_part(AsyncClient(core, transport), code, averages):
+            reported.append((core.memory.phase, core.memory.attempt, pseudonym))
+
+    async with AsyncTransport(certificates=Path(settings["certificates"]), connections=16) as transport:
+        await asyncio.gather(*(one(code, transport) for code in codes))
+    Path(settings["out"]).write_text(json.dumps(reported))
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "coordinator":
+        coordinator(Path(sys.argv[2]), int(sys.argv[3]))
+    else:
+        asyncio.run(clients(json.loads(Path(sys.argv[2]).read_text())))

@@ -1,0 +1,265 @@
+"""The client's side: retries that change nothing, a memory that survives, and consent that is checked."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import httpx
+import pytest
+
+from dpbandits.errors import InvalidValue, PlanMismatch, Refused
+from dpbandits.privacy import TRUST_MODELS, PrivacyRequest
+from dpbandits.protocol import Plan, ask
+from dpbandits.service.actuator import Actuator, play_all
+from dpbandits.service.agent import Recorder, take_part, take_part_in_turn
+from dpbandits.service.client import AsyncClient, Client, ClientCore, ClientMemory
+from dpbandits.service.consent import Consent
+from dpbandits.service.dialogue import Patience
+from dpbandits.service.http_coordinator import coordinator_app
+from dpbandits.service.link import Unreachable
+from dpbandits.service.memory_file import MemoryFile
+from dpbandits.service.settings import Roles, Timing
+from dpbandits.service.tokens import hashed, new_secret
+from dpbandits.service.transport import AsyncTransport, Transport
+
+from .helpers import Deployment, client_averages, small_study
+from .live import served
+
+ALL = Consent(trusts=TRUST_MODELS, epsilon=20, delta=1e-3)
+QUICK = Patience(tries=4, first_seconds=0.001)
+TOKEN = new_secret()
+
+
+@pytest.fixture
+def site() -> Iterator[tuple[str, Deployment]]:
+    timing = Timing(report_seconds=60, poll_seconds=0.02)
+    deployed = Deployment(study=small_study("central"), mode=None, timing=timing)
+    with served(coordinator_app(deployed.coordinator, Roles(hashes={"actuator": hashed(TOKEN)}))) as url:
+        yield url, deployed
+
+
+def _codes(deployed: Deployment, count: int) -> list[str]:
+    codes = deployed.coordinator.operator.new_codes(count).codes
+    deployed.run(lambda t: deployed.coordinator.operator.keep_codes(t, codes))
+    return codes
+
+
+def _averages(deployed: Deployment, core: ClientCore) -> Callable[[Plan], list[float]]:
+    return lambda plan: client_averages(deployed.study.actions, plan, hashed(core.memory.ticket))
+
+
+def test_agents_and_an_actuator_take_a_study_to_its_end(site: tuple[str, Deployment]) -> None:
+    url, deployed = site
+    codes = _codes(deployed, 18)
+
+    async def everybody() -> list[bool]:
+        async with AsyncTransport(patience=QUICK) as transport:
+            cores = [ClientCore(url=url, consent=ALL) for _ in codes]
+            each = zip(cores, codes, strict=True)
+            parts = [
+                take_part(AsyncClient(core, transport), code, _averages(deployed, core))
+                for core, code in each
+            ]
+            with Transport(patience=QUICK) as own:
+                playing = asyncio.to_thread(
+                    play_all, Actuator(url, TOKEN, own), lambda _action, _rounds: None, pause=0.02
+                )
+                *answers, _ = await asyncio.gather(*parts, playing)
+        return answers
+
+    assert sum(asyncio.run(everybody())) == 16
+    assert deployed.coordinator.ended
+
+
+def test_the_synchronous_client_does_the_same(site: tuple[str, Deployment]) -> None:
+    url, deployed = site
+    codes = _codes(deployed, 6)
+    with Transport(patience=QUICK) as transport:
+        clients = [Client(ClientCore(url=url, consent=ALL), transport) for _ in codes]
+        for client, code in zip(clients, codes, strict=True):
+            client.enrol(code)
+            assert client.task().state == "joined"
+        actuator = Actuator(url, TOKEN, transport)
+        while (schedule := actuator.schedule()).state != "playing":
+            pass
+        assert actuator.play().action == schedule.runs[0].action
+        actuator.played(schedule.phase, schedule.attempt, schedule.rounds)
+        answered = [
+            take_part_in_turn(client, code, _averages(deployed, client.core))
+            for client, code in zip(clients, codes, strict=True)
+        ]
+        assert answered == [True] * 6
+
+
+class Flaky(httpx.BaseTransport):
+    """Delivers every request, and loses every other reply."""
+
+    def __init__(self) -> None:
+        self._real = httpx.HTTPTransport()
+        self.count = 0
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        reply = self._real.handle_request(request)
+        self.count += 1
+        if self.count % 2:
+            reply.read()
+            raise httpx.ReadTimeout("lost")
+        return reply
+
+    def close(self) -> None:
+        self._real.close()
+
+
+def test_lost_replies_change_nothing(site: tuple[str, Deployment]) -> None:
+    url, deployed = site
+    codes = _codes(deployed, 6)
+    with Transport(patience=QUICK) as transport:
+        transport._http.close()
+        flaky = Flaky()
+        transport._http = httpx.Client(transport=flaky)
+        clients = [Client(ClientCore(url=url, consent=ALL), transport) for _ in codes]
+        for client, code in zip(clients, codes, strict=True):
+            client.enrol(code)
+            assert client.task().state == "joined"
+        while Actuator(url, TOKEN, transport).schedule().state != "playing":
+            pass
+        deployed.play()
+        for client in clients:
+            client.task()
+            assert client.core.plan is not None
+            client.report(_averages(deployed, client.core)(client.core.plan))
+        assert flaky.count > 24
+    for _ in range(1000):
+        if deployed.run(deployed.coordinator.operator.status).releases:
+            break
+    with deployed.store.transaction() as transaction:
+        assert transaction.count_reports(1, 1) == 6
+
+
+def test_a_restarted_client_sends_the_same_bytes(tmp_path: Path) -> None:
+    deployed = Deployment(study=small_study("local"), mode=None)
+    deployed.advance()
+    members = deployed.join(6)
+    deployed.play()
+    kept = MemoryFile(tmp_path / "memory.json")
+    memory = kept.load()
+    memory.token, memory.ticket, memory.enrolled = members[0].token, members[0].ticket, True
+    first = ClientCore(url="https://nowhere", memory=memory, consent=ALL, save=kept.save)
+    sent = list[bytes]()
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        if request.url.path == "/v1/study":
+            return httpx.Response(200, content=_json(deployed.coordinator.operator.about()))
+        if request.url.path == "/v1/tasks":
+            return httpx.Response(200, content=_json(deployed.task(members[0])))
+        sent.append(request.content)
+        raise httpx.ConnectError("lost")
+
+    with Transport(patience=QUICK) as transport:
+        transport._http.close()
+        transport._http = httpx.Client(transport=httpx.MockTransport(answer))
+        for given in (first, None):
+            core = given or ClientCore(url="https://nowhere", memory=kept.load(), consent=ALL, save=kept.save)
+            client = Client(core, transport)
+            client.task()
+            assert core.plan is not None
+            with pytest.raises(Unreachable):
+                client.report(_averages(deployed, core)(core.plan))
+    assert len(sent) == 2 * QUICK.tries
+    assert len(set(sent)) == 1
+    assert base64.b64decode(kept.load().sealed) == sent[0]
+    deployed.send(members[0], sent[0])
+    deployed.close()
+
+
+def _json(value: object) -> bytes:
+    import msgspec
+
+    return msgspec.json.encode(value)
+
+
+def test_an_agent_waits_for_a_party_that_is_away(site: tuple[str, Deployment]) -> None:
+    url, deployed = site
+    (code,) = _codes(deployed, 1)
+    real, lost = httpx.AsyncHTTPTransport(), list[str]()
+
+    class Away(httpx.AsyncBaseTransport):
+        async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+            if len(lost) < 3 * QUICK.tries:
+                lost.append(request.url.path)
+                raise httpx.ConnectError("away")
+            return await real.handle_async_request(request)
+
+    async def one() -> bool:
+        async with AsyncTransport(patience=QUICK) as transport:
+            await transport._http.aclose()
+            transport._http = httpx.AsyncClient(transport=Away())
+            core = ClientCore(url=url, consent=ALL)
+            done = await take_part(AsyncClient(core, transport), code, _averages(deployed, core), patience=5)
+            await real.aclose()
+            assert core.memory.enrolled
+            return done
+
+    assert asyncio.run(one()) is False  # the study still gathers: patience ended, nothing failed
+    assert len(lost) == 3 * QUICK.tries
+
+
+def test_a_plan_that_protects_less_than_agreed_gets_no_answer() -> None:
+    plans = {trust: ask(small_study(trust).begin()) for trust in TRUST_MODELS}
+    for trust, plan in plans.items():
+        ALL.check(plan)
+        others = tuple(other for other in TRUST_MODELS if other != trust)
+        with pytest.raises(Refused, match="no-consent"):
+            replace(ALL, trusts=others).check(plan)
+        if trust != "none":
+            with pytest.raises(Refused, match="does not give"):
+                replace(ALL, epsilon=1).check(plan)
+    weak = small_study("local", privacy=PrivacyRequest(trust="local", epsilon=30, delta=1e-3))
+    with pytest.raises(Refused, match="does not give"):
+        ALL.check(ask(weak.begin()))
+    with pytest.raises(Refused, match="asks nobody"):
+        ALL.check(replace(plans["none"], mechanism=None))
+
+
+def test_a_plan_that_is_not_the_one_named_is_refused() -> None:
+    deployed = Deployment(study=small_study("local"), mode=None)
+    deployed.advance()
+    (member,) = deployed.enrolled(1)
+    task = deployed.task(member)
+    core = ClientCore(url="https://nowhere", consent=ALL)
+    dialogue = core.task()
+    next(dialogue)
+    from dpbandits.service.dialogue import Incoming
+
+    forged = _json(task).replace(task.plan_digest.encode(), b"0" * 64)
+    with pytest.raises(PlanMismatch):
+        dialogue.send(Incoming(status=200, content=forged))
+    deployed.close()
+
+
+def test_rewards_are_recorded_for_every_play() -> None:
+    plan = ask(small_study("local").begin())
+    recorder = Recorder(plan)
+    for action, plays in zip(plan.support, plan.plays, strict=True):
+        for number in range(plays):
+            assert not recorder.complete
+            recorder.record(action, float(number % 2))
+    assert recorder.complete
+    assert recorder.averages() == [(plays // 2) / plays for plays in plan.plays]
+    with pytest.raises(InvalidValue, match="rewards"):
+        recorder.record(plan.support[0], 1.0)
+    with pytest.raises(InvalidValue, match="action"):
+        recorder.record(-1, 1.0)
+    with pytest.raises(InvalidValue, match="one for each play"):
+        Recorder(plan).averages()
+
+
+def test_a_memory_of_another_version_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "memory").write_text("{")
+    with pytest.raises(InvalidValue, match="memory"):
+        MemoryFile(tmp_path / "memory").load()
+    assert ClientMemory.new().token != ClientMemory.new().token

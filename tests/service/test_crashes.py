@@ -1,0 +1,83 @@
+"""SIGKILL at every journal step: nothing accepted is lost, nobody counts twice, nothing is released twice."""
+
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+
+import pytest
+
+from dpbandits.storage.sql import SqlStore
+
+from .crashing import CLIENTS, Crashing, Killer, in_a_fork, releases_of
+from .helpers import expected_course, small_study
+
+CENTRAL = [
+    *(
+        f"{name}-{when}"
+        for name in ("begin", "enrol", "ask", "join", "gathered")
+        for when in ("before-commit", "after-commit")
+    ),
+    *(
+        f"{name}-{when}"
+        for name in ("played", "report", "release")
+        for when in ("before-commit", "after-commit")
+    ),
+    "release-noise-drawn",
+    "release-journalled",
+]
+SHUFFLE = [
+    *(
+        f"{name}-{when}"
+        for name in ("opened", "call", "report", "release")
+        for when in ("before-commit", "after-commit")
+    ),
+    "shuffler-opened",
+    "shuffler-closed",
+    "sums-journalled",
+    "release-noise-drawn",
+]
+SPLIT = [*SHUFFLE, "own-sums-before-commit", "own-sums-after-commit"]
+
+CASES = [
+    *(("central", None, step) for step in CENTRAL),
+    *(("shuffle", "trusted", step) for step in SHUFFLE),
+    *(("shuffle", "split", step) for step in SPLIT),
+]
+
+
+@pytest.mark.parametrize(("trust", "mode", "step"), CASES)
+def test_a_study_survives_sigkill(trust: str, mode: str | None, step: str, tmp_path: Path) -> None:
+    def once(killer: Killer) -> None:
+        Crashing(tmp_path, trust, mode, killer).to_the_end()
+
+    assert in_a_fork(lambda: once(Killer(step))) == -signal.SIGKILL
+    store = SqlStore(f"sqlite:///{tmp_path / 'coordinator.sqlite'}")
+    before = releases_of(store)
+    store.close()
+    assert in_a_fork(lambda: once(Killer())) == 0
+    store = SqlStore(f"sqlite:///{tmp_path / 'coordinator.sqlite'}")
+    released = releases_of(store)
+    assert {phase: released[phase] for phase in before} == before
+    assert sorted(released) == [1, 2]
+    accepted = {tuple(json.loads(line)) for line in (tmp_path / "accepted.jsonl").read_text().splitlines()}
+    assert len({name for _, _, name in accepted}) == len(accepted) <= CLIENTS
+    minimum = {1: 3, 2: 5}
+    for phase, (attempt, release) in released.items():
+        counted = [name for p, a, name in accepted if (p, a) == (phase, attempt)]
+        assert minimum[phase] <= release.reports == len(counted)
+    with store.transaction() as transaction:
+        for attempt in transaction.attempts():
+            assert list(transaction.reports(attempt.phase, attempt.number)) == []
+            assert attempt.over
+    store.close()
+    if mode is not None:  # the sums have no noise of the coordinator's: they are what the clients sent
+        reported = {
+            phase: [name for p, a, name in sorted(accepted) if (p, a) == (phase, attempt)]
+            for phase, (attempt, _) in released.items()
+        }
+        final = expected_course(small_study(trust, share=0.5), reported)[-1]
+        assert [evidence.reports for evidence in final.history] == [
+            release.reports for _, release in released.values()
+        ]

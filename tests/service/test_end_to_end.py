@@ -1,0 +1,28 @@
+"""Real processes over loopback TLS: coordinator, shuffler, actuator and clients, for every trust model.
+
+The study must end with the eliminations that the protocol's functions give in one loop, fed with the same
+rewards and the same noise. `make deployed` does the same with 2,000 clients in several processes.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from .helpers import MODELS
+from .processes import Site
+from .studies import check_study, run_study
+
+COHORTS = (60, 90)
+CLIENTS = 200  # so many that a failed attempt could be asked again
+
+
+@pytest.mark.parametrize(("trust", "mode"), MODELS)
+def test_a_study_of_real_processes_ends_as_the_protocol_alone_does(
+    trust: str, mode: str | None, tmp_path: Path
+) -> None:
+    seconds = 60.0 if mode is None else 8.0
+    timing = {"report_seconds": seconds, "poll_seconds": 1.0, "join_seconds": 20.0}
+    site = Site(directory=tmp_path, trust=trust, mode=mode, cohorts=COHORTS, **timing)
+    check_study(site, *run_study(site, CLIENTS))

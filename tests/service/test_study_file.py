@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dpbandits.errors import InvalidValue
+from dpbandits.privacy import SecureNoise
+from dpbandits.service.study_file import read_shuffler, read_study
+
+from .processes import Site
+
+
+def _site(path: Path, mode: str | None = "trusted") -> Site:
+    trust = "central" if mode is None else "shuffle"
+    return Site(directory=path, trust=trust, mode=mode, cohorts=(6, 10))
+
+
+def test_a_study_file_says_all_but_where_noise_comes_from(tmp_path: Path) -> None:
+    site = _site(tmp_path)
+    file = read_study(site.study_file)
+    assert file.context.study.horizon == site.horizon
+    assert file.context.study.actions == site.actions
+    assert file.context.study.schedule.cohorts == (6, 10)
+    assert isinstance(file.context.noise, SecureNoise)
+    assert file.listening.url == site.url
+    assert file.storage == f"sqlite:///{tmp_path.resolve()}/study.sqlite"
+    shuffler = read_shuffler(site.shuffler_file)
+    assert shuffler.context.mode == "trusted"
+    assert shuffler.listening.url == site.shuffler_url
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("horizon = 20000", "horizon = -1", "study.horizon: got -1, expected a whole number"),
+        ("horizon = 20000", "horizont = 20000", "study.horizont: got horizont, expected one of actions"),
+        ("epsilon = 20.0", "epsilon = 0", "privacy.epsilon: got 0, expected a finite number > 0"),
+        ('trust = "shuffle"', 'trust = "me"', "privacy.trust: got 'me', expected one of none"),
+        ("cohorts = [6, 10]", "cohorts = [0]", "schedule.cohorts: got 0, expected"),
+        ('mode = "trusted"', 'mode = "maybe"', "shuffler.mode: got 'maybe', expected one of trusted, split"),
+        ("report_seconds = 60.0", "report_seconds = 0", "timing.report_seconds: got 0, expected"),
+        ('actions = "actions.csv"', 'actions = "none.csv"', "expected an existing .csv or .npz file"),
+        ('reports = "reports.pem"', 'reports = "tls.pem"', "expected a PEM file with an X25519 private key"),
+        ("[storage]", "[storages]", "storages: got storages, expected one of study"),
+        ("[timing]", "[timing", "unreadable TOML"),
+        ('operator = "', 'operator = "x', "tokens.operator: got another text, expected 64 hexadecimal"),
+        ("delta = 1e-3", 'delta = 1e-3\nnoise = "simulated"', "privacy.noise: got 'simulated'"),
+    ],
+)
+def test_mistakes_are_told_with_their_line(tmp_path: Path, old: str, new: str, message: str) -> None:
+    site = _site(tmp_path)
+    text = site.study_file.read_text()
+    assert old in text
+    site.study_file.write_text(text.replace(old, new, 1))
+    with pytest.raises(InvalidValue) as caught:
+        read_study(site.study_file)
+    told = str(caught.value)
+    assert message in told
+    changed = [
+        n for n, line in enumerate(site.study_file.read_text().splitlines(), 1) if new.split("\n")[-1] in line
+    ]
+    assert f"line {changed[0]}" in told
+
+
+def test_what_must_be_there_must_be_there(tmp_path: Path) -> None:
+    site = _site(tmp_path)
+    text = site.study_file.read_text()
+    site.study_file.write_text(text.replace('url = "sqlite:///study.sqlite"', ""))
+    with pytest.raises(InvalidValue, match="storage.url: got None, expected a text"):
+        read_study(site.study_file)
+    with pytest.raises(InvalidValue, match="an existing TOML file"):
+        read_study(tmp_path / "missing.toml")
+    site.shuffler_file.write_text(
+        site.shuffler_file.read_text().replace("[server]", '[server]\nhost = "0.0.0.0"')
+    )
+    assert read_shuffler(site.shuffler_file).listening.host == "0.0.0.0"
+    bare = (
+        site.shuffler_file.read_text()
+        .replace('certificate = "certificate.pem"', "")
+        .replace('key = "tls.pem"', "")
+    )
+    site.shuffler_file.write_text(bare)
+    with pytest.raises(InvalidValue, match="a certificate and a key"):
+        read_shuffler(site.shuffler_file)
+
+
+def test_a_central_study_has_no_shuffler(tmp_path: Path) -> None:
+    site = _site(tmp_path, None)
+    assert read_study(site.study_file).link is None
+    site.study_file.write_text(site.study_file.read_text().replace('"central"', '"shuffle"'))
+    with pytest.raises(InvalidValue, match="one in the shuffle model"):
+        read_study(site.study_file)

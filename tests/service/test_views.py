@@ -1,0 +1,249 @@
+"""What each party has seen: every byte that reached coordinator, shuffler, logs and databases is searched.
+
+No client's raw average is in them, in any form it could have. In split mode what each party can open is
+compared between two clients whose rewards are opposite: a game on the bytes that go over the wire.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import struct
+import time
+from collections.abc import Callable
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from dpbandits.privacy import TRUST_MODELS, SecureNoise
+from dpbandits.protocol import Plan, ask, one_report, respond_with_averages
+from dpbandits.service import client as client_module
+from dpbandits.service.agent import take_part
+from dpbandits.service.client import AsyncClient, ClientCore
+from dpbandits.service.consent import Consent
+from dpbandits.service.http_coordinator import coordinator_app
+from dpbandits.service.http_shuffler import shuffler_app
+from dpbandits.service.logs import JsonLines
+from dpbandits.service.messages import ShufflerInfo, StudyReply
+from dpbandits.service.sealing import OVERHEAD, KeyPair, Place, PublicKey
+from dpbandits.service.settings import Roles, Timing
+from dpbandits.service.tokens import hashed
+from dpbandits.service.transport import AsyncTransport
+from dpbandits.service.wire import split_shares, unpack_share
+from dpbandits.storage.sql import SqlStore
+
+from .helpers import MODELS, Deployment, small_study
+from .live import served
+
+
+class Recording:
+    """Keeps every byte that comes in: the request line, headers and body."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+        self.seen = bytearray()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.seen += repr(scope.get("path", "")).encode() + b"".join(
+            b"".join(h) for h in scope.get("headers", ())
+        )
+
+        async def recorded() -> Message:
+            message = await receive()
+            self.seen += message.get("body", b"")
+            return message
+
+        await self._app(scope, recorded, send)
+
+
+@pytest.mark.parametrize(("trust", "mode"), MODELS)
+def test_no_raw_average_is_in_any_byte_that_anybody_has_seen(
+    trust: str, mode: str | None, tmp_path: Path
+) -> None:
+    stream = StringIO()
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(JsonLines())
+    logger = logging.getLogger("dpbandits")
+    logger.addHandler(handler)
+    logger.setLevel("DEBUG")
+    try:
+        raw, secrets, apps = _studied(trust, mode, tmp_path)
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel("NOTSET")
+    stored = b"".join(path.read_bytes() for path in sorted(tmp_path.iterdir()))
+    everywhere = stored + stream.getvalue().encode() + b"".join(bytes(app.seen) for app in apps)
+    assert len(raw) == 18
+    assert len(everywhere) > 10_000
+    for average in raw:
+        for form in _forms(average):
+            assert form not in everywhere
+    quiet = stored + stream.getvalue().encode()
+    for secret in secrets:  # tokens and tickets are sent, and never kept or logged
+        assert secret.encode() in everywhere
+        assert secret.encode() not in quiet
+    pseudonyms = [hashed(secret).encode() for secret in secrets]
+    assert not any(name in stream.getvalue().encode() for name in pseudonyms)
+    assert b'"route"' in stream.getvalue().encode()
+
+
+def _forms(average: float) -> list[bytes]:
+    packed = [struct.pack(order + "d", average) for order in "<>"]
+    return [*packed, repr(average).encode(), repr(average)[:12].encode()]
+
+
+def _studied(trust: str, mode: str | None, tmp_path: Path) -> tuple[list[float], list[str], list[Recording]]:
+    """One phase over HTTP with clients whose averages are known: these, their tickets, and what was seen."""
+    deployed = Deployment(
+        study=small_study(trust),
+        mode=mode,
+        store=SqlStore(f"sqlite:///{tmp_path / 'coordinator.sqlite'}"),
+        shuffler_store=SqlStore(f"sqlite:///{tmp_path / 'shuffler.sqlite'}"),
+        timing=Timing(report_seconds=60, poll_seconds=0.02),
+    )
+    deployed.advance()
+    codes = deployed.coordinator.operator.new_codes(6).codes
+    deployed.run(lambda t: deployed.coordinator.operator.keep_codes(t, codes))
+    rng, raw, cores = np.random.default_rng(8), list[float](), list[ClientCore]()
+    apps = [Recording(coordinator_app(deployed.coordinator, Roles()))]
+    if deployed.link is not None:
+        apps.append(Recording(shuffler_app(deployed.link.shuffler, Roles())))
+
+    def averages(plan: Plan) -> list[float]:
+        mine = rng.uniform(-0.9, 0.9, len(plan.support)).tolist()
+        raw.extend(mine)
+        return mine
+
+    async def everybody(urls: list[str]) -> None:
+        async with AsyncTransport() as transport:
+            for _ in codes:
+                core = ClientCore(url=urls[0], consent=Consent(trusts=TRUST_MODELS, epsilon=20, delta=1e-3))
+                core.shuffler_url = urls[-1]
+                cores.append(core)
+            parts = [
+                take_part(AsyncClient(core, transport), code, averages)
+                for core, code in zip(cores, codes, strict=True)
+            ]
+            playing = asyncio.to_thread(_play_when_full, deployed)
+            *answers, _ = await asyncio.gather(*parts, playing)
+            assert all(answers)
+
+    _with_served(apps, lambda urls: asyncio.run(everybody(urls)), deployed)
+    return raw, [core.memory.ticket for core in cores], apps
+
+
+def _with_served(apps: list[Recording], work: Callable[[list[str]], None], deployed: Deployment) -> None:
+    with served(apps[0]) as url:  # type: ignore[arg-type]
+        if len(apps) == 1:
+            work([url])
+        else:
+            with served(apps[1]) as other:  # type: ignore[arg-type]
+                work([url, other])
+                deployed.clock.time += 61
+                _wait(lambda: deployed.run(deployed.coordinator.operator.status).releases == 1)
+
+
+def _play_when_full(deployed: Deployment) -> None:
+    _wait(lambda: deployed.run(deployed.coordinator.actuator.schedule).state == "playing")
+    schedule = deployed.run(deployed.coordinator.actuator.schedule)
+    deployed.run(lambda t: deployed.coordinator.actuator.rounds(t, 1, 1, schedule.rounds))
+
+
+def _wait(there: Callable[[], bool]) -> None:
+    until = time.monotonic() + 60
+    while not there():
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
+BODIES = 400
+
+
+def _bodies(plan: Plan, keys: tuple[KeyPair, KeyPair], averages: list[float]) -> list[tuple[bytes, str]]:
+    """What a client sends, BODIES times over, by the client's own code."""
+    bodies = list[tuple[bytes, str]]()
+    about = StudyReply(
+        study=plan.study,
+        trust="shuffle",
+        epsilon=20,
+        delta=1e-3,
+        minimum_share=1,
+        actions=12,
+        dimension=3,
+        horizon=1,
+        key=str(keys[1].public),
+        shuffler=ShufflerInfo(url="https://nowhere", mode="split"),
+    )
+    for _ in range(BODIES):
+        core = ClientCore(url="https://nowhere", shuffler_key=PublicKey(keys[0].public.raw))
+        name = hashed(core.memory.ticket)
+        place = Place(study=plan.study, phase=1, attempt=1, plan=plan.digest, pseudonym=name)
+        dialogue = core._sealed(plan, averages, place, about)
+        with pytest.raises(StopIteration) as end:
+            next(dialogue)
+        bodies.append((end.value.value, name))
+    return bodies
+
+
+def _view(
+    plan: Plan, keys: KeyPair, purpose: str, bodies: list[tuple[bytes, str]], half: int
+) -> np.ndarray[Any, Any]:
+    """The bits of all that a party can open."""
+    assert plan.mechanism is not None
+    size = 8 * len(plan.support) + OVERHEAD
+    rows = list[list[int]]()
+    for body, name in bodies:
+        assert len(body) == 2 * size
+        place = Place(study=plan.study, phase=1, attempt=1, plan=plan.digest, pseudonym=name)
+        opened = keys.open(body[half * size : (half + 1) * size], place, purpose)
+        residues = unpack_share(plan, opened).sums
+        rows.append([(value >> bit) & 1 for value in residues for bit in range(plan.mechanism.sum_bits)])
+    return np.array(rows, dtype=np.float64)
+
+
+def _told_apart(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> bool:
+    """Whether any bit's share of ones differs by 7 deviations: by chance below 1e-6 for all together."""
+    return bool(np.any(np.abs(one.mean(axis=0) - other.mean(axis=0)) > 7 * np.sqrt(0.5 / BODIES)))
+
+
+def _game(plan: Plan) -> tuple[bool, bool]:
+    """Whether shuffler or coordinator can tell a client of the highest from one of the lowest rewards."""
+    keys = (KeyPair.new(), KeyPair.new())
+    high, low = (_bodies(plan, keys, [sign] * len(plan.support)) for sign in (1.0, -1.0))
+    shuffler = [_view(plan, keys[0], "share-shuffler", side, 0) for side in (high, low)]
+    coordinator = [_view(plan, keys[1], "share-coordinator", side, 1) for side in (high, low)]
+    return _told_apart(*shuffler), _told_apart(*coordinator)
+
+
+def test_in_split_mode_neither_partys_view_depends_on_a_clients_rewards(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plan = ask(small_study("shuffle").begin())
+    assert _game(plan) == (False, False)
+
+    def leaky(plan: Plan, report: Any) -> tuple[bytes, bytes]:
+        """A planted mistake: the mask has its high bits cleared, so the other share shows the report's."""
+        one, _ = split_shares(plan, report)
+        mask = np.frombuffer(one, dtype="<i8") & 1
+        sums = np.array(one_report(plan, report).sums, dtype=np.int64)
+        modulus = 1 << plan.mechanism.sum_bits  # type: ignore[union-attr]
+        return mask.astype("<i8").tobytes(), ((sums - mask) % modulus).astype("<i8").tobytes()
+
+    monkeypatch.setattr(client_module, "split_shares", leaky)
+    assert _game(plan) == (False, True)
+
+
+def test_the_game_is_played_on_reports_that_differ() -> None:
+    """The unshared reports of the two clients can be told apart at once."""
+    plan = ask(small_study("shuffle").begin())
+    high, low = (
+        np.array(
+            [respond_with_averages(plan, [sign] * len(plan.support), SecureNoise()).payload.unpack().sum()]
+        )
+        for sign in (1.0, -1.0)
+    )
+    assert high > low
