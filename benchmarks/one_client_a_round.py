@@ -33,6 +33,7 @@ def setting(trust: str, horizon: int, rewards: str = "bernoulli", algorithm: str
     """The paper's problem without differences between clients."""
     return Setting(
         algorithm=algorithm,
+        schedule="exponential",  # a planned one would have its planning counted
         trust=trust,
         epsilon=1.0,
         delta=1e-6,

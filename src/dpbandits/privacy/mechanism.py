@@ -104,6 +104,13 @@ class Mechanism(ABC):
         return _into_ball(averages, self.bound)
 
     @final
+    def entries_cut(self, averages: FloatArray) -> int:
+        """How many numbers clipping changes."""
+        if self.shape == "box":
+            return int(np.count_nonzero(np.abs(averages) > self.bound))
+        return self.support * int(np.count_nonzero(squared_norms(averages) > self.bound**2))
+
+    @final
     def randomize(self, averages: FloatArray, noise: NoiseSource) -> Payload:
         """R, at the client: a row of `support` averages per client becomes a row to be sent."""
         return self._randomize(self.clip(averages), noise)

@@ -24,13 +24,18 @@ class LeastSquares:
     @staticmethod
     def weighted(rows: FloatArray, weights: FloatArray, rank: int) -> LeastSquares:
         """Weighted least squares on `rows` (s × d), which span a space of dimension `rank`."""
+        roots = np.sqrt(weights)[:, None]
+        if rank == rows.shape[1]:
+            return LeastSquares(map=_solution(roots, rows))
         # With the rank given, the leading right singular vectors are a basis of the span.
         basis = np.linalg.svd(rows, full_matrices=False)[2][:rank].T
-        roots = np.sqrt(weights)[:, None]
-        orthogonal, triangular = qr(roots * (rows @ basis), mode="economic")
-        in_basis = solve_triangular(triangular, orthogonal.T) * roots.T
-        return LeastSquares(map=basis @ in_basis)
+        return LeastSquares(map=basis @ _solution(roots, rows @ basis))
 
     def estimate(self, means: FloatArray) -> FloatArray:
         """θ̃, the estimate of θ* within the span."""
         return self.map @ means
+
+
+def _solution(roots: FloatArray, rows: FloatArray) -> FloatArray:
+    orthogonal, triangular = qr(roots * rows, mode="economic")
+    return np.asarray(solve_triangular(triangular, orthogonal.T) * roots.T, dtype=np.float64)

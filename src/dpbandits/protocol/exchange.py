@@ -77,15 +77,14 @@ def simulate_release(plan: Plan, averages: FloatArray, noise: NoiseSource) -> Re
         raise ProtocolError(
             f"averages: got shape {averages.shape}, expected {(plan.cohort, len(plan.support))}"
         )
-    return simulate_release_in_blocks(plan, [averages], noise)
+    return simulate_release_in_blocks(plan, [plan.reported(averages)], noise)
 
 
 def simulate_release_in_blocks(plan: Plan, blocks: Iterable[FloatArray], noise: NoiseSource) -> Release:
-    """The same for averages that come a block of clients at a time, to spare memory."""
+    """The same for what clients report (`Plan.reported`), a block of clients at a time, to spare memory."""
     if not noise.simulated:
         raise ProtocolError("simulate_release takes simulated noise only")
-    reported = (plan.reported(block) for block in blocks)
-    means = _mechanism(plan).simulate_blocks(reported, noise) + plan.centre
+    means = _mechanism(plan).simulate_blocks(blocks, noise) + plan.centre
     return _release(plan, means, plan.cohort, noise)
 
 

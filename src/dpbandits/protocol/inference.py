@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -33,7 +33,7 @@ class Inference:
     @staticmethod
     def of(study: Study, evidence: Evidence) -> Inference:
         """Weighted with the variances that the server knows, or with the plays alone, as in the paper."""
-        return _inference(study, evidence)
+        return _inference(study, replace(evidence, estimate=()))  # what was estimated does not enter
 
     @staticmethod
     def compute(study: Study, evidence: Evidence) -> Inference:

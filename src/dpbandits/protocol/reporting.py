@@ -78,8 +78,11 @@ class Statistics:
         if shape == "box":
             return np.asarray(bound * np.abs(self.full_mixing).sum(axis=1), dtype=np.float64)
         # ‖Qy‖ ≤ ‖Q·diag(T)^(−1/2)‖·‖diag(T)^(1/2)·y‖
-        stretch = float(np.linalg.norm(self.full_mixing / np.sqrt(self.plays), 2))
-        return np.array([bound * stretch * math.sqrt(float(self.plays.sum()))])
+        return np.array([bound * self._stretch * math.sqrt(float(self.plays.sum()))])
+
+    @cached_property
+    def _stretch(self) -> float:
+        return float(np.linalg.norm(self.full_mixing / np.sqrt(self.plays), 2))
 
     def residuals(self, study: Study, shape: str, before: Known | None) -> tuple[FloatArray, FloatArray]:
         """How far reports may be off zero on average, and how one client's scatters; for a ball, its length.
@@ -89,11 +92,15 @@ class Statistics:
         if shape == "box":
             off = self.reach(shape, study.bound) if before is None else before.widths(self.targets) + 1 / GRID
             return off, np.sqrt(np.diag(self.covariance))
-        off = self.reach(shape, study.bound) + 0.0
-        if before is not None:
+        if before is None:
+            off = self.reach(shape, study.bound)
+        else:
             off = np.array([before.norm_radius(self.targets) + math.sqrt(len(self.targets)) / GRID])
-        spectrum = np.linalg.eigvalsh(self.covariance)
-        return off + math.sqrt(float(spectrum.sum())), np.sqrt(spectrum[-1:])
+        return off + math.sqrt(float(self._spectrum.sum())), np.sqrt(self._spectrum[-1:])
+
+    @cached_property
+    def _spectrum(self) -> FloatArray:
+        return np.asarray(np.linalg.eigvalsh(self.covariance), dtype=np.float64)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,11 +132,13 @@ class Reporting:
 
 def choose(study: Study, statistics: Statistics, rank: int, clients: int, before: Known | None) -> Reporting:
     """Averages or whitened statistics, whichever leaves the smaller errors on the supported actions."""
-    averages = _clipped(study, statistics, "box", before)
     if not study.learning.whitened or study.privacy.trust == "none":
-        return averages
+        return _clipped(study, statistics, "box", before)
     shape = "ball" if may_use_ball(study.privacy) else "box"
     decorrelated = _clipped(study, whitened(statistics, rank), shape, before)
+    if shape == "ball" and decorrelated.recentred:  # a box around averages is then larger by far
+        return decorrelated
+    averages = _clipped(study, statistics, "box", before)
 
     def error(reporting: Reporting) -> float:
         found = statistics.rows @ reporting.estimator(study, rank, clients).map
@@ -194,12 +203,13 @@ def whitened(statistics: Statistics, rank: int) -> Statistics:
 
 def _column_basis(matrix: FloatArray, rank: int) -> FloatArray:
     """Orthonormal columns that span those of the matrix, the same on every machine but for rounding."""
-    _, triangular = qr(matrix, mode="economic")
+    basis, triangular = qr(matrix, mode="economic")
     sizes = np.abs(np.diag(triangular))
     independent = np.flatnonzero(sizes > _INDEPENDENT * sizes.max())
     if len(independent) != rank:  # a column that depends on others which come later
         independent = np.sort(qr(matrix, mode="r", pivoting=True)[1][:rank])
-    basis, triangular = qr(matrix[:, independent], mode="economic")
+    if len(independent) < matrix.shape[1]:
+        basis, triangular = qr(matrix[:, independent], mode="economic")
     return np.asarray(basis * np.sign(np.diag(triangular)), dtype=np.float64)
 
 

@@ -81,12 +81,12 @@ def _answers(
 
 
 def _counting(part: Plan, blocks: Iterable[FloatArray], cut: list[int]) -> Iterator[FloatArray]:
-    """The blocks as they are; how many of their entries lie beyond the bound is noted in `cut`."""
+    """What clients report; how many of its entries lie beyond the bound is noted in `cut`."""
     (mechanism,) = part.mechanisms
     for block in blocks:
         reported = part.reported(block)
-        cut.append(int(np.count_nonzero(mechanism.clip(reported) != reported)))
-        yield block
+        cut.append(mechanism.entries_cut(reported))
+        yield reported
 
 
 def _trace(
