@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,7 +42,7 @@ def joint_radius(
     Z_x is the sum of `shares[x]` shares of `laws[x]`, and G is sub-Gaussian with the row's `other_variance`.
     """
     poles = np.array([law.pole for law in laws])
-    slopes = np.stack([_slopes(law, count) for law, count in zip(laws, shares, strict=True)])
+    slopes = np.stack([count * _slopes(law) for law, count in zip(laws, shares, strict=True)])
     spread = coefficients**2 @ slopes  # for each row, a number for each u of the grid
     peak = np.maximum(np.max(np.abs(coefficients) / poles, axis=1), NOTHING)
     level = math.log(1 / confidence)
@@ -54,7 +55,8 @@ def joint_radius(
     return best
 
 
-def _slopes(law: CumulantLaw, shares: int) -> FloatArray:
-    """c(u) on the grid."""
+@lru_cache(maxsize=1024)
+def _slopes(law: CumulantLaw) -> FloatArray:
+    """c(u) on the grid, of one share."""
     arguments = _GRID * law.pole
-    return np.asarray(shares * law.cumulant(arguments) / arguments**2, dtype=np.float64)
+    return np.asarray(law.cumulant(arguments) / arguments**2, dtype=np.float64)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any, cast
 
 import numpy as np
@@ -113,7 +114,15 @@ def algorithm_4(request: PrivacyRequest, *, cohort: int, bound: float, least: in
 
 def scalar_deviations(mechanisms: Sequence[Mechanism], reports: Sequence[int]) -> FloatArray:
     """The deviation, at most, of the error of each cohort's mean."""
-    return np.array([one.error_deviation(n) for one, n in zip(mechanisms, reports, strict=True)])
+    return _deviations(tuple(mechanisms), tuple(reports))
+
+
+@lru_cache(maxsize=64)
+def _deviations(mechanisms: tuple[Mechanism, ...], reports: tuple[int, ...]) -> FloatArray:
+    """A phase's are asked for many times."""
+    found = np.array([one.error_deviation(n) for one, n in zip(mechanisms, reports, strict=True)])
+    found.flags.writeable = False
+    return found
 
 
 def scalars_radius(

@@ -23,6 +23,7 @@ from dpbandits.checks import between, probability, whole
 from dpbandits.errors import InvalidValue
 from dpbandits.privacy.accounting import Binomial, Ends, Event, IntegerSum
 from dpbandits.privacy.lattice import Lattice
+from dpbandits.privacy.laws import NoiseLaw
 from dpbandits.privacy.mechanism import Mechanism, Message, Payload, register
 from dpbandits.privacy.noise import NoiseSource
 from dpbandits.privacy.noisy_lattice import NoisyLattice
@@ -153,6 +154,13 @@ def _binomial_event(bits: int, chance: float, coordinates: int, low: float, high
     return IntegerSum(noise=Binomial(bits=bits, chance=chance), coordinates=coordinates, ends=ends)
 
 
+@lru_cache(maxsize=1024)
+def _largest_noise(law: NoiseLaw, coordinates: int, shares: int) -> int:
+    """Of so many shares; asked for powers of two only, as many cohorts have nearly the same size."""
+    tail = 1e-12 / (2 * coordinates)
+    return math.ceil(float(law.radius(np.ones((1, 1)), np.zeros(1), tail, shares)[0]))
+
+
 @register
 @dataclass(frozen=True, kw_only=True)
 class SummedShares(NoisyLattice):
@@ -192,9 +200,7 @@ class SummedShares(NoisyLattice):
     @cached_property
     def largest_noise(self) -> int:
         """The sum's noise exceeds this, in any coordinate and either direction, with chance below 10⁻¹²."""
-        tail = 1e-12 / (2 * self.support)
-        one = np.ones((1, 1))
-        return math.ceil(float(self.law.radius(one, np.zeros(1), tail, self.cohort)[0]))
+        return _largest_noise(self.law, self.support, 1 << self.cohort.bit_length())
 
     @cached_property
     def modulus_bits(self) -> int:

@@ -40,6 +40,8 @@ class Population(Clients):
         as many draws as there are actions.
         """
         rows = self.instance.actions.matrix[support]
+        if self.heterogeneity == 0:
+            return np.tile(rows @ self.instance.theta, (cohort, 1))
         if len(rows) < rows.shape[1] and (len(rows) == 1 or cohort * rows.shape[1] > _LARGE):
             factor = np.linalg.qr(rows.T).R.T * self.heterogeneity
             means = rng.standard_normal((cohort, len(rows))) @ factor.T
