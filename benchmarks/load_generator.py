@@ -46,9 +46,7 @@ class Sealer:
     def request(self, number: int) -> bytes:
         """The whole request of one client."""
         secret = ticket(number)
-        place = Place(
-            study=self._study, phase=1, attempt=1, plan=self._plan.digest, pseudonym=hashed(secret)
-        )
+        place = Place(study=self._study, phase=1, attempt=1, plan=self._plan.digest, pseudonym=hashed(secret))
         body = self._key.seal(self._plaintext, place, "report")
         head = (
             "POST /v1/phases/1/attempts/1/reports HTTP/1.1\r\nHost: 127.0.0.1\r\n"

@@ -5,7 +5,7 @@ generator: three processes on loopback, over TLS and without it. The same reques
 clients, go in turns to the empty handler and to the coordinator, so that whatever else the machine does
 falls on both. The limit is on the ratio of the two rates.
 
-With `--memory N` it sends N reports instead and prints the coordinator's memory at ten points: the second half
+With `--reports N` it sends N reports instead and prints the coordinator's memory at ten points: the second half
 of them must not need noticeably more than the first. Run with `make load`.
 """
 
@@ -32,7 +32,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-sys.path[:0] = [str(Path(__file__).parent.parent), str(Path(__file__).parent)]
+sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from load_generator import ticket
 from tests.service.processes import Site, free_port, stop
@@ -85,9 +85,7 @@ def prepared(directory: Path, clients: int, *, tls: bool) -> tuple[Site, dict[st
             transaction.burn([LedgerEntry(client=n, phase=1, attempt=1, pseudonym=n) for n in names])
         begun = transaction.latest(lock=True)
         assert begun is not None
-        collecting = replace(
-            begun, state="collecting", joined=clients + 1, since=time.time(), seconds=7200.0
-        )
+        collecting = replace(begun, state="collecting", joined=clients + 1, since=time.time(), seconds=7200.0)
         transaction.change_attempt(begun, collecting)
         plan = file.context.course.plan(transaction, 1)
     coordinator.close()
@@ -199,7 +197,7 @@ def measure_rates(options: argparse.Namespace, *, tls: bool) -> float:
             f"empty handler {rate[0]:,.0f}/s ({cost[0]:.0f} µs of CPU each), "
             f"reports {rate[1]:,.0f}/s ({cost[1]:.0f} µs); "
             f"ratio {ratio:.2f} ({min(ratios):.2f} to {max(ratios):.2f} in {rounds} rounds of {size:,}), "
-            f"limit {LIMIT}; memory at most {bench.peak:.0f} MB; load {os.getloadavg()[0]:.1f}",
+            f"limit {LIMIT}; of CPU {cost[0] / cost[1]:.2f}; memory at most {bench.peak:.0f} MB; load {os.getloadavg()[0]:.1f}",
             flush=True,
         )
     return ratio
@@ -207,11 +205,11 @@ def measure_rates(options: argparse.Namespace, *, tls: bool) -> float:
 
 def measure_memory(options: argparse.Namespace) -> float:
     """How much more memory the end of a long run needs than its middle."""
-    size, points = options.memory // 10, list[float]()
+    size, points = options.reports // 10, list[float]()
     until = time.monotonic() + options.seconds
     with (
         tempfile.TemporaryDirectory() as directory,
-        running(Path(directory), options.memory, options.connections, tls=False) as bench,
+        running(Path(directory), options.reports, options.connections, tls=False) as bench,
     ):
         for number in range(10):
             for first in range(number * size, (number + 1) * size, 5000):
@@ -232,15 +230,17 @@ def main() -> None:
         port, *pair = sys.argv[2:]
         certificate, key = (Path(pair[0]), Path(pair[1])) if pair else (None, None)
         return serve_empty(Listening(port=int(port), certificate=certificate, key=key))
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--requests", type=int, default=4000, help="of one round")
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--connections", type=int, default=64)
+    parser.add_argument("--connections", type=int, default=256)
     parser.add_argument("--plain-only", action="store_true", help="without TLS only")
-    parser.add_argument("--memory", type=int, metavar="N", help="send N reports and watch the memory")
-    parser.add_argument("--seconds", type=float, default=1800, help="that --memory may take")
+    parser.add_argument("--reports", type=int, metavar="N", help="send N reports and watch the memory")
+    parser.add_argument("--seconds", type=float, default=1800, help="that --reports may take")
     options = parser.parse_args()
-    if options.memory:
+    if options.reports:
         raise SystemExit(int(measure_memory(options) > GROWTH))
     ratios = [measure_rates(options, tls=tls) for tls in ((False,) if options.plain_only else (False, True))]
     raise SystemExit(int(min(ratios) < LIMIT))

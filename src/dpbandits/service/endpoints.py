@@ -100,9 +100,10 @@ class _Application(Starlette):
             match, found = first.matches(scope)
             if match is Match.FULL:
                 scope.update(found)
-                response = await first.endpoint(Request(scope, receive))
-                return await response(scope, receive, send)
-        return await super().__call__(scope, receive, send)
+                response: Response = await first.endpoint(Request(scope, receive))
+                await response(scope, receive, send)
+                return
+        await super().__call__(scope, receive, send)
 
 
 def application(endpoints: Sequence[Endpoint], guard: Guard, **options: Any) -> Starlette:

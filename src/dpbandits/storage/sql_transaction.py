@@ -177,7 +177,9 @@ class SqlTransaction(Transaction):
         query = query.where(LEDGER.c.pseudonym.in_(pseudonyms)).order_by(LEDGER.c.pseudonym)
         rows = self._connection.execute(query.with_for_update()).all()
         kept = self._digests(pseudonyms)  # only now: what others kept before they let go of the locks is seen
-        return {row.pseudonym: (row.phase, row.attempt, row.report or kept.get(row.pseudonym)) for row in rows}
+        return {
+            row.pseudonym: (row.phase, row.attempt, row.report or kept.get(row.pseudonym)) for row in rows
+        }
 
     def _digests(self, pseudonyms: Sequence[str]) -> dict[str, str]:
         query = select(REPORTS.c.pseudonym, REPORTS.c.digest).where(REPORTS.c.pseudonym.in_(pseudonyms))
