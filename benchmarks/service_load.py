@@ -5,8 +5,8 @@ generator: three processes on loopback, over TLS and without it. The same reques
 clients, go in turns to the empty handler and to the coordinator, so that whatever else the machine does
 falls on both. The limit is on the ratio of the two rates.
 
-With `--reports N` it sends N reports instead and prints the coordinator's memory at ten points: the second half
-of them must not need noticeably more than the first. Run with `make load`.
+With `--reports N` it sends N reports instead and prints the coordinator's memory at ten points: the second
+half of them must not need noticeably more than the first. Run with `make load`.
 """
 
 from __future__ import annotations
@@ -197,7 +197,8 @@ def measure_rates(options: argparse.Namespace, *, tls: bool) -> float:
             f"empty handler {rate[0]:,.0f}/s ({cost[0]:.0f} µs of CPU each), "
             f"reports {rate[1]:,.0f}/s ({cost[1]:.0f} µs); "
             f"ratio {ratio:.2f} ({min(ratios):.2f} to {max(ratios):.2f} in {rounds} rounds of {size:,}), "
-            f"limit {LIMIT}; of CPU {cost[0] / cost[1]:.2f}; memory at most {bench.peak:.0f} MB; load {os.getloadavg()[0]:.1f}",
+            f"limit {LIMIT}; of CPU {cost[0] / cost[1]:.2f}; "
+            f"memory at most {bench.peak:.0f} MB; load {os.getloadavg()[0]:.1f}",
             flush=True,
         )
     return ratio
