@@ -132,7 +132,9 @@ class Bench:
         """The most that it ever held, in megabytes."""
         status = Path(f"/proc/{self.servers['reports'].pid}/status")
         lines = status.read_text().splitlines() if status.exists() else []
-        return next((int(line.split()[1]) / 1e3 for line in lines if line.startswith("VmHWM")), self.memory)
+        return next(
+            (int(line.split()[1]) * 1024 / 1e6 for line in lines if line.startswith("VmHWM")), self.memory
+        )
 
 
 @contextlib.contextmanager
