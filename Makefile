@@ -5,7 +5,7 @@ export OPENBLAS_NUM_THREADS := 1
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: run test lint bench deployed clean
+.PHONY: run test lint bench deployed load clean
 .DELETE_ON_ERROR:
 
 ## The main job: the trust models side by side at the paper's scale, a table and a plot in out/.
@@ -36,6 +36,11 @@ bench: $(VENV)/dev.installed
 ## Studies of 2,000 clients in real processes, for every trust model.
 deployed: $(VENV)/dev.installed
 	$(BIN)/python benchmarks/deployed_study.py
+
+## Reports taken in durably, against an empty handler of the same server; then memory over many of them.
+load: $(VENV)/dev.installed
+	$(BIN)/python benchmarks/service_load.py
+	$(BIN)/python benchmarks/service_load.py --reports 1000000
 
 clean:
 	rm -rf $(VENV) out build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 import threading
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
+import httpx
 import pytest
 
 from dpbandits.errors import Refused
-from dpbandits.protocol import Release, Schedule, decode
+from dpbandits.protocol import Plan, Release, Schedule, decode
 from dpbandits.service.sealing import KeyPair
+from dpbandits.service.study_file import CoordinatorFile, read_study
+from dpbandits.service.tokens import hashed, new_secret
+from dpbandits.service.transport import trusting
+from dpbandits.service.wire import report_size
+from dpbandits.storage import LedgerEntry
 from dpbandits.storage.sql import SqlStore
 
 from ..storage.postgres import new_database, server  # noqa: TID252
 from .helpers import Deployment, Member, small_study
+from .processes import Site, free_port
 
 COHORTS = (20, 30)
 CLIENTS = 60
@@ -89,3 +100,83 @@ def _check(workers: list[Deployment], accepted: list[tuple[int, str]]) -> None:
     assert sorted(name for _, name in accepted) == sorted(everybody)
     assert workers[0].run(workers[0].context.course.state).ended
     assert workers[1].run(workers[1].context.course.state) == workers[0].run(workers[0].context.course.state)
+
+
+TICKETS = 80
+
+
+def _collecting(file: CoordinatorFile, tickets: list[str]) -> Plan:
+    """Bring a study to where its first phase collects from the holders of these tickets."""
+    coordinator = file.coordinator()
+    coordinator.advance()
+    names = [hashed(ticket) for ticket in tickets]
+    with coordinator.store.transaction() as transaction:
+        transaction.burn([LedgerEntry(client=n, phase=1, attempt=1, pseudonym=n) for n in names])
+        begun = transaction.latest(lock=True)
+        assert begun is not None
+        state = {"state": "collecting", "joined": len(names), "since": time.time(), "seconds": 120.0}
+        transaction.change_attempt(begun, replace(begun, **state))
+        plan = file.context.course.plan(transaction, 1)
+    coordinator.close()
+    return plan
+
+
+@contextlib.contextmanager
+def _two_processes(site: Site) -> Iterator[list[str]]:
+    """The addresses of two workers that are ready."""
+    port = free_port()
+    other = site.directory / "other.toml"
+    other.write_text(site.study_file.read_text().replace(f"port = {site.port}", f"port = {port}"))
+    second = [sys.executable, "-m", "dpbandits.cli", "serve", str(other)]
+    urls = [site.url, f"https://127.0.0.1:{port}"]
+    with site.running("one", site.coordinator()) as one, site.running("two", second) as two:
+        for url in urls:
+            site.wait_ready(url)
+        yield urls
+        assert [one.poll(), two.poll()] == [None, None]
+
+
+def test_two_processes_on_postgresql_lose_nothing_and_count_nobody_twice(
+    tmp_path: Path, postgres: str
+) -> None:
+    """Of each client both workers get two different reports at once, each of them twice."""
+    tickets = [new_secret() for _ in range(TICKETS)]
+    storage = new_database(postgres)
+    site = Site(directory=tmp_path, trust="central", mode=None, cohorts=(TICKETS, 10), storage=storage)
+    file = read_study(site.study_file)
+    plan = _collecting(file, tickets)
+
+    def sealed(ticket: str) -> bytes:
+        place = file.context.place(plan, 1, hashed(ticket))
+        return file.context.keys.public.seal(bytes(report_size(plan)), place, "report")
+
+    with _two_processes(site) as urls, httpx.Client(verify=trusting(site.certificate), timeout=60) as http:
+
+        def send(url: str, ticket: str, body: bytes) -> int:
+            headers = {"Authorization": f"Bearer {ticket}"}
+            path = "/v1/phases/1/attempts/1/reports"
+            return http.post(f"{url}{path}", content=body, headers=headers).status_code
+
+        with ThreadPoolExecutor(16) as pool:
+            sent = [
+                [
+                    pool.submit(send, url, ticket, body)
+                    for body in (sealed(ticket), sealed(ticket))
+                    for url in urls
+                ]
+                for ticket in tickets
+            ]
+            statuses = [[one.result() for one in four] for four in sent]
+        # One of the two bodies was accepted, by whoever was first, and is repeated by the other worker.
+        assert all(four in ([200, 200, 409, 409], [409, 409, 200, 200]) for four in statuses)
+        assert _first_release(site)["reports"] == TICKETS
+        assert site.ask("GET", "/v1/status")["failed_attempts"] == 0
+
+
+def _first_release(site: Site) -> dict[str, int]:
+    until = time.monotonic() + 60
+    while time.monotonic() < until:
+        if phases := site.ask("GET", "/v1/results")["phases"]:
+            return dict(phases[0]["release"])
+        time.sleep(0.1)
+    raise AssertionError("nothing was released")

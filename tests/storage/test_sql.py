@@ -16,6 +16,7 @@ from dpbandits.errors import InvalidValue, Refused, StorageError
 from dpbandits.storage import Attempt, LedgerEntry, NewReport, StudyRecord
 from dpbandits.storage.migrations import MIGRATIONS, NEWEST, migrate, version
 from dpbandits.storage.sql import SqlStore, _engine
+from dpbandits.storage.sqlite_fast import _FRESH
 
 ATTEMPT = Attempt(phase=1, number=1, state="collecting")
 
@@ -44,9 +45,25 @@ def test_the_first_schema_with_data_in_it_is_migrated(sql_url: str) -> None:
     with store.transaction() as transaction:
         (report,) = transaction.reports(1, 1)
         assert (report.sealed, report.relayed) == (b"\x01\x02", b"")
-        assert transaction.count_reports(1, 1) == 1
+        for _ in range(2):  # while the report is kept, and after
+            entry = transaction.entry_of(pseudonym="name")
+            assert entry is not None
+            assert (entry.report, transaction.count_reports(1, 1)) == ("digest", 1)
+            transaction.drop_reports(1, 1)
     store.close()
     assert _version(sql_url) == NEWEST
+
+
+def test_taking_reports_in_does_not_go_through_the_whole_attempt(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'store.sqlite'}"
+    SqlStore(url).close()
+    engine = _engine(url)
+    query = _FRESH.format(", ".join("?" * 64))
+    with engine.begin() as connection:
+        plan = str(connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {query}", (1, 1, *"x" * 64)).all())
+    engine.dispose()
+    assert "ledger_by_attempt" not in plan
+    assert plan.count("(pseudonym=?)") == 2
 
 
 def test_a_migration_that_fails_at_any_statement_leaves_the_schema_before_it(sql_url: str) -> None:

@@ -18,7 +18,8 @@ import msgspec
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
-from starlette.routing import Route
+from starlette.routing import Match, Route
+from starlette.types import Receive, Scope, Send
 
 from dpbandits.errors import InvalidValue, Refused, StorageError
 from dpbandits.service.link import Unreachable
@@ -87,8 +88,26 @@ class Guard:
     metrics: Metrics
 
 
+class _Application(Starlette):
+    """Starlette, but its first route, reports, is looked at before everything else.
+
+    So the busiest requests pass by layers that turn errors into answers: what handles them lets no error out.
+    """
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        first = self.router.routes[0]
+        if scope["type"] == "http" and isinstance(first, Route):
+            match, found = first.matches(scope)
+            if match is Match.FULL:
+                scope.update(found)
+                response: Response = await first.endpoint(Request(scope, receive))
+                await response(scope, receive, send)
+                return
+        await super().__call__(scope, receive, send)
+
+
 def application(endpoints: Sequence[Endpoint], guard: Guard, **options: Any) -> Starlette:
-    """The routes of a table, and errors that are JSON and never a traceback."""
+    """The routes of a table, the busiest first, and errors that are JSON and never a traceback."""
     by_path: dict[str, dict[str, Endpoint]] = {}
     for endpoint in endpoints:
         by_path.setdefault(endpoint.path, {})[endpoint.method] = endpoint
@@ -103,7 +122,7 @@ def application(endpoints: Sequence[Endpoint], guard: Guard, **options: Any) -> 
     async def no_such_method(_request: Request, _error: Exception) -> Response:
         return _refusal(Refused("wrong-method", "another method would do"))
 
-    return Starlette(routes=routes, exception_handlers={404: nowhere, 405: no_such_method}, **options)
+    return _Application(routes=routes, exception_handlers={404: nowhere, 405: no_such_method}, **options)
 
 
 def _dispatch(

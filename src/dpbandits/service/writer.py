@@ -1,9 +1,9 @@
 """One thread owns the store: what waits while a commit is on its way goes into the next, together.
 
-A caller is answered after the commit, so whatever was answered is durable; callers of one event loop are all
-woken at once. If what was put together
-cannot be committed together (another worker was faster, or one job failed), each is tried again alone;
-nothing of it had left the process.
+A caller is answered after the commit, so whatever was answered is durable. What comes in one pass of an event
+loop is handed over at once, and its callers are woken at once. If what was put together cannot be committed
+together (another worker was faster, or one job failed), each is tried again alone; nothing of it had left the
+process.
 
 The hook is told every commit by name, `NAME-before-commit` within the transaction and `NAME-after-commit`
 before anybody hears of it: a fault injection can end the process there.
@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import queue
 import threading
-import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -27,8 +27,7 @@ from dpbandits.storage import NewReport, Store, Transaction
 Result = TypeVar("Result")
 Hook = Callable[[str], None]
 
-_TOGETHER = 1024  # jobs of one commit, at most
-_GATHER = 0.004  # seconds to wait for more when several came together before
+_TOGETHER = 1024  # with so many jobs a commit waits for no more
 _TRIES = 5  # when another worker changes the same rows
 
 
@@ -58,7 +57,8 @@ class Writer:
     def __init__(self, store: Store, *, hook: Hook = lambda _step: None) -> None:
         self._store = store
         self._hook = hook
-        self._queue: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[list[_Job] | None] = queue.SimpleQueue()
+        self._passing: dict[asyncio.AbstractEventLoop, list[_Job]] = {}
         self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
         self._thread.start()
 
@@ -75,13 +75,13 @@ class Writer:
         Together with others, `work` must not raise `Refused` once it has written.
         """
         done = Future[Result]()
-        self._queue.put(_Job(name=name, work=work, alone=alone, done=done))
+        self._queue.put([_Job(name=name, work=work, alone=alone, done=done)])
         return done
 
     def submit_report(self, report: NewReport) -> Future[str]:
         """Take a report in; all that wait are taken in by one statement."""
         done = Future[str]()
-        self._queue.put(_Job(name="report", work=report, alone=False, done=done))
+        self._queue.put([_Job(name="report", work=report, alone=False, done=done)])
         return done
 
     async def run_async(
@@ -90,15 +90,23 @@ class Writer:
         """Submit it and wait, in an event loop."""
         loop = asyncio.get_running_loop()
         done: asyncio.Future[Result] = loop.create_future()
-        self._queue.put(_Job(name=name, work=work, alone=alone, done=done, loop=loop))
+        self._gather(loop, _Job(name=name, work=work, alone=alone, done=done, loop=loop))
         return await done
 
     async def take_async(self, report: NewReport) -> str:
         """Take a report in, in an event loop."""
         loop = asyncio.get_running_loop()
         done: asyncio.Future[str] = loop.create_future()
-        self._queue.put(_Job(name="report", work=report, alone=False, done=done, loop=loop))
+        self._gather(loop, _Job(name="report", work=report, alone=False, done=done, loop=loop))
         return await done
+
+    def _gather(self, loop: asyncio.AbstractEventLoop, job: _Job) -> None:
+        """Hand it over with all that comes in the same pass of the loop."""
+        if loop in self._passing:
+            self._passing[loop].append(job)
+        else:
+            self._passing[loop] = [job]
+            loop.call_soon(lambda: self._queue.put(self._passing.pop(loop)))
 
     def run(self, name: str, work: Callable[[Transaction], Result], *, alone: bool = False) -> Result:
         """Submit it and wait."""
@@ -110,35 +118,24 @@ class Writer:
         self._thread.join()
 
     def _run(self) -> None:
-        several = False
-        while (job := self._queue.get()) is not None:
-            if several:
-                time.sleep(_GATHER)
-            together, last = self._waiting(job)
-            several = len(together) > 1
-            if together:
-                self._commit(together)
-            if isinstance(last, _Job):
-                self._commit([last])
-            if last is None:
-                return
+        ended = False
+        while not ended and (jobs := self._queue.get()) is not None:
+            ended = self._add_waiting(jobs)
+            for alone, run in itertools.groupby(jobs, key=lambda job: job.alone):
+                for together in ([job] for job in run) if alone else (list(run),):
+                    self._commit(together)
 
-    def _waiting(self, first: _Job) -> tuple[list[_Job], _Job | bool | None]:
-        """What can be committed together, and what ended it: a job that wants to be alone, or the end."""
-        together, job = list[_Job](), first
-        while True:
-            if job.alone:
-                return together, job
-            together.append(job)
-            if len(together) >= _TOGETHER:
-                return together, True
+    def _add_waiting(self, jobs: list[_Job]) -> bool:
+        """Take what else has come; whether the end has."""
+        while len(jobs) < _TOGETHER:
             try:
                 following = self._queue.get_nowait()
             except queue.Empty:
-                return together, True
+                return False
             if following is None:
-                return together, None
-            job = following
+                return True
+            jobs += following
+        return False
 
     def _commit(self, jobs: list[_Job]) -> None:
         jobs = [job for job in jobs if job.begin()]

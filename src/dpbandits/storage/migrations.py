@@ -35,6 +35,12 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE TABLE batches (phase BIGINT NOT NULL, attempt BIGINT NOT NULL, body {bytes} NOT NULL, "
         "PRIMARY KEY (phase, attempt))",
     ),
+    (  # a report is taken in without touching the ledger, which is marked when reports are dropped
+        "ALTER TABLE reports ADD COLUMN digest TEXT NOT NULL DEFAULT ''",
+        "UPDATE reports SET digest = (SELECT report FROM ledger WHERE ledger.pseudonym = reports.pseudonym)",
+        "UPDATE ledger SET report = NULL WHERE pseudonym IN (SELECT pseudonym FROM reports)",
+        "CREATE INDEX reports_by_attempt ON reports (phase, attempt)",
+    ),
 )
 
 NEWEST = len(MIGRATIONS)

@@ -31,13 +31,17 @@ from dpbandits.storage.tables import ATTEMPTS, BATCHES, CODES, LEDGER, PLANS, RE
 
 _AT_ONCE = 500  # parameters of one statement, and rows of one fetch
 
-_STANDING = (
-    select(CODES.c.code, *LEDGER.c)
-    .select_from(CODES.outerjoin(LEDGER, LEDGER.c.client == CODES.c.code))
-    .where(CODES.c.token == bindparam("given"))
+# The digest of a report that is kept is beside it; the ledger's is set when it is dropped. So taking one in
+# rewrites no page of the ledger, where a cohort's entries lie far apart.
+_KEPT = REPORTS.c.pseudonym == LEDGER.c.pseudonym
+_ENTRY = (
+    *(column for column in LEDGER.c if column.name != "report"),
+    func.coalesce(LEDGER.c.report, REPORTS.c.digest).label("report"),
 )
-_MARK_REPORTED = (
-    update(LEDGER).where(LEDGER.c.pseudonym == bindparam("of")).values(report=bindparam("digest"))
+_STANDING = (
+    select(CODES.c.code, *_ENTRY)
+    .select_from(CODES.outerjoin(LEDGER, LEDGER.c.client == CODES.c.code).outerjoin(REPORTS, _KEPT))
+    .where(CODES.c.token == bindparam("given"))
 )
 
 
@@ -123,7 +127,8 @@ class SqlTransaction(Transaction):
         self, *, client: str | None = None, pseudonym: str | None = None
     ) -> LedgerEntry | None:
         wanted = LEDGER.c.client == client if client is not None else LEDGER.c.pseudonym == pseudonym
-        row = self._connection.execute(select(LEDGER).where(wanted)).one_or_none()
+        query = select(*_ENTRY).select_from(LEDGER.outerjoin(REPORTS, _KEPT)).where(wanted)
+        row = self._connection.execute(query).one_or_none()
         return None if row is None else LedgerEntry(**row._mapping)
 
     def burn(self, entries: Sequence[LedgerEntry]) -> None:  # noqa: D102
@@ -157,8 +162,6 @@ class SqlTransaction(Transaction):
                 fresh.append(report)
                 entries[report.pseudonym] = (report.phase, report.attempt, report.digest)
         if fresh:
-            marks = [{"of": report.pseudonym, "digest": report.digest} for report in fresh]
-            self._connection.execute(_MARK_REPORTED, marks)
             self._connection.execute(insert(REPORTS), [_row(report) for report in fresh])
         return outcomes
 
@@ -172,12 +175,20 @@ class SqlTransaction(Transaction):
     def _entries(self, pseudonyms: Sequence[str]) -> dict[str, tuple[int, int, str | None]]:
         query = select(LEDGER.c.pseudonym, LEDGER.c.phase, LEDGER.c.attempt, LEDGER.c.report)
         query = query.where(LEDGER.c.pseudonym.in_(pseudonyms)).order_by(LEDGER.c.pseudonym)
-        rows = self._connection.execute(query.with_for_update())
-        return {row.pseudonym: (row.phase, row.attempt, row.report) for row in rows}
+        rows = self._connection.execute(query.with_for_update()).all()
+        kept = self._digests(pseudonyms)  # only now: what others kept before they let go of the locks is seen
+        return {
+            row.pseudonym: (row.phase, row.attempt, row.report or kept.get(row.pseudonym)) for row in rows
+        }
+
+    def _digests(self, pseudonyms: Sequence[str]) -> dict[str, str]:
+        query = select(REPORTS.c.pseudonym, REPORTS.c.digest).where(REPORTS.c.pseudonym.in_(pseudonyms))
+        return {row.pseudonym: row.digest for row in self._connection.execute(query)}
 
     def count_reports(self, phase: int, attempt: int) -> int:  # noqa: D102
-        query = select(func.count()).where(*_of(LEDGER, phase, attempt), LEDGER.c.report.is_not(None))
-        return int(self._connection.execute(query).scalar_one())
+        dropped = select(func.count()).where(*_of(LEDGER, phase, attempt), LEDGER.c.report.is_not(None))
+        kept = select(func.count()).where(*_of(REPORTS, phase, attempt))
+        return sum(int(self._connection.execute(query).scalar_one()) for query in (dropped, kept))
 
     def reports(self, phase: int, attempt: int, after: str = "") -> Iterator[StoredReport]:  # noqa: D102
         while rows := self._connection.execute(_next_reports(phase, attempt, after)).all():
@@ -188,6 +199,9 @@ class SqlTransaction(Transaction):
             after = rows[-1].pseudonym
 
     def drop_reports(self, phase: int, attempt: int) -> None:  # noqa: D102
+        made = select(REPORTS.c.digest).where(_KEPT).scalar_subquery()
+        marked = update(LEDGER).where(*_of(LEDGER, phase, attempt), LEDGER.c.report.is_(None))
+        self._connection.execute(marked.values(report=made))
         self._connection.execute(delete(REPORTS).where(*_of(REPORTS, phase, attempt)))
 
     def batch(self, phase: int, attempt: int) -> bytes | None:  # noqa: D102
@@ -233,6 +247,7 @@ def _row(report: NewReport) -> dict[str, Any]:
         "attempt": report.attempt,
         "sealed": report.sealed,
         "relayed": report.relayed,
+        "digest": report.digest,
     }
 
 

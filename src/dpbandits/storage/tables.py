@@ -67,6 +67,7 @@ REPORTS = Table(
     Column("attempt", BigInteger, nullable=False),
     Column("sealed", LargeBinary, nullable=False),
     Column("relayed", LargeBinary, nullable=False),
+    Column("digest", String, nullable=False),
 )
 
 BATCHES = Table(

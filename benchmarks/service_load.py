@@ -1,0 +1,253 @@
+"""How fast one coordinator with SQLite takes reports durably, against the same server's empty handler.
+
+A real coordinator (`dpbandits serve`), the same server with a handler that does nothing, and a load
+generator: three processes on loopback, over TLS and without it. The same requests, sealed reports of fresh
+clients, go in turns to the empty handler and to the coordinator, so that whatever else the machine does
+falls on both. The limit is on the ratio of the two rates.
+
+With `--reports N` it sends N reports instead and prints the coordinator's memory at ten points: the second
+half of them must not need noticeably more than the first. Run with `make load`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psutil
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from load_generator import ticket
+from tests.service.processes import Site, free_port, stop
+
+from dpbandits.actions import Actions
+from dpbandits.protocol import encode
+from dpbandits.service.run import Listening, serve
+from dpbandits.service.study_file import read_study
+from dpbandits.service.tokens import hashed
+from dpbandits.service.transport import trusting
+from dpbandits.storage import LedgerEntry
+
+LIMIT = 0.5
+GROWTH = 1.1  # of memory from the middle of a run to its end
+HERE = Path(__file__).parent
+
+
+def serve_empty(listening: Listening) -> None:
+    """The same server, whose handler takes the body and does nothing."""
+
+    async def empty(request: Request) -> Response:
+        await request.body()
+        return Response()
+
+    serve(Starlette(routes=[Route("/{path:path}", empty, methods=["POST", "GET"])]), listening)
+
+
+def prepared(directory: Path, clients: int, *, tls: bool) -> tuple[Site, dict[str, Any]]:
+    """A study whose first phase collects, from this many clients and one that never answers."""
+    actions = Actions.generate("sphere", count=60, dimension=8, rng=3)
+    site = Site(
+        directory=directory,
+        trust="central",
+        mode=None,
+        cohorts=(clients + 1,),
+        horizon=10**8,
+        report_seconds=7200,
+        actions=actions,
+    )
+    if not tls:
+        lines = site.study_file.read_text().splitlines()
+        kept = [line for line in lines if not line.strip().startswith(("certificate =", "key ="))]
+        site.study_file.write_text("\n".join(kept))
+    file = read_study(site.study_file)
+    coordinator = file.coordinator()
+    coordinator.advance()
+    with coordinator.store.transaction() as transaction:
+        for start in range(0, clients + 1, 10_000):
+            names = [hashed(ticket(number)) for number in range(start, min(start + 10_000, clients + 1))]
+            transaction.burn([LedgerEntry(client=n, phase=1, attempt=1, pseudonym=n) for n in names])
+        begun = transaction.latest(lock=True)
+        assert begun is not None
+        collecting = replace(begun, state="collecting", joined=clients + 1, since=time.time(), seconds=7200.0)
+        transaction.change_attempt(begun, collecting)
+        plan = file.context.course.plan(transaction, 1)
+    coordinator.close()
+    settings = {
+        "plan": encode(plan).decode(),
+        "key": str(file.context.keys.public),
+        "study": file.context.study.digest,
+        "certificates": str(site.certificate) if tls else None,
+    }
+    return site, settings
+
+
+@dataclass
+class Bench:
+    """The running processes."""
+
+    generator: subprocess.Popen[str]
+    servers: dict[str, psutil.Process]
+
+    def send(self, target: str, first: int, last: int) -> tuple[float, float]:
+        """Requests a second, and seconds of the server's CPU for each."""
+        before = self._cpu(target)
+        assert self.generator.stdin is not None
+        assert self.generator.stdout is not None
+        self.generator.stdin.write(f"{target} {first} {last}\n")
+        self.generator.stdin.flush()
+        answer = json.loads(self.generator.stdout.readline())
+        count = last - first
+        if answer["statuses"] != {"200": count}:
+            raise SystemExit(f"{target}: got {answer['statuses']}, expected {count} times 200")
+        return count / answer["seconds"], (self._cpu(target) - before) / count
+
+    def _cpu(self, target: str) -> float:
+        times = self.servers[target].cpu_times()
+        return float(times.user + times.system)
+
+    @property
+    def memory(self) -> float:
+        """What the coordinator holds in memory now, in megabytes."""
+        return float(self.servers["reports"].memory_info().rss) / 1e6
+
+    @property
+    def peak(self) -> float:
+        """The most that it ever held, in megabytes."""
+        status = Path(f"/proc/{self.servers['reports'].pid}/status")
+        lines = status.read_text().splitlines() if status.exists() else []
+        return next(
+            (int(line.split()[1]) * 1024 / 1e6 for line in lines if line.startswith("VmHWM")), self.memory
+        )
+
+
+@contextlib.contextmanager
+def running(directory: Path, clients: int, connections: int, *, tls: bool) -> Iterator[Bench]:
+    """The coordinator, the empty server and the load generator."""
+    site, settings = prepared(directory, clients, tls=tls)
+    port = free_port()
+    settings |= {"ports": {"reports": site.port, "empty": port}, "connections": connections}
+    (directory / "load.json").write_text(json.dumps(settings))
+    pair = [str(site.certificate), str(directory / "tls.pem")] if tls else []
+    with contextlib.ExitStack() as stack:
+        commands = {
+            "reports": site.coordinator(),
+            "empty": [sys.executable, __file__, "serve-empty", str(port), *pair],
+        }
+        servers = {
+            name: psutil.Process(stack.enter_context(site.running(name, command)).pid)
+            for name, command in commands.items()
+        }
+        for target in (site.port, port):
+            _wait_for(f"{'https' if tls else 'http'}://127.0.0.1:{target}/healthz", site.certificate)
+        generator = subprocess.Popen(
+            [sys.executable, str(HERE / "load_generator.py"), str(directory / "load.json")],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        stack.callback(stop, generator)
+        yield Bench(generator=generator, servers=servers)
+
+
+def _wait_for(url: str, certificate: Path) -> None:
+    until = time.monotonic() + 60
+    with httpx.Client(verify=trusting(certificate), timeout=30) as http:
+        while time.monotonic() < until:
+            with contextlib.suppress(httpx.TransportError):
+                if http.get(url).status_code == 200:
+                    return
+            time.sleep(0.1)
+    raise SystemExit(f"{url} does not answer")
+
+
+def measure_rates(options: argparse.Namespace, *, tls: bool) -> float:
+    """The ratio of reports taken to empty requests answered, the median over the rounds."""
+    size, rounds = options.requests, options.rounds
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        running(Path(directory), size * (rounds + 1), options.connections, tls=tls) as bench,
+    ):
+        ratios, found = list[float](), list[tuple[tuple[float, float], tuple[float, float]]]()
+        for number in range(rounds + 1):  # the first warms up
+            sent = (number * size, (number + 1) * size)
+            empty, reports = bench.send("empty", *sent), bench.send("reports", *sent)
+            if number:
+                found.append((empty, reports))
+                ratios.append(reports[0] / empty[0])
+        rate = [statistics.median(pair[which][0] for pair in found) for which in (0, 1)]
+        cost = [statistics.median(pair[which][1] for pair in found) * 1e6 for which in (0, 1)]
+        ratio = statistics.median(ratios)
+        print(
+            f"{'TLS, kept alive' if tls else 'without TLS'}: "
+            f"empty handler {rate[0]:,.0f}/s ({cost[0]:.0f} µs of CPU each), "
+            f"reports {rate[1]:,.0f}/s ({cost[1]:.0f} µs); "
+            f"ratio {ratio:.2f} ({min(ratios):.2f} to {max(ratios):.2f} in {rounds} rounds of {size:,}), "
+            f"limit {LIMIT}; of CPU {cost[0] / cost[1]:.2f}; "
+            f"memory at most {bench.peak:.0f} MB; load {os.getloadavg()[0]:.1f}",
+            flush=True,
+        )
+    return ratio
+
+
+def measure_memory(options: argparse.Namespace) -> float:
+    """How much more memory the end of a long run needs than its middle."""
+    size, points = options.reports // 10, list[float]()
+    until = time.monotonic() + options.seconds
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        running(Path(directory), options.reports, options.connections, tls=False) as bench,
+    ):
+        for number in range(10):
+            for first in range(number * size, (number + 1) * size, 5000):
+                bench.send("reports", first, min(first + 5000, (number + 1) * size))
+            points.append(bench.memory)
+            print(f"{(number + 1) * size:>9,} reports: {points[-1]:.1f} MB", flush=True)
+            if time.monotonic() > until:
+                print(f"stopped after {options.seconds:.0f} s")
+                break
+        growth = points[-1] / points[len(points) // 2]
+        print(f"memory at the end over the middle {growth:.3f}, limit {GROWTH}; at most {bench.peak:.1f} MB")
+    return growth
+
+
+def main() -> None:
+    """Measure, print, and fail where a limit is missed."""
+    if sys.argv[1:2] == ["serve-empty"]:
+        port, *pair = sys.argv[2:]
+        certificate, key = (Path(pair[0]), Path(pair[1])) if pair else (None, None)
+        return serve_empty(Listening(port=int(port), certificate=certificate, key=key))
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--requests", type=int, default=4000, help="of one round")
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--connections", type=int, default=256)
+    parser.add_argument("--plain-only", action="store_true", help="without TLS only")
+    parser.add_argument("--reports", type=int, metavar="N", help="send N reports and watch the memory")
+    parser.add_argument("--seconds", type=float, default=1800, help="that --reports may take")
+    options = parser.parse_args()
+    if options.reports:
+        raise SystemExit(int(measure_memory(options) > GROWTH))
+    ratios = [measure_rates(options, tls=tls) for tls in ((False,) if options.plain_only else (False, True))]
+    raise SystemExit(int(min(ratios) < LIMIT))
+
+
+if __name__ == "__main__":
+    main()
