@@ -46,6 +46,7 @@ class Checker:
         self._here = Tables(self.site.database("coordinator"))
         reader = "coordinator" if self.site.mode is None else "shuffler"
         self._reader = Tables(self.site.database(reader))
+        self._nothing_left()  # before a database is opened, which may tidy it up
         for tables in {self._here, self._reader}:
             self._sound(tables)
         self._attempts = {
@@ -66,6 +67,14 @@ class Checker:
     def _must(self, holds: bool, otherwise: str) -> None:
         if not holds:
             self._found.append(otherwise)
+
+    def _nothing_left(self) -> None:
+        """Reports that were deleted are in no file any more, neither a database nor its log."""
+        traces = {trace for report in self.accepted.values() for trace in report.traces}
+        for path in sorted(self.site.directory.glob("*.sqlite*")):
+            content = path.read_bytes()
+            left = sum(trace in content for trace in traces)
+            self._must(left == 0, f"{path.name} still has {left} parts of reports")
 
     def _sound(self, tables: Tables) -> None:
         (verdict,) = tables.rows("PRAGMA integrity_check")

@@ -6,6 +6,7 @@ import random
 from collections import Counter
 from dataclasses import dataclass
 
+from dpbandits.storage.migrations import NEWEST
 from tests.service.helpers import MODELS
 
 MESSAGE_KINDS = ("lose", "lose-reply", "duplicate", "reorder", "delay", "truncate", "replay")
@@ -13,7 +14,11 @@ CLIENT_STAGES = ("enrolled", "joined", "sealed", "sent")
 VANISHING = 0.3
 
 _BOTH = ("before-commit", "after-commit")
+_OPENING = tuple(
+    f"migrate-{number}-{when}" for number in range(1, NEWEST + 1) for when in ("statement", *_BOTH)
+)
 COORDINATOR_STEPS = (
+    *_OPENING,
     *(
         f"{name}-{when}"
         for name in (
@@ -51,6 +56,7 @@ LINK_STEPS = (
 )
 SPLIT_STEPS = ("own-sums-before-commit", "own-sums-after-commit")
 SHUFFLER_STEPS = (
+    *_OPENING,
     *(f"{name}-{when}" for name in ("open", "report", "close", "read") for when in _BOTH),
     "sums-journalled",
 )
@@ -114,6 +120,7 @@ def _parties(mode: str | None) -> tuple[str, ...]:
 def _kills(rng: random.Random, mode: str | None, turn: int) -> list[Fault]:
     everywhere = [(party, step) for party in _parties(mode) for step in steps_of(party, mode)]
     chosen = [everywhere[turn % len(everywhere)], *rng.sample(everywhere, rng.randrange(5))]
+    chosen = list(dict.fromkeys(chosen))
     steps = [
         Fault(kind="kill-at-step", party=party, step=step, value=_nth(rng, step)) for party, step in chosen
     ]
@@ -126,13 +133,34 @@ def _kills(rng: random.Random, mode: str | None, turn: int) -> list[Fault]:
         )
         for _ in range(rng.randrange(4))
     ]
-    return steps + times
+    return steps + times + _occasions(rng, mode, chosen[0][1])
 
 
 def _nth(rng: random.Random, step: str) -> int:
     """Steps that happen often are not only met the first time."""
-    often = step.startswith(("enrol", "join", "report", "read", "rounds"))
-    return rng.randint(1, 20 if often else 2)
+    often = {
+        "enrol": 20,
+        "join": 20,
+        "read": 60,
+        "report": 4,
+        "rounds": 3,
+        "codes": 1,
+        "begin": 1,
+        "migrate": 1,
+    }
+    return rng.randint(1, next((most for name, most in often.items() if step.startswith(name)), 2))
+
+
+def _occasions(rng: random.Random, mode: str | None, step: str) -> list[Fault]:
+    """Steps that only faults lead to get them."""
+    at = [rng.randrange(60, 400) for _ in range(4)]
+    if step.startswith("clock-set-back"):
+        return [Fault(kind="clock-jump", at=when, value=-rng.uniform(100, 1e5)) for when in at]
+    if step.startswith("extended") and mode is not None:
+        return [Fault(kind="shuffler-away", at=when, value=rng.uniform(120, 300)) for when in at]
+    if step.startswith("ask-again"):
+        return [Fault(kind="vanish", at=number, step="joined") for number in range(16)]
+    return []
 
 
 def _messages(rng: random.Random) -> list[Fault]:
@@ -155,7 +183,7 @@ def _machines(rng: random.Random, mode: str | None) -> list[Fault]:
     found = list[Fault]()
     for party in _parties(mode):
         if rng.random() < 0.35:
-            how, messages = rng.choice(("limit", "pages")), rng.randint(5, 60)
+            how, messages = rng.choice(("limit", "limit-later", "pages")), int(10 ** rng.uniform(0.7, 2.5))
             at = rng.randrange(_MESSAGES // 2)
             found.append(Fault(kind="disk-full", at=at, party=party, step=how, value=messages))
     for _ in range(rng.choice((0, 0, 1, 2))):

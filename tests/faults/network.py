@@ -21,11 +21,12 @@ Deliver = Callable[[str, list[Delivery], bool], list[Incoming | None]]
 
 @dataclass(frozen=True, kw_only=True)
 class Accepted:
-    """A report that was answered with 200: where it belongs, and its bytes' digest."""
+    """A report that was answered with 200: where it belongs, its digest, and bytes that only it has."""
 
     phase: int
     attempt: int
     digest: str
+    traces: tuple[bytes, ...]
 
 
 @dataclass
@@ -97,6 +98,8 @@ class Network:
             return
         pseudonym = hashed(delivery.outgoing.secret)
         digest = hashlib.sha256(delivery.body).hexdigest()
-        report = Accepted(phase=int(found[1]), attempt=int(found[2]), digest=digest)
+        half = len(delivery.body) // 2 if self.case.mode == "split" else 0
+        traces = (delivery.body[:32], delivery.body[half : half + 32])
+        report = Accepted(phase=int(found[1]), attempt=int(found[2]), digest=digest, traces=traces)
         if self.accepted.setdefault(pseudonym, report) != report:
             self.problems.append(f"two reports of {pseudonym[:8]} were accepted")

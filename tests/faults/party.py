@@ -23,6 +23,7 @@ from urllib.parse import urlsplit
 import numpy as np
 import sqlalchemy.dialects.sqlite  # noqa: F401  (before any fork, as it takes time)
 from sqlalchemy import event
+from sqlalchemy.pool import Pool
 from starlette.applications import Starlette
 
 from dpbandits.errors import StorageError
@@ -48,6 +49,7 @@ TIMING = Timing(report_seconds=60, join_seconds=90, poll_seconds=1)
 LIMITS = Limits(requests_per_second=1e6, burst=10**6)
 NO_LIMIT = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
 HANGS = 60.0  # real seconds after which a party that does not answer is given up
+ROOM = {"limit": 2000, "limit-later": 40_000}  # bytes by which the log of a full disk can still grow
 NO_STORE = 3  # the exit status of a party that could not open its store
 
 
@@ -180,17 +182,15 @@ class _Disk:
         self._database = database
         self._connections: list[Any] = []
 
-    def watch(self, store: SqlStore) -> None:
-        event.listen(
-            store._engine, "connect", lambda connection, _record: self._connections.append(connection)
-        )
-        store._engine.dispose()  # so that the pool's connections are seen
+    def watch(self) -> None:
+        """See every connection that this process will open."""
+        event.listen(Pool, "connect", lambda connection, _record: self._connections.append(connection))
 
     def fill(self, how: str) -> None:
-        if how == "limit":
+        if how in ROOM:
             log = self._database.with_name(self._database.name + "-wal")
             size = log.stat().st_size if log.exists() else 0
-            resource.setrlimit(resource.RLIMIT_FSIZE, (size + 2000, resource.RLIM_INFINITY))
+            resource.setrlimit(resource.RLIMIT_FSIZE, (size + ROOM[how], resource.RLIM_INFINITY))
         else:
             self._pages("(SELECT page_count FROM pragma_page_count)")
 
@@ -212,18 +212,18 @@ class _Child:
         self.disk = _Disk(site.database(name))
         self.mistakes = _Mistakes()
         logging.getLogger("dpbandits.service").addHandler(self.mistakes)
-        if start["disk"] == "limit":
-            self.disk.fill("limit")
+        self.disk.watch()
+        if start["disk"] in ROOM:
+            self.disk.fill(start["disk"])
         hook = _Killer(start["kill"], site.note(name))
         store = SqlStore(f"sqlite:///{site.database(name)}", hook=hook)
-        self.disk.watch(store)
         self.coordinator: Coordinator | None = None
         if name == "coordinator":
             self.app = self._coordinator(site, store, hook, link)
         else:
             context = ShufflerContext(keys=site.keys["shuffler"], mode=site.mode or "", hook=hook)
             self.app = shuffler_app(Shuffler(context, store), ROLES, LIMITS)
-        if start["disk"]:
+        if start["disk"] == "pages":
             self.disk.fill(start["disk"])
 
     def _coordinator(self, site: Site, store: SqlStore, hook: _Killer, link: Connection) -> Starlette:

@@ -123,17 +123,20 @@ class World:
         return Party(self.site, name, kill, self._link)
 
     def run(self) -> None:
-        """Turn after turn until the operator has seen the end; then all that was under way arrives."""
+        """Turn after turn until the operator has seen the end; then all starts again, and what was under way
+        arrives.
+        """
         while not self.problems and not self._ended:
             self._take_turn()
             if self.turn > MOST_TURNS:
                 self.problems.append(f"the study does not end: {self.desk.status}")
         for name in self.machines:
-            if not self.problems and self.network.later:
+            if not self.problems:
                 self._free(name)
-                self._start(name, patient=False)
+                self._restart(name)
         if not self.problems:
             self.network.flush()
+            self.network.send("coordinator", (), step=True)
 
     @property
     def _ended(self) -> bool:
@@ -215,9 +218,19 @@ class World:
             machine.party.tell("free")
         machine.disk = ""
 
-    def _start(self, name: str, *, patient: bool = True) -> None:
+    def _restart(self, name: str) -> None:
+        """At the end everything is up; what was to be killed later is not killed any more."""
+        party = self.machines[name].party
+        party.signal(signal.SIGKILL)
+        party.ended()
+        party.kill.clear()
+        self._kill_after.clear()
+        self.machines[name].down_until = 0
+        self._start(name)
+
+    def _start(self, name: str) -> None:
         machine = self.machines[name]
-        if machine.party.up or (patient and self.turn < machine.down_until):
+        if machine.party.up or self.turn < machine.down_until:
             return
         others = [other.party for other in self.machines.values()]
         try:
@@ -255,6 +268,8 @@ class World:
         if done.error:
             self.problems.append(f"a step of the {name}: {done.error}")
         self.problems += [f"the {name}: {mistake}" for mistake in done.mistakes]
+        if machine.disk:
+            self.met["refused-by-full-disk"] += sum(reply.status == 503 for reply in done.replies)
         return list(done.replies)
 
     def _link(self, outgoing: Outgoing) -> Incoming | None:
