@@ -8,7 +8,10 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+import msgspec
+
 from dpbandits.service.dialogue import Incoming, Outgoing
+from dpbandits.service.messages import TaskReply
 from dpbandits.service.tokens import hashed
 
 from .faults import MESSAGE_KINDS, Case
@@ -38,6 +41,7 @@ class Network:
     count: int = 0
     met: Counter[str] = field(default_factory=Counter)
     accepted: dict[str, Accepted] = field(default_factory=dict)
+    asked: dict[str, tuple[int, int]] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
     later: list[tuple[int, str, Delivery]] = field(default_factory=list)
 
@@ -93,13 +97,24 @@ class Network:
         path = delivery.outgoing.url.split("?")[0]
         if reply.status == 500:
             self.problems.append(f"{delivery.outgoing.method} {path} was answered with 500")
+        if reply.status == 200 and path.endswith("/v1/tasks"):
+            self._note_task(delivery.outgoing.secret, msgspec.json.decode(reply.content, type=TaskReply))
         found = _REPORT.search(path)
-        if found is None or reply.status != 200:
-            return
+        if found is not None and reply.status == 200:
+            self._note_report(delivery, int(found[1]), int(found[2]))
+
+    def _note_task(self, secret: str, task: TaskReply) -> None:
+        """A client that was told of its attempt is spent, and never told of another."""
+        place = (task.phase, task.attempt)
+        known = self.asked.setdefault(secret, place) if task.phase else self.asked.get(secret, place)
+        if known != place:
+            self.problems.append(f"a client of attempt {known} was told of {place}")
+
+    def _note_report(self, delivery: Delivery, phase: int, attempt: int) -> None:
         pseudonym = hashed(delivery.outgoing.secret)
         digest = hashlib.sha256(delivery.body).hexdigest()
         half = len(delivery.body) // 2 if self.case.mode == "split" else 0
         traces = (delivery.body[:32], delivery.body[half : half + 32])
-        report = Accepted(phase=int(found[1]), attempt=int(found[2]), digest=digest, traces=traces)
+        report = Accepted(phase=phase, attempt=attempt, digest=digest, traces=traces)
         if self.accepted.setdefault(pseudonym, report) != report:
             self.problems.append(f"two reports of {pseudonym[:8]} were accepted")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -11,8 +11,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from dpbandits.storage import Transaction
+from dpbandits.storage import NewReport, Transaction
 from dpbandits.storage.sql import SqlStore
+from dpbandits.storage.sql_transaction import SqlTransaction
 
 from .faults import Case, Fault, draw_case
 from .shrinking import shrink
@@ -74,21 +75,25 @@ def test_the_checker_finds(party: str, change: str, told: str, split: World) -> 
         path.write_bytes(before)
 
 
-def test_a_store_that_forgets_what_it_has_acknowledged_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    count = [0]
+def test_a_store_that_loses_what_it_has_acknowledged_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    accept, taken = SqlTransaction.accept, list[int]()
+
+    def noted(transaction: SqlTransaction, reports: Sequence[NewReport]) -> list[str]:
+        taken.append(len(reports))
+        return accept(transaction, reports)
 
     @contextmanager
     def forgetful(store: SqlStore) -> Iterator[Transaction]:
         with store._engine.connect() as connection:
-            from dpbandits.storage.sql_transaction import SqlTransaction
-
+            before = len(taken)
             yield SqlTransaction(connection)
-            count[0] += 1
-            if count[0] % 20:
+            if (before, len(taken)) != (1, 2):  # all is kept but what came second
                 connection.commit()
 
+    monkeypatch.setattr(SqlTransaction, "accept", noted)
     monkeypatch.setattr(SqlStore, "transaction", forgetful)
-    assert run_case(_quiet(1)).problems != ()
+    problems = run_case(_quiet(1)).problems
+    assert any("is lost" in problem for problem in problems), problems
 
 
 def test_a_failing_run_is_shortened_to_what_makes_it_fail() -> None:
