@@ -11,11 +11,9 @@ import logging
 import os
 import resource
 import signal
-import sys
 import traceback
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from multiprocessing.connection import Connection, Pipe, wait
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -29,7 +27,6 @@ from starlette.applications import Starlette
 from dpbandits.errors import StorageError
 from dpbandits.privacy import SimulatedNoise
 from dpbandits.protocol import Study
-from dpbandits.service import writer
 from dpbandits.service.context import Context
 from dpbandits.service.coordinator import Coordinator
 from dpbandits.service.dialogue import RETRIED, Dialogue, Incoming, Outgoing
@@ -48,9 +45,7 @@ ROLES = Roles(hashes={role: hashed(token) for role, token in TOKENS.items()})
 TIMING = Timing(report_seconds=60, join_seconds=90, poll_seconds=1)
 LIMITS = Limits(requests_per_second=1e6, burst=10**6)
 NO_LIMIT = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
-HANGS = 60.0  # real seconds after which a party that does not answer is given up
 ROOM = {"limit": 2000, "limit-later": 40_000}  # bytes by which the log of a full disk can still grow
-NO_STORE = 3  # the exit status of a party that could not open its store
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -204,7 +199,7 @@ class _Disk:
             connection.execute(f"PRAGMA max_page_count = {count}")
 
 
-class _Child:
+class Child:
     """The party's side of the pipes."""
 
     def __init__(self, site: Site, name: str, start: dict[str, Any], link: Connection) -> None:
@@ -312,113 +307,3 @@ async def _ask(app: Starlette, delivery: Delivery) -> Incoming:
 
     await app(scope, receive, send)
     return Incoming(status=status[0], content=b"".join(parts))
-
-
-class Died(Exception):  # noqa: N818
-    """The party's process has ended."""
-
-
-@dataclass
-class Party:
-    """The parent's side. `answer_link` is told what the coordinator asks of its shuffler."""
-
-    site: Site
-    name: str
-    kill: dict[str, int]
-    answer_link: Callable[[Outgoing], Incoming | None]
-    pid: int = 0
-    status: int = 0
-    pipes: list[Connection] = field(default_factory=list)
-
-    @property
-    def up(self) -> bool:
-        return self.pid != 0
-
-    def start(self, others: list[Party], **start: Any) -> None:
-        """Begin, or begin again; raises `Died` if it does not come up."""
-        main, mains = Pipe()
-        link, links = Pipe()
-        self.pid = os.fork()
-        if self.pid == 0:
-            inherited = [main, link, *(pipe for other in others for pipe in other.pipes)]
-            _live(self.site, self.name, {**start, "kill": self.kill}, (mains, links), inherited)
-        mains.close()
-        links.close()
-        self.pipes = [main, link]
-        self._receive(None)
-
-    def work(self, work: Work, kill_after: float | None = None) -> Done:
-        """Have it done; killed after so many seconds, if it has not answered."""
-        try:
-            self.pipes[0].send(work)
-        except OSError:
-            self.ended()
-            raise Died from None
-        done = self._receive(kill_after)
-        assert isinstance(done, Done)
-        return done
-
-    def _receive(self, kill_after: float | None) -> Any:
-        main, link = self.pipes
-        while True:
-            ready = wait([main, link], HANGS if kill_after is None else kill_after)
-            if not ready:
-                self.signal(signal.SIGKILL if kill_after is not None else signal.SIGABRT)
-                kill_after = None
-            try:
-                if main in ready:
-                    return main.recv()
-                if link in ready:
-                    link.send(self.answer_link(link.recv()))
-            except (EOFError, OSError):
-                self.ended()
-                raise Died from None
-
-    def tell(self, command: str) -> None:
-        """Something that is not answered."""
-        try:
-            self.pipes[0].send(command)
-        except OSError:
-            self.ended()
-
-    def signal(self, number: int) -> None:
-        if self.pid:
-            os.kill(self.pid, number)
-
-    def ended(self) -> None:
-        """Wait for the end of the process."""
-        if self.pid:
-            _, status = os.waitpid(self.pid, 0)
-            self.status, self.pid = os.waitstatus_to_exitcode(status), 0
-        for pipe in self.pipes:
-            pipe.close()
-        self.pipes = []
-
-
-def _live(
-    site: Site,
-    name: str,
-    start: dict[str, Any],
-    pipes: tuple[Connection, Connection],
-    inherited: list[Connection],
-) -> None:
-    """The life of a forked process; never returns."""
-    status = 1
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever interrupts the parent is answered by the parent
-    writer._GATHER = 0.0  # type: ignore[attr-defined]  (nothing is gained by waiting: all that comes is there)
-    try:
-        for pipe in inherited:
-            pipe.close()
-        child = _Child(site, name, start, pipes[1])
-        child.serve(pipes[0])
-        status = 0
-    except StorageError:
-        status = NO_STORE
-    except (EOFError, BrokenPipeError):
-        status = 4  # the parent has gone
-    except BaseException:
-        traceback.print_exc(file=sys.stderr)
-        sys.stderr.flush()
-    finally:
-        os._exit(status)

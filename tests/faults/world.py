@@ -21,7 +21,8 @@ from .actors import Actor, Desk, Operator, Person, Player
 from .checker import Checker
 from .faults import Case, Fault
 from .network import Network
-from .party import NO_STORE, Delivery, Died, Party, Site, Work
+from .party import Delivery, Site, Work
+from .processes import NO_STORE, Died, Party
 
 COHORTS = (6, 10)
 CROWD = 24  # clients that are about at the same time, if none is spent
