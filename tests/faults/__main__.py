@@ -117,8 +117,9 @@ class _Counts:
             for party in (("coordinator",) if mode is None else ("coordinator", "shuffler"))
             for step in steps_of(party, mode)
         }
-        print(f"killed at {len(self._steps)} of {len(everywhere)} journal steps;", end=" ")
-        print("never at", ", ".join(sorted(everywhere - set(self._steps))) or "none: all were met")
+        print(f"killed at {len(self._steps)} of {len(everywhere)} journal steps")
+        if missing := sorted(everywhere - set(self._steps)):
+            print("never at", ", ".join(missing))
 
 
 if __name__ == "__main__":
