@@ -5,7 +5,7 @@ export OPENBLAS_NUM_THREADS := 1
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: run test lint bench deployed load clean
+.PHONY: run test lint bench deployed load faults clean
 .DELETE_ON_ERROR:
 
 ## The main job: the trust models side by side at the paper's scale, a table and a plot in out/.
@@ -41,6 +41,12 @@ deployed: $(VENV)/dev.installed
 load: $(VENV)/dev.installed
 	$(BIN)/python benchmarks/service_load.py
 	$(BIN)/python benchmarks/service_load.py --reports 1000000
+
+## Studies under faults: RUNS of them, which follow from SEED.
+RUNS ?= 500
+SEED ?= 1
+faults: $(VENV)/dev.installed
+	$(BIN)/python -m tests.faults --runs $(RUNS) --seed $(SEED)
 
 clean:
 	rm -rf $(VENV) out build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import signal
 import subprocess
 import sys
@@ -220,6 +221,21 @@ def test_sqlite_is_durable_and_overwrites_what_is_deleted(tmp_path: Path) -> Non
         transaction.drop_reports(1, 1)
     store.forget()
     assert not any(marker in file.read_bytes() for file in tmp_path.iterdir())
+    store.close()
+
+
+def test_a_log_that_cannot_be_emptied_on_a_full_disk_is_one_clear_error(tmp_path: Path) -> None:
+    store = SqlStore(f"sqlite:///{tmp_path / 'store.sqlite'}")
+    with store.transaction() as transaction:
+        transaction.add_codes([f"{number:064}" for number in range(100)])
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2000, resource.RLIM_INFINITY))
+    try:
+        with pytest.raises(StorageError, match="^storage: "):
+            store.forget()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    store.forget()
+    assert (tmp_path / "store.sqlite-wal").stat().st_size == 0
     store.close()
 
 

@@ -82,6 +82,7 @@ class Coordinator:
         self._link = link
         self._was_unreachable = False
         self._count_after = 0.0
+        self._must_forget = True  # a process that died may have deleted reports and not emptied the log
         self._opened()
 
     def _opened(self) -> None:
@@ -109,6 +110,9 @@ class Coordinator:
 
     def advance(self) -> bool:
         """Take the next step, if one is due; whether there may be another at once."""
+        if self._must_forget:
+            self.store.forget()
+            self._must_forget = False
         latest = self.writer.run("read", lambda transaction: transaction.latest())
         if latest is None or latest.over:
             return self._next(latest)
@@ -196,8 +200,8 @@ class Coordinator:
             return self.context.expired(latest) and self._close_shuffled(latest)
         if not self.context.expired(latest) and not self._complete(latest):
             return False
+        self._must_forget = True
         self.writer.run("release", lambda t: close_here(self.context, t), alone=True)
-        self.store.forget()
         return True
 
     def _complete(self, latest: Attempt) -> bool:

@@ -11,6 +11,7 @@ report is accepted that a release has not seen.
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -56,7 +57,10 @@ class SqlStore(Store):
             with self._engine.connect() as connection:
                 raw = connection.connection.dbapi_connection
                 assert raw is not None
-                raw.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+                try:
+                    raw.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+                except sqlite3.Error as error:
+                    raise StorageError(f"storage: {type(error).__name__}: {error}") from error
 
     def close(self) -> None:
         """Close all connections."""

@@ -1,0 +1,126 @@
+"""Many faulty runs: `python -m tests.faults --runs 500 --seed 1`, from the repository's directory.
+
+Every run follows from the seed and its number, but for the moment at which a process is killed by the clock
+and for how its threads take turns. A run that fails is told with its fewest faults and kept as JSON; moved to
+tests/faults/kept under a name that says what it is about, it is a test. The exit status is 1 if any failed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import os
+import signal
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import msgspec
+from rich.progress import Progress
+
+from tests.service.helpers import MODELS
+
+from .faults import draw_case, steps_of
+from .shrinking import shrink
+from .world import Outcome, run_case, study_for
+
+
+def main() -> int:
+    given = _arguments()
+    began, counts, failed = time.perf_counter(), _Counts(), 0
+    try:
+        with Progress(disable=not sys.stdout.isatty()) as progress:
+            task = progress.add_task("faulty runs", total=given.runs)
+            for outcome in _outcomes(given):
+                counts.add(outcome)
+                progress.advance(task)
+                if outcome.problems:
+                    failed += 1
+                    _tell(outcome, given.out)
+                elif not sys.stdout.isatty() and counts.runs % 25 == 0:
+                    print(f"{counts.runs} of {given.runs} runs, {failed} failed", flush=True)
+    except KeyboardInterrupt:
+        print("interrupted")
+        given.runs = -1
+    counts.tell(time.perf_counter() - began, failed)
+    return 130 if given.runs < 0 else int(failed > 0)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Studies under faults.")
+    parser.add_argument("--runs", type=int, default=500)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--first", type=int, default=0, help="the number of the first run")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--out", type=Path, default=Path("out/faults"), help="where runs that fail are kept")
+    return parser.parse_args()
+
+
+def _outcomes(given: argparse.Namespace) -> Iterator[Outcome]:
+    for trust, _ in MODELS:
+        study_for(trust)
+    numbers = range(given.first, given.first + given.runs)
+    with multiprocessing.get_context("fork").Pool(given.jobs, _quietly) as pool:
+        yield from pool.imap_unordered(partial(_run, given.seed), numbers)
+
+
+def _quietly() -> None:
+    """An interrupt is the parent's to answer; it ends its workers, which then tidy up."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(1))
+
+
+def _run(seed: int, number: int) -> Outcome:
+    return run_case(draw_case(seed, number))
+
+
+def _tell(outcome: Outcome, out: Path) -> None:
+    small = shrink(outcome.case, lambda case: bool(run_case(case).problems))
+    out.mkdir(parents=True, exist_ok=True)
+    path = out / f"{small.seed.replace('/', '-')}.json"
+    path.write_bytes(msgspec.json.format(msgspec.json.encode(small)))
+    print(f"FAILED: seed {small.seed}, {small.trust} {small.mode or ''}")
+    for problem in outcome.problems:
+        print(f"  {problem}")
+    print(f"  with {len(small.faults)} of {len(outcome.case.faults)} faults, kept in {path}:")
+    for fault in small.faults:
+        print(f"    {fault}", flush=True)
+
+
+class _Counts:
+    """What was met in all runs."""
+
+    def __init__(self) -> None:
+        self.runs = self.messages = self.failed_attempts = 0
+        self._met, self._steps, self._models = Counter[str](), Counter[str](), Counter[str]()
+
+    def add(self, outcome: Outcome) -> None:
+        self.runs += 1
+        self.messages += outcome.messages
+        self.failed_attempts += outcome.failed_attempts
+        self._met += outcome.met
+        self._steps += outcome.steps
+        self._models[f"{outcome.case.trust} {outcome.case.mode or ''}".strip()] += 1
+
+    def tell(self, seconds: float, failed: int) -> None:
+        each = seconds / max(1, self.runs)
+        print(f"{self.runs} runs, {failed} failed, {seconds:.0f} s ({each:.2f} s each)")
+        print("models:", ", ".join(f"{name} {count}" for name, count in sorted(self._models.items())))
+        print(f"messages {self.messages:,}, attempts that failed for want of reports {self.failed_attempts}")
+        print("faults met:", ", ".join(f"{name} {count}" for name, count in sorted(self._met.items())))
+        everywhere = {
+            f"{party}: {step}"
+            for _, mode in MODELS
+            for party in (("coordinator",) if mode is None else ("coordinator", "shuffler"))
+            for step in steps_of(party, mode)
+        }
+        print(f"killed at {len(self._steps)} of {len(everywhere)} journal steps")
+        if missing := sorted(everywhere - set(self._steps)):
+            print("never at", ", ".join(missing))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,193 @@
+"""Whoever calls: clients, with the SDK's own code, actuator and operator. Each tries till it is heard."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from dpbandits.errors import Refused
+from dpbandits.privacy import TRUST_MODELS
+from dpbandits.protocol import Plan, Study
+from dpbandits.service.agent import DONE
+from dpbandits.service.client import ClientCore, ClientMemory
+from dpbandits.service.consent import Consent
+from dpbandits.service.dialogue import RETRIED, Incoming, Outgoing, call
+from dpbandits.service.messages import (
+    EnrolmentReply,
+    EnrolmentRequest,
+    ResultsReply,
+    RoundsRequest,
+    ScheduleReply,
+    StatusReply,
+)
+from dpbandits.service.tokens import hashed
+from tests.service.helpers import client_averages, client_noise
+
+from .faults import Fault
+from .party import TOKENS
+
+Life = Generator[Outgoing | None, Incoming | None, None]
+"""What somebody says; None is a pause."""
+
+URL = "http://coordinator"
+
+
+class Believing(Consent):
+    """Agrees to everything: the accountant's check takes time, and has its own tests."""
+
+    def check(self, plan: Plan) -> None:
+        pass
+
+
+CONSENT = Believing(trusts=TRUST_MODELS, epsilon=20, delta=1e-3)
+
+
+class Actor:
+    """Holds a dialogue, one request at a time; one that is not answered is sent again."""
+
+    def __init__(self) -> None:
+        self.problem = ""
+        self.gone = False
+        self.says: Outgoing | None = None
+        self._life = self.live()
+        self._advance(None)
+
+    def live(self) -> Life:
+        raise NotImplementedError
+
+    def hear(self, reply: Incoming | None) -> None:
+        """What came of the last request: None, or that the party is busy, leads to the same request again."""
+        if self.says is None or (reply is not None and reply.status not in RETRIED):
+            self._advance(reply)
+
+    def _advance(self, reply: Incoming | None) -> None:
+        try:
+            self.says = next(self._life) if reply is None else self._life.send(reply)
+        except StopIteration:
+            self.gone, self.says = True, None
+        except Exception as error:
+            self.gone, self.says = True, None
+            self.problem = f"{type(self).__name__}: {type(error).__name__} {error}"
+
+
+class Person(Actor):
+    """A client, which may lose its memory of all that it has not saved, or vanish."""
+
+    def __init__(self, number: int, code: str, study: Study, faults: list[Fault]) -> None:
+        self.number = number
+        self._code = code
+        self._study = study
+        self._faults = faults
+        secrets = (f"token-of-client-{number:04}", f"ticket-of-client-{number:04}")
+        self._saved = msgspec.json.encode(ClientMemory(token=secrets[0], ticket=secrets[1]))
+        self.met: list[str] = []
+        self._begin()
+        super().__init__()
+
+    def _begin(self) -> None:
+        memory = msgspec.json.decode(self._saved, type=ClientMemory)
+        self.pseudonym = hashed(memory.ticket)
+        noise = client_noise(self.pseudonym)
+        self.core = ClientCore(url=URL, memory=memory, consent=CONSENT, noise=noise, save=self._save)
+
+    def _save(self, memory: ClientMemory) -> None:
+        self._saved = msgspec.json.encode(memory)
+
+    def live(self) -> Life:
+        while True:
+            try:
+                yield from self.core.enrol(self._code)
+                task = yield from self.core.task()
+                if task.state == "report":
+                    assert self.core.plan is not None
+                    averages = client_averages(self._study.actions, self.core.plan, self.pseudonym)
+                    yield from self.core.report(averages)
+                    return
+            except Refused as refusal:
+                if refusal.reason == "closed":
+                    return
+                raise
+            if task.state in DONE:
+                return
+            yield None
+
+    def hear(self, reply: Incoming | None) -> None:
+        if self._suffer("sent" if self._reporting else ""):
+            return  # whoever was spoken to is no more
+        super().hear(reply)
+        memory = self.core.memory
+        reached = "sealed" if memory.sealed else "joined" if memory.phase else "enrolled"
+        self._suffer(reached if memory.enrolled else "")
+
+    @property
+    def _reporting(self) -> bool:
+        return self.says is not None and self.says.url.endswith("/reports")
+
+    def _suffer(self, stage: str) -> bool:
+        suffered = [fault for fault in self._faults if fault.step == stage]
+        for fault in suffered:
+            self._faults.remove(fault)
+            self.met.append(fault.kind)
+            if fault.kind == "vanish":
+                self.gone, self.says = True, None
+            else:
+                self._begin()
+                self._life = self.live()
+                self._advance(None)
+        return bool(suffered)
+
+
+class Player(Actor):
+    """The actuator: tells partial progress too."""
+
+    def live(self) -> Life:
+        token = TOKENS["actuator"]
+        while True:
+            found = yield from call("GET", f"{URL}/v1/schedule", ScheduleReply, secret=token)
+            if found.state == "ended":
+                return
+            if found.state == "playing" and found.played < found.rounds:
+                for played in sorted({(found.played + found.rounds) // 2, found.rounds}):
+                    body = RoundsRequest(phase=found.phase, attempt=found.attempt, played=played)
+                    yield from call("POST", f"{URL}/v1/rounds", ScheduleReply, secret=token, body=body)
+            else:
+                yield None
+
+
+@dataclass
+class Desk:
+    """What the operator knows and wants."""
+
+    wanted: int = 0
+    codes: list[str] = field(default_factory=list)
+    status: StatusReply | None = None
+    released: dict[int, tuple[int, bytes]] = field(default_factory=dict)
+
+
+class Operator(Actor):
+    """Hands out codes, looks at the status, and holds every release against what it saw before."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        super().__init__()
+
+    def live(self) -> Life:
+        desk = self._desk
+        while True:
+            if desk.wanted:
+                body = EnrolmentRequest(count=desk.wanted)
+                desk.codes += (yield from self._ask("POST", "enrolments", EnrolmentReply, body)).codes
+                desk.wanted = 0
+            results: ResultsReply = yield from self._ask("GET", "results", ResultsReply)
+            for one in results.phases:
+                seen = (one.attempt, bytes(one.release))
+                if desk.released.setdefault(one.phase, seen) != seen:
+                    raise AssertionError(f"phase {one.phase} was released twice")
+            desk.status = yield from self._ask("GET", "status", StatusReply)
+            yield None
+
+    def _ask(self, method: str, name: str, kind: Any, body: Any = None) -> Any:
+        return call(method, f"{URL}/v1/{name}", kind, secret=TOKENS["operator"], body=body)

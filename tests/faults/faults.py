@@ -1,0 +1,205 @@
+"""What can go wrong in a run: a list of faults, drawn from a seed, that can be written down and shortened."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from dataclasses import dataclass
+
+from dpbandits.storage.migrations import NEWEST
+from tests.service.helpers import MODELS
+
+MESSAGE_KINDS = ("lose", "lose-reply", "duplicate", "reorder", "delay", "truncate", "replay")
+CLIENT_STAGES = ("enrolled", "joined", "sealed", "sent")
+VANISHING = 0.3
+
+_BOTH = ("before-commit", "after-commit")
+_OPENING = tuple(
+    f"migrate-{number}-{when}" for number in range(1, NEWEST + 1) for when in ("statement", *_BOTH)
+)
+COORDINATOR_STEPS = (
+    *_OPENING,
+    *(
+        f"{name}-{when}"
+        for name in (
+            "begin",
+            "codes",
+            "enrol",
+            "join",
+            "ask",
+            "gathered",
+            "played",
+            "rounds",
+            "release",
+            "read",
+        )
+        for when in _BOTH
+    ),
+    "release-noise-drawn",
+    "release-journalled",
+)
+HERE_STEPS = (
+    "report-before-commit",
+    "report-after-commit",
+    "ask-again-before-commit",
+    "ask-again-after-commit",
+)
+LINK_STEPS = (
+    "opened-before-commit",
+    "opened-after-commit",
+    "shuffler-opened",
+    "shuffler-closed",
+    "extended-before-commit",
+    "extended-after-commit",
+    "clock-set-back-before-commit",
+    "clock-set-back-after-commit",
+)
+SPLIT_STEPS = ("own-sums-before-commit", "own-sums-after-commit")
+SHUFFLER_STEPS = (
+    *_OPENING,
+    *(f"{name}-{when}" for name in ("open", "report", "close", "read") for when in _BOTH),
+    "sums-journalled",
+)
+SPLIT_SHUFFLER_STEPS = ("sums-before-commit", "sums-after-commit")
+
+_MESSAGES = 700  # faults of messages fall among the first so many
+_CLIENTS = 200  # of so many it is drawn whether they vanish
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fault:
+    """`at` is a message's number, or a client's; what `value` is depends on the kind."""
+
+    kind: str
+    at: int = 0
+    party: str = ""
+    step: str = ""
+    value: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """A run: its seed decides all but the faults."""
+
+    seed: str
+    trust: str
+    mode: str | None
+    faults: tuple[Fault, ...]
+
+    def counts(self) -> Counter[str]:
+        return Counter(fault.kind for fault in self.faults)
+
+
+def steps_of(party: str, mode: str | None) -> tuple[str, ...]:
+    """The journal steps at which a party of this model can be killed."""
+    split = mode == "split"
+    if party == "shuffler":
+        return SHUFFLER_STEPS + (SPLIT_SHUFFLER_STEPS if split else ())
+    if mode is None:
+        return COORDINATOR_STEPS + HERE_STEPS + LINK_STEPS[-2:]
+    return COORDINATOR_STEPS + HERE_STEPS[2:] + LINK_STEPS + (SPLIT_STEPS if split else ())
+
+
+def draw_case(seed: int, number: int) -> Case:
+    """Models in turn, and within each model the journal steps in turn; all else at random."""
+    trust, mode = MODELS[number % len(MODELS)]
+    rng = random.Random(f"{seed}/{number}")
+    faults = [
+        *_kills(rng, mode, number // len(MODELS)),
+        *_messages(rng),
+        *_machines(rng, mode),
+        *_clients(rng),
+    ]
+    return Case(seed=f"{seed}/{number}", trust=trust, mode=mode, faults=tuple(faults))
+
+
+def _parties(mode: str | None) -> tuple[str, ...]:
+    return ("coordinator",) if mode is None else ("coordinator", "shuffler")
+
+
+def _kills(rng: random.Random, mode: str | None, turn: int) -> list[Fault]:
+    everywhere = [(party, step) for party in _parties(mode) for step in steps_of(party, mode)]
+    chosen = [everywhere[turn % len(everywhere)], *rng.sample(everywhere, rng.randrange(5))]
+    chosen = list(dict.fromkeys(chosen))
+    steps = [
+        Fault(kind="kill-at-step", party=party, step=step, value=_nth(rng, step)) for party, step in chosen
+    ]
+    times = [
+        Fault(
+            kind="kill-at-time",
+            at=rng.randrange(_MESSAGES),
+            party=rng.choice(_parties(mode)),
+            value=rng.uniform(0, 0.006),
+        )
+        for _ in range(rng.randrange(4))
+    ]
+    return steps + times + _occasions(rng, mode, chosen[0][1])
+
+
+def _nth(rng: random.Random, step: str) -> int:
+    """Steps that happen often are not only met the first time."""
+    often = {
+        "enrol": 20,
+        "join": 20,
+        "read": 60,
+        "report": 4,
+        "rounds": 3,
+        "codes": 1,
+        "begin": 1,
+        "migrate": 1,
+    }
+    return rng.randint(1, next((most for name, most in often.items() if step.startswith(name)), 2))
+
+
+def _occasions(rng: random.Random, mode: str | None, step: str) -> list[Fault]:
+    """Steps that only faults lead to get them."""
+    at = [rng.randrange(60, 400) for _ in range(4)]
+    if step.startswith("clock-set-back"):
+        return [Fault(kind="clock-jump", at=when, value=-rng.uniform(100, 1e5)) for when in at]
+    if step.startswith("extended") and mode is not None:
+        return [Fault(kind="shuffler-away", at=when, value=rng.uniform(120, 300)) for when in at]
+    if step.startswith("ask-again"):
+        return [Fault(kind="vanish", at=number, step="joined") for number in range(16)]
+    return []
+
+
+def _messages(rng: random.Random) -> list[Fault]:
+    rate = rng.choice((0.0, 0.02, 0.1, 0.25))
+    numbers = [number for number in range(_MESSAGES) if rng.random() < rate]
+    return [_message(rng, number) for number in numbers]
+
+
+def _message(rng: random.Random, number: int) -> Fault:
+    kind = rng.choice(MESSAGE_KINDS)
+    spans = {"reorder": (1, 12), "delay": (30, 300), "replay": (1, 600)}
+    if kind in spans:
+        return Fault(kind=kind, at=number, value=rng.randint(*spans[kind]))
+    if kind == "truncate":
+        return Fault(kind=kind, at=number, value=rng.random(), step=rng.choice(("cut", "short")))
+    return Fault(kind=kind, at=number)
+
+
+def _machines(rng: random.Random, mode: str | None) -> list[Fault]:
+    found = list[Fault]()
+    for party in _parties(mode):
+        if rng.random() < 0.35:
+            how, messages = rng.choice(("limit", "limit-later", "pages")), int(10 ** rng.uniform(0.7, 2.5))
+            at = rng.randrange(_MESSAGES // 2)
+            found.append(Fault(kind="disk-full", at=at, party=party, step=how, value=messages))
+    for _ in range(rng.choice((0, 0, 1, 2))):
+        jump = rng.choice((-1, 1)) * 10 ** rng.uniform(0, 6)
+        found.append(Fault(kind="clock-jump", at=rng.randrange(_MESSAGES), value=jump))
+    if mode is not None and rng.random() < 0.4:
+        seconds = rng.uniform(120, 900)
+        found.append(Fault(kind="shuffler-away", at=rng.randrange(_MESSAGES // 2), value=seconds))
+    return found
+
+
+def _clients(rng: random.Random) -> list[Fault]:
+    found = list[Fault]()
+    for number in range(_CLIENTS):
+        if rng.random() < VANISHING:
+            found.append(Fault(kind="vanish", at=number, step=rng.choice(CLIENT_STAGES)))
+        elif rng.random() < 0.1:
+            found.append(Fault(kind="client-restart", at=number, step=rng.choice(CLIENT_STAGES)))
+    return found

@@ -1,0 +1,26 @@
+"""The fewest faults with which a run still fails, as far as a bounded number of runs can tell."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from .faults import Case
+
+
+def shrink(case: Case, fails: Callable[[Case], bool], *, runs: int = 60) -> Case:
+    """Leave out ever smaller parts of the list, while it fails without them."""
+    size = max(1, len(case.faults) // 2)
+    while runs > 0 and case.faults:
+        start, smaller = 0, False
+        while start < len(case.faults) and runs > 0:
+            shorter = replace(case, faults=case.faults[:start] + case.faults[start + size :])
+            runs -= 1
+            if fails(shorter):
+                case, smaller = shorter, True
+            else:
+                start += size
+        if size == 1 and not smaller:
+            break
+        size = max(1, size // 2)
+    return case
