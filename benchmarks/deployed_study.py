@@ -26,7 +26,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--clients", type=int, default=2000)
     parser.add_argument("--processes", type=int, default=4)
-    parser.add_argument("--report-seconds", type=float, default=40, help="in the shuffle model")
+    parser.add_argument("--report-seconds", type=float, default=60, help="in the shuffle model")
     parser.add_argument("--only", help="one model, as it is named in the output: 'central', 'shuffle, split'")
     options = parser.parse_args()
     cohorts = (options.clients // 4, options.clients // 3)
@@ -42,7 +42,7 @@ def main() -> None:
                 cohorts=cohorts,
                 report_seconds=600 if mode is None else options.report_seconds,
                 join_seconds=120,
-                poll_seconds=10,
+                poll_seconds=15,
             )
             began = time.monotonic()
             results, reported = run_study(site, options.clients, processes=options.processes, seconds=1200)
