@@ -119,6 +119,11 @@ def test_shares_are_what_the_page_says(case: dict[str, Any]) -> None:
     answer = [int(x) for x in _answer(plan, case)]
     assert answer == case["sums"]
     assert case["sum_bits"] == decode(case["plan"], Plan).mechanism.sum_bits  # type: ignore[union-attr]
+    if plan["mechanism"]["kind"] == "shuffled-bits":
+        assert case["sum_bits"] == (6 * (14 + 25)).bit_length()
+    elif plan["mechanism"]["noise"] == "discrete-gaussian":
+        noise = math.ceil(3.5 * math.sqrt(2 * 6 * math.log(2 * len(answer) * 1e12)))
+        assert case["sum_bits"] == (6 * 16 + 2 * noise + 1).bit_length()
     random = struct.unpack(f"<{len(answer)}Q", bytes.fromhex(case["random"]))
     one = [value % modulus for value in random]
     other = [(x - y) % modulus for x, y in zip(answer, one, strict=True)]

@@ -83,7 +83,7 @@ class TaskReply(Wire, frozen=True, kw_only=True):
 
     `wait`: not asked, ask again; `joined`: asked, the phase is being played; `report`: send it now;
     `over`: the attempt is closed; `ended`: the study is, and nobody will be asked. Sums of answers are kept
-    modulo 2^`sum_bits`, which follows from the plan; a lie about it would harm the estimate, never privacy.
+    modulo 2^`sum_bits`: it follows from the plan, and is told for those who do not compute it.
     """
 
     study: Digest
