@@ -1,4 +1,5 @@
-"""What each party has seen: every byte that reached coordinator, shuffler, logs and databases is searched.
+"""What each party has seen: every byte that reached or left coordinator and shuffler, or is in logs and
+databases, is searched.
 
 No client's raw average is in them, in any form it could have. In split mode what each party can open is
 compared between two clients whose rewards are opposite: a game on the bytes that go over the wire.
@@ -41,11 +42,12 @@ from .live import served
 
 
 class Recording:
-    """Keeps every byte that comes in: the request line, headers and body."""
+    """Keeps every byte that comes in, path, headers and body, and every byte that goes out."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
         self.seen = bytearray()
+        self.told = bytearray()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self.seen += repr(scope.get("path", "")).encode() + b"".join(
@@ -57,7 +59,11 @@ class Recording:
             self.seen += message.get("body", b"")
             return message
 
-        await self._app(scope, recorded, send)
+        async def answered(message: Message) -> None:
+            self.told += b"".join(b"".join(h) for h in message.get("headers", ())) + message.get("body", b"")
+            await send(message)
+
+        await self._app(scope, recorded, answered)
 
 
 @pytest.mark.parametrize(("trust", "mode"), MODELS)
@@ -76,18 +82,20 @@ def test_no_raw_average_is_in_any_byte_that_anybody_has_seen(
         logger.removeHandler(handler)
         logger.setLevel("NOTSET")
     stored = b"".join(path.read_bytes() for path in sorted(tmp_path.iterdir()))
-    everywhere = stored + stream.getvalue().encode() + b"".join(bytes(app.seen) for app in apps)
+    told = b"".join(bytes(app.told) for app in apps)
+    everywhere = stored + stream.getvalue().encode() + b"".join(bytes(app.seen) for app in apps) + told
     assert len(raw) == 18
     assert len(everywhere) > 10_000
     for average in raw:
         for form in _forms(average):
             assert form not in everywhere
-    quiet = stored + stream.getvalue().encode()
-    for secret in secrets:  # tokens and tickets are sent, and never kept or logged
+    assert told.count(b'"plan_digest"') >= 6
+    quiet = stored + stream.getvalue().encode() + told
+    for secret in secrets:  # tokens and tickets are sent, and never kept, logged or told
         assert secret.encode() in everywhere
         assert secret.encode() not in quiet
     pseudonyms = [hashed(secret).encode() for secret in secrets]
-    assert not any(name in stream.getvalue().encode() for name in pseudonyms)
+    assert not any(name in stream.getvalue().encode() + told for name in pseudonyms)
     assert b'"route"' in stream.getvalue().encode()
 
 

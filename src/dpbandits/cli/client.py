@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import sys
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -57,7 +59,9 @@ def run(options: argparse.Namespace) -> int:
         raise InvalidValue("rewards", f"{len(rewards)} rows", f"{len(codes)}, one for each code")
     if options.memory is not None and len(codes) > 1:
         raise InvalidValue("memory", options.memory, "none with several clients in one process")
-    accepted = asyncio.run(_run_all(options, codes, [row.tolist() for row in rewards]))
+    accepted, troubles = asyncio.run(_run_all(options, codes, [row.tolist() for row in rewards]))
+    for trouble, clients in troubles.items():
+        print(f"not reached, by {clients} of the clients without an answer: {trouble}", file=sys.stderr)
     print(f"{accepted} of {len(codes)} answers were accepted")
     return 0
 
@@ -68,7 +72,10 @@ def _lines(path: Path) -> list[str]:
     return [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
 
 
-async def _run_all(options: argparse.Namespace, codes: list[str], rewards: list[list[float]]) -> int:
+async def _run_all(
+    options: argparse.Namespace, codes: list[str], rewards: list[list[float]]
+) -> tuple[int, Counter[str]]:
+    """How many answers were accepted, and why the others could not reach a party, if that was it."""
     from dpbandits.service.agent import take_part
     from dpbandits.service.client import AsyncClient, ClientCore
     from dpbandits.service.consent import Consent
@@ -89,13 +96,12 @@ async def _run_all(options: argparse.Namespace, codes: list[str], rewards: list[
                 made.memory, made.save = kept.load(), kept.save
             return made
 
-        results = await asyncio.gather(
-            *(
-                take_part(AsyncClient(core(), transport), code, _averages(row))
-                for code, row in zip(codes, rewards, strict=True)
-            )
-        )
-    return sum(results)
+        cores = [core() for _ in codes]
+        each = zip(cores, codes, rewards, strict=True)
+        parts = (take_part(AsyncClient(one, transport), code, _averages(row)) for one, code, row in each)
+        results = await asyncio.gather(*parts)
+    without = (one.trouble for one, done in zip(cores, results, strict=True) if not done and one.trouble)
+    return sum(results), Counter(without)
 
 
 def _averages(row: list[float]) -> Callable[[Plan], list[float]]:

@@ -61,7 +61,9 @@ def _run(study: Study, instance: Instance, directory: Path) -> None:
     coordinator = Coordinator(context, open_store(f"sqlite:///{directory / 'study.sqlite'}"))
     codes = coordinator.operator.new_codes(sum(COHORTS)).codes
     coordinator.writer.run("codes", lambda t: coordinator.operator.keep_codes(t, codes))
-    print(f"coordinator at {listening.url}, trust central, ε = 5, δ = 1e-6, {len(codes)} clients to come")
+    print("A whole deployed study in this one process, with made-up clients and rewards; nothing is kept.")
+    print(f"coordinator at {listening.url} over TLS: trust central, ε = 5, δ = 1e-6")
+    print(f"{len(codes)} clients enrol, {COHORTS[0]} are asked after each of the {len(COHORTS)} first phases")
     app = coordinator_app(coordinator, Roles(hashes={"actuator": hashed(token)}))
     with _serving(server_for(app, listening)), Transport(certificates=certificate) as transport:
         playing = threading.Thread(
@@ -71,21 +73,22 @@ def _run(study: Study, instance: Instance, directory: Path) -> None:
         accepted = asyncio.run(_clients(listening.url, certificate, codes, _rewards(study, instance)))
         playing.join()
         results = coordinator.writer.run("read", coordinator.operator.results)
-    print(f"{accepted} answers were accepted, each sealed, each once; their noisy means were released")
+    print(f"{accepted} answers were accepted, one from each client; only noisy means are kept of them")
     _tell_results(results, instance)
 
 
 def _tell_results(results: ResultsReply, instance: Instance) -> None:
     left, kept = len(results.active), "" if instance.best_action in results.active else "not "
-    print(f"{left} of {instance.actions.count} actions may still be best; the best is {kept}among them")
+    print(f"{left} of {instance.actions.count} actions may still be best; the truly best is {kept}among them")
     stated = results.guarantee
     if stated is not None:
-        print(f"for each client: ({stated.epsilon:g}, {stated.delta:.2g})-DP; {stated.needs}")
+        print(f"for each client: ({stated.epsilon:g}, {stated.delta:.2g})-DP, if {stated.needs}")
+    print("The same with processes, files and keys of your own: docs/deploying.md")
 
 
 def _tell_play() -> Callable[[int, int], None]:
     def play(action: int, rounds: int) -> None:
-        print(f"  actuator: action {action} for {rounds} rounds")
+        print(f"  actuator: plays action {action} for {rounds:,} rounds", flush=True)
 
     return play
 

@@ -62,7 +62,8 @@ async def take_part(client: AsyncClient, code: str, averages: Averages, *, patie
             if task.state == "report":
                 await client.report(averages(_plan(client.core)))
                 return True
-        except Unreachable:
+        except Unreachable as error:
+            client.core.trouble = str(error)
             await asyncio.sleep(seconds)
             continue
         except Refused as refusal:
@@ -84,7 +85,8 @@ def take_part_in_turn(client: Client, code: str, averages: Averages, *, patience
             if task.state == "report":
                 client.report(averages(_plan(client.core)))
                 return True
-        except Unreachable:
+        except Unreachable as error:
+            client.core.trouble = str(error)
             time.sleep(seconds)
             continue
         except Refused as refusal:

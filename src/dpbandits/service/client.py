@@ -68,6 +68,7 @@ class ClientCore:
     shuffler_key: PublicKey | None = None
     about: StudyReply | None = None
     plan: Plan | None = None
+    trouble: str = ""  # why a party could not be reached, the last time that one could not
 
     def enrol(self, code: str) -> Dialogue[None]:
         """Become a client of the study, by a one-time code."""

@@ -82,7 +82,8 @@ class TaskReply(Wire, frozen=True, kw_only=True):
     """Where the client stands.
 
     `wait`: not asked, ask again; `joined`: asked, the phase is being played; `report`: send it now;
-    `over`: the attempt is closed; `ended`: the study is, and nobody will be asked.
+    `over`: the attempt is closed; `ended`: the study is, and nobody will be asked. Sums of answers are kept
+    modulo 2^`sum_bits`: it follows from the plan, and is told for those who do not compute it.
     """
 
     study: Digest
@@ -92,6 +93,7 @@ class TaskReply(Wire, frozen=True, kw_only=True):
     attempt: int = 0
     plan_digest: str = ""
     plan: msgspec.Raw
+    sum_bits: int = 0
     reported: bool = False
 
 

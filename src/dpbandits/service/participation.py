@@ -79,6 +79,7 @@ class Participation:
             attempt=entry.attempt,
             plan_digest=plan.digest,
             plan=msgspec.Raw(b"null" if known else encode(plan)),
+            sum_bits=0 if plan.mechanism is None else plan.mechanism.sum_bits,
             reported=entry.report is not None,
         )
 

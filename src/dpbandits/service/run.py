@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import ssl
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,6 +40,14 @@ class Listening:
         for path in (self.certificate, self.key):
             if path is not None and not path.is_file():
                 raise InvalidValue("tls", path, "an existing file")
+        if self.certificate is not None:
+            self._check_pair(self.certificate)
+
+    def _check_pair(self, certificate: Path) -> None:
+        try:
+            ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(certificate, self.key)
+        except ssl.SSLError:
+            raise InvalidValue("tls", certificate, f"a PEM certificate whose key is {self.key}") from None
 
     @property
     def url(self) -> str:

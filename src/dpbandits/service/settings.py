@@ -63,4 +63,4 @@ class Roles:
     def __post_init__(self) -> None:
         for role, value in self.hashes.items():
             one_of(ROLES, role=role)
-            checked_hash(**{f"tokens.{role}": value})
+            checked_hash(**{role: value})

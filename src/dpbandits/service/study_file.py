@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from dpbandits.actions import Actions
+from dpbandits.errors import InvalidValue
 from dpbandits.privacy import PrivacyRequest
 from dpbandits.protocol import Schedule, Study
 from dpbandits.service.context import Context
@@ -47,7 +48,7 @@ _COMMON = {
     "limits": _keys(Limits),
 }
 _STUDY = {
-    "study": _keys(Study, "privacy", "schedule", "steps"),
+    "study": _keys(Study, "privacy", "schedule", "steps", "assignment"),
     "privacy": _keys(PrivacyRequest),
     "schedule": _keys(Schedule),
     "timing": _keys(Timing),
@@ -119,13 +120,15 @@ def study_of(file: TomlFile) -> Study:
 
 
 def _schedule(**keys: Any) -> Schedule:
-    if isinstance(keys.get("cohorts"), list):
+    if "cohorts" in keys:
+        if not isinstance(keys["cohorts"], list):
+            raise InvalidValue("cohorts", keys["cohorts"], "a list of whole numbers")
         keys["cohorts"] = tuple(keys["cohorts"])
     return Schedule(**keys)
 
 
 def _key_pair(file: TomlFile) -> KeyPair:
-    return file.build("keys", lambda **_keys: KeyPair.load(file.file("keys", "reports")), at="reports")
+    return file.build("keys", lambda **_keys: KeyPair.load(file.existing("keys", "reports")), at="reports")
 
 
 def _shuffler(file: TomlFile) -> tuple[ShufflerAddress | None, HttpLink | None]:
@@ -133,10 +136,18 @@ def _shuffler(file: TomlFile) -> tuple[ShufflerAddress | None, HttpLink | None]:
         return None, None
     url = file.text("shuffler", "url")
     mode = file.section("shuffler").get("mode", "trusted")
-    address = file.build("shuffler", lambda **_keys: ShufflerAddress(url=url, mode=mode))
-    token = file.file("shuffler", "token_file").read_text(encoding="utf-8").strip()
-    trusted = file.file("shuffler", "certificates") if "certificates" in file.section("shuffler") else None
+    address = file.build("shuffler", lambda **_keys: ShufflerAddress(url=_web(url), mode=mode))
+    token = file.existing("shuffler", "token_file").read_text(encoding="utf-8").strip()
+    trusted = (
+        file.existing("shuffler", "certificates") if "certificates" in file.section("shuffler") else None
+    )
     return address, HttpLink(url, token, certificates=trusted)
+
+
+def _web(url: str) -> str:
+    if not url.startswith(("https://", "http://")):
+        raise InvalidValue("url", url, "https://…")
+    return url
 
 
 def _common(file: TomlFile) -> dict[str, Any]:

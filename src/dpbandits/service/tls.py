@@ -21,18 +21,22 @@ LOOPBACK = ("localhost", "127.0.0.1", "::1")
 def self_signed(certificate: Path, key: Path, hosts: Sequence[str] = LOOPBACK, *, days: int = 365) -> None:
     """Write a new key and a certificate for these hosts, which callers are told to trust."""
     private = ec.generate_private_key(ec.SECP256R1())
+    public = private.public_key()
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, hosts[0])])
     now = datetime.datetime.now(datetime.UTC)
     made = (
         x509.CertificateBuilder()
         .subject_name(name)
         .issuer_name(name)
-        .public_key(private.public_key())
+        .public_key(public)
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - datetime.timedelta(days=1))
         .not_valid_after(now + datetime.timedelta(days=days))
         .add_extension(x509.SubjectAlternativeName([_host(host) for host in hosts]), critical=False)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        # By these a caller who trusts several such certificates for the same host tells them apart.
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(public), critical=False)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(public), critical=False)
         .sign(private, hashes.SHA256())
     )
     pem = private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())

@@ -29,7 +29,7 @@ def hashed(secret: str) -> str:
 def checked_hash(**named: str) -> str:
     """The hexadecimal SHA-256 of something."""
     ((field, value),) = named.items()
-    if not _HASH.fullmatch(value):
+    if not _HASH.fullmatch(str(value)):  # a file may have a number here
         raise InvalidValue(field, "another text", "64 hexadecimal digits, a SHA-256")
     return value
 

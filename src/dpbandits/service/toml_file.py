@@ -56,6 +56,13 @@ class TomlFile:
         """A path, relative to the file's own directory."""
         return self.path.parent / self.text(section, key)
 
+    def existing(self, section: str, key: str) -> Path:
+        """The same for a file that must be there."""
+        path = self.file(section, key)
+        if not path.is_file():
+            raise self._mistake(section, key, path, "an existing file")
+        return path
+
     def build(
         self, section: str, make: Callable[..., Value], *, at: str | None = None, **fixed: Any
     ) -> Value:
@@ -64,13 +71,18 @@ class TomlFile:
         try:
             return make(**{**content, **fixed})
         except InvalidValue as error:
+            if error.field.startswith(f"{self.path}, "):  # it is told already where
+                raise
             key = error.field.split(".")[-1].split("[")[0]
             known = key if key in content else at
             raise self._mistake(section, known, error.value, error.expected, error.field) from None
         except TypeError as error:
-            raise self._mistake(section, None, "these keys", str(error)) from None
+            if "missing" not in str(error):
+                raise self._mistake(section, None, "these keys", str(error)) from None
+            missing = re.findall(r"'(\w+)'", str(error))
+            raise self._mistake(section, None, "nothing", "a value", ", ".join(missing)) from None
         except DpbanditsError as error:
-            raise InvalidValue(self._place(section, None), f"[{section}]", str(error)) from None
+            raise DpbanditsError(f"{self._place(section, None)}, [{section}] {error}") from None
 
     def _mistake(
         self, section: str, key: str | None, value: object, expected: str, field: str | None = None

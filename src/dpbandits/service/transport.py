@@ -44,17 +44,19 @@ class Transport:
             return value
 
     def _exchange(self, outgoing: Outgoing) -> Incoming:
+        trouble = ""
         for wait in self._patience.waits():
             try:
                 reply = self._http.request(
                     outgoing.method, outgoing.url, headers=outgoing.headers, content=outgoing.content
                 )
-            except httpx.TransportError:
-                reply = None
-            if reply is not None and reply.status_code not in RETRIED:
-                return Incoming(status=reply.status_code, content=reply.content)
+                if reply.status_code not in RETRIED:
+                    return Incoming(status=reply.status_code, content=reply.content)
+                trouble = f"status {reply.status_code}"
+            except httpx.TransportError as error:
+                trouble = str(error) or type(error).__name__
             time.sleep(wait)
-        raise Unreachable(outgoing.url)
+        raise Unreachable(f"{outgoing.url}: {trouble}")
 
     def close(self) -> None:
         """Close connections."""
@@ -95,17 +97,19 @@ class AsyncTransport:
             return value
 
     async def _exchange(self, outgoing: Outgoing) -> Incoming:
+        trouble = ""
         for wait in self._patience.waits():
             try:
                 reply = await self._http.request(
                     outgoing.method, outgoing.url, headers=outgoing.headers, content=outgoing.content
                 )
-            except httpx.TransportError:
-                reply = None
-            if reply is not None and reply.status_code not in RETRIED:
-                return Incoming(status=reply.status_code, content=reply.content)
+                if reply.status_code not in RETRIED:
+                    return Incoming(status=reply.status_code, content=reply.content)
+                trouble = f"status {reply.status_code}"
+            except httpx.TransportError as error:
+                trouble = str(error) or type(error).__name__
             await asyncio.sleep(wait)
-        raise Unreachable(outgoing.url)
+        raise Unreachable(f"{outgoing.url}: {trouble}")
 
     async def close(self) -> None:
         """Close connections."""

@@ -1,0 +1,109 @@
+"""What operators copy: units, the compose file, and the files and tables of docs/deploying.md."""
+
+from __future__ import annotations
+
+import configparser
+import re
+import shutil
+import subprocess
+import tomllib
+from collections import defaultdict
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dpbandits.service import study_file
+from dpbandits.service.sealing import KeyPair
+from dpbandits.service.tls import self_signed
+
+ROOT = Path(__file__).parent.parent
+UNITS = sorted((ROOT / "deploy" / "systemd").glob("*.service"))
+PAGE = (ROOT / "docs" / "deploying.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.name)
+def test_units_parse_and_are_hardened(unit: Path) -> None:
+    parser = configparser.ConfigParser(strict=False, interpolation=None)  # keys may be repeated
+    parser.optionxform = str  # type: ignore[assignment,method-assign]
+    parser.read_string(unit.read_text(encoding="utf-8"))
+    service = parser["Service"]
+    for key, value in {"DynamicUser": "yes", "ProtectSystem": "strict", "NoNewPrivileges": "yes"}.items():
+        assert service[key] == value
+    assert service["StateDirectory"] == unit.stem
+    assert service["CapabilityBoundingSet"] == ""
+    command = service["ExecStart"].split()
+    assert command[0] == "/opt/dpbandits/bin/dpbandits"
+    assert command[1] in ("serve", "shuffler")
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd here")
+@pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.name)
+def test_systemd_takes_the_units(unit: Path, tmp_path: Path) -> None:
+    program = tmp_path / "dpbandits"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    text = unit.read_text(encoding="utf-8").replace("/opt/dpbandits/bin/dpbandits", str(program))
+    (tmp_path / unit.name).write_text(text)
+    command = ["systemd-analyze", "verify", "--man=no", str(tmp_path / unit.name)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    told = [line for line in (done.stdout + done.stderr).splitlines() if unit.name in line]
+    assert (done.returncode, told) == (0, [])
+
+
+def test_the_compose_file_runs_both_parties() -> None:
+    yaml = pytest.importorskip("yaml")
+    content = yaml.safe_load((ROOT / "deploy" / "compose.yaml").read_text(encoding="utf-8"))
+    services = content["services"]
+    assert {name: service["command"][0] for name, service in services.items()} == {
+        "shuffler": "shuffler",
+        "coordinator": "serve",
+    }
+    for service in services.values():
+        assert service["read_only"] is True
+        assert service["cap_drop"] == ["ALL"]
+        build = service["build"]
+        assert (ROOT / "deploy" / build["context"] / build["dockerfile"]).is_file()
+        kept = {volume.split(":")[0] for volume in service["volumes"]}
+        assert len(kept & set(content["volumes"])) == 1
+    copied = re.findall(r"^COPY (.+) \S+$", (ROOT / "deploy" / "Dockerfile").read_text(), re.MULTILINE)
+    assert copied
+    for name in " ".join(copied).split():
+        assert (ROOT / name).exists()
+
+
+def _files(path: Path) -> dict[str, Path]:
+    """The two files that the page has its reader write, with the other files that they name."""
+    made = dict[str, Path]()
+    for name, text in re.findall(r"cat > (\S+\.toml) <<END\n(.*?)\nEND\n", PAGE, re.DOTALL):
+        made[name] = path / name
+        made[name].parent.mkdir()
+        made[name].write_text(re.sub(r"\$[A-Z_]+", "0" * 64, text))
+        KeyPair.new().save(made[name].parent / "reports.pem")
+        self_signed(made[name].parent / "certificate.pem", made[name].parent / "tls.pem")
+    home = path / "coordinator"
+    (home / "shuffler.token").write_text("x" * 43)
+    shutil.copy(path / "shuffler" / "certificate.pem", home / "shuffler-certificate.pem")
+    np.savetxt(home / "actions.csv", np.eye(2), delimiter=",")
+    return made
+
+
+def test_the_files_of_the_page_are_read_and_fit_one_another(tmp_path: Path) -> None:
+    made = _files(tmp_path)
+    study = study_file.read_study(made["coordinator/study.toml"])
+    shuffler = study_file.read_shuffler(made["shuffler/shuffler.toml"])
+    assert study.context.shuffler is not None
+    assert study.context.shuffler.mode == shuffler.context.mode
+    assert study.context.shuffler.url == shuffler.listening.url
+    tokens = tomllib.loads(made["shuffler/shuffler.toml"].read_text())["tokens"]
+    assert set(tokens) == {"operator", "coordinator"}
+
+
+def test_the_page_lists_every_key_and_no_other() -> None:
+    listed, section = defaultdict[str, set[str]](set), ""
+    for first, keys in re.findall(r"^\| (`\w+`)? ?\| (`[^|]+`) \| [^|]*\| [^|]+ \|$", PAGE, re.MULTILINE):
+        section = first.strip("`") or section
+        listed[section] |= set(re.findall(r"`(\w+)`", keys))
+    known = {name: set(keys) for name, keys in study_file._STUDY.items()}
+    known["shuffler"] |= set(study_file._SHUFFLER["shuffler"])
+    assert dict(listed) == known
