@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 
 from dpbandits.service import study_file
 from dpbandits.service.sealing import KeyPair
@@ -52,7 +53,6 @@ def test_systemd_takes_the_units(unit: Path, tmp_path: Path) -> None:
 
 
 def test_the_compose_file_runs_both_parties() -> None:
-    yaml = pytest.importorskip("yaml")
     content = yaml.safe_load((ROOT / "deploy" / "compose.yaml").read_text(encoding="utf-8"))
     services = content["services"]
     assert {name: service["command"][0] for name, service in services.items()} == {
