@@ -43,7 +43,7 @@ def test_a_study_shows_itself_from_beginning_to_end(capsys: pytest.CaptureFixtur
     assert main(["serve", "--example"]) == 0
     shown = capsys.readouterr().out
     assert "120 answers were accepted" in shown
-    assert "the best is among them" in shown
+    assert "the truly best is among them" in shown
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,9 @@ def add_to(commands: Any) -> None:
         formatter_class=DefaultsInHelp,
     )
     parser.set_defaults(run=run)
-    _add_algorithm(parser.add_argument_group("algorithm and privacy"))
+    algorithm = parser.add_argument_group("algorithm and privacy")
+    _add_algorithm(algorithm)
+    _add_cohorts(algorithm)
     add_problem_options(parser.add_argument_group("problem"))
     _add_running(parser.add_argument_group("running and output"))
 
@@ -74,6 +76,10 @@ def _add_algorithm(group: Any) -> None:
     group.add_argument(
         "--without", choices=STEP_NAMES, action="append", help="leave out a step of tight; repeat for several"
     )
+
+
+def _add_cohorts(group: Any) -> None:
+    default = Setting()
     group.add_argument(
         "--fixed-cohort", type=whole_number, default=default.fixed_cohort, metavar="U", help="for dpe-fixed"
     )

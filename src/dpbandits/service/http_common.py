@@ -57,14 +57,7 @@ def common_endpoints(title: str, served: Served, others: list[Endpoint]) -> list
 
     endpoints = [
         *others,
-        Endpoint(
-            method="GET",
-            path="/healthz",
-            role=None,
-            summary="Is the process alive?",
-            gives=str,
-            handler=health,
-        ),
+        Endpoint(method="GET", path="/healthz", role=None, summary="Alive?", gives=str, handler=health),
         Endpoint(method="GET", path="/readyz", role=None, summary="Can it work?", gives=str, handler=ready),
         Endpoint(
             method="GET",

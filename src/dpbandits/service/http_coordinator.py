@@ -206,12 +206,16 @@ def coordinator_app(coordinator: Coordinator, roles: Roles, limits: Limits | Non
 
 
 def coordinator_endpoints(served: CoordinatorService) -> list[Endpoint]:
-    """Version 1 of the API."""
-    report_path = "/v1/phases/{phase}/attempts/{attempt}/reports"
-    return [  # reports first: routes are tried in turn
+    """Version 1 of the API. Reports come first: routes are tried in turn."""
+    return [*_for_clients(served), *_for_the_actuator(served), *_for_the_operator(served)]
+
+
+def _for_clients(served: CoordinatorService) -> list[Endpoint]:
+    """What a client sends and asks for."""
+    return [
         Endpoint(
             method="POST",
-            path=report_path,
+            path="/v1/phases/{phase}/attempts/{attempt}/reports",
             role="ticket",
             summary="Send the one report, sealed",
             takes=bytes,
@@ -226,15 +230,6 @@ def coordinator_endpoints(served: CoordinatorService) -> list[Endpoint]:
             summary="The study",
             gives=StudyReply,
             handler=served.study,
-        ),
-        Endpoint(
-            method="POST",
-            path="/v1/enrolments",
-            role="operator",
-            summary="New one-time codes by which clients enrol",
-            takes=EnrolmentRequest,
-            gives=EnrolmentReply,
-            handler=served.enrolments,
         ),
         Endpoint(
             method="POST",
@@ -256,6 +251,12 @@ def coordinator_endpoints(served: CoordinatorService) -> list[Endpoint]:
             handler=served.tasks,
             refusals=(409,),
         ),
+    ]
+
+
+def _for_the_actuator(served: CoordinatorService) -> list[Endpoint]:
+    """What to play, and what was played."""
+    return [
         Endpoint(
             method="GET",
             path="/v1/play",
@@ -281,6 +282,21 @@ def coordinator_endpoints(served: CoordinatorService) -> list[Endpoint]:
             gives=ScheduleReply,
             handler=served.rounds,
             refusals=(409,),
+        ),
+    ]
+
+
+def _for_the_operator(served: CoordinatorService) -> list[Endpoint]:
+    """Who may enrol, how far the study is, and what was learnt."""
+    return [
+        Endpoint(
+            method="POST",
+            path="/v1/enrolments",
+            role="operator",
+            summary="New one-time codes by which clients enrol",
+            takes=EnrolmentRequest,
+            gives=EnrolmentReply,
+            handler=served.enrolments,
         ),
         Endpoint(
             method="GET",

@@ -106,13 +106,20 @@ def shuffler_app(shuffler: Shuffler, roles: Roles, limits: Limits | None = None)
     return application(endpoints, guard, lifespan=lifespan)
 
 
+_ATTEMPT = "/v1/phases/{phase}/attempts/{attempt}"
+
+
 def shuffler_endpoints(served: ShufflerService) -> list[Endpoint]:
-    """Version 1 of the API."""
-    attempt = "/v1/phases/{phase}/attempts/{attempt}"
-    return [  # reports first: routes are tried in turn
+    """Version 1 of the API. Reports come first: routes are tried in turn."""
+    return [*_for_clients(served), *_for_the_coordinator(served)]
+
+
+def _for_clients(served: ShufflerService) -> list[Endpoint]:
+    """Where a report goes, and whom it is sealed to."""
+    return [
         Endpoint(
             method="POST",
-            path=f"{attempt}/reports",
+            path=f"{_ATTEMPT}/reports",
             role="ticket",
             summary="Send the one report, or both its shares, sealed",
             takes=bytes,
@@ -128,9 +135,15 @@ def shuffler_endpoints(served: ShufflerService) -> list[Endpoint]:
             gives=KeyReply,
             handler=served.key,
         ),
+    ]
+
+
+def _for_the_coordinator(served: ShufflerService) -> list[Endpoint]:
+    """A collection from its opening to its sums."""
+    return [
         Endpoint(
             method="PUT",
-            path=f"{attempt}/collection",
+            path=f"{_ATTEMPT}/collection",
             role="coordinator",
             summary="Open a collection for a cohort",
             takes=CollectionRequest,
@@ -140,7 +153,7 @@ def shuffler_endpoints(served: ShufflerService) -> list[Endpoint]:
         ),
         Endpoint(
             method="GET",
-            path=f"{attempt}/collection",
+            path=f"{_ATTEMPT}/collection",
             role="coordinator",
             summary="What state a collection is in",
             gives=CollectionReply,
@@ -148,7 +161,7 @@ def shuffler_endpoints(served: ShufflerService) -> list[Endpoint]:
         ),
         Endpoint(
             method="POST",
-            path=f"{attempt}/collection/close",
+            path=f"{_ATTEMPT}/collection/close",
             role="coordinator",
             summary="Take no more reports, and reveal the sums or that there are too few",
             gives=CollectionReply,
@@ -156,7 +169,7 @@ def shuffler_endpoints(served: ShufflerService) -> list[Endpoint]:
         ),
         Endpoint(
             method="GET",
-            path=f"{attempt}/collection/shares",
+            path=f"{_ATTEMPT}/collection/shares",
             role="coordinator",
             summary="The coordinator's shares, still sealed",
             query=("after",),
@@ -166,7 +179,7 @@ def shuffler_endpoints(served: ShufflerService) -> list[Endpoint]:
         ),
         Endpoint(
             method="POST",
-            path=f"{attempt}/collection/sums",
+            path=f"{_ATTEMPT}/collection/sums",
             role="coordinator",
             summary="Reveal the sums of the shuffler's shares",
             takes=SumsRequest,
