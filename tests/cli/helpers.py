@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
 from collections.abc import Sequence
 
 import pytest
@@ -20,3 +22,15 @@ def check_refused(arguments: Sequence[str], message: str, capsys: pytest.Capture
     assert message in shown.err
     assert shown.err.count("\n") == 1
     assert shown.out == ""
+
+
+def interruptible(command: Sequence[str]) -> subprocess.Popen[str]:
+    """A command in a session of its own that hears Ctrl-C, even if whoever runs the tests ignores it."""
+    return subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )

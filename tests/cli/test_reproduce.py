@@ -16,7 +16,7 @@ from dpbandits.experiments import EXPERIMENTS, drawing
 from dpbandits.experiments.jobs import LinUCB
 
 from ..experiments.helpers import EXPERIMENT, Page  # noqa: TID252  (one small experiment serves both rooms)
-from .helpers import check_refused
+from .helpers import check_refused, interruptible
 
 OPTIONS = ["reproduce", "--quick", "--runs", "3", "--workers", "1"]
 
@@ -145,9 +145,7 @@ def test_help_names_every_item(capsys: pytest.CaptureFixture[str]) -> None:
 def test_ctrl_c_in_the_middle(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "dpbandits.cli", "reproduce", "figure-2c", "--quick", "--workers", "2"]
     command += ["--out", str(tmp_path), "--runs"]
-    process = subprocess.Popen(
-        [*command, "40"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
-    )
+    process = interruptible([*command, "40"])
     cache, deadline = cache_file(tmp_path), time.monotonic() + 60
     while time.monotonic() < deadline and (not cache.exists() or cache.stat().st_size < 20_000):
         time.sleep(0.05)

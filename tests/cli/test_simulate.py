@@ -14,7 +14,7 @@ import pytest
 
 from dpbandits.cli import main
 
-from .helpers import check_refused
+from .helpers import check_refused, interruptible
 
 SMALL = [
     "simulate",
@@ -197,9 +197,7 @@ def test_ctrl_c_shows_what_is_done_and_a_checkpoint_goes_on(tmp_path: Path) -> N
         sys.executable, "-m", "dpbandits.cli", "simulate", "--trust", "none", "--runs", "400",
         "--workers", "2", "--checkpoint", str(checkpoint),
     ]  # fmt: skip
-    process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
-    )
+    process = interruptible(command)
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline and (not checkpoint.exists() or checkpoint.stat().st_size < 20_000):
         time.sleep(0.05)
