@@ -43,9 +43,7 @@ def split(tmp_path_factory: pytest.TempPathFactory) -> World:
 
 _COLUMNS = "state, joined, played, since, seconds"
 AGAIN = f"INSERT INTO attempts SELECT phase, 9, {_COLUMNS} FROM attempts WHERE phase = 1"
-FEWER = (
-    "UPDATE releases SET body = replace(CAST(body AS TEXT), '\"reports\":6', '\"reports\":2') WHERE phase = 1"
-)
+FEWER = "UPDATE releases SET body = json_set(CAST(body AS TEXT), '$.reports', 2) WHERE phase = 1"
 OTHER = "UPDATE releases SET body = (SELECT body FROM releases WHERE phase = 2) WHERE phase = 1"
 PLANTED = [
     ("shuffler", "UPDATE ledger SET report = NULL WHERE rowid = 1", "is lost"),
