@@ -83,8 +83,8 @@ class Connection(asyncio.Protocol):
         """An answer, or a part of one."""
         self._received += data
         head, end, body = self._received.partition(b"\r\n\r\n")
-        length = _LENGTH.search(head) if end else None
-        if length is not None and len(body) >= int(length[1]):
+        length = _LENGTH.search(head)
+        if end and len(body) >= (int(length[1]) if length else 0):
             self._statuses[head[9:12].decode()] += 1
             self._received = b""
             self.send()

@@ -100,7 +100,7 @@ class Network:
         if reply.status == 200 and path.endswith("/v1/tasks"):
             self._note_task(delivery.outgoing.secret, msgspec.json.decode(reply.content, type=TaskReply))
         found = _REPORT.search(path)
-        if found is not None and reply.status == 200:
+        if found is not None and reply.status == 204:
             self._note_report(delivery, int(found[1]), int(found[2]))
 
     def _note_task(self, secret: str, task: TaskReply) -> None:

@@ -17,12 +17,11 @@ from dpbandits.errors import PlanMismatch, Refused
 from dpbandits.privacy import NoiseSource, SecureNoise
 from dpbandits.protocol import Plan, decode, respond_with_averages
 from dpbandits.service.consent import Consent
-from dpbandits.service.dialogue import Dialogue, call
+from dpbandits.service.dialogue import Dialogue, call, tell
 from dpbandits.service.messages import (
     ClientReply,
     ClientRequest,
     KeyReply,
-    ReportReply,
     StudyReply,
     TaskReply,
     TaskRequest,
@@ -109,7 +108,7 @@ class ClientCore:
             party = self.url if about.shuffler is None else self._shuffler_url(about)
             url = f"{party}/v1/phases/{self.memory.phase}/attempts/{self.memory.attempt}/reports"
             body = base64.b64decode(self.memory.sealed)
-            yield from call("POST", url, ReportReply, secret=self.memory.ticket, body=body)
+            yield from tell(url, body, secret=self.memory.ticket)
             self.memory.sent = True
             self.save(self.memory)
 

@@ -70,10 +70,20 @@ class Patience:
 
 def call(method: str, url: str, kind: type[Value], *, secret: str = "", body: Any = None) -> Dialogue[Value]:
     """One request and its reply; a refusal is raised."""
-    content = body if isinstance(body, bytes) else b"" if body is None else msgspec.json.encode(body)
-    incoming = yield Outgoing(method=method, url=url, secret=secret, content=content)
-    if incoming.status == 200:
-        return _read(incoming.content, kind)
+    content = b"" if body is None else msgspec.json.encode(body)
+    reply = yield from _ask(Outgoing(method=method, url=url, secret=secret, content=content), 200)
+    return _read(reply, kind)
+
+
+def tell(url: str, content: bytes, *, secret: str) -> Dialogue[None]:
+    """Send bytes that are answered by nothing but that they were taken; a refusal is raised."""
+    yield from _ask(Outgoing(method="POST", url=url, secret=secret, content=content), 204)
+
+
+def _ask(outgoing: Outgoing, expected: int) -> Dialogue[bytes]:
+    incoming = yield outgoing
+    if incoming.status == expected:
+        return incoming.content
     try:
         told = msgspec.json.decode(incoming.content, type=ErrorReply)
     except msgspec.DecodeError:

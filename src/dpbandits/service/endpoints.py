@@ -16,10 +16,11 @@ from typing import Any
 
 import msgspec
 from starlette.applications import Starlette
+from starlette.datastructures import QueryParams
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
-from starlette.routing import Match, Route
-from starlette.types import Receive, Scope, Send
+from starlette.routing import Route
+from starlette.types import Message, Receive, Scope, Send
 
 from dpbandits.errors import InvalidValue, Refused, StorageError
 from dpbandits.service.link import Unreachable
@@ -52,8 +53,7 @@ STATUS = {
 _NUMBER_LIMIT = 10**6  # of phases and attempts in paths
 
 
-@dataclass(frozen=True, kw_only=True)
-class Call:
+class Call(msgspec.Struct, frozen=True, kw_only=True):
     """A request that passed the checks."""
 
     secret: str
@@ -65,7 +65,7 @@ class Call:
 
 @dataclass(frozen=True, kw_only=True)
 class Endpoint:
-    """A method and path, who may call it, what it takes and gives. `takes` is a type, `bytes`, or None."""
+    """A method and path, who may call it, what it takes and gives: types, `bytes`, or None for nothing."""
 
     method: str
     path: str
@@ -97,11 +97,10 @@ class _Application(Starlette):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         first = self.router.routes[0]
         if scope["type"] == "http" and isinstance(first, Route):
-            match, found = first.matches(scope)
-            if match is Match.FULL:
-                scope.update(found)
-                response: Response = await first.endpoint(Request(scope, receive))
-                await response(scope, receive, send)
+            found = first.path_regex.match(scope["path"])
+            if found is not None:
+                scope["path_params"] = found.groupdict()
+                await first.app(scope, receive, send)
                 return
         await super().__call__(scope, receive, send)
 
@@ -111,47 +110,53 @@ def application(endpoints: Sequence[Endpoint], guard: Guard, **options: Any) -> 
     by_path: dict[str, dict[str, Endpoint]] = {}
     for endpoint in endpoints:
         by_path.setdefault(endpoint.path, {})[endpoint.method] = endpoint
-    routes = [
-        Route(path, _dispatch(path, methods, guard), methods=["GET", "PUT", "POST", "DELETE", "PATCH"])
-        for path, methods in by_path.items()
-    ]
+    routes = [Route(path, _Dispatch(path, methods, guard)) for path, methods in by_path.items()]
 
     async def nowhere(_request: Request, _error: Exception) -> Response:
         return _refusal(Refused("not-found", "no such path"))
 
-    async def no_such_method(_request: Request, _error: Exception) -> Response:
-        return _refusal(Refused("wrong-method", "another method would do"))
-
-    return _Application(routes=routes, exception_handlers={404: nowhere, 405: no_such_method}, **options)
+    return _Application(routes=routes, exception_handlers={404: nowhere}, **options)
 
 
-def _dispatch(
-    path: str, methods: dict[str, Endpoint], guard: Guard
-) -> Callable[[Request], Awaitable[Response]]:
-    async def handle(request: Request) -> Response:
+class _Dispatch:
+    """What answers at one path: an ASGI application that makes no more of a request than it uses."""
+
+    def __init__(self, path: str, methods: dict[str, Endpoint], guard: Guard) -> None:
+        self._path = path
+        self._methods = methods
+        self._guard = guard
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         began = time.perf_counter()
-        endpoint = methods.get(request.method)
-        if endpoint is None:
-            response = _refusal(Refused("wrong-method", "expected " + ", ".join(sorted(methods))))
-            response.headers["Allow"] = ", ".join(sorted(methods))
+        method: str = scope["method"]
+        endpoint, response = self._methods.get(method), None
+        if endpoint is not None:
+            response = await _answer(scope, receive, endpoint, self._guard)
         else:
-            response = await _answer(request, endpoint, guard)
-        took = time.perf_counter() - began
-        guard.metrics.requested(request.method if endpoint else "other", path, response.status_code, took)
-        log.debug(
-            "request",
-            extra={"method": request.method, "route": path, "status": response.status_code, "took": took},
-        )
-        return response
+            method, response = "other", _wrong_method(self._methods)
+        took, status = time.perf_counter() - began, _NOTHING["status"]
+        if response is None:
+            await send(_NOTHING)
+            await send(_END)
+        else:
+            status = response.status_code
+            await response(scope, receive, send)
+        self._guard.metrics.requested(method, self._path, status, took)
+        if log.isEnabledFor(logging.DEBUG):
+            extra = {"method": method, "route": self._path, "status": status, "took": took}
+            log.debug("request", extra=extra)
 
-    return handle
+
+_NOTHING: Message = {"type": "http.response.start", "status": 204, "headers": []}
+_END: Message = {"type": "http.response.body"}
 
 
-async def _answer(request: Request, endpoint: Endpoint, guard: Guard) -> Response:
+async def _answer(scope: Scope, receive: Receive, endpoint: Endpoint, guard: Guard) -> Response | None:
+    """None if all is well and there is nothing to tell."""
     try:
-        return _reply(await endpoint.handler(await _checked(request, endpoint, guard)))
+        return _reply(await endpoint.handler(await _checked(scope, receive, endpoint, guard)))
     except Refused as refusal:
-        if refusal.reason == "unknown-credential" and not guard.rates.allow_failure(_address(request)):
+        if refusal.reason == "unknown-credential" and not guard.rates.allow_failure(_address(scope)):
             refusal = Refused("too-fast", "too many failed attempts; wait")
         return _refusal(refusal)
     except InvalidValue as error:
@@ -168,30 +173,33 @@ async def _answer(request: Request, endpoint: Endpoint, guard: Guard) -> Respons
         return _json(500, ErrorReply(error="failure", message="this is a mistake of the server"))
 
 
-async def _checked(request: Request, endpoint: Endpoint, guard: Guard) -> Call:
-    secret = _bearer(request, endpoint)
+async def _checked(scope: Scope, receive: Receive, endpoint: Endpoint, guard: Guard) -> Call:
+    secret = _bearer(scope, endpoint)
     role = role_of(secret, guard.roles) if secret else None
     _check_role(endpoint, role, bool(secret))
-    if role is None and not guard.rates.allow(secret, _address(request)):
+    if role is None and not guard.rates.allow(secret, _address(scope)):
         raise Refused("too-fast", "too many requests; wait")
     largest = guard.limits.body_bytes if role is None else guard.limits.trusted_body_bytes
-    data = await _body(request, largest if endpoint.takes is not None else 0)
+    data = await _body(receive, largest if endpoint.takes is not None else 0)
+    parameters: Mapping[str, str] = scope["path_params"]
     return Call(
         secret=secret,
         body=_decoded(data, endpoint),
-        phase=_number(request, "phase"),
-        attempt=_number(request, "attempt"),
-        query={name: request.query_params.get(name, "") for name in endpoint.query},
+        phase=_number(parameters.get("phase")),
+        attempt=_number(parameters.get("attempt")),
+        query=_query(scope, endpoint.query) if endpoint.query else {},
     )
 
 
-def _bearer(request: Request, endpoint: Endpoint) -> str:
-    kind, _, secret = request.headers.get("authorization", "").partition(" ")
+def _bearer(scope: Scope, endpoint: Endpoint) -> str:
     if endpoint.role is None:
         return ""
-    if kind.lower() != "bearer" or not 16 <= len(secret) <= 200 or not secret.isascii():
+    given = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
+    kind, _, secret = given.partition(b" ")
+    if kind.lower() != b"bearer" or not 16 <= len(secret) <= 200 or not secret.isascii():
         raise Refused("unknown-credential", "expected a header `Authorization: Bearer …`")
-    return secret
+    text: str = secret.decode("ascii")
+    return text
 
 
 def _check_role(endpoint: Endpoint, role: str | None, given: bool) -> None:
@@ -203,13 +211,18 @@ def _check_role(endpoint: Endpoint, role: str | None, given: bool) -> None:
         raise Refused("wrong-role", f"this is for the {endpoint.role}")
 
 
-async def _body(request: Request, largest: int) -> bytes:
-    parts, size = list[bytes](), 0
-    async for part in request.stream():
+async def _body(receive: Receive, largest: int) -> bytes:
+    parts, size, more = list[bytes](), 0, True
+    while more:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        part: bytes = message.get("body", b"")
         size += len(part)
         if size > largest:
             raise Refused("too-large", f"expected a body of at most {largest:,} bytes")
         parts.append(part)
+        more = message.get("more_body", False)
     return b"".join(parts)
 
 
@@ -227,9 +240,8 @@ def _safe(error: Exception) -> str:
     return str(error).split("\n", maxsplit=1)[0][:200]
 
 
-def _number(request: Request, name: str) -> int:
+def _number(text: str | None) -> int:
     """A phase or an attempt of the path; none is 0."""
-    text = request.path_params.get(name)
     if text is None:
         return 0
     if not (text.isascii() and text.isdigit() and len(text) <= 7 and int(text) <= _NUMBER_LIMIT):
@@ -237,8 +249,14 @@ def _number(request: Request, name: str) -> int:
     return int(text)
 
 
-def _address(request: Request) -> str:
-    return "" if request.client is None else request.client.host
+def _query(scope: Scope, names: Sequence[str]) -> dict[str, str]:
+    given = QueryParams(scope["query_string"])
+    return {name: given.get(name, "") for name in names}
+
+
+def _address(scope: Scope) -> str:
+    client = scope.get("client")
+    return "" if client is None else client[0]
 
 
 def _where(error: Exception) -> str:
@@ -249,8 +267,8 @@ def _where(error: Exception) -> str:
     return place
 
 
-def _reply(value: Any) -> Response:
-    return value if isinstance(value, Response) else _json(200, value)
+def _reply(value: Any) -> Response | None:
+    return value if value is None or isinstance(value, Response) else _json(200, value)
 
 
 def _json(status: int, value: Any) -> Response:
@@ -265,4 +283,11 @@ def _refusal(refusal: Refused) -> Response:
         response.headers["Retry-After"] = "1"
     if response.status_code == 401:
         response.headers["WWW-Authenticate"] = "Bearer"
+    return response
+
+
+def _wrong_method(methods: Mapping[str, Endpoint]) -> Response:
+    expected = ", ".join(sorted(methods))
+    response = _refusal(Refused("wrong-method", f"expected {expected}"))
+    response.headers["Allow"] = expected
     return response

@@ -22,7 +22,6 @@ from dpbandits.service.messages import (
     EnrolmentReply,
     EnrolmentRequest,
     PlayReply,
-    ReportReply,
     ResultsReply,
     RoundsRequest,
     ScheduleReply,
@@ -75,7 +74,7 @@ class CoordinatorService(Served):
         self._driver.poke()
         return reply
 
-    async def reports(self, call: Call) -> ReportReply:
+    async def reports(self, call: Call) -> None:
         """A client reports; the answer comes when the report is durable."""
         try:
             plan = await self._plan(call.phase)
@@ -84,7 +83,6 @@ class CoordinatorService(Served):
             await self.authenticate(lambda t: t.entry_of(pseudonym=hashed(call.secret)))
             raise
         answer(await self.writer.take_async(report))
-        return ReportReply(study=self._coordinator.context.study.digest)
 
     async def _plan(self, phase: int) -> Plan:
         course = self._coordinator.context.course
@@ -219,7 +217,7 @@ def _for_clients(served: CoordinatorService) -> list[Endpoint]:
             role="ticket",
             summary="Send the one report, sealed",
             takes=bytes,
-            gives=ReportReply,
+            gives=None,
             handler=served.reports,
             refusals=(409, 410),
         ),

@@ -15,7 +15,6 @@ from dpbandits.service.messages import (
     CollectionReply,
     CollectionRequest,
     KeyReply,
-    ReportReply,
     SharesReply,
     SumsRequest,
 )
@@ -71,24 +70,21 @@ class ShufflerService(Served):
         await asyncio.to_thread(self._shuffler.store.forget)
         return reply
 
-    async def reports(self, call: Call) -> ReportReply:
+    async def reports(self, call: Call) -> None:
         """A client reports; the answer comes when the report is durable."""
         try:
-            study = await self._study(call.phase)
+            await self._know(call.phase)
             report = self._shuffler.read_report(call.phase, call.attempt, call.secret, call.body)
         except Refused:
             await self.authenticate(lambda t: t.entry_of(pseudonym=hashed(call.secret)))
             raise
         answer(await self.writer.take_async(report))
-        return ReportReply(study=study)
 
-    async def _study(self, phase: int) -> str:
+    async def _know(self, phase: int) -> None:
+        """Have the phase's plan in memory, or refuse."""
         known = self._shuffler.known_plan(phase)
-        if known is None:
-            known = await self.run("read", lambda t: self._shuffler.load_plan(t, phase))
-        if known is None:
+        if known is None and await self.run("read", lambda t: self._shuffler.load_plan(t, phase)) is None:
             raise Refused("not-found", "no such phase")
-        return known[0]
 
 
 def shuffler_app(shuffler: Shuffler, roles: Roles, limits: Limits | None = None) -> Starlette:
@@ -123,7 +119,7 @@ def _for_clients(served: ShufflerService) -> list[Endpoint]:
             role="ticket",
             summary="Send the one report, or both its shares, sealed",
             takes=bytes,
-            gives=ReportReply,
+            gives=None,
             handler=served.reports,
             refusals=(409, 410),
         ),

@@ -97,13 +97,6 @@ class TaskReply(Wire, frozen=True, kw_only=True):
     reported: bool = False
 
 
-class ReportReply(Wire, frozen=True, kw_only=True):
-    """The report is durably kept; sent again, it is answered the same."""
-
-    study: Digest
-    kept: bool = True
-
-
 class Run(Wire, frozen=True, kw_only=True):
     """Play an action for so many rounds in a row."""
 

@@ -79,15 +79,22 @@ def _parameters(endpoint: Endpoint) -> list[dict[str, Any]]:
 
 
 def _responses(endpoint: Endpoint, schemas: dict[Any, Any]) -> dict[str, Any]:
-    given = {"application/json": {"schema": schemas[endpoint.gives]}} if _is_struct(endpoint.gives) else _TEXT
-    if endpoint.gives is dict:
-        given = {"application/json": {"schema": {"type": "object"}}}
     refusals = {*_ALWAYS, *endpoint.refusals}
     refusals |= {401, 403} if endpoint.role is not None else set()
     refusals |= {422} if endpoint.takes is not None else set()
     refusals |= {404} if "{" in endpoint.path else set()
     error = {"application/json": {"schema": schemas[ErrorReply]}}
     return {
-        "200": {"description": "done", "content": given},
+        **_success(endpoint.gives, schemas),
         **{str(status): {"description": "refused", "content": error} for status in sorted(refusals)},
     }
+
+
+def _success(gives: Any, schemas: dict[Any, Any]) -> dict[str, Any]:
+    if gives is None:
+        return {"204": {"description": "done; there is nothing to tell"}}
+    if _is_struct(gives):
+        content = {"application/json": {"schema": schemas[gives]}}
+    else:
+        content = {"application/json": {"schema": {"type": "object"}}} if gives is dict else _TEXT
+    return {"200": {"description": "done", "content": content}}
