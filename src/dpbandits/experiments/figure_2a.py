@@ -28,7 +28,7 @@ DELTA = 0.25
 CLOSE = 1.4  # × DPE
 # Neighbours on the grid of ε differ by a few per cent, which 20 runs cannot tell apart, so orders of CDP and
 # SDP are judged on more.
-ORDER_RUNS = 200
+ORDER_RUNS = 1000
 
 
 def private(preset: str, trust: str, epsilon: float, runs: int) -> Work:

@@ -128,19 +128,14 @@ class _Dispatch:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         began = time.perf_counter()
-        method: str = scope["method"]
-        endpoint, response = self._methods.get(method), None
-        if endpoint is not None:
+        endpoint = self._methods.get(scope["method"])
+        if endpoint is None:
+            response: Response | None = _wrong_method(self._methods)
+        else:
             response = await _answer(scope, receive, endpoint, self._guard)
-        else:
-            method, response = "other", _wrong_method(self._methods)
-        took, status = time.perf_counter() - began, _NOTHING["status"]
-        if response is None:
-            await send(_NOTHING)
-            await send(_END)
-        else:
-            status = response.status_code
-            await response(scope, receive, send)
+        took = time.perf_counter() - began
+        await _send(response, scope, receive, send)
+        method, status = "other" if endpoint is None else endpoint.method, _status(response)
         self._guard.metrics.requested(method, self._path, status, took)
         if log.isEnabledFor(logging.DEBUG):
             extra = {"method": method, "route": self._path, "status": status, "took": took}
@@ -149,6 +144,18 @@ class _Dispatch:
 
 _NOTHING: Message = {"type": "http.response.start", "status": 204, "headers": []}
 _END: Message = {"type": "http.response.body"}
+
+
+async def _send(response: Response | None, scope: Scope, receive: Receive, send: Send) -> None:
+    if response is not None:
+        await response(scope, receive, send)
+    else:
+        await send(_NOTHING)
+        await send(_END)
+
+
+def _status(response: Response | None) -> int:
+    return 204 if response is None else response.status_code
 
 
 async def _answer(scope: Scope, receive: Receive, endpoint: Endpoint, guard: Guard) -> Response | None:
