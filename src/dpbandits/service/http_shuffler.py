@@ -107,7 +107,7 @@ _ATTEMPT = "/v1/phases/{phase}/attempts/{attempt}"
 
 def shuffler_endpoints(served: ShufflerService) -> list[Endpoint]:
     """Version 1 of the API. Reports come first: routes are tried in turn."""
-    return [*_for_clients(served), *_for_the_coordinator(served)]
+    return [*_for_clients(served), *_for_the_coordinator(served), *_of_a_split(served)]
 
 
 def _for_clients(served: ShufflerService) -> list[Endpoint]:
@@ -135,7 +135,7 @@ def _for_clients(served: ShufflerService) -> list[Endpoint]:
 
 
 def _for_the_coordinator(served: ShufflerService) -> list[Endpoint]:
-    """A collection from its opening to its sums."""
+    """A collection from its opening to its close."""
     return [
         Endpoint(
             method="PUT",
@@ -163,6 +163,12 @@ def _for_the_coordinator(served: ShufflerService) -> list[Endpoint]:
             gives=CollectionReply,
             handler=served.close,
         ),
+    ]
+
+
+def _of_a_split(served: ShufflerService) -> list[Endpoint]:
+    """What else the coordinator asks for where each report is in two shares."""
+    return [
         Endpoint(
             method="GET",
             path=f"{_ATTEMPT}/collection/shares",
