@@ -42,7 +42,9 @@ class Lattice:
         """Round to one of the two nearest levels at random, so that the mean is kept."""
         scaled = self.position(clipped)
         floor = np.minimum(np.floor(scaled), self.levels - 1)  # the upper end: levels − 1 and a sure coin
-        return floor.astype(np.int64) + noise.bernoulli(np.clip(scaled - floor, 0, 1))
+        encoded = noise.bernoulli(scaled - floor)  # exact in floating point, and so in [0, 1]
+        encoded += floor.astype(np.int64)
+        return encoded
 
     def position(self, value: FloatArray) -> FloatArray:
         """Where a value lies on the grid before it is rounded."""

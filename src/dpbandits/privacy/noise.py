@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from dpbandits.errors import FloatingPointNoise
 from dpbandits.privacy.cube import DIGITS, offset_distribution
 from dpbandits.privacy.ranges import (
+    checked_count,
     checked_cube,
     checked_mean,
     checked_parts,
@@ -138,9 +139,18 @@ class SimulatedNoise:
 
     def polya(self, parts: int, scale: float, shape: tuple[int, ...]) -> IntArray:
         """P(m) ∝ C(m + 1/parts − 1, m)·exp(−m/scale) on 0, 1, 2.."""
+        return self.polya_sums(1, parts, scale, shape)
+
+    def polya_sums(self, count: int, parts: int, scale: float, shape: tuple[int, ...]) -> IntArray:
+        """Sums of `count` such variables each, which no other source has a shorter way for.
+
+        One has the generating function ((1 − q)/(1 − qz))^(1/parts), q = exp(−1/scale). The sum's is its power,
+        that of a negative binomial variable with count/parts in the place of 1/parts.
+        """
         sharers = checked_parts(parts)
         failure = -np.expm1(-1 / checked_scale(scale, sharers))
-        return self._rng.negative_binomial(1 / sharers, failure, size=checked_shape(shape))
+        exponent = checked_count(count, sharers) / sharers
+        return self._rng.negative_binomial(exponent, failure, size=checked_shape(shape))
 
     def box_norm(self, scale: float, shape: tuple[int, int]) -> IntArray:
         """Rows z of so many coordinates, P(z) ∝ exp(−max|z|/scale)."""
