@@ -7,6 +7,7 @@ reproducible, and therefore fit for a simulation only: whoever knows the seed ca
 
 from __future__ import annotations
 
+import math
 from typing import Literal, Protocol, final
 
 import numpy as np
@@ -128,7 +129,7 @@ class SimulatedNoise:
     def discrete_laplace(self, scale: float, shape: tuple[int, ...]) -> IntArray:
         """P(x) ∝ exp(−|x|/scale) on the integers."""
         size = checked_shape(shape)
-        return self._laplace(checked_scale(scale), int(np.prod(size))).reshape(size)
+        return self._laplace(checked_scale(scale), math.prod(size)).reshape(size)
 
     def _laplace(self, scale: float, count: int) -> IntArray:
         # The floor of an exponential variable is geometric, P(≥ k) = exp(−k/scale), and keeps its low-order

@@ -51,7 +51,7 @@ class NoisyLattice(Mechanism):
     @cached_property
     def law(self) -> NoiseLaw:
         """The law of one share of noise."""
-        return LAWS[self.noise](scale=self.scale, shares=self.noise_shares)
+        return _law(self.noise, self.scale, self.noise_shares)
 
     @property
     def event(self) -> Event:
@@ -103,6 +103,12 @@ def encoded_distance(levels: int, coordinates: int) -> float:
     Rounding moves each coordinate of either by less than one; so does all that floating point adds.
     """
     return levels + 2 * math.sqrt(coordinates)
+
+
+@lru_cache(maxsize=1024, typed=True)  # 1 and True are equal, and the second is no scale
+def _law(noise: str, scale: float, shares: int) -> NoiseLaw:
+    """Cohorts of nearly the same size have the same."""
+    return LAWS[noise](scale=scale, shares=shares)
 
 
 @lru_cache(maxsize=256)
