@@ -143,10 +143,10 @@ class SimulatedNoise:
         return self.polya_sums(1, parts, scale, shape)
 
     def polya_sums(self, count: int, parts: int, scale: float, shape: tuple[int, ...]) -> IntArray:
-        """Sums of `count` such variables each, which no other source has a shorter way for.
+        """Sums of `count` such variables each, for which no other source has a shorter way.
 
-        One has the generating function ((1 − q)/(1 − qz))^(1/parts), q = exp(−1/scale). The sum's is its power,
-        that of a negative binomial variable with count/parts in the place of 1/parts.
+        One has the generating function ((1 − q)/(1 − qz))^(1/parts), q = exp(−1/scale). The sum's is a power
+        of it, that of a negative binomial variable with count/parts in the place of 1/parts.
         """
         sharers = checked_parts(parts)
         failure = -np.expm1(-1 / checked_scale(scale, sharers))
