@@ -222,6 +222,6 @@ def test_joint_radii_cover_and_are_not_loose(trust: str, noise: str) -> None:
 def test_a_remembered_law_does_not_let_a_wrong_scale_pass() -> None:
     own: Any = _apart("central", "laplace")[0]
     assert replace(own, scale=1.0).law == LaplaceLaw(scale=1.0)
-    for wrong in (True, np.nan, 0.0):
+    for wrong in (True, np.nan, 0.0, [1.0]):
         with pytest.raises(InvalidValue, match="scale"):
             replace(own, scale=wrong)

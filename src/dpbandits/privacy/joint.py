@@ -44,7 +44,7 @@ def joint_radius(
     Z_x is the sum of `shares[x]` shares of `laws[x]`, and G is sub-Gaussian with the row's `other_variance`.
     """
     poles = np.array([law.pole for law in laws])
-    slopes = np.array(shares)[:, None] * np.stack([_slopes(law) for law in laws])
+    slopes = np.array(shares).reshape(len(laws), 1) * np.stack([_slopes(law) for law in laws])
     spread = coefficients**2 @ slopes  # for each row, a number for each u of the grid
     peak = np.maximum(np.max(np.abs(coefficients) / poles, axis=1), NOTHING)
     level = math.log(1 / confidence)
