@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -80,6 +81,24 @@ def laplace(scale: float) -> Law:
 
 def polya(parts: int, scale: float) -> Law:
     return known(stats.nbinom(1 / parts, -np.expm1(-1 / scale)), 0, int(60 * scale) + 60)
+
+
+def polya_sum(count: int, parts: int, scale: float) -> Law:
+    """By adding so many of them up, one after the other."""
+    masses = polya(parts, scale).mass(np.arange(int(60 * scale) + 60))
+    return Law(_added([masses] * count), 0, count * masses.size)
+
+
+def polya_difference(count: int, parts: int, scale: float) -> Law:
+    """Of two such sums."""
+    masses = polya(parts, scale).mass(np.arange(int(60 * scale) + 60))
+    cumulative, reach = _added([masses] * count + [masses[::-1]] * count), count * (masses.size - 1)
+    return Law(lambda k: cumulative(k + reach), -reach, reach)
+
+
+def _added(masses: list[Floats]) -> Callable[[Integers], Floats]:
+    total = np.cumsum(reduce(np.convolve, masses))
+    return lambda k: np.where(k < 0, 0.0, total[np.clip(k, 0, total.size - 1)])
 
 
 def poisson(mean: float) -> Law:

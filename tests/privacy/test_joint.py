@@ -46,3 +46,14 @@ def test_a_direction_without_error_has_no_radius() -> None:
     assert 0 <= found[0] < 1e-90
     normal = joint_radius(np.zeros((1, 4)), np.ones(1), 1e-9, laws=laws, shares=shares)
     assert normal[0] == pytest.approx(np.sqrt(2 * np.log(1e9)), rel=1e-6)
+
+
+def test_many_rows_are_as_each_is_alone() -> None:
+    rng = np.random.default_rng(1)
+    rows, variances = rng.normal(size=(700, 4)), rng.uniform(0, 100, size=700)
+    laws, shares = zip(*LAWS, strict=True)
+    together = joint_radius(rows, variances, 1e-6, laws=laws, shares=shares)
+    for place in (0, 255, 256, 511, 512, 699):
+        alone = slice(place, place + 1)
+        radius = joint_radius(rows[alone], variances[alone], 1e-6, laws=laws, shares=shares)
+        assert together[place] == pytest.approx(radius[0], rel=1e-12)

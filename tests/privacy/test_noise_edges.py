@@ -65,6 +65,12 @@ def test_a_bad_parameter_is_named(
         getattr(noise_source(source), sampler)(*arguments)
 
 
+@pytest.mark.parametrize("count", [0, -1, 2.5, 3 * 2**22 + 1])
+def test_a_sum_of_too_few_or_too_many_parts_is_refused(count: Any) -> None:
+    with pytest.raises(InvalidValue, match=r"count: got .* a whole number >= 1 and <= 12,582,912"):
+        SimulatedNoise(np.random.default_rng(0)).polya_sums(count, 3, 1.0, (2,))
+
+
 def test_a_bad_probability_is_not_repeated_for_it_may_tell_a_reward() -> None:
     with pytest.raises(InvalidValue) as caught:
         SecureNoise().bernoulli(np.array([7.25]))
@@ -81,6 +87,8 @@ def test_the_largest_parameters_stay_inside_64_bits(source: str) -> None:
     noise, most = noise_source(source), 2.0**40
     for sample in (noise.discrete_gaussian(most, (100,)), noise.discrete_laplace(most, (100,))):
         assert 2**37 < np.abs(sample).mean() < 2**43
+    if isinstance(noise, SimulatedNoise):
+        assert np.all(noise.polya_sums(2**22, 1, most, (100,)) > 2**61)
     rows = noise.box_norm(most, (3, 2000))
     assert 2**48 < np.abs(rows).max() < 2**53
 

@@ -12,6 +12,7 @@ import pytest
 from scipy import stats
 
 from dpbandits.privacy import coins, cube, secure
+from dpbandits.privacy.laws import PolyaLaw
 from dpbandits.privacy.noise import NoiseSource
 from dpbandits.privacy.secure import SecureNoise
 
@@ -83,6 +84,8 @@ SIMULATED_CASES = [
     Case("discrete_laplace", (), 1e7, 200_000, laws.laplace),
     Case("polya", (20,), 768.0, 1_800_000, laws.polya),
     Case("polya", (5,), 1e7, 450_000, laws.polya),
+    Case("polya_sums", (2, 5), 4.0, 300_000, laws.polya_sum),
+    Case("polya_sums", (9, 4), 12.0, 60_000, laws.polya_sum),
     Case("box_norm", (), 1e7, 4_000, laws.box_norm, (60,), _farthest),
 ]
 
@@ -115,6 +118,20 @@ def test_a_sampler_follows_its_law_and_no_other(case: Case, source: str) -> None
 @pytest.mark.parametrize("case", SIMULATED_CASES, ids=str)
 def test_the_simulation_is_right_where_exact_draws_are_slow(case: Case) -> None:
     _assert_follows(case.draw(noise_source("simulated"), case.count), case)
+
+
+@pytest.mark.parametrize("rows", [2, 4, 9])
+def test_shares_that_are_drawn_at_once_are_as_many_as_asked_for(rows: int) -> None:
+    """Fewer shares than make up a discrete Laplace variable, as many, and more."""
+    law, coordinates = PolyaLaw(scale=3.0, shares=4), 60_000
+    at_once = law.draw_total(rows, coordinates, noise_source("simulated"))
+    one_by_one = law.draw(rows, coordinates, noise_source("simulated", 1)).sum(axis=0)
+    for sample in (at_once, one_by_one):
+        assert fits(sample, laws.polya_difference(rows, 4, 3.0))
+        assert not fits(sample, laws.polya_difference(rows + 1, 4, 3.0))
+    exactly = law.draw_total(rows, 300, noise_source("secure"))
+    assert agree(exactly, at_once, laws.polya_difference(rows, 4, 3.0))
+    assert fits(at_once, laws.laplace(3.0)) == (rows == 4)
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom, ks_2samp
 
-from dpbandits.errors import OutsideTheorem
+from dpbandits.errors import InvalidValue, OutsideTheorem
 from dpbandits.privacy import NOISES, Mechanism, PrivacyRequest, SimulatedNoise, audit, guarantee
 from dpbandits.privacy.audit import reveal
 from dpbandits.privacy.central import CentralLattice
@@ -207,7 +207,8 @@ def test_cohorts_alike_are_one_mechanism(noise: str) -> None:
 @pytest.mark.parametrize(("trust", "noise"), ALL)
 def test_joint_radii_cover_and_are_not_loose(trust: str, noise: str) -> None:
     """A miss has probability at most β; a false alarm of the count below 10⁻⁶."""
-    apart, confidence, draws = _apart(trust, noise), 0.01, 4000
+    # With so many draws twice the noise is hardly ever missed; heavy tails have the widest radii.
+    apart, confidence, draws = _apart(trust, noise), 0.01, 12_000
     coefficients = np.array([[0.02, -0.5, 1.0]])
     radius = scalars_radius(apart, coefficients, np.array([1e-4]), confidence, COHORTS)[0]
     rng = np.random.default_rng(7)
@@ -216,3 +217,11 @@ def test_joint_radii_cover_and_are_not_loose(trust: str, noise: str) -> None:
     assert (total > radius).sum() <= binom.isf(1e-6, draws, confidence)
     assert (2 * total > radius).sum() > binom.isf(1e-6, draws, confidence)  # twice the noise is caught
     assert radius <= 2.0 * np.quantile(total, 1 - confidence)
+
+
+def test_a_remembered_law_does_not_let_a_wrong_scale_pass() -> None:
+    own: Any = _apart("central", "laplace")[0]
+    assert replace(own, scale=1.0).law == LaplaceLaw(scale=1.0)
+    for wrong in (True, np.nan, 0.0, [1.0]):
+        with pytest.raises(InvalidValue, match="scale"):
+            replace(own, scale=wrong)

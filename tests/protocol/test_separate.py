@@ -37,6 +37,8 @@ from dpbandits.protocol import (
     respond_with_averages,
     shuffle,
     simulate_release,
+    simulate_release_in_blocks,
+    simulate_separate_release,
     tell,
 )
 from dpbandits.protocol.inference import Inference
@@ -159,6 +161,42 @@ def test_a_client_answers_for_its_own_action_only() -> None:
         gather(plan, releases[::-1])
     with pytest.raises(PlanMismatch, match="parts of phase 1"):
         gather(plan, releases[1:])
+
+
+@pytest.mark.parametrize(("trust", "preset"), CASES)
+def test_a_release_simulated_at_once_is_that_of_its_parts(trust: str, preset: str) -> None:
+    study = _study(trust, preset, schedule=Schedule(first_length=200), horizon=1000)
+    state, rng = study.begin(), np.random.default_rng(5)
+    for seed in range(2):  # the second phase may have offsets
+        plan, noise = ask(state), _noise(seed)
+        reported = [rng.normal(size=(own.cohort, 1)) for own in plan.separate]
+        groups = [[own[:2], own[2:]] for own in reported]
+        apart = [
+            simulate_release_in_blocks(part, blocks, noise)
+            for part, blocks in zip(plan.parts, groups, strict=True)
+        ]
+        release = simulate_separate_release(plan, groups, _noise(seed))
+        assert release == gather(plan, apart)
+        state = tell(state, plan, release)
+    with pytest.raises(ProtocolError, match="simulated noise only"):
+        simulate_separate_release(plan, groups, SecureNoise())
+
+
+def test_nothing_is_simulated_apart_where_all_answer_for_all() -> None:
+    plan = ask(small_study("central").begin())
+    with pytest.raises(ProtocolError, match="phase 1 has no parts"):
+        simulate_separate_release(plan, [], _noise())
+
+
+def test_equal_plans_have_equal_hashes() -> None:
+    plan = ask(_study("shuffle").begin())
+    back = decode(encode(plan), Plan)
+    assert back is not plan
+    assert hash(back) == hash(plan)
+    assert len({plan, back, replace(plan, phase=2)}) == 2
+    own: Any = plan.separate[0]
+    other = replace(plan, separate=(replace(own, bound=own.bound + 1), *plan.separate[1:]))
+    assert len({plan, other}) == 2  # not told apart by their hashes
 
 
 def test_who_answers_for_all_is_gathered_as_one() -> None:

@@ -42,7 +42,8 @@ class Lattice:
         """Round to one of the two nearest levels at random, so that the mean is kept."""
         scaled = self.position(clipped)
         floor = np.minimum(np.floor(scaled), self.levels - 1)  # the upper end: levels − 1 and a sure coin
-        return floor.astype(np.int64) + noise.bernoulli(np.clip(scaled - floor, 0, 1))
+        # The difference is exact in floating point, and so in [0, 1].
+        return floor.astype(np.int64) + noise.bernoulli(scaled - floor)
 
     def position(self, value: FloatArray) -> FloatArray:
         """Where a value lies on the grid before it is rounded."""

@@ -29,7 +29,7 @@ from dpbandits.privacy.accounting import (
     PureEvent,
     Skellam,
 )
-from dpbandits.privacy.noise import NoiseSource
+from dpbandits.privacy.noise import NoiseSource, SimulatedNoise
 from dpbandits.privacy.tails import (
     FEW_COORDINATES,
     SHORTEST,
@@ -241,12 +241,12 @@ class PolyaLaw(LaplaceLaw):
         return noise.polya(self.shares, self.scale, shape) - noise.polya(self.shares, self.scale, shape)
 
     def draw_total(self, rows: int, coordinates: int, noise: NoiseSource) -> IntArray:
-        """The first `shares` rows are one discrete Laplace draw."""
-        if rows < self.shares:
+        """A simulation draws the sum of all positive and of all negative parts at once."""
+        if not isinstance(noise, SimulatedNoise):
             return super().draw_total(rows, coordinates, noise)
-        total = noise.discrete_laplace(self.scale, (coordinates,))
-        total += self.draw(rows - self.shares, coordinates, noise).sum(axis=0)
-        return total
+        positive_parts, negative_parts = noise.polya_sums(rows, self.shares, self.scale, (2, coordinates))
+        difference: IntArray = positive_parts - negative_parts
+        return difference
 
     def variance(self, coordinates: int) -> float:
         """An equal part of the discrete Laplace's."""

@@ -7,6 +7,7 @@ reproducible, and therefore fit for a simulation only: whoever knows the seed ca
 
 from __future__ import annotations
 
+import math
 from typing import Literal, Protocol, final
 
 import numpy as np
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from dpbandits.errors import FloatingPointNoise
 from dpbandits.privacy.cube import DIGITS, offset_distribution
 from dpbandits.privacy.ranges import (
+    checked_count,
     checked_cube,
     checked_mean,
     checked_parts,
@@ -127,7 +129,7 @@ class SimulatedNoise:
     def discrete_laplace(self, scale: float, shape: tuple[int, ...]) -> IntArray:
         """P(x) ∝ exp(−|x|/scale) on the integers."""
         size = checked_shape(shape)
-        return self._laplace(checked_scale(scale), int(np.prod(size))).reshape(size)
+        return self._laplace(checked_scale(scale), math.prod(size)).reshape(size)
 
     def _laplace(self, scale: float, count: int) -> IntArray:
         # The floor of an exponential variable is geometric, P(≥ k) = exp(−k/scale), and keeps its low-order
@@ -138,9 +140,18 @@ class SimulatedNoise:
 
     def polya(self, parts: int, scale: float, shape: tuple[int, ...]) -> IntArray:
         """P(m) ∝ C(m + 1/parts − 1, m)·exp(−m/scale) on 0, 1, 2.."""
+        return self.polya_sums(1, parts, scale, shape)
+
+    def polya_sums(self, count: int, parts: int, scale: float, shape: tuple[int, ...]) -> IntArray:
+        """Sums of `count` such variables each, for which no other source has a shorter way.
+
+        One has the generating function ((1 − q)/(1 − qz))^(1/parts), q = exp(−1/scale). The sum's is a power
+        of it, that of a negative binomial variable with count/parts in the place of 1/parts.
+        """
         sharers = checked_parts(parts)
         failure = -np.expm1(-1 / checked_scale(scale, sharers))
-        return self._rng.negative_binomial(1 / sharers, failure, size=checked_shape(shape))
+        exponent = checked_count(count, sharers) / sharers
+        return self._rng.negative_binomial(exponent, failure, size=checked_shape(shape))
 
     def box_norm(self, scale: float, shape: tuple[int, int]) -> IntArray:
         """Rows z of so many coordinates, P(z) ∝ exp(−max|z|/scale)."""

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbandits.checks import one_of
+from dpbandits.checks import one_of, positive
 from dpbandits.errors import InvalidValue
 from dpbandits.privacy.accounting import BallSum, Event
 from dpbandits.privacy.lattice import Lattice
@@ -36,6 +36,7 @@ class NoisyLattice(Mechanism):
         one_of(self.laws, noise=self.noise)
         if self.shape == "ball" and self.noise != "discrete-gaussian":
             raise InvalidValue("shape", self.shape, f"box, as {self.noise} noise is accounted for there only")
+        positive(scale=self.scale)  # here, as a law that is remembered is not built again
         _ = self.lattice, self.law  # both validate their parameters when they are built
 
     @cached_property
@@ -51,7 +52,7 @@ class NoisyLattice(Mechanism):
     @cached_property
     def law(self) -> NoiseLaw:
         """The law of one share of noise."""
-        return LAWS[self.noise](scale=self.scale, shares=self.noise_shares)
+        return _law(self.noise, self.scale, self.noise_shares)
 
     @property
     def event(self) -> Event:
@@ -103,6 +104,12 @@ def encoded_distance(levels: int, coordinates: int) -> float:
     Rounding moves each coordinate of either by less than one; so does all that floating point adds.
     """
     return levels + 2 * math.sqrt(coordinates)
+
+
+@lru_cache(maxsize=1024)
+def _law(noise: str, scale: float, shares: int) -> NoiseLaw:
+    """Cohorts of nearly the same size have the same."""
+    return LAWS[noise](scale=scale, shares=shares)
 
 
 @lru_cache(maxsize=256)

@@ -45,6 +45,11 @@ def checked_parts(parts: int) -> int:
     return whole(1, MOST_PARTS, parts=parts)
 
 
+def checked_count(count: int, parts: int) -> int:
+    """So many parts are summed, up to 2²² times those that share the noise."""
+    return whole(1, MOST_PARTS * parts, count=count)
+
+
 def checked_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
     """A tuple of lengths."""
     if not isinstance(shape, tuple):
@@ -65,9 +70,10 @@ def checked_probabilities(probabilities: NDArray[np.float64]) -> NDArray[np.floa
     They may stem from rewards, so the error does not repeat them.
     """
     given = np.asarray(probabilities, dtype=np.float64)
-    if not np.all((given >= -ROUNDING) & (given <= 1 + ROUNDING)):
+    low, high = given.min(initial=0), given.max(initial=1)  # NaN if there is one
+    if not (low >= -ROUNDING and high <= 1 + ROUNDING):
         raise InvalidValue("probabilities", "one outside [0, 1]", "numbers >= 0 and <= 1, no NaN")
-    return np.clip(given, 0, 1)
+    return given if low == 0 and high == 1 else np.clip(given, 0, 1)
 
 
 def checked_rows(bits: NDArray[np.uint8]) -> NDArray[np.uint8]:

@@ -9,6 +9,7 @@ from dpbandits.protocol.exchange import (
     shuffle,
     simulate_release,
     simulate_release_in_blocks,
+    simulate_separate_release,
 )
 from dpbandits.protocol.learner import ask, replay, tell
 from dpbandits.protocol.messages import Batch, Payload, Plan, Release, Report
@@ -62,6 +63,7 @@ __all__ = [
     "shuffle",
     "simulate_release",
     "simulate_release_in_blocks",
+    "simulate_separate_release",
     "summable",
     "tell",
 ]

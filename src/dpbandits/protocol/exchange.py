@@ -58,14 +58,9 @@ def gather(plan: Plan, releases: Sequence[Release]) -> Release:
         raise PlanMismatch(f"the releases are not those of the {len(plan.parts)} parts of phase {plan.phase}")
     if not plan.separate:
         return releases[0]
-    counts = tuple(release.reports for release in releases)
-    return Release(
-        plan=plan.digest,
-        means=tuple(mean for release in releases for mean in release.means),
-        reports=sum(counts),
-        simulated=any(release.simulated for release in releases),
-        counts=counts,
-    )
+    means = [mean for release in releases for mean in release.means]
+    counts = [release.reports for release in releases]
+    return _gathered(plan, means, counts, simulated=any(release.simulated for release in releases))
 
 
 def simulate_release(plan: Plan, averages: FloatArray, noise: NoiseSource) -> Release:
@@ -82,10 +77,32 @@ def simulate_release(plan: Plan, averages: FloatArray, noise: NoiseSource) -> Re
 
 def simulate_release_in_blocks(plan: Plan, blocks: Iterable[FloatArray], noise: NoiseSource) -> Release:
     """The same for what clients report (`Plan.reported`), a block of clients at a time, to spare memory."""
-    if not noise.simulated:
-        raise ProtocolError("simulate_release takes simulated noise only")
+    _check_simulated(noise)
     means = _mechanism(plan).simulate_blocks(blocks, noise) + plan.centre
     return _release(plan, means, plan.cohort, noise)
+
+
+def simulate_separate_release(
+    plan: Plan, groups: Iterable[Iterable[FloatArray]], noise: NoiseSource
+) -> Release:
+    """What `gather` makes of all parts' simulated releases, without a message for each of them.
+
+    `groups` has for each part what its clients report, a column a block.
+    """
+    _check_simulated(noise)
+    if not plan.separate:
+        raise ProtocolError(f"phase {plan.phase} has no parts: take simulate_release_in_blocks")
+    means = [
+        float(own.simulate_blocks(blocks, noise)[0])
+        for own, blocks in zip(plan.separate, groups, strict=True)
+    ]
+    centred = (np.array(means) + plan.centre).tolist()
+    return _gathered(plan, centred, plan.plays, simulated=noise.simulated)
+
+
+def _check_simulated(noise: NoiseSource) -> None:
+    if not noise.simulated:
+        raise ProtocolError("simulate_release takes simulated noise only")
 
 
 def _report(plan: Plan, averages: FloatArray, noise: NoiseSource) -> Report:
@@ -97,6 +114,12 @@ def _report(plan: Plan, averages: FloatArray, noise: NoiseSource) -> Report:
 
 def _release(plan: Plan, means: FloatArray, reports: int, noise: NoiseSource) -> Release:
     return Release(plan=plan.digest, means=tuple(means.tolist()), reports=reports, simulated=noise.simulated)
+
+
+def _gathered(plan: Plan, means: Sequence[float], counts: Sequence[int], *, simulated: bool) -> Release:
+    return Release(
+        plan=plan.digest, means=tuple(means), reports=sum(counts), simulated=simulated, counts=tuple(counts)
+    )
 
 
 def _mechanism(plan: Plan) -> Mechanism:

@@ -72,6 +72,10 @@ class Plan:
             )
         whole(1, 1, support=max(own.support for own in self.separate))
 
+    def __hash__(self) -> int:
+        """Equal plans have equal ones; mechanisms may be many, and hardly ever differ alone."""
+        return hash((self.study, self.phase, self.support, self.plays))
+
     @property
     def rounds(self) -> int:
         """The rounds that this phase plays, T_l."""

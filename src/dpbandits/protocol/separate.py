@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,12 +72,15 @@ def reward_deviations(study: Study, rows: FloatArray) -> FloatArray:
     return residual_deviations(rows, np.ones(len(rows)), study.heterogeneity)
 
 
+@lru_cache(maxsize=24)  # a study's phases; entries keep its actions alive, so not many more
 def mean_variances(study: Study, evidence: Evidence) -> tuple[FloatArray, FloatArray]:
     """Of each action's mean: what its rewards' scatter makes, and what the mechanism does."""
     plan = evidence.plan
     rows = study.actions.matrix[list(plan.support)]
     scatter = reward_deviations(study, rows) ** 2 / np.array(evidence.counts)
-    return scatter, scalar_deviations(plan.separate, evidence.counts) ** 2
+    noise = scalar_deviations(plan.separate, evidence.counts) ** 2
+    scatter.flags.writeable = noise.flags.writeable = False
+    return scatter, noise
 
 
 def separate_widths(

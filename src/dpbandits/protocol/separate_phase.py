@@ -5,6 +5,8 @@ Beside it, `separate.py` says how such rewards scatter; design, estimation and e
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -14,23 +16,23 @@ from dpbandits.protocol.clipping import GRID
 from dpbandits.protocol.inference import Inference
 from dpbandits.protocol.messages import Plan, Release
 from dpbandits.protocol.separate import Clipping, clipping
-from dpbandits.protocol.study import Evidence, State
+from dpbandits.protocol.study import Evidence, State, Study
 
 
 def separate_plan(state: State, design: Design, plays: NDArray[np.int64]) -> Plan:
     """A phase in which every round has a new client, who answers for that round's action alone."""
-    study, rows = state.study, state.study.actions.matrix[design.support]
+    study, support = state.study, tuple(design.support.tolist())
     bounds, offsets = np.full(len(plays), study.bound), list[float]()
     if study.clips_what_is_likely:
-        chosen = _clipping(state, rows, plays)
+        chosen = _clipping(state, support, plays)
         bounds = np.ceil(chosen.bounds * GRID) / GRID
         if chosen.recentred.any():
-            centre = np.round(rows @ np.array(state.estimate) * GRID) / GRID
+            centre = np.round(study.actions.matrix[design.support] @ np.array(state.estimate) * GRID) / GRID
             offsets = np.where(chosen.recentred, centre, 0.0).tolist()
     return Plan(
         study=study.digest,
         phase=state.phase,
-        support=tuple(design.support.tolist()),
+        support=support,
         plays=tuple(plays.tolist()),
         rank=design.rank,
         mechanism=None,
@@ -43,15 +45,22 @@ def separate_evidence(state: State, plan: Plan, release: Release) -> Evidence:
     """The clipping is a function of the state before the phase, so it need not travel with the plan."""
     study, excess = state.study, list[float]()
     if study.clips_what_is_likely:
-        rows = study.actions.matrix[list(plan.support)]
-        excess = _clipping(state, rows, np.array(plan.plays)).excess.tolist()
+        excess = _clipping(state, plan.support, np.array(plan.plays)).excess.tolist()
     return Evidence(
         plan=plan, reports=release.reports, excess=tuple(excess), estimate=(), counts=release.counts
     )
 
 
-def _clipping(state: State, rows: NDArray[np.float64], plays: NDArray[np.int64]) -> Clipping:
-    widths = None
-    if state.evidence is not None and state.study.privacy.trust != "none":
-        widths = Inference.of(state.study, state.evidence).widths(rows) + 1 / GRID
-    return clipping(state.study, rows, plays, widths)
+def _clipping(state: State, support: tuple[int, ...], plays: NDArray[np.int64]) -> Clipping:
+    study, widths = state.study, None
+    if state.evidence is not None and study.privacy.trust != "none":
+        widths = _widths(study, state.evidence, support)
+    return clipping(study, study.actions.matrix[list(support)], plays, widths)
+
+
+@lru_cache(maxsize=1)
+def _widths(study: Study, evidence: Evidence, support: tuple[int, ...]) -> NDArray[np.float64]:
+    """How far the last estimate may be off; a phase needs it when it begins and when it ends."""
+    found = Inference.of(study, evidence).widths(study.actions.matrix[list(support)]) + 1 / GRID
+    found.flags.writeable = False
+    return found

@@ -19,8 +19,8 @@ from dpbandits.protocol import (
     State,
     Study,
     ask,
-    gather,
     simulate_release_in_blocks,
+    simulate_separate_release,
     tell,
 )
 from dpbandits.protocol.inference import leader
@@ -64,27 +64,28 @@ def _answer(
     plan: Plan, population: Clients, clients: np.random.Generator, noise: SimulatedNoise
 ) -> tuple[Release, float]:
     """What all groups of clients answer together, and the share of their answers that was clipped."""
-    releases, cut = list[Release](), list[int]()
-    for part in plan.parts:
-        blocks = _answers(part, population, clients, single=bool(plan.separate))
-        releases.append(simulate_release_in_blocks(part, _counting(part, blocks, cut), noise))
-    answers = sum(part.cohort * part.numbers for part in plan.parts)
-    return gather(plan, releases), sum(cut) / answers
+    cut = list[int]()
+    if plan.separate:
+        groups = _single_rewards(plan, population, clients, cut)
+        return simulate_separate_release(plan, groups, noise), sum(cut) / plan.cohort
+    averages = population.averages(plan.cohort, plan.support, plan.plays, clients)
+    (mechanism,), reported = plan.mechanisms, plan.reported(averages)
+    release = simulate_release_in_blocks(plan, _counting(mechanism, [reported], cut), noise)
+    return release, sum(cut) / (plan.cohort * plan.numbers)
 
 
-def _answers(
-    part: Plan, population: Clients, clients: np.random.Generator, *, single: bool
-) -> Iterable[FloatArray]:
-    if single:
-        return population.rewards(part.cohort, part.support[0], clients)
-    return [population.averages(part.cohort, part.support, part.plays, clients)]
+def _single_rewards(
+    plan: Plan, population: Clients, clients: np.random.Generator, cut: list[int]
+) -> Iterator[Iterable[FloatArray]]:
+    """For each action what its own clients report, who played it for one round."""
+    for own, action, offset in zip(plan.separate, plan.support, plan.centre.tolist(), strict=True):
+        rewards = population.rewards(own.cohort, action, clients)
+        yield _counting(own, (block - offset for block in rewards) if offset else rewards, cut)
 
 
-def _counting(part: Plan, blocks: Iterable[FloatArray], cut: list[int]) -> Iterator[FloatArray]:
+def _counting(mechanism: Mechanism, blocks: Iterable[FloatArray], cut: list[int]) -> Iterator[FloatArray]:
     """What clients report; how many of its entries lie beyond the bound is noted in `cut`."""
-    (mechanism,) = part.mechanisms
-    for block in blocks:
-        reported = part.reported(block)
+    for reported in blocks:
         cut.append(mechanism.entries_cut(reported))
         yield reported
 

@@ -20,7 +20,7 @@ from dpbandits.world.rewards import REWARD_LAWS
 
 FloatArray = NDArray[np.float64]
 
-_BLOCK = 1 << 16
+_BLOCK = 1 << 14  # arrays of so many numbers stay in the processor's cache
 
 
 class Clients(ABC):
