@@ -22,6 +22,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg.blas import daxpy, dger
 from threadpoolctl import threadpool_limits
 
 from dpbandits.checks import non_negative, whole
@@ -88,7 +89,8 @@ def choices(instance: Instance, *, horizon: int, heterogeneity: float, seed: int
     radius = radii(instance.actions.dimension, horizon, heterogeneity)
     seen = rewards(instance, heterogeneity, np.random.default_rng(whole(0, seed=seed)))
     rows = np.ascontiguousarray(instance.actions.matrix)
-    inverse = np.eye(rows.shape[1]) / RIDGE
+    columns = np.asfortranarray(rows)  # of which the product with a vector is a few times faster
+    inverse = np.asfortranarray(np.eye(rows.shape[1]) / RIDGE)
     scores, squares = np.zeros(len(rows)), np.einsum("ij,ij->i", rows, rows) / RIDGE
     played, work, products = np.empty(horizon, dtype=np.int64), np.empty(len(rows)), np.empty(len(rows))
     for time, width in enumerate(radius.tolist()):
@@ -97,17 +99,16 @@ def choices(instance: Instance, *, horizon: int, heterogeneity: float, seed: int
         np.add(work, scores, out=work)
         chosen = int(work.argmax())
         row, surprise = rows[chosen], seen.draw(chosen) - float(scores[chosen])
-        direction = inverse @ row
-        shrunk = 1 / math.sqrt(1 + float(row @ direction))
+        direction = inverse.dot(row)
+        shrunk = 1 / math.sqrt(1 + float(row.dot(direction)))
         direction *= shrunk
-        np.dot(rows, direction, out=products)
-        np.multiply(products, surprise * shrunk, out=work)
-        np.add(scores, work, out=scores)
+        np.dot(columns, direction, out=products)
+        daxpy(products, scores, a=surprise * shrunk)
         np.multiply(products, products, out=products)
         np.subtract(squares, products, out=squares)
         if time >= _EXACT_ROUNDS:
             np.maximum(squares, 0, out=squares)
-        inverse -= direction[:, None] * direction
+        dger(-1.0, direction, direction, a=inverse, overwrite_a=True)
         played[time] = chosen
     return played
 
