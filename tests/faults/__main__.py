@@ -5,7 +5,7 @@ and for how its threads take turns. A run that fails is told with its fewest fau
 tests/faults/kept under a name that says what it is about, it is a test. The exit status is 1 if any failed.
 
 With `--processes` the parties are the commands themselves, over loopback TLS (deployed.py): slower, less
-repeatable, and one at a time.
+repeatable, and one at a time. With `--postgres` too the coordinator has its store in a PostgreSQL database.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 
@@ -25,8 +26,9 @@ import msgspec
 from rich.progress import Progress
 
 from tests.service.helpers import MODELS
+from tests.storage.postgres import new_database, server
 
-from .deployed import draw_deployed, run_deployed
+from .deployed import DeployedOutcome, draw_deployed, run_deployed
 from .faults import draw_case, steps_of
 from .shrinking import shrink
 from .world import Outcome, run_case, study_for
@@ -63,14 +65,14 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--out", type=Path, default=Path("out/faults"), help="where runs that fail are kept")
     parser.add_argument("--processes", action="store_true", help="real processes, over loopback TLS")
+    parser.add_argument("--postgres", action="store_true", help="with --processes: the coordinator's store")
     return parser.parse_args()
 
 
 def _deployed(given: argparse.Namespace) -> int:
     """Runs of real processes, one after the other."""
     failed, met, began = 0, Counter[str](), time.perf_counter()
-    for number in range(given.first, given.first + given.runs):
-        outcome = run_deployed(draw_deployed(given.seed, number))
+    for outcome in _deployed_outcomes(given):
         met += outcome.met
         failed += bool(outcome.problems)
         model = f"{outcome.case.trust} {outcome.case.mode or ''}".strip()
@@ -84,6 +86,13 @@ def _deployed(given: argparse.Namespace) -> int:
     print(f"{given.runs} runs, {failed} failed, {time.perf_counter() - began:.0f} s")
     print("met:", ", ".join(f"{name} {count}" for name, count in sorted(met.items())))
     return int(failed > 0)
+
+
+def _deployed_outcomes(given: argparse.Namespace) -> Iterator[DeployedOutcome]:
+    cases = [draw_deployed(given.seed, number) for number in range(given.first, given.first + given.runs)]
+    with server() if given.postgres else nullcontext("") as url:
+        for case in cases:
+            yield run_deployed(case, new_database(url) if url else "")
 
 
 def _outcomes(given: argparse.Namespace) -> Iterator[Outcome]:

@@ -91,11 +91,11 @@ def draw_deployed(seed: int, number: int) -> DeployedCase:
     )
 
 
-def run_deployed(case: DeployedCase) -> DeployedOutcome:
-    """Play it to the end, and look at what is left."""
+def run_deployed(case: DeployedCase, postgres: str = "") -> DeployedOutcome:
+    """Play it to the end, and look at what is left; the coordinator's store may be a PostgreSQL database."""
     began = time.perf_counter()
     with tempfile.TemporaryDirectory() as directory:
-        world = Deployed(case, Path(directory))
+        world = Deployed(case, Path(directory), postgres)
         try:
             asyncio.run(world.play())
         finally:
@@ -112,6 +112,7 @@ class Deployed:
 
     case: DeployedCase
     directory: Path
+    postgres: str = ""
     problems: list[str] = field(default_factory=list)
     met: Counter[str] = field(default_factory=Counter)
     accepted: dict[str, Accepted] = field(default_factory=dict)
@@ -129,7 +130,7 @@ class Deployed:
             report_seconds=5.0,
             join_seconds=6.0,
             poll_seconds=0.4,
-            storage="sqlite:///coordinator.sqlite",
+            storage=self.postgres or "sqlite:///coordinator.sqlite",
         )
         self.study = read_study(self.site.study_file).context.study
         self._commands = {"coordinator": self.site.coordinator(), "actuator": self.site.actuator()}
@@ -284,7 +285,9 @@ class Deployed:
                 self.site.wait_ready(self.site.url if name == "coordinator" else self.site.shuffler_url)
                 self._kill_now(name)
         site = party.Site(directory=self.directory, study=self.study, mode=self.case.mode, keys={})
-        checker = Checker(site, self.accepted, self.released, self.names, noise_known=False)
+        checker = Checker(
+            site, self.accepted, self.released, self.names, noise_known=False, postgres=self.postgres
+        )
         return [*self._mistakes(), *checker.problems()]
 
     def _kill_now(self, name: str) -> None:
