@@ -122,6 +122,7 @@ class Deployed:
 
     def __post_init__(self) -> None:
         self.rng = random.Random(f"people {self.case.seed}")
+        self._fates = self.rng.choice(((6, 3, 2), (2, 2, 12)))  # few vanish, or so many that attempts fail
         self.site = Site(
             directory=self.directory,
             trust=self.case.trust,
@@ -231,8 +232,8 @@ class Deployed:
     async def _person(self, transport: AsyncTransport, code: str) -> None:
         """One life or two: what the second knows is what the first had saved."""
         saved = [msgspec.json.encode(ClientMemory.new())]
-        fate = self.rng.choices(("none", "restart", "vanish"), (6, 3, 2))[0]
-        first = self.rng.uniform(0, 15)
+        fate = self.rng.choices(("none", "restart", "vanish"), self._fates)[0]
+        first = self.rng.uniform(0, 10)
         life = self._life(transport, code, saved)
         if fate != "none":
             with contextlib.suppress(TimeoutError):
