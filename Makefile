@@ -42,11 +42,13 @@ load: $(VENV)/dev.installed
 	$(BIN)/python benchmarks/service_load.py
 	$(BIN)/python benchmarks/service_load.py --reports 1000000
 
-## Studies under faults: RUNS of them, which follow from SEED.
+## Studies under faults: RUNS of them, which follow from SEED; then PROCESSES of real processes over TLS, half a minute each.
 RUNS ?= 500
 SEED ?= 1
+PROCESSES ?= 10
 faults: $(VENV)/dev.installed
 	$(BIN)/python -m tests.faults --runs $(RUNS) --seed $(SEED)
+	$(BIN)/python -m tests.faults --processes --runs $(PROCESSES) --seed $(SEED)
 
 clean:
 	rm -rf $(VENV) out build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

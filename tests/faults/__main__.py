@@ -3,6 +3,9 @@
 Every run follows from the seed and its number, but for the moment at which a process is killed by the clock
 and for how its threads take turns. A run that fails is told with its fewest faults and kept as JSON; moved to
 tests/faults/kept under a name that says what it is about, it is a test. The exit status is 1 if any failed.
+
+With `--processes` the parties are the commands themselves, over loopback TLS (deployed.py): slower, less
+repeatable, and one at a time. With `--postgres` too the coordinator has its store in a PostgreSQL database.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 
@@ -22,7 +26,9 @@ import msgspec
 from rich.progress import Progress
 
 from tests.service.helpers import MODELS
+from tests.storage.postgres import new_database, server
 
+from .deployed import DeployedOutcome, draw_deployed, run_deployed
 from .faults import draw_case, steps_of
 from .shrinking import shrink
 from .world import Outcome, run_case, study_for
@@ -30,6 +36,8 @@ from .world import Outcome, run_case, study_for
 
 def main() -> int:
     given = _arguments()
+    if given.processes:
+        return _deployed(given)
     began, counts, failed = time.perf_counter(), _Counts(), 0
     try:
         with Progress(disable=not sys.stdout.isatty()) as progress:
@@ -56,7 +64,35 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--first", type=int, default=0, help="the number of the first run")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--out", type=Path, default=Path("out/faults"), help="where runs that fail are kept")
+    parser.add_argument("--processes", action="store_true", help="real processes, over loopback TLS")
+    parser.add_argument("--postgres", action="store_true", help="with --processes: the coordinator's store")
     return parser.parse_args()
+
+
+def _deployed(given: argparse.Namespace) -> int:
+    """Runs of real processes, one after the other."""
+    failed, met, began = 0, Counter[str](), time.perf_counter()
+    for outcome in _deployed_outcomes(given):
+        met += outcome.met
+        failed += bool(outcome.problems)
+        model = f"{outcome.case.trust} {outcome.case.mode or ''}".strip()
+        told = "; ".join(outcome.problems) or "as it must be"
+        print(f"run {outcome.case.seed}, {model}, {outcome.seconds:.0f} s: {told}", flush=True)
+        if outcome.problems:
+            given.out.mkdir(parents=True, exist_ok=True)
+            path = given.out / f"processes-{outcome.case.seed.replace('/', '-')}.json"
+            path.write_bytes(msgspec.json.format(msgspec.json.encode(outcome.case)))
+            print(f"  kept in {path}")
+    print(f"{given.runs} runs, {failed} failed, {time.perf_counter() - began:.0f} s")
+    print("met:", ", ".join(f"{name} {count}" for name, count in sorted(met.items())))
+    return int(failed > 0)
+
+
+def _deployed_outcomes(given: argparse.Namespace) -> Iterator[DeployedOutcome]:
+    cases = [draw_deployed(given.seed, number) for number in range(given.first, given.first + given.runs)]
+    with server() if given.postgres else nullcontext("") as url:
+        for case in cases:
+            yield run_deployed(case, new_database(url) if url else "")
 
 
 def _outcomes(given: argparse.Namespace) -> Iterator[Outcome]:

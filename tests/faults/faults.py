@@ -49,6 +49,8 @@ LINK_STEPS = (
     "opened-after-commit",
     "shuffler-opened",
     "shuffler-closed",
+    "away-before-commit",
+    "away-after-commit",
     "extended-before-commit",
     "extended-after-commit",
     "clock-set-back-before-commit",
@@ -156,7 +158,7 @@ def _occasions(rng: random.Random, mode: str | None, step: str) -> list[Fault]:
     at = [rng.randrange(60, 400) for _ in range(4)]
     if step.startswith("clock-set-back"):
         return [Fault(kind="clock-jump", at=when, value=-rng.uniform(100, 1e5)) for when in at]
-    if step.startswith("extended") and mode is not None:
+    if step.startswith(("away", "extended")) and mode is not None:
         return [Fault(kind="shuffler-away", at=when, value=rng.uniform(120, 300)) for when in at]
     if step.startswith("ask-again"):
         return [Fault(kind="vanish", at=number, step="joined") for number in range(16)]

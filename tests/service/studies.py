@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import json
+import subprocess
+import time
 from typing import Any
 
 from dpbandits.service.study_file import read_study
@@ -12,10 +14,12 @@ from .helpers import expected_course
 from .processes import Site
 
 SEED = 5
+Process = subprocess.Popen[bytes]
 
 
 def run_study(site: Site, clients: int, *, processes: int = 1, seconds: float = 120) -> tuple[Any, list[Any]]:
     """The results, and who of the clients reported in which attempt of which phase."""
+    assert clients >= sum(site.cohorts), f"{clients} clients are too few for cohorts of {site.cohorts}"
     with contextlib.ExitStack() as running:
         if site.mode is not None:
             running.enter_context(site.running("shuffler", site.shuffler()))
@@ -28,12 +32,33 @@ def run_study(site: Site, clients: int, *, processes: int = 1, seconds: float = 
             command, out = site.clients(codes[number::processes], f"clients-{number}")
             started.append(running.enter_context(site.running(f"clients-{number}", command)))
             outs.append(out)
-        for process in started:
-            assert process.wait(seconds) == 0
-        assert actuator.wait(60) == 0
-        assert site.ask("GET", "/v1/status")["state"] == "ended"
+        _wait_for_the_end(site, started, actuator, seconds)
         results = site.ask("GET", "/v1/results")
     return results, [tuple(row) for out in outs for row in json.loads(out.read_text())]
+
+
+def _wait_for_the_end(site: Site, clients: list[Process], actuator: Process, seconds: float) -> None:
+    """Or say what the study waits for. Without clients it can still play, but gather nobody."""
+    until = time.monotonic() + seconds
+    while (status := site.ask("GET", "/v1/status"))["state"] != "ended" or actuator.poll() is None:
+        gone = [client.poll() for client in clients]
+        assert all(code in (None, 0) for code in gone), f"clients ended with {gone}; {_standing(status)}"
+        assert actuator.poll() in (None, 0), f"the actuator failed; {_standing(status)}"
+        spent = None not in gone and status["state"] == "gathering"
+        assert not spent, f"all clients are spent: enrol more; {_standing(status)}"
+        assert time.monotonic() < until, f"no end after {seconds:.0f} s; {_standing(status)}"
+        time.sleep(0.5)
+    for client in clients:
+        assert client.wait(60) == 0
+    assert actuator.returncode == 0
+
+
+def _standing(status: dict[str, Any]) -> str:
+    return (
+        f"phase {status['phase']}, attempt {status['attempt']} is {status['state']} with "
+        f"{status['joined']} of {status['cohort']} clients joined, "
+        f"{status['failed_attempts']} attempts failed"
+    )
 
 
 def check_study(site: Site, results: Any, reported: list[Any]) -> None:

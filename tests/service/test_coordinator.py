@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from dpbandits.errors import FloatingPointNoise, InvalidValue
@@ -13,7 +15,7 @@ from dpbandits.service.sealing import KeyPair
 from dpbandits.service.settings import ShufflerAddress
 from dpbandits.storage.sql import SqlStore
 
-from .helpers import MODELS, Deployment, Member, expected_course, refused, small_study
+from .helpers import MODELS, Deployment, Member, NearLink, expected_course, refused, small_study
 
 
 @pytest.mark.parametrize(("trust", "mode"), MODELS)
@@ -163,6 +165,61 @@ def test_an_unreachable_shuffler_delays_and_then_clients_have_time_again(mode: s
     deployed.report(members)
     with deployed.store.transaction() as transaction:
         assert len(transaction.releases()) == 1
+    deployed.close()
+
+
+@pytest.mark.parametrize("mode", ["trusted", "split"])
+def test_a_restart_does_not_lose_that_the_shuffler_was_away_at_the_deadline(
+    mode: str, tmp_path: Path
+) -> None:
+    """The new process finds it there again; clients that could not reach it get their time all the same."""
+    url = f"sqlite:///{tmp_path / 'one.sqlite'}"
+    deployed = Deployment(study=small_study("shuffle"), mode=mode, store=SqlStore(url))
+    assert deployed.link is not None
+    deployed.advance()
+    members = deployed.join(6)
+    deployed.play()
+    deployed.link.reachable = False
+    deployed.clock.time += 61
+    with pytest.raises(Unreachable):
+        deployed.advance()
+    deployed.coordinator.close()
+    deployed.store = SqlStore(url)
+    deployed.link.reachable = True
+    deployed.start()
+    deployed.advance()
+    deployed.clock.time += 59
+    deployed.advance()
+    assert deployed.task(members[0]).state == "report"
+    deployed.report(members)
+    status = deployed.run(deployed.coordinator.operator.status)
+    assert (status.releases, status.failed_attempts) == (1, 0)
+    deployed.close()
+
+
+@pytest.mark.parametrize(("mode", "unheard"), [("trusted", "close"), ("split", "close"), ("split", "sums")])
+def test_a_collection_that_was_closed_unheard_is_not_waited_for(
+    mode: str, unheard: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deployed = Deployment(study=small_study("shuffle"), mode=mode)
+    deployed.advance()
+    members = deployed.join(6)
+    deployed.play()
+    for member in members:
+        deployed.send(member, deployed.body(member))
+    deployed.clock.time += 61
+
+    def done_but_lost(link: NearLink, *told: object) -> None:
+        asked(link, *told)
+        raise Unreachable
+
+    asked = getattr(NearLink, unheard)
+    with monkeypatch.context() as patched:
+        patched.setattr(NearLink, unheard, done_but_lost)
+        with pytest.raises(Unreachable):
+            deployed.advance()
+    deployed.advance()
+    assert deployed.run(deployed.coordinator.operator.status).releases == 1
     deployed.close()
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import resource
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -205,22 +207,59 @@ def test_closing_an_attempt_waits_for_reports_on_their_way_in(sql_url: str) -> N
         store.close()
 
 
-def test_sqlite_is_durable_and_overwrites_what_is_deleted(tmp_path: Path) -> None:
-    path = tmp_path / "store.sqlite"
-    store = SqlStore(f"sqlite:///{path}")
-    with store._engine.connect() as connection:
-        pragmas = {name: connection.execute(text(f"PRAGMA {name}")).scalar() for name in _PRAGMAS}
-    assert pragmas == _PRAGMAS
-    marker = b"a-report-to-be-forgotten"
+def _in_files(marker: bytes, directory: Path) -> bool:
+    return any(marker in file.read_bytes() for file in directory.iterdir())
+
+
+def _take_one_in(store: SqlStore, marker: bytes) -> None:
     with store.transaction() as transaction:
         transaction.add_attempt(ATTEMPT)
         transaction.burn([LedgerEntry(client="c", phase=1, attempt=1, pseudonym="p")])
         transaction.accept([NewReport(phase=1, attempt=1, pseudonym="p", digest="d", sealed=marker)])
-    assert any(marker in file.read_bytes() for file in tmp_path.iterdir())
+
+
+def test_sqlite_is_durable_and_overwrites_what_is_deleted(tmp_path: Path) -> None:
+    store, marker = SqlStore(f"sqlite:///{tmp_path / 'store.sqlite'}"), b"a-report-to-be-forgotten"
+    with store._engine.connect() as connection:
+        pragmas = {name: connection.execute(text(f"PRAGMA {name}")).scalar() for name in _PRAGMAS}
+    assert pragmas == _PRAGMAS
+    _take_one_in(store, marker)
+    assert _in_files(marker, tmp_path)
     with store.transaction() as transaction:
         transaction.drop_reports(1, 1)
-    store.forget()
-    assert not any(marker in file.read_bytes() for file in tmp_path.iterdir())
+    assert store.forget()
+    assert not _in_files(marker, tmp_path)
+    store.close()
+
+
+@pytest.mark.parametrize("opened_again", [False, True])
+def test_what_a_reader_keeps_from_being_overwritten_is_caught_up(
+    opened_again: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    url, marker = f"sqlite:///{tmp_path / 'store.sqlite'}", b"a-report-to-be-forgotten"
+    store = SqlStore(url)
+    _take_one_in(store, marker)
+    with closing(sqlite3.connect(tmp_path / "store.sqlite", isolation_level=None)) as reader:
+        reader.execute("BEGIN")
+        assert reader.execute("SELECT count(*) FROM reports").fetchone() == (1,)
+        with store.transaction() as transaction:
+            transaction.drop_reports(1, 1)
+        assert not store.forget()
+        assert [record.getMessage() for record in caplog.records] == ["log-not-emptied"]
+        with store.transaction() as transaction:  # goes on, at once
+            transaction.add_codes(["code"])
+        if opened_again:
+            store.close()
+        assert _in_files(marker, tmp_path)
+        reader.execute("ROLLBACK")
+        if opened_again:
+            store = SqlStore(url)
+        else:
+            with store.transaction() as transaction:
+                transaction.latest()
+        assert not _in_files(marker, tmp_path)
+        with store._engine.connect() as connection:
+            assert connection.execute(text("PRAGMA busy_timeout")).scalar() == 30_000
     store.close()
 
 
@@ -239,7 +278,7 @@ def test_a_log_that_cannot_be_emptied_on_a_full_disk_is_one_clear_error(tmp_path
     store.close()
 
 
-_PRAGMAS = {"journal_mode": "wal", "synchronous": 2, "secure_delete": 1}
+_PRAGMAS = {"journal_mode": "wal", "synchronous": 2, "secure_delete": 1, "busy_timeout": 30_000}
 
 
 def test_a_database_that_cannot_be_used_is_one_clear_error(tmp_path: Path) -> None:

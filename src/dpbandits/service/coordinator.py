@@ -20,8 +20,10 @@ An attempt at a phase goes through these states; nothing else changes them:
   clients have seen none of it. Those burned stay burned. Rounds of failed attempts are counted apart; the
   horizon does not include them.
 - In the shuffle model the collection closes at the deadline, never before: a time of closing that depended on
-  the last client would tell when it reported. While the shuffler cannot be reached nothing is closed, and
-  clients get `report_seconds` anew once it can.
+  the last client would tell when it reported. If the shuffler cannot be reached then, nothing is closed, and
+  the attempt is journalled without a deadline: clients get `report_seconds` anew once the shuffler can be
+  reached, whoever finds that out, after a restart too. If it turns out to have closed the collection
+  before its answer was lost, nobody could report any more, and nobody is waited for.
 - Reports are taken until the attempt is closed, not until the clock says so: closing is one transaction, and
   a report is accepted before it or refused after it.
 - What has been journalled is never computed again differently: plans are compared by digest on every start.
@@ -80,7 +82,6 @@ class Coordinator:
         self.actuator = Playing(context)
         self.operator = Reporting(context)
         self._link = link
-        self._was_unreachable = False
         self._count_after = 0.0
         self._must_forget = True  # a process that died may have deleted reports and not emptied the log
         self._opened()
@@ -196,6 +197,8 @@ class Coordinator:
         return self._change("opened", latest, self._collecting(latest))
 
     def _collected(self, latest: Attempt) -> bool:
+        if self.context.shuffled and latest.seconds is None:
+            return self._extend(latest)
         if self.context.shuffled:
             return self.context.expired(latest) and self._close_shuffled(latest)
         if not self.context.expired(latest) and not self._complete(latest):
@@ -214,16 +217,20 @@ class Coordinator:
         self._count_after = now + 50 * (now - began)
         return count >= latest.joined
 
+    def _extend(self, latest: Attempt) -> bool:
+        """The shuffler was away at the deadline: once it is back, clients have their time again."""
+        assert self._link is not None
+        found, again = self._link.look(latest.phase, latest.number), self._collecting(latest)
+        if found.state != "collecting":  # it was told to close, and we have not heard its answer
+            again = replace(again, seconds=0.0)
+        return self._change("extended", latest, again)
+
     def _close_shuffled(self, latest: Attempt) -> bool:
         assert self._link is not None
         try:
-            if self._was_unreachable:
-                self._link.look(latest.phase, latest.number)
-                self._was_unreachable = False
-                return self._change("extended", latest, self._collecting(latest))
             sums = self._revealed(self._link, latest)
         except Unreachable:
-            self._was_unreachable = True
+            self._change("away", latest, replace(latest, seconds=None))
             raise
         self.context.hook("shuffler-closed")
         self.writer.run("release", lambda t: close_shuffled(self.context, t, latest, sums), alone=True)

@@ -135,8 +135,12 @@ class Store(ABC):
     def transaction(self) -> AbstractContextManager[Transaction]:
         """Everything done within is durable when it ends, or undone if it ends with an error."""
 
-    def forget(self) -> None:  # noqa: B027  (nothing to do, unless a store says otherwise)
-        """Make sure that what was deleted cannot be found on the disk."""
+    def forget(self) -> bool:
+        """Make sure that what was deleted cannot be found on the disk; whether that is so now.
+
+        If it is not, because somebody else reads, the store catches up by itself as soon as it can.
+        """
+        return True  # nothing to do, unless a store says otherwise
 
     @abstractmethod
     def close(self) -> None:

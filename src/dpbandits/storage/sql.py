@@ -1,7 +1,9 @@
 """The store in a SQL database: SQLite in a file for one process, PostgreSQL for several workers.
 
 SQLite runs with a write-ahead log and `synchronous=FULL`: what a transaction has ended with survives a
-power cut. Deleted reports are overwritten (`secure_delete`), and `forget` empties the log.
+power cut. Deleted reports are overwritten (`secure_delete`), and `forget` empties the log. While somebody
+else reads, such as a backup, the log cannot be emptied: that is told in the logs, and caught up after the
+first transaction that ends when nobody reads any more, or when the store is opened next.
 Every transaction takes the write lock when it begins (`BEGIN IMMEDIATE`), so none fails half-way for it.
 
 On PostgreSQL transactions read committed rows and lock what they decide on, in one order: the attempt, then
@@ -11,7 +13,10 @@ report is accepted that a release has not seen.
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import sqlite3
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -24,6 +29,10 @@ from dpbandits.storage.interface import Store, Transaction
 from dpbandits.storage.migrations import Hook, migrate
 from dpbandits.storage.sql_transaction import SqlTransaction
 
+log = logging.getLogger("dpbandits.storage")
+
+_PATIENCE = 30_000  # milliseconds for which a transaction waits for those of others
+_EMPTYING = 1000  # milliseconds for which emptying the log waits for readers: nobody can write meanwhile
 _DRIVERS = {"postgresql": "postgresql+psycopg", "postgres": "postgresql+psycopg", "sqlite": "sqlite"}
 
 
@@ -32,8 +41,11 @@ class SqlStore(Store):
 
     def __init__(self, url: str, *, hook: Hook = lambda _step: None) -> None:
         self._engine = _engine(url)
+        self._emptying = threading.Lock()
+        self._owed = self._engine.dialect.name == "sqlite"  # whoever had it before may have died owing it
         try:
             migrate(self._engine, hook=hook)
+            self._catch_up()
         except BaseException as error:
             self._engine.dispose()
             if isinstance(error, DBAPIError):
@@ -50,17 +62,36 @@ class SqlStore(Store):
             raise Refused("changed", "another worker did this at the same time") from error
         except SQLAlchemyError as error:
             raise StorageError(f"storage: {_short(error)}") from error
+        self._catch_up()
 
-    def forget(self) -> None:
+    def forget(self) -> bool:
         """Overwrite what the write-ahead log still holds of deleted rows; SQLite only."""
-        if self._engine.dialect.name == "sqlite":
-            with self._engine.connect() as connection:
-                raw = connection.connection.dbapi_connection
-                assert raw is not None
-                try:
-                    raw.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-                except sqlite3.Error as error:
-                    raise StorageError(f"storage: {type(error).__name__}: {error}") from error
+        if self._engine.dialect.name != "sqlite":
+            return True
+        if not self._emptied(_EMPTYING):
+            log.warning("log-not-emptied", extra={"kind": "somebody else uses the store"})
+            return False
+        return True
+
+    def _catch_up(self) -> None:
+        """What `forget` could not do, without waiting for anybody; if it cannot be done now, then later."""
+        if self._owed:
+            with contextlib.suppress(StorageError):
+                self._emptied(0)
+
+    def _emptied(self, milliseconds: int) -> bool:
+        with self._emptying, self._engine.connect() as connection:
+            self._owed, raw = True, connection.connection.dbapi_connection
+            assert raw is not None
+            try:
+                raw.execute(f"PRAGMA busy_timeout={milliseconds}")
+                busy, _, _ = raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+                raw.execute(f"PRAGMA busy_timeout={_PATIENCE}")
+            except sqlite3.Error as error:
+                connection.invalidate()
+                raise StorageError(f"storage: {type(error).__name__}: {error}") from error
+            self._owed = bool(busy)
+            return not busy
 
     def close(self) -> None:
         """Close all connections."""
@@ -86,7 +117,8 @@ def _engine(url: str) -> Engine:
 
 def _configure_sqlite(connection: Any, _record: Any) -> None:
     connection.isolation_level = None  # the driver must not begin or end transactions by itself
-    for pragma in ("journal_mode=WAL", "synchronous=FULL", "secure_delete=ON", "busy_timeout=30000"):
+    pragmas = ("journal_mode=WAL", "synchronous=FULL", "secure_delete=ON", f"busy_timeout={_PATIENCE}")
+    for pragma in pragmas:
         connection.execute(f"PRAGMA {pragma}")
 
 

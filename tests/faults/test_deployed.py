@@ -1,0 +1,23 @@
+"""One run of real processes that are killed, and that a planted loss is found."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+
+from .deployed import Deployed, draw_deployed
+
+
+def test_a_study_of_real_processes_survives_kills(tmp_path: Path) -> None:
+    world = Deployed(draw_deployed(0, 4), tmp_path)
+    try:
+        asyncio.run(world.play())
+        assert world.problems == []
+        assert world.examine() == []
+        assert world.met["coordinator killed"] > 0
+        name, report = next(iter(world.accepted.items()))
+        world.accepted[name] = replace(report, digest="another")
+        assert world.examine() == [f"the accepted report of {name[:8]} is lost"]
+    finally:
+        world.stop()
