@@ -12,7 +12,6 @@ from multiprocessing.connection import Connection, Pipe, wait
 from typing import Any
 
 from dpbandits.errors import StorageError
-from dpbandits.service import writer
 from dpbandits.service.dialogue import Incoming, Outgoing
 
 from .party import Child, Done, Site, Work
@@ -113,7 +112,6 @@ def _live(
     status = 1
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever interrupts the parent is answered by the parent
-    writer._GATHER = 0.0  # type: ignore[attr-defined]  (nothing is gained by waiting: all that comes is there)
     try:
         for pipe in inherited:
             pipe.close()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gc
 import logging
+import signal
 import ssl
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -78,9 +80,13 @@ def server_for(app: Starlette, listening: Listening) -> uvicorn.Server:
 def serve(app: Starlette, listening: Listening) -> None:
     """Until SIGTERM or SIGINT; then requests under way are finished and the store is closed."""
     _settle_memory()
+    # Once all is finished uvicorn raises the signal that ended it again: no reason to die of it.
+    signal.signal(signal.SIGTERM, lambda _signal, _frame: sys.exit(0))
     log.info("listening", extra={"where": listening.url})
-    server_for(app, listening).run()
-    log.info("ended")
+    try:
+        server_for(app, listening).run()
+    finally:
+        log.info("ended")
 
 
 def _settle_memory() -> None:
