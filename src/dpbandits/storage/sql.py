@@ -33,6 +33,17 @@ log = logging.getLogger("dpbandits.storage")
 
 _PATIENCE = 30_000  # milliseconds for which a transaction waits for those of others
 _EMPTYING = 1000  # milliseconds for which emptying the log waits for readers: nobody can write meanwhile
+# Names are random, so reports are written all over the pages: these stay in memory (32 MB), and are moved from
+# the log to their place when many are there (40 MB), each once for all its changes; what a statement would need
+# to be undone stays in memory as well.
+_PRAGMAS = (
+    "journal_mode=WAL",
+    "synchronous=FULL",
+    "secure_delete=ON",
+    "cache_size=-32000",
+    "wal_autocheckpoint=10000",
+    "temp_store=MEMORY",
+)
 _DRIVERS = {"postgresql": "postgresql+psycopg", "postgres": "postgresql+psycopg", "sqlite": "sqlite"}
 
 
@@ -117,8 +128,7 @@ def _engine(url: str) -> Engine:
 
 def _configure_sqlite(connection: Any, _record: Any) -> None:
     connection.isolation_level = None  # the driver must not begin or end transactions by itself
-    pragmas = ("journal_mode=WAL", "synchronous=FULL", "secure_delete=ON", f"busy_timeout={_PATIENCE}")
-    for pragma in pragmas:
+    for pragma in (*_PRAGMAS, f"busy_timeout={_PATIENCE}"):
         connection.execute(f"PRAGMA {pragma}")
 
 
