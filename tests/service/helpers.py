@@ -29,9 +29,10 @@ from dpbandits.protocol import (
 )
 from dpbandits.service.context import Context
 from dpbandits.service.coordinator import Coordinator
+from dpbandits.service.envelope import Envelope
+from dpbandits.service.http_common import accept
 from dpbandits.service.link import Unreachable
 from dpbandits.service.messages import CollectionReply, CollectionRequest
-from dpbandits.service.participation import answer
 from dpbandits.service.sealing import KeyPair, Place, PublicKey
 from dpbandits.service.settings import ShufflerAddress, Timing
 from dpbandits.service.shuffler import Shuffler, ShufflerContext
@@ -213,13 +214,15 @@ class Deployment:
         task = self.task(member)
         if self.link is None:
             plan = self.run(lambda t: self.context.course.plan(t, task.phase))
-            new = self.coordinator.clients.read_report(plan, task.attempt, member.ticket, body)
-            answer(self.coordinator.writer.submit_report(new).result())
+            envelope = self.coordinator.clients.envelope(plan, task.attempt, member.ticket, body)
+            new, writer = envelope.report(_opened(self.keys, envelope)), self.coordinator.writer
         else:
             shuffler = self.link.shuffler
-            assert shuffler.writer.run("read", lambda t: shuffler.load_plan(t, task.phase)) is not None
-            new = shuffler.read_report(task.phase, task.attempt, member.ticket, body)
-            answer(shuffler.writer.submit_report(new).result())
+            known = shuffler.writer.run("read", lambda t: shuffler.load_plan(t, task.phase))
+            assert known is not None
+            envelope = shuffler.envelope(known, task.attempt, member.ticket, body)
+            new, writer = envelope.report(_opened(self.shuffler_keys, envelope)), shuffler.writer
+        accept(writer.submit_report(new).result())
 
     def report(self, members: list[Member]) -> None:
         for member in members:
@@ -245,6 +248,10 @@ class Deployment:
         self.coordinator.close()
         if self.link is not None:
             self.link.shuffler.close_store()
+
+
+def _opened(keys: KeyPair, envelope: Envelope) -> bytes:
+    return keys.open(envelope.sealed, envelope.place, envelope.purpose)
 
 
 def expected_course(study: Study, reported: dict[int, list[str]], seed: int = 5) -> list[State]:

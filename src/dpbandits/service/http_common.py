@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import msgspec
@@ -11,8 +11,12 @@ from starlette.responses import Response
 
 from dpbandits.errors import Refused
 from dpbandits.service.endpoints import Call, Endpoint
+from dpbandits.service.envelope import Envelope
 from dpbandits.service.metrics import Metrics
 from dpbandits.service.openapi import description
+from dpbandits.service.opening import Opener
+from dpbandits.service.sealing import KeyPair
+from dpbandits.service.tokens import hashed
 from dpbandits.service.writer import Result, Writer
 from dpbandits.storage import Transaction
 
@@ -20,9 +24,20 @@ from dpbandits.storage import Transaction
 class Served:
     """Endpoints over a writer."""
 
-    def __init__(self, writer: Writer, metrics: Metrics) -> None:
+    def __init__(self, writer: Writer, metrics: Metrics, keys: KeyPair) -> None:
         self.writer = writer
         self.metrics = metrics
+        self.opener = Opener(keys)
+
+    async def take(self, call: Call, envelope: Awaitable[Envelope]) -> None:
+        """Take a report in; it is durable when this returns. Whoever has no ticket hears that and no more."""
+        try:
+            found = await envelope
+            report = found.report(await self.opener.open(found))
+        except Refused:
+            await self.authenticate(lambda t: t.entry_of(pseudonym=hashed(call.secret)))
+            raise
+        accept(await self.writer.take_async(report))
 
     async def run(self, name: str, work: Callable[[Transaction], Result], *, alone: bool = False) -> Result:
         """In a transaction; answered when it is durable."""
@@ -32,6 +47,17 @@ class Served:
         """Refuse whoever the store does not know."""
         if await self.run("read", known) is None:
             raise Refused("unknown-credential", "no such credential")
+
+
+def accept(outcome: str) -> None:
+    """What taking a report in came to; everything but success is a refusal."""
+    refusals = {
+        "different": ("already-reported", "another report of this client was accepted"),
+        "closed": ("closed", "this attempt takes no reports now"),
+        "unknown": ("unknown-credential", "no such ticket in this attempt"),
+    }
+    if outcome in refusals:
+        raise Refused(*refusals[outcome])
 
 
 def common_endpoints(title: str, served: Served, others: list[Endpoint]) -> list[Endpoint]:

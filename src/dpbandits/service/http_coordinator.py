@@ -14,6 +14,7 @@ from dpbandits.errors import DpbanditsError, Refused
 from dpbandits.protocol import Plan
 from dpbandits.service.coordinator import Coordinator
 from dpbandits.service.endpoints import Call, Endpoint, Guard, application
+from dpbandits.service.envelope import Envelope
 from dpbandits.service.http_common import Served, common_endpoints
 from dpbandits.service.link import Unreachable
 from dpbandits.service.messages import (
@@ -31,10 +32,8 @@ from dpbandits.service.messages import (
     TaskRequest,
 )
 from dpbandits.service.metrics import Metrics
-from dpbandits.service.participation import answer
 from dpbandits.service.rates import Rates
 from dpbandits.service.settings import Limits, Roles
-from dpbandits.service.tokens import hashed
 
 log = logging.getLogger("dpbandits.service")
 
@@ -46,7 +45,7 @@ class CoordinatorService(Served):
     """Handlers; each is a line or two around what the coordinator does."""
 
     def __init__(self, coordinator: Coordinator, driver: Driver, metrics: Metrics) -> None:
-        super().__init__(coordinator.writer, metrics)
+        super().__init__(coordinator.writer, metrics, coordinator.context.keys)
         self._coordinator = coordinator
         self._driver = driver
 
@@ -76,13 +75,11 @@ class CoordinatorService(Served):
 
     async def reports(self, call: Call) -> None:
         """A client reports; the answer comes when the report is durable."""
-        try:
-            plan = await self._plan(call.phase)
-            report = self._coordinator.clients.read_report(plan, call.attempt, call.secret, call.body)
-        except Refused:
-            await self.authenticate(lambda t: t.entry_of(pseudonym=hashed(call.secret)))
-            raise
-        answer(await self.writer.take_async(report))
+        await self.take(call, self._envelope(call))
+
+    async def _envelope(self, call: Call) -> Envelope:
+        plan = await self._plan(call.phase)
+        return self._coordinator.clients.envelope(plan, call.attempt, call.secret, call.body)
 
     async def _plan(self, phase: int) -> Plan:
         course = self._coordinator.context.course
@@ -197,6 +194,7 @@ def coordinator_app(coordinator: Coordinator, roles: Roles, limits: Limits | Non
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:
         driver.start()
         yield
+        await served.opener.close()
         await asyncio.to_thread(driver.stop)
         await asyncio.to_thread(coordinator.close)
 

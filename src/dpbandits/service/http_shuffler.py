@@ -10,6 +10,7 @@ from starlette.applications import Starlette
 
 from dpbandits.errors import Refused
 from dpbandits.service.endpoints import Call, Endpoint, Guard, application
+from dpbandits.service.envelope import Envelope
 from dpbandits.service.http_common import Served, common_endpoints
 from dpbandits.service.messages import (
     CollectionReply,
@@ -19,18 +20,16 @@ from dpbandits.service.messages import (
     SumsRequest,
 )
 from dpbandits.service.metrics import Metrics
-from dpbandits.service.participation import answer
 from dpbandits.service.rates import Rates
 from dpbandits.service.settings import Limits, Roles
 from dpbandits.service.shuffler import Shuffler
-from dpbandits.service.tokens import hashed
 
 
 class ShufflerService(Served):
     """Handlers; each is a line or two around what the shuffler does."""
 
     def __init__(self, shuffler: Shuffler, metrics: Metrics) -> None:
-        super().__init__(shuffler.writer, metrics)
+        super().__init__(shuffler.writer, metrics, shuffler.context.keys)
         self._shuffler = shuffler
 
     async def key(self, _call: Call) -> KeyReply:
@@ -72,19 +71,15 @@ class ShufflerService(Served):
 
     async def reports(self, call: Call) -> None:
         """A client reports; the answer comes when the report is durable."""
-        try:
-            await self._know(call.phase)
-            report = self._shuffler.read_report(call.phase, call.attempt, call.secret, call.body)
-        except Refused:
-            await self.authenticate(lambda t: t.entry_of(pseudonym=hashed(call.secret)))
-            raise
-        answer(await self.writer.take_async(report))
+        await self.take(call, self._envelope(call))
 
-    async def _know(self, phase: int) -> None:
-        """Have the phase's plan in memory, or refuse."""
-        known = self._shuffler.known_plan(phase)
-        if known is None and await self.run("read", lambda t: self._shuffler.load_plan(t, phase)) is None:
+    async def _envelope(self, call: Call) -> Envelope:
+        known = self._shuffler.known_plan(call.phase)
+        if known is None:
+            known = await self.run("read", lambda t: self._shuffler.load_plan(t, call.phase))
+        if known is None:
             raise Refused("not-found", "no such phase")
+        return self._shuffler.envelope(known, call.attempt, call.secret, call.body)
 
 
 def shuffler_app(shuffler: Shuffler, roles: Roles, limits: Limits | None = None) -> Starlette:
@@ -97,6 +92,7 @@ def shuffler_app(shuffler: Shuffler, roles: Roles, limits: Limits | None = None)
     @contextlib.asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:
         yield
+        await served.opener.close()
         await asyncio.to_thread(shuffler.close_store)
 
     return application(endpoints, guard, lifespan=lifespan)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import replace
 
 import msgspec
@@ -10,10 +9,10 @@ import msgspec
 from dpbandits.errors import Refused
 from dpbandits.protocol import Plan, encode
 from dpbandits.service.context import Context
+from dpbandits.service.envelope import Envelope
 from dpbandits.service.messages import ClientReply, TaskReply
 from dpbandits.service.tokens import hashed
-from dpbandits.service.wire import body_size, check_report
-from dpbandits.storage import Attempt, LedgerEntry, NewReport, Transaction
+from dpbandits.storage import Attempt, LedgerEntry, Transaction
 
 _TASK = {"gathering": "joined", "playing": "joined", "opening": "joined", "collecting": "report"}
 
@@ -88,41 +87,8 @@ class Participation:
         nothing = msgspec.Raw(b"null")
         return TaskReply(study=self._context.study.digest, state=state, poll_seconds=seconds, plan=nothing)
 
-    def read_report(self, plan: Plan, attempt: int, secret: str, body: bytes) -> NewReport:
-        """A report that opens and is in range, to be taken in; or a refusal. Touches no store."""
+    def envelope(self, plan: Plan, attempt: int, secret: str, body: bytes) -> Envelope:
+        """A report that came, or a refusal. Touches no store."""
         if self._context.shuffled:
             raise Refused("elsewhere", "reports of this study go to its shuffler")
-        return read_sealed(self._context, plan, attempt, secret, body)
-
-
-def read_sealed(context: Context, plan: Plan, attempt: int, secret: str, body: bytes) -> NewReport:
-    """Open and check a report that is sealed to the context's key; it is kept as sealed as it came."""
-    if len(body) != body_size(plan, split=False):
-        raise Refused("unreadable", "the report has another length than the plan's reports have")
-    pseudonym = hashed(secret)
-    opened = context.keys.open(body, context.place(plan, attempt, pseudonym), "report")
-    check_report(plan, opened)
-    return new_report(plan, attempt, pseudonym, body)
-
-
-def new_report(plan: Plan, attempt: int, pseudonym: str, body: bytes, split: int | None = None) -> NewReport:
-    """What is stored of a body: all of it, or in a split mode the two halves."""
-    return NewReport(
-        phase=plan.phase,
-        attempt=attempt,
-        pseudonym=pseudonym,
-        digest=hashlib.sha256(body).hexdigest(),
-        sealed=body[:split],
-        relayed=b"" if split is None else body[split:],
-    )
-
-
-def answer(outcome: str) -> None:
-    """What taking a report in came to; everything but success is a refusal."""
-    refusals = {
-        "different": ("already-reported", "another report of this client was accepted"),
-        "closed": ("closed", "this attempt takes no reports now"),
-        "unknown": ("unknown-credential", "no such ticket in this attempt"),
-    }
-    if outcome in refusals:
-        raise Refused(*refusals[outcome])
+        return Envelope(plan=plan, place=self._context.place(plan, attempt, hashed(secret)), body=body)

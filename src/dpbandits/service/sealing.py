@@ -22,9 +22,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
-from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
 from cryptography.hazmat.primitives.serialization import (
     Encoding,
     NoEncryption,
@@ -33,11 +31,10 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from dpbandits.errors import InvalidValue, Refused
+from dpbandits.service.opener_process import SUITE, opened
 
 OVERHEAD = 48
 PURPOSES = ("report", "share-shuffler", "share-coordinator")
-
-_SUITE = Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.AES_128_GCM)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +76,7 @@ class PublicKey:
 
     def seal(self, plaintext: bytes, place: Place, purpose: str) -> bytes:
         """For the key's owner only, and for this place only."""
-        return _SUITE.encrypt(plaintext, self._key, info=place.info(purpose))
+        return SUITE.encrypt(plaintext, self._key, info=place.info(purpose))
 
     @cached_property
     def _key(self) -> X25519PublicKey:
@@ -120,10 +117,19 @@ class KeyPair:
 
     def open(self, sealed: bytes, place: Place, purpose: str) -> bytes:
         """The plaintext, if it was sealed to this key for this place."""
-        try:
-            return _SUITE.decrypt(sealed, self._private, info=place.info(purpose))
-        except (InvalidTag, ValueError):
-            raise Refused("unreadable", "the report does not open: other key, place or bytes") from None
+        plaintext = opened(self._private, place.info(purpose), sealed)
+        if plaintext is None:
+            raise unreadable()
+        return plaintext
+
+    def private_bytes(self) -> bytes:
+        """The key itself, for a process of the same party."""
+        return self._private.private_bytes_raw()
+
+
+def unreadable() -> Refused:
+    """What is said of bytes that do not open."""
+    return Refused("unreadable", "the report does not open: other key, place or bytes")
 
 
 def write_private(path: Path, content: bytes) -> None:

@@ -30,14 +30,14 @@ from dataclasses import dataclass, field, replace
 from dpbandits.checks import one_of, whole
 from dpbandits.errors import Refused
 from dpbandits.protocol import Plan, Sums, add_shares, add_up, decode, encode, nothing
+from dpbandits.service.envelope import Envelope
 from dpbandits.service.messages import CollectionReply, CollectionRequest, SharesReply
-from dpbandits.service.participation import new_report
 from dpbandits.service.sealing import KeyPair, Place
 from dpbandits.service.settings import MODES
 from dpbandits.service.tokens import checked_hash, hashed
-from dpbandits.service.wire import body_size, check_report, unpack_report, unpack_share
+from dpbandits.service.wire import unpack_report, unpack_share
 from dpbandits.service.writer import Hook, Writer
-from dpbandits.storage import Attempt, LedgerEntry, NewReport, PlanRecord, Store, StudyRecord, Transaction
+from dpbandits.storage import Attempt, LedgerEntry, PlanRecord, Store, StudyRecord, Transaction
 
 _SHARES_AT_ONCE = 1000
 # What a stored attempt's state is called here.
@@ -228,22 +228,11 @@ class Shuffler:
                     self._plans.setdefault(record.phase, (study.digest, decode(record.body, Plan)))
         return self._plans.get(phase)
 
-    def read_report(self, phase: int, attempt: int, secret: str, body: bytes) -> NewReport:
-        """A report, or two shares, that opens and is in range, to be taken in. Touches no store."""
-        known = self._plans.get(phase)
-        if known is None:
-            raise Refused("unknown-credential", "no such ticket in this attempt")
+    def envelope(self, known: tuple[str, Plan], attempt: int, secret: str, body: bytes) -> Envelope:
+        """A report, or two shares, that came for a known plan, or a refusal. Touches no store."""
         study, plan = known
-        pseudonym = hashed(secret)
-        if len(body) != body_size(plan, split=self.context.split):
-            raise Refused("unreadable", "the report has another length than the plan's reports have")
-        place = _place(study, plan, attempt, pseudonym)
-        if not self.context.split:
-            check_report(plan, self.context.keys.open(body, place, "report"))
-            return new_report(plan, attempt, pseudonym, body)
-        mine = body[: len(body) // 2]
-        unpack_share(plan, self.context.keys.open(mine, place, "share-shuffler"))
-        return new_report(plan, attempt, pseudonym, body, split=len(mine))
+        place = _place(study, plan, attempt, hashed(secret))
+        return Envelope(plan=plan, place=place, body=body, split=self.context.split)
 
     def _plan(self, transaction: Transaction, phase: int) -> tuple[str, Plan]:
         found = self.load_plan(transaction, phase)

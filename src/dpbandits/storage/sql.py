@@ -33,9 +33,9 @@ log = logging.getLogger("dpbandits.storage")
 
 _PATIENCE = 30_000  # milliseconds for which a transaction waits for those of others
 _EMPTYING = 1000  # milliseconds for which emptying the log waits for readers: nobody can write meanwhile
-# Names are random, so reports are written all over the pages: these stay in memory (32 MB), and are moved from
-# the log to their place when many are there (40 MB), each once for all its changes; what a statement would need
-# to be undone stays in memory as well.
+# Names are random, so reports are written all over the pages: these stay in memory (32 MB), and are moved
+# from the log to their place when many are there (40 MB), each once for all its changes. What a statement
+# would need to be undone stays in memory as well.
 _PRAGMAS = (
     "journal_mode=WAL",
     "synchronous=FULL",
