@@ -178,8 +178,9 @@ class _Disk:
         self._connections: list[Any] = []
 
     def watch(self) -> None:
-        """See every connection that this process will open."""
+        """See every connection that this process will open or close."""
         event.listen(Pool, "connect", lambda connection, _record: self._connections.append(connection))
+        event.listen(Pool, "close", lambda connection, _record: self._connections.remove(connection))
 
     def fill(self, how: str) -> None:
         if how in ROOM:
