@@ -91,18 +91,24 @@ class SqlStore(Store):
                 self._emptied(0)
 
     def _emptied(self, milliseconds: int) -> bool:
-        with self._emptying, self._engine.connect() as connection:
-            self._owed, raw = True, connection.connection.dbapi_connection
-            assert raw is not None
+        with self._emptying:
+            self._owed = True
             try:
-                raw.execute(f"PRAGMA busy_timeout={milliseconds}")
+                self._owed = self._was_busy(milliseconds)
+            except (sqlite3.Error, SQLAlchemyError) as error:
+                raise StorageError(f"storage: {_short(error)}") from error
+            return not self._owed
+
+    def _was_busy(self, milliseconds: int) -> bool:
+        with self._engine.connect() as connection:
+            raw = connection.connection.dbapi_connection
+            assert raw is not None
+            raw.execute(f"PRAGMA busy_timeout={milliseconds}")
+            try:
                 busy, _, _ = raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            finally:
                 raw.execute(f"PRAGMA busy_timeout={_PATIENCE}")
-            except sqlite3.Error as error:
-                connection.invalidate()
-                raise StorageError(f"storage: {type(error).__name__}: {error}") from error
-            self._owed = bool(busy)
-            return not busy
+            return bool(busy)
 
     def close(self) -> None:
         """Close all connections."""
@@ -132,9 +138,9 @@ def _configure_sqlite(connection: Any, _record: Any) -> None:
         connection.execute(f"PRAGMA {pragma}")
 
 
-def _short(error: SQLAlchemyError) -> str:
+def _short(error: SQLAlchemyError | sqlite3.Error) -> str:
     """The driver's own words, without the statement and its parameters."""
-    original = getattr(error, "orig", None)
+    original = error if isinstance(error, sqlite3.Error) else getattr(error, "orig", None)
     return (
         type(error).__name__ if original is None else f"{type(original).__name__}: {original}".split("\n")[0]
     )
