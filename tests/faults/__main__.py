@@ -16,6 +16,7 @@ import os
 import signal
 import sys
 import time
+import traceback
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import nullcontext
@@ -29,7 +30,7 @@ from tests.service.helpers import MODELS
 from tests.storage.postgres import new_database, server
 
 from .deployed import DeployedOutcome, draw_deployed, run_deployed
-from .faults import draw_case, steps_of
+from .faults import Case, draw_case, steps_of
 from .shrinking import shrink
 from .world import Outcome, run_case, study_for
 
@@ -106,15 +107,28 @@ def _outcomes(given: argparse.Namespace) -> Iterator[Outcome]:
 def _quietly() -> None:
     """An interrupt is the parent's to answer; it ends its workers, which then tidy up."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(1))
+    signal.signal(signal.SIGTERM, _end)
+
+
+def _end(_number: int, _frame: object) -> None:
+    signal.alarm(5)  # for good, where an exception is swallowed, as it is while a process forks
+    sys.exit(1)
 
 
 def _run(seed: int, number: int) -> Outcome:
-    return run_case(draw_case(seed, number))
+    return _outcome(draw_case(seed, number))
+
+
+def _outcome(case: Case) -> Outcome:
+    """Whatever goes wrong is told with its run, and ends no other."""
+    try:
+        return run_case(case)
+    except Exception:
+        return Outcome(case=case, problems=(f"the run itself failed:\n{traceback.format_exc()}",))
 
 
 def _tell(outcome: Outcome, out: Path) -> None:
-    small = shrink(outcome.case, lambda case: bool(run_case(case).problems))
+    small = shrink(outcome.case, lambda case: bool(_outcome(case).problems))
     out.mkdir(parents=True, exist_ok=True)
     path = out / f"{small.seed.replace('/', '-')}.json"
     path.write_bytes(msgspec.json.format(msgspec.json.encode(small)))

@@ -7,7 +7,7 @@ import signal
 import tempfile
 import time
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -36,11 +36,11 @@ class Outcome:
 
     case: Case
     problems: tuple[str, ...]
-    met: Counter[str]
-    steps: Counter[str]
-    seconds: float
-    failed_attempts: int
-    messages: int
+    met: Counter[str] = field(default_factory=Counter)
+    steps: Counter[str] = field(default_factory=Counter)
+    seconds: float = 0.0
+    failed_attempts: int = 0
+    messages: int = 0
 
 
 @cache
