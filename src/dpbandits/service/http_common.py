@@ -1,4 +1,4 @@
-"""What coordinator and shuffler serve alike: health, readiness, metrics and the description of themselves."""
+"""What coordinator and shuffler serve alike: reports, health, readiness, metrics, and what they themselves are."""
 
 from __future__ import annotations
 
