@@ -1,4 +1,4 @@
-"""What coordinator and shuffler serve alike: reports, health, readiness, metrics, and what they themselves are."""
+"""What coordinator and shuffler serve alike: reports, health, readiness, metrics, their own description."""
 
 from __future__ import annotations
 
