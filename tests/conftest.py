@@ -1,13 +1,31 @@
-"""Shared by all tests: one BLAS thread, and Hypothesis settings that do not flake on a slow machine."""
+"""Shared by all tests: one BLAS thread, Hypothesis that does not flake on a slow machine, databases."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from pathlib import Path
 
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
 
+import pytest
 from hypothesis import settings
+
+from .storage.postgres import new_database, server
 
 settings.register_profile("dpbandits", deadline=None, derandomize=True)
 settings.load_profile("dpbandits")
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[str]:
+    with server() as url:
+        yield url
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def sql_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'store.sqlite'}"
+    return new_database(request.getfixturevalue("postgres"))

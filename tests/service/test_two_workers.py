@@ -12,7 +12,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import httpx
-import pytest
 
 from dpbandits.errors import Refused
 from dpbandits.protocol import Plan, Release, Schedule, decode
@@ -24,25 +23,12 @@ from dpbandits.service.wire import report_size
 from dpbandits.storage import LedgerEntry
 from dpbandits.storage.sql import SqlStore
 
-from ..storage.postgres import new_database, server  # noqa: TID252
+from ..storage.postgres import new_database  # noqa: TID252
 from .helpers import Deployment, Member, small_study
 from .processes import Site, free_port
 
 COHORTS = (20, 30)
 CLIENTS = 60
-
-
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[str]:
-    with server() as url:
-        yield url
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path / 'store.sqlite'}"
-    return new_database(request.getfixturevalue("postgres"))
 
 
 def _work(mine: Deployment, members: list[Member], accepted: list[tuple[int, str]]) -> None:
@@ -65,10 +51,10 @@ def _work(mine: Deployment, members: list[Member], accepted: list[tuple[int, str
     raise AssertionError("the study does not end")
 
 
-def test_two_workers_do_what_one_does(url: str) -> None:
+def test_two_workers_do_what_one_does(sql_url: str) -> None:
     study = small_study("central", schedule=Schedule(cohorts=COHORTS, first_length=60, growth=8))
     keys = KeyPair.new()
-    workers = [Deployment(study=study, mode=None, store=SqlStore(url), keys=keys) for _ in range(2)]
+    workers = [Deployment(study=study, mode=None, store=SqlStore(sql_url), keys=keys) for _ in range(2)]
     members = workers[0].enrolled(CLIENTS)
     accepted, failures = list[tuple[int, str]](), list[BaseException]()
 

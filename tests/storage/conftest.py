@@ -8,20 +8,7 @@ import pytest
 from dpbandits.storage import MemoryStore, Store
 from dpbandits.storage.sql import SqlStore
 
-from .postgres import new_database, server
-
-
-@pytest.fixture(scope="session")
-def postgres() -> Iterator[str]:
-    with server() as url:
-        yield url
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def sql_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path / 'store.sqlite'}"
-    return new_database(request.getfixturevalue("postgres"))
+from .postgres import new_database
 
 
 @pytest.fixture(params=["memory", "sqlite", "postgresql"])

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -20,8 +21,10 @@ from dpbandits.service.tokens import hashed
 from dpbandits.service.writer import Result, Writer
 from dpbandits.storage import Transaction
 
+ATTEMPT = "/v1/phases/{phase}/attempts/{attempt}"
 
-class Served:
+
+class Served(ABC):
     """Endpoints over a writer."""
 
     def __init__(self, writer: Writer, metrics: Metrics, keys: KeyPair) -> None:
@@ -29,11 +32,15 @@ class Served:
         self.metrics = metrics
         self.opener = Opener(keys)
 
-    async def take(self, call: Call, envelope: Awaitable[Envelope]) -> None:
+    @abstractmethod
+    async def envelope(self, call: Call) -> Envelope:
+        """A report that came to this party, or a refusal."""
+
+    async def reports(self, call: Call) -> None:
         """Take a report in; it is durable when this returns. Whoever has no ticket hears that and no more."""
         try:
-            found = await envelope
-            report = found.report(await self.opener.open(found))
+            envelope = await self.envelope(call)
+            report = envelope.report(await self.opener.open(envelope))
         except Refused:
             await self.authenticate(lambda t: t.entry_of(pseudonym=hashed(call.secret)))
             raise
@@ -58,6 +65,20 @@ def accept(outcome: str) -> None:
     }
     if outcome in refusals:
         raise Refused(*refusals[outcome])
+
+
+def report_endpoint(served: Served, summary: str) -> Endpoint:
+    """Where clients report."""
+    return Endpoint(
+        method="POST",
+        path=f"{ATTEMPT}/reports",
+        role="ticket",
+        summary=summary,
+        takes=bytes,
+        gives=None,
+        handler=served.reports,
+        refusals=(409, 410),
+    )
 
 
 def common_endpoints(title: str, served: Served, others: list[Endpoint]) -> list[Endpoint]:

@@ -15,7 +15,7 @@ from dpbandits.protocol import Plan
 from dpbandits.service.coordinator import Coordinator
 from dpbandits.service.endpoints import Call, Endpoint, Guard, application
 from dpbandits.service.envelope import Envelope
-from dpbandits.service.http_common import Served, common_endpoints
+from dpbandits.service.http_common import Served, common_endpoints, report_endpoint
 from dpbandits.service.link import Unreachable
 from dpbandits.service.messages import (
     ClientReply,
@@ -73,11 +73,8 @@ class CoordinatorService(Served):
         self._driver.poke()
         return reply
 
-    async def reports(self, call: Call) -> None:
-        """A client reports; the answer comes when the report is durable."""
-        await self.take(call, self._envelope(call))
-
-    async def _envelope(self, call: Call) -> Envelope:
+    async def envelope(self, call: Call) -> Envelope:
+        """A client's report."""
         plan = await self._plan(call.phase)
         return self._coordinator.clients.envelope(plan, call.attempt, call.secret, call.body)
 
@@ -209,16 +206,7 @@ def coordinator_endpoints(served: CoordinatorService) -> list[Endpoint]:
 def _for_clients(served: CoordinatorService) -> list[Endpoint]:
     """What a client sends and asks for."""
     return [
-        Endpoint(
-            method="POST",
-            path="/v1/phases/{phase}/attempts/{attempt}/reports",
-            role="ticket",
-            summary="Send the one report, sealed",
-            takes=bytes,
-            gives=None,
-            handler=served.reports,
-            refusals=(409, 410),
-        ),
+        report_endpoint(served, "Send the one report, sealed"),
         Endpoint(
             method="GET",
             path="/v1/study",

@@ -11,7 +11,7 @@ from starlette.applications import Starlette
 from dpbandits.errors import Refused
 from dpbandits.service.endpoints import Call, Endpoint, Guard, application
 from dpbandits.service.envelope import Envelope
-from dpbandits.service.http_common import Served, common_endpoints
+from dpbandits.service.http_common import ATTEMPT, Served, common_endpoints, report_endpoint
 from dpbandits.service.messages import (
     CollectionReply,
     CollectionRequest,
@@ -69,11 +69,8 @@ class ShufflerService(Served):
         await asyncio.to_thread(self._shuffler.store.forget)
         return reply
 
-    async def reports(self, call: Call) -> None:
-        """A client reports; the answer comes when the report is durable."""
-        await self.take(call, self._envelope(call))
-
-    async def _envelope(self, call: Call) -> Envelope:
+    async def envelope(self, call: Call) -> Envelope:
+        """A client's report, or both its shares."""
         known = self._shuffler.known_plan(call.phase)
         if known is None:
             known = await self.run("read", lambda t: self._shuffler.load_plan(t, call.phase))
@@ -98,9 +95,6 @@ def shuffler_app(shuffler: Shuffler, roles: Roles, limits: Limits | None = None)
     return application(endpoints, guard, lifespan=lifespan)
 
 
-_ATTEMPT = "/v1/phases/{phase}/attempts/{attempt}"
-
-
 def shuffler_endpoints(served: ShufflerService) -> list[Endpoint]:
     """Version 1 of the API. Reports come first: routes are tried in turn."""
     return [*_for_clients(served), *_for_the_coordinator(served), *_of_a_split(served)]
@@ -109,16 +103,7 @@ def shuffler_endpoints(served: ShufflerService) -> list[Endpoint]:
 def _for_clients(served: ShufflerService) -> list[Endpoint]:
     """Where a report goes, and whom it is sealed to."""
     return [
-        Endpoint(
-            method="POST",
-            path=f"{_ATTEMPT}/reports",
-            role="ticket",
-            summary="Send the one report, or both its shares, sealed",
-            takes=bytes,
-            gives=None,
-            handler=served.reports,
-            refusals=(409, 410),
-        ),
+        report_endpoint(served, "Send the one report, or both its shares, sealed"),
         Endpoint(
             method="GET",
             path="/v1/key",
@@ -135,7 +120,7 @@ def _for_the_coordinator(served: ShufflerService) -> list[Endpoint]:
     return [
         Endpoint(
             method="PUT",
-            path=f"{_ATTEMPT}/collection",
+            path=f"{ATTEMPT}/collection",
             role="coordinator",
             summary="Open a collection for a cohort",
             takes=CollectionRequest,
@@ -145,7 +130,7 @@ def _for_the_coordinator(served: ShufflerService) -> list[Endpoint]:
         ),
         Endpoint(
             method="GET",
-            path=f"{_ATTEMPT}/collection",
+            path=f"{ATTEMPT}/collection",
             role="coordinator",
             summary="What state a collection is in",
             gives=CollectionReply,
@@ -153,7 +138,7 @@ def _for_the_coordinator(served: ShufflerService) -> list[Endpoint]:
         ),
         Endpoint(
             method="POST",
-            path=f"{_ATTEMPT}/collection/close",
+            path=f"{ATTEMPT}/collection/close",
             role="coordinator",
             summary="Take no more reports, and reveal the sums or that there are too few",
             gives=CollectionReply,
@@ -167,7 +152,7 @@ def _of_a_split(served: ShufflerService) -> list[Endpoint]:
     return [
         Endpoint(
             method="GET",
-            path=f"{_ATTEMPT}/collection/shares",
+            path=f"{ATTEMPT}/collection/shares",
             role="coordinator",
             summary="The coordinator's shares, still sealed",
             query=("after",),
@@ -177,7 +162,7 @@ def _of_a_split(served: ShufflerService) -> list[Endpoint]:
         ),
         Endpoint(
             method="POST",
-            path=f"{_ATTEMPT}/collection/sums",
+            path=f"{ATTEMPT}/collection/sums",
             role="coordinator",
             summary="Reveal the sums of the shuffler's shares",
             takes=SumsRequest,
