@@ -1,5 +1,6 @@
 """What is spent: δ(ε) of every event, from above and below, and the least noise for a stated (ε, δ)."""
 
+from dpbandits.privacy.accounting.approximate import Approximated
 from dpbandits.privacy.accounting.ball import BallSum, least_ball_scale
 from dpbandits.privacy.accounting.calibrate import (
     discrete_laplace_scale,
@@ -31,6 +32,7 @@ from dpbandits.privacy.accounting.pair import Ends
 from dpbandits.privacy.accounting.skellam import Skellam
 
 __all__ = [
+    "Approximated",
     "BallSum",
     "Binomial",
     "Composition",
