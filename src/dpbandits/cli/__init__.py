@@ -18,11 +18,26 @@ from dpbandits.cli import (
     serve,
     shuffler,
     simulate,
+    terms,
 )
 from dpbandits.cli.parser import OneLineParser
 from dpbandits.errors import DpbanditsError
 
-COMMANDS = (simulate, reproduce, plan, account, audit, design, cover, serve, shuffler, client, actuator, keys)
+COMMANDS = (
+    simulate,
+    reproduce,
+    plan,
+    account,
+    audit,
+    design,
+    cover,
+    serve,
+    shuffler,
+    client,
+    actuator,
+    terms,
+    keys,
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -23,6 +23,9 @@ def add_to(commands: Any) -> None:
     sealing = kinds.add_parser("sealing", help="a key that reports are sealed to; prints the public key")
     sealing.add_argument("file", metavar="FILE.pem", type=Path)
     sealing.set_defaults(run=_sealing)
+    signing = kinds.add_parser("signing", help="a key that signs a study's terms; prints the public key")
+    signing.add_argument("file", metavar="FILE.pem", type=Path)
+    signing.set_defaults(run=_signing)
     token = kinds.add_parser("token", help="a role's token; prints the hash for [tokens]")
     token.add_argument("file", metavar="FILE", type=Path)
     token.set_defaults(run=_token)
@@ -43,6 +46,16 @@ def _sealing(options: argparse.Namespace) -> int:
     from dpbandits.service.sealing import KeyPair
 
     made = KeyPair.new()
+    made.save(options.file)
+    print(made.public)
+    return 0
+
+
+def _signing(options: argparse.Namespace) -> int:
+    require_service()
+    from dpbandits.service.signing import SigningKey
+
+    made = SigningKey.new()
     made.save(options.file)
     print(made.public)
     return 0

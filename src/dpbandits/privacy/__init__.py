@@ -1,7 +1,7 @@
 """One file per trust model (R, S, A and what each spends), noise, calibration and accounting."""
 
 from dpbandits.privacy.audit import AuditResult, Claim, Violation, audit
-from dpbandits.privacy.calibration import calibrate
+from dpbandits.privacy.calibration import calibrate, may_use_ball
 from dpbandits.privacy.guarantee import (
     NEIGHBOURING,
     NOISES,
@@ -36,6 +36,7 @@ __all__ = [
     "audit",
     "calibrate",
     "guarantee",
+    "may_use_ball",
     "register",
     "require_secure",
     "weakest",

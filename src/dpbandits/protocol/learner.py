@@ -110,7 +110,7 @@ def _on_grid(values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def tell(state: State, plan: Plan, release: Release | None) -> State:
     """The state after a phase: estimate θ*, drop what cannot be best, go on."""
-    if plan.study != state.study.digest or plan.phase != state.phase:
+    if plan.study != state.study.name or plan.phase != state.phase:
         raise PlanMismatch(
             f"plan of phase {plan.phase} given to phase {state.phase} of this study, or another"
         )
@@ -233,7 +233,7 @@ def _plan(
     mixing: Sequence[Sequence[float]] = (),
 ) -> Plan:
     return Plan(
-        study=state.study.digest,
+        study=state.study.name,
         phase=state.phase,
         support=tuple(support),
         plays=tuple(plays),

@@ -30,7 +30,7 @@ def separate_plan(state: State, design: Design, plays: NDArray[np.int64]) -> Pla
             centre = np.round(study.actions.matrix[design.support] @ np.array(state.estimate) * GRID) / GRID
             offsets = np.where(chosen.recentred, centre, 0.0).tolist()
     return Plan(
-        study=study.digest,
+        study=study.name,
         phase=state.phase,
         support=support,
         plays=tuple(plays.tolist()),

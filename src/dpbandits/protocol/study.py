@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -55,6 +55,8 @@ class Study:
     stop_when_decided: bool = False
     assignment: str = "everyone"
     steps: Steps | None = None
+    terms: str = ""
+    """The digest of the terms that the study is deployed under; a simulation has none."""
 
     def __post_init__(self) -> None:
         whole(1, LONGEST_HORIZON, horizon=self.horizon)
@@ -104,6 +106,16 @@ class Study:
     def digest(self) -> str:
         """A fingerprint of the whole study, its actions included."""
         return digest(self)
+
+    @property
+    def name(self) -> str:
+        """What plans call the study: the digest of its terms, or its own where it has none."""
+        return self.terms or self.digest
+
+    @property
+    def without_terms(self) -> Study:
+        """The study itself, as it is before anybody deploys it."""
+        return replace(self, terms="") if self.terms else self
 
     def begin(self) -> State:
         """The state before the first phase: every action may be best."""

@@ -1,4 +1,8 @@
-"""A client's part: enrol once, join, record rewards, send one report. Works behind networks that fail.
+"""A client's part: agree to the terms, enrol once, join, record rewards, send one report.
+
+A client fails closed. It asks for the study's terms first, checks them against what it has pinned (`Pins`)
+and what it consents to (`Consent`), and only then enrols. A plan is answered only if it keeps the terms and
+the consent. Where the report goes, and whom it is sealed to, follows from the terms.
 
 What must not be made twice is kept in `ClientMemory` before it is sent: the token, the ticket and the sealed
 report. So a retry, even after a restart, sends the same bytes, and noise is drawn once for one answer.
@@ -13,20 +17,22 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from dpbandits.errors import PlanMismatch, Refused
+from dpbandits.errors import Refused
 from dpbandits.privacy import NoiseSource, SecureNoise
 from dpbandits.protocol import Plan, decode, respond_with_averages
+from dpbandits.service.binding import bound_share
 from dpbandits.service.consent import Consent
 from dpbandits.service.dialogue import Dialogue, call, tell
 from dpbandits.service.messages import (
     ClientReply,
     ClientRequest,
-    KeyReply,
     StudyReply,
     TaskReply,
     TaskRequest,
 )
+from dpbandits.service.pins import Pins
 from dpbandits.service.sealing import Place, PublicKey
+from dpbandits.service.terms import SignedTerms, Terms
 from dpbandits.service.tokens import hashed, new_secret
 from dpbandits.service.transport import AsyncTransport, Transport
 from dpbandits.service.wire import pack_report, split_shares
@@ -37,6 +43,7 @@ class ClientMemory(msgspec.Struct, kw_only=True):
 
     token: str = ""
     ticket: str = ""
+    terms: str = ""  # the digest of the terms that the client agreed to
     enrolled: bool = False
     plan: str = ""
     phase: int = 0
@@ -50,12 +57,21 @@ class ClientMemory(msgspec.Struct, kw_only=True):
         return ClientMemory(token=new_secret(), ticket=new_secret())
 
 
+@dataclass(frozen=True, kw_only=True)
+class Agreed:
+    """The terms that a client agreed to, and the text that has their digest."""
+
+    terms: Terms
+    signed: SignedTerms
+
+
 @dataclass(kw_only=True)
 class ClientCore:
     """All of a client but the network. `save` is called before anything that must be remembered is sent.
 
     No configuration reaches `noise`: it is the operating system's. A test may hand in a seeded source.
-    `shuffler_key` pins the shuffler's key; without it the shuffler is asked for it over TLS.
+    `pins` is what the client knows from elsewhere than the coordinator; in the shuffle model it must say
+    something.
     """
 
     url: str
@@ -63,14 +79,30 @@ class ClientCore:
     consent: Consent = field(default_factory=Consent)
     noise: NoiseSource = field(default_factory=SecureNoise)
     save: Callable[[ClientMemory], None] = lambda _memory: None
-    shuffler_url: str | None = None
-    shuffler_key: PublicKey | None = None
-    about: StudyReply | None = None
+    pins: Pins = field(default_factory=Pins)
+    agreed: Agreed | None = None
     plan: Plan | None = None
     trouble: str = ""  # why a party could not be reached, the last time that one could not
 
+    def agree(self) -> Dialogue[Agreed]:
+        """Ask for the study's terms and agree to them, or raise `Refused`. Nothing is spent by this."""
+        if self.agreed is None:
+            about = yield from call("GET", f"{self.url}/v1/study", StudyReply)
+            signed = SignedTerms(terms=about.terms, signature=about.signature)
+            terms = signed.opened()
+            if about.study != signed.digest or self.memory.terms not in ("", signed.digest):
+                raise Refused("other-terms", "the study's terms are not those that this client agreed to")
+            self.pins.check(terms, signed)
+            self.pins.require_path(terms)
+            self.consent.check_terms(terms)
+            self.memory.terms = signed.digest
+            self.save(self.memory)
+            self.agreed = Agreed(terms=terms, signed=signed)
+        return self.agreed
+
     def enrol(self, code: str) -> Dialogue[None]:
-        """Become a client of the study, by a one-time code."""
+        """Become a client of the study, by a one-time code, once its terms are agreed to."""
+        yield from self.agree()
         if not self.memory.enrolled:
             self.save(self.memory)
             request = ClientRequest(token=hashed(self.memory.token))
@@ -80,20 +112,27 @@ class ClientCore:
 
     def task(self) -> Dialogue[TaskReply]:
         """Where this client stands; it joins if there is a place. The plan is checked against the consent."""
+        agreed = yield from self.agree()
         have = "" if self.plan is None else self.plan.digest
         request = TaskRequest(pseudonym=hashed(self.memory.ticket), have=have)
         url = f"{self.url}/v1/tasks"
         task = yield from call("POST", url, TaskReply, secret=self.memory.token, body=request)
         if bytes(task.plan) != b"null":
-            self._learn(task, decode(bytes(task.plan), Plan))
-        self.memory.phase, self.memory.attempt = task.phase, task.attempt
+            self.plan = self._checked(task, agreed)
+        if not self.memory.sealed:  # what is sealed is for the phase and attempt that it was sealed for
+            self.memory.phase, self.memory.attempt = task.phase, task.attempt
         return task
 
-    def _learn(self, task: TaskReply, plan: Plan) -> None:
-        if plan.digest != task.plan_digest or plan.study != task.study:
-            raise PlanMismatch("the plan is not the one that the coordinator names")
-        self.consent.check(plan)
-        self.plan = plan
+    def _checked(self, task: TaskReply, agreed: Agreed) -> Plan:
+        """The plan of a task, or `Refused`, whatever the coordinator has sent."""
+        try:
+            plan = decode(bytes(task.plan), Plan)
+        except Exception:  # a plan that was made up may lead to any error
+            raise Refused("no-consent", "the plan is not one of this version") from None
+        if plan.digest != task.plan_digest or plan.phase != task.phase:
+            raise Refused("no-consent", "the plan is not the one that the coordinator names")
+        self.consent.check(plan, agreed.terms, agreed.signed)
+        return plan
 
     def report(self, averages: Sequence[float]) -> Dialogue[None]:
         """Randomize and send the average reward of each supported action; once, whatever is retried."""
@@ -104,8 +143,8 @@ class ClientCore:
     def resend(self) -> Dialogue[None]:
         """Send what was prepared, which may have been sent before."""
         if self.memory.sealed and not self.memory.sent:
-            about = yield from self._about()
-            party = self.url if about.shuffler is None else self._shuffler_url(about)
+            terms = (yield from self.agree()).terms
+            party = self.url if terms.shuffler is None else terms.shuffler.url.rstrip("/")
             url = f"{party}/v1/phases/{self.memory.phase}/attempts/{self.memory.attempt}/reports"
             body = base64.b64decode(self.memory.sealed)
             yield from tell(url, body, secret=self.memory.ticket)
@@ -115,7 +154,7 @@ class ClientCore:
     def _prepare(self, averages: Sequence[float]) -> Dialogue[None]:
         if self.plan is None:
             raise Refused("not-asked", "this client has no task")
-        plan, about = self.plan, (yield from self._about())
+        plan, agreed = self.plan, (yield from self.agree())
         place = Place(
             study=plan.study,
             phase=plan.phase,
@@ -123,40 +162,19 @@ class ClientCore:
             plan=plan.digest,
             pseudonym=hashed(self.memory.ticket),
         )
-        body = yield from self._sealed(plan, averages, place, about)
+        body = self._sealed(plan, averages, place, agreed.terms)
         self.memory.sealed, self.memory.plan = base64.b64encode(body).decode(), plan.digest
         self.save(self.memory)
 
-    def _sealed(
-        self, plan: Plan, averages: Sequence[float], place: Place, about: StudyReply
-    ) -> Dialogue[bytes]:
-        coordinator = PublicKey.parse(about.key)
-        reader = coordinator
-        if about.shuffler is not None:
-            reader = yield from self._shuffler_key(about)
+    def _sealed(self, plan: Plan, averages: Sequence[float], place: Place, terms: Terms) -> bytes:
+        coordinator = PublicKey.parse(terms.coordinator.key)
+        reader = coordinator if terms.shuffler is None else PublicKey.parse(terms.shuffler.key)
         report = respond_with_averages(plan, averages, self.noise)
-        if about.shuffler is None or about.shuffler.mode == "trusted":
+        if terms.mode != "split":
             return reader.seal(pack_report(plan, report), place, "report")
         one, other = split_shares(plan, report)
-        mine = reader.seal(one, place, "share-shuffler")
-        return mine + coordinator.seal(other, place, "share-coordinator")
-
-    def _about(self) -> Dialogue[StudyReply]:
-        if self.about is None:
-            self.about = yield from call("GET", f"{self.url}/v1/study", StudyReply)
-        return self.about
-
-    def _shuffler_url(self, about: StudyReply) -> str:
-        assert about.shuffler is not None
-        return (self.shuffler_url or about.shuffler.url).rstrip("/")
-
-    def _shuffler_key(self, about: StudyReply) -> Dialogue[PublicKey]:
-        if self.shuffler_key is None:
-            found = yield from call("GET", f"{self._shuffler_url(about)}/v1/key", KeyReply)
-            if about.shuffler is None or found.mode != about.shuffler.mode:
-                raise Refused("other-mode", "coordinator and shuffler name different modes")
-            self.shuffler_key = PublicKey.parse(found.key)
-        return self.shuffler_key
+        bound = bound_share(other, place, hashed(self.memory.token))
+        return reader.seal(one, place, "share-shuffler") + coordinator.seal(bound, place, "share-coordinator")
 
 
 class Client:
@@ -165,6 +183,10 @@ class Client:
     def __init__(self, core: ClientCore, transport: Transport) -> None:
         self.core = core
         self._transport = transport
+
+    def agree(self) -> Terms:
+        """Ask for the study's terms and agree to them; raises `Refused` if they promise too little."""
+        return self._transport.hold(self.core.agree()).terms
 
     def enrol(self, code: str) -> None:
         """Become a client of the study, by a one-time code."""
@@ -189,6 +211,10 @@ class AsyncClient:
     def __init__(self, core: ClientCore, transport: AsyncTransport) -> None:
         self.core = core
         self._transport = transport
+
+    async def agree(self) -> Terms:
+        """Ask for the study's terms and agree to them; raises `Refused` if they promise too little."""
+        return (await self._transport.hold(self.core.agree())).terms
 
     async def enrol(self, code: str) -> None:
         """Become a client of the study, by a one-time code."""

@@ -1,18 +1,22 @@
-"""What the parts of a coordinator share, and the two things they all look up."""
+"""What the parts of a coordinator share: the study, its terms, its keys, its timing."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import msgspec
 
 from dpbandits.errors import FloatingPointNoise, InvalidValue
 from dpbandits.privacy import NoiseSource, SecureNoise
-from dpbandits.protocol import Plan, Study
+from dpbandits.protocol import Plan, Study, decode, encode
 from dpbandits.service.clock import Clock, SteadyClock
 from dpbandits.service.course import Course
 from dpbandits.service.sealing import KeyPair, Place
 from dpbandits.service.settings import ShufflerAddress, Timing
-from dpbandits.storage import Attempt, Transaction
+from dpbandits.service.terms import PartyTerms, SignedTerms, Terms, new_run, terms_of
+from dpbandits.storage import Attempt, StudyRecord, Transaction
 
 Hook = Callable[[str], None]
 
@@ -21,14 +25,18 @@ Hook = Callable[[str], None]
 class Context:
     """A study, its key, its timing, and where noise and time come from.
 
-    No configuration reaches `noise`: what a command starts draws from the operating system. A test may
-    hand in a seeded source; its releases are stamped as simulated. `hook` is told every journal step by name.
+    `url` is the coordinator's public address. `signed` are the study's terms: those of a file, or None until
+    the store is opened (`settled`). No configuration reaches `noise`: what a command starts draws from the
+    operating system. A test may hand in a seeded source; its releases are stamped as simulated. `hook` is
+    told every journal step by name.
     """
 
     study: Study
     keys: KeyPair
     timing: Timing = field(default_factory=Timing)
     shuffler: ShufflerAddress | None = None
+    url: str = "http://127.0.0.1:8443"
+    signed: SignedTerms | None = None
     noise: NoiseSource = field(default_factory=SecureNoise)
     clock: Clock = field(default_factory=SteadyClock)
     hook: Hook = lambda _step: None
@@ -36,6 +44,8 @@ class Context:
 
     def __post_init__(self) -> None:
         privacy = self.study.privacy
+        if self.study.assignment != "everyone":
+            raise InvalidValue("assignment", self.study.assignment, "everyone: the service has no other")
         if privacy.trust != "none" and privacy.mechanism_noise == "gaussian":
             raise FloatingPointNoise(
                 "noise: got gaussian, expected discrete-gaussian: floats are for simulations only"
@@ -44,6 +54,42 @@ class Context:
             given = None if self.shuffler is None else self.shuffler.url
             raise InvalidValue("shuffler", given, "one in the shuffle model, and none in any other")
         object.__setattr__(self, "course", Course(self.study))
+
+    @property
+    def name(self) -> str:
+        """The digest of the terms, by which every message names the study."""
+        return self.study.name
+
+    @cached_property
+    def terms(self) -> Terms:
+        """The terms that the study runs under."""
+        if self.signed is None:
+            raise InvalidValue("terms", None, "terms, which a coordinator has once its store is open")
+        return self.signed.opened()
+
+    def terms_for(self, run: str) -> Terms:
+        """The terms that this configuration leads to, for a run of this name."""
+        shuffler, mode = None, ""
+        if self.shuffler is not None:
+            shuffler, mode = PartyTerms(url=self.shuffler.url, key=self.shuffler.key), self.shuffler.mode
+        own = PartyTerms(url=self.url, key=str(self.keys.public))
+        return terms_of(self.study, run=run, coordinator=own, shuffler=shuffler, mode=mode)
+
+    def settled(self, transaction: Transaction) -> Context:
+        """This context under the store's terms; an empty store gets those of the file, or new ones."""
+        found = transaction.study()
+        if found is None:
+            signed = self.signed or SignedTerms.of(self.terms_for(new_run()))
+            transaction.begin_study(StudyRecord(digest=signed.digest, body=encode(signed)))
+        else:
+            signed = decode(found.body, SignedTerms)
+            if self.signed is not None and self.signed.digest != signed.digest:
+                raise InvalidValue(
+                    "terms", self.signed.digest[:12], f"{signed.digest[:12]}, as the store has"
+                )
+            signed = self.signed or signed  # the same text, perhaps signed since
+        _check_configured(signed.opened(), self)
+        return replace(self, signed=signed, study=replace(self.study, terms=signed.digest))
 
     @property
     def shuffled(self) -> bool:
@@ -57,7 +103,7 @@ class Context:
     def place(self, plan: Plan, attempt: int, pseudonym: str) -> Place:
         """Where a report of this plan belongs."""
         return Place(
-            study=self.study.digest,
+            study=self.name,
             phase=plan.phase,
             attempt=attempt,
             plan=plan.digest,
@@ -72,3 +118,12 @@ class Context:
         """Whether the deadline of the attempt's state has passed."""
         remaining = attempt.remaining(self.clock.now())
         return remaining is not None and remaining <= 0
+
+
+def _check_configured(terms: Terms, context: Context) -> None:
+    """Refuse to run a study whose configuration does not lead to its terms: one store serves one study."""
+    own = context.terms_for(terms.run)
+    for name in msgspec.structs.fields(Terms):
+        given, agreed = getattr(own, name.name), getattr(terms, name.name)
+        if given != agreed:
+            raise InvalidValue(name.name, given, f"{agreed}, as the terms of this study say")

@@ -31,42 +31,22 @@ An attempt at a phase goes through these states; nothing else changes them:
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import msgspec
 
 from dpbandits.errors import InvalidValue, ProtocolError, Refused
-from dpbandits.protocol import (
-    Plan,
-    Sums,
-    add_shares,
-    ask,
-    combine,
-    decode,
-    encode,
-    nothing,
-)
+from dpbandits.protocol import Plan, Sums, ask, combine, decode, encode
 from dpbandits.service.context import Context
 from dpbandits.service.link import ShufflerLink, Unreachable
-from dpbandits.service.messages import (
-    CollectionReply,
-    CollectionRequest,
-)
+from dpbandits.service.messages import CollectionRequest
 from dpbandits.service.participation import Participation
 from dpbandits.service.playing import Playing
 from dpbandits.service.releasing import close_here, close_shuffled
 from dpbandits.service.reporting import Reporting
-from dpbandits.service.wire import unpack_share
+from dpbandits.service.revealed import OwnSums, checked_reply, own_sums, revealed_sums
 from dpbandits.service.writer import Writer
-from dpbandits.storage import Attempt, PlanRecord, Store, StudyRecord, Transaction
-
-
-@dataclass(frozen=True, kw_only=True)
-class OwnSums:
-    """In split mode: the sums of the coordinator's shares, uniform by themselves, and who is not in them."""
-
-    sums: Sums
-    without: list[str]
+from dpbandits.storage import Attempt, PlanRecord, Store, Transaction
 
 
 class Coordinator:
@@ -75,39 +55,30 @@ class Coordinator:
     def __init__(self, context: Context, store: Store, link: ShufflerLink | None = None) -> None:
         if context.shuffled and link is None:
             raise InvalidValue("shuffler", None, "a link to it")
-        self.context = context
         self.store = store
         self.writer = Writer(store, hook=context.hook)
-        self.clients = Participation(context)
-        self.actuator = Playing(context)
-        self.operator = Reporting(context)
+        self.context = self._opened(context)
+        self.clients = Participation(self.context)
+        self.actuator = Playing(self.context)
+        self.operator = Reporting(self.context)
         self._link = link
         self._count_after = 0.0
         self._must_forget = True  # a process that died may have deleted reports and not emptied the log
-        self._opened()
 
-    def _opened(self) -> None:
+    def _opened(self, given: Context) -> Context:
+        """The context under the store's terms, once its whole journal was replayed."""
         try:
-            self.writer.run("begin", self._begin, alone=True)
-            self.writer.run("read", self.context.course.state)
+            context = self.writer.run("begin", given.settled, alone=True)
+            self.writer.run("read", context.course.state)
         except BaseException:
             self.close()
             raise
+        return context
 
     def close(self) -> None:
         """Finish what is under way and let go of the store."""
         self.writer.close()
         self.store.close()
-
-    def _begin(self, transaction: Transaction) -> None:
-        mode = "" if self.context.shuffler is None else self.context.shuffler.mode
-        body = {"study": self.context.study, "key": str(self.context.keys.public), "mode": mode}
-        record = StudyRecord(digest=self.context.study.digest, body=encode(body))
-        found = transaction.study()
-        if found is None:
-            transaction.begin_study(record)
-        elif found != record:
-            raise InvalidValue("storage", f"study {found.digest[:12]}", _other(found, record))
 
     def advance(self) -> bool:
         """Take the next step, if one is due; whether there may be another at once."""
@@ -141,6 +112,8 @@ class Coordinator:
         if state.ended:
             return False
         plan = ask(state)  # may take long, so it is not in a transaction
+        if plan.reports:  # clients would refuse a plan outside the terms, and be spent for nothing
+            self.context.terms.check(plan, self.context.name)
         return self._add("ask", plan, self._first(plan, 1))
 
     def _first(self, plan: Plan, number: int) -> Attempt:
@@ -189,8 +162,13 @@ class Coordinator:
         assert self._link is not None
         plan = self._plan(latest.phase)
         members = self.writer.run("read", lambda t: t.members(latest.phase, latest.number))
+        assert self.context.signed is not None
         request = CollectionRequest(
-            study=self.context.study.digest, plan=msgspec.Raw(encode(plan)), members=list(members)
+            study=self.context.name,
+            terms=self.context.signed.terms,
+            signature=self.context.signed.signature,
+            plan=msgspec.Raw(encode(plan)),
+            members=list(members),
         )
         self._link.open(latest.phase, latest.number, request)
         self.context.hook("shuffler-opened")
@@ -238,14 +216,19 @@ class Coordinator:
 
     def _revealed(self, link: ShufflerLink, attempt: Attempt) -> Sums | None:
         """What the shuffler reveals of a collection, now closed; None if too few reported."""
-        reply, plan = link.close(attempt.phase, attempt.number), self._plan(attempt.phase)
-        assert self.context.shuffler is not None
-        if reply.state == "closed" and self.context.shuffler.mode == "trusted":
+        key, plan = (attempt.phase, attempt.number), self._plan(attempt.phase)
+        reply = checked_reply(self.context, plan, attempt, link.close(*key))
+        if reply.state == "closed" and self.context.terms.mode == "trusted":
             raise ProtocolError("the shuffler splits reports, but the study's mode is trusted")
-        if reply.state == "failed" or self.context.shuffler.mode == "trusted":
-            return _sums(plan, reply)
+        if reply.state == "failed" or self.context.terms.mode == "trusted":
+            return revealed_sums(plan, reply)
         kept = self._own_sums(link, attempt, plan)
-        theirs = _sums(plan, link.sums(attempt.phase, attempt.number, kept.without))
+        reply = checked_reply(self.context, plan, attempt, link.sums(*key, kept.without))
+        theirs = revealed_sums(plan, reply)
+        if theirs is not None and reply.checksum != kept.checksum:
+            raise ProtocolError(
+                "the shuffler has summed other reports than the coordinator: nothing is released"
+            )
         return None if theirs is None else combine(plan, kept.sums, theirs)
 
     def _own_sums(self, link: ShufflerLink, attempt: Attempt, plan: Plan) -> OwnSums:
@@ -254,15 +237,9 @@ class Coordinator:
         found = self.writer.run("read", lambda t: t.batch(*key))
         if found is not None:
             return decode(found, OwnSums)
-        mine, without = nothing(plan), list[str]()
-        for pseudonym, sealed in link.shares(*key):
-            try:
-                place = self.context.place(plan, attempt.number, pseudonym)
-                opened = self.context.keys.open(sealed, place, "share-coordinator")
-                mine = add_shares(plan, mine, [unpack_share(plan, opened)])
-            except Refused:
-                without.append(pseudonym)
-        return self._keep_own(key, OwnSums(sums=mine, without=without))
+        credentials = self.writer.run("read", lambda t: t.credentials(*key))
+        own = own_sums(self.context, plan, attempt.number, credentials, link.shares(*key))
+        return self._keep_own(key, own)
 
     def _keep_own(self, key: tuple[int, int], own: OwnSums) -> OwnSums:
         def keep(transaction: Transaction) -> OwnSums:
@@ -290,15 +267,3 @@ class Coordinator:
     def _plan(self, phase: int) -> Plan:
         known = self.context.course.known_plan(phase)
         return known or self.writer.run("read", lambda t: self.context.course.plan(t, phase))
-
-
-def _sums(plan: Plan, reply: CollectionReply) -> Sums | None:
-    if reply.state != "summed":
-        return None
-    return Sums(plan=plan.digest, sums=tuple(reply.sums), reports=reply.reports)
-
-
-def _other(found: StudyRecord, wanted: StudyRecord) -> str:
-    if found.digest != wanted.digest:
-        return f"study {wanted.digest[:12]}, as configured: one store serves one study"
-    return "the key and the shuffler's mode that the study began with"

@@ -8,13 +8,13 @@ import msgspec
 
 from dpbandits.errors import Refused
 from dpbandits.protocol import Plan
-from dpbandits.service.sealing import Place
-from dpbandits.service.wire import body_size, check_report, unpack_share
+from dpbandits.service.sealing import OVERHEAD, Place
+from dpbandits.service.wire import body_size, check_report, share_size, unpack_share
 from dpbandits.storage import NewReport
 
 
 class Envelope(msgspec.Struct, frozen=True, kw_only=True):
-    """A body of the right length. Of a split one, this party may open the first half only."""
+    """A body of the right length. Of a split one, this party may open the first share only."""
 
     plan: Plan
     place: Place
@@ -28,7 +28,7 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def sealed(self) -> bytes:
         """What this party opens."""
-        return self.body[: len(self.body) // 2] if self.split else self.body
+        return self.body[: share_size(self.plan) + OVERHEAD] if self.split else self.body
 
     @property
     def purpose(self) -> str:

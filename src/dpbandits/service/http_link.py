@@ -7,8 +7,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from dpbandits.errors import ProtocolError
 from dpbandits.service.dialogue import Patience, call
-from dpbandits.service.messages import CollectionReply, CollectionRequest, SharesReply, SumsRequest
+from dpbandits.service.messages import (
+    SHARES_AT_ONCE,
+    CollectionReply,
+    CollectionRequest,
+    SharesReply,
+    SumsRequest,
+)
 from dpbandits.service.transport import Transport
 
 
@@ -33,14 +40,17 @@ class HttpLink:
         return self._call("POST", phase, attempt, "/close")
 
     def shares(self, phase: int, attempt: int) -> Iterator[tuple[str, bytes]]:
-        """The coordinator's sealed shares, by pseudonym, page by page."""
+        """The coordinator's sealed shares, by pseudonym, page by page; the caller ends it after the last
+        member."""
         after = ""
         while True:
             url = self._path(phase, attempt, f"/shares?after={after}")
             page = self._transport.hold(call("GET", url, SharesReply, secret=self._token)).shares
             if not page:
                 return
-            yield from ((pseudonym, base64.b64decode(sealed)) for pseudonym, sealed in page)
+            if len(page) > SHARES_AT_ONCE:
+                raise ProtocolError(f"the shuffler sent {len(page):,} shares in a page of {SHARES_AT_ONCE:,}")
+            yield from ((pseudonym, _bytes(sealed)) for pseudonym, sealed in page)
             after = page[-1][0]
 
     def sums(self, phase: int, attempt: int, without: list[str]) -> CollectionReply:
@@ -53,3 +63,10 @@ class HttpLink:
     def _call(self, method: str, phase: int, attempt: int, rest: str, body: Any = None) -> CollectionReply:
         url = self._path(phase, attempt, rest)
         return self._transport.hold(call(method, url, CollectionReply, secret=self._token, body=body))
+
+
+def _bytes(text: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except ValueError:
+        raise ProtocolError("the shuffler sent a share that is not base64") from None

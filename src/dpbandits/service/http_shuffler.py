@@ -40,8 +40,9 @@ class ShufflerService(Served):
     async def open(self, call: Call) -> CollectionReply:
         """The coordinator opens a collection."""
         request: CollectionRequest = call.body
+        opening = await asyncio.to_thread(self._shuffler.checked, call.phase, request)
         work = self._shuffler.open
-        return await self.run("open", lambda t: work(t, call.phase, call.attempt, request), alone=True)
+        return await self.run("open", lambda t: work(t, call.phase, call.attempt, opening), alone=True)
 
     async def look(self, call: Call) -> CollectionReply:
         """What state a collection is in."""

@@ -10,6 +10,7 @@ Digest = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}$", description="hex
 Count = Annotated[int, msgspec.Meta(ge=0, le=10**15)]
 Phase = Annotated[int, msgspec.Meta(ge=1, le=10**6)]
 
+SHARES_AT_ONCE = 1000  # of one page that a shuffler sends
 TASK_STATES = ("wait", "joined", "report", "over", "ended")
 
 
@@ -24,26 +25,18 @@ class ErrorReply(Wire, frozen=True, kw_only=True):
     message: str
 
 
-class ShufflerInfo(Wire, frozen=True, kw_only=True):
-    """Where reports of the shuffle model go."""
-
-    url: str
-    mode: str
-
-
 class StudyReply(Wire, frozen=True, kw_only=True):
-    """What everybody may know of a study."""
+    """What everybody may know of a study.
+
+    `terms` is the text whose SHA-256 is `study`; `signature` is its signature, or empty if nobody signed it.
+    """
 
     study: Digest
-    trust: str
-    epsilon: float
-    delta: float
-    minimum_share: float
+    terms: str
+    signature: str
     actions: int
     dimension: int
     horizon: int
-    key: str
-    shuffler: ShufflerInfo | None
 
 
 class EnrolmentRequest(Wire, frozen=True, kw_only=True):
@@ -191,15 +184,21 @@ class KeyReply(Wire, frozen=True, kw_only=True):
 
 
 class CollectionRequest(Wire, frozen=True, kw_only=True):
-    """Open a collection: the plan, and the pseudonyms of the cohort."""
+    """Open a collection: the study's terms, the plan, and the pseudonyms of the cohort."""
 
     study: Digest
+    terms: str
+    signature: str
     plan: msgspec.Raw
     members: list[Digest]
 
 
 class CollectionReply(Wire, frozen=True, kw_only=True):
-    """`collecting`; `closed`, with shares to be fetched; `summed`, with the sums; or `failed`: too few."""
+    """`collecting`; `closed`, with shares to be fetched; `summed`, with the sums; or `failed`: too few.
+
+    In split mode `checksum` names the set that was summed: the SHA-256 over the pseudonym of each report and
+    the SHA-256 of its sealed share for the coordinator, in the order of pseudonyms.
+    """
 
     study: Digest
     phase: int
@@ -207,6 +206,7 @@ class CollectionReply(Wire, frozen=True, kw_only=True):
     state: str
     reports: int
     sums: list[int] = []
+    checksum: str = ""
 
 
 class SharesReply(Wire, frozen=True, kw_only=True):

@@ -26,7 +26,7 @@ class Participation:
     def enrol(self, transaction: Transaction, code: str, token: str) -> ClientReply:
         """Make the holder of a one-time code a client; `token` is the hash of what it chose."""
         transaction.enrol(hashed(code), token)
-        return ClientReply(study=self._context.study.digest)
+        return ClientReply(study=self._context.name)
 
     def task(self, transaction: Transaction, secret: str, pseudonym: str, have: str = "") -> TaskReply:
         """Where a client stands; it joins if there is a place. The ledger is written before this returns."""
@@ -85,7 +85,7 @@ class Participation:
     def _reply(self, state: str) -> TaskReply:
         seconds = self._context.timing.poll_seconds
         nothing = msgspec.Raw(b"null")
-        return TaskReply(study=self._context.study.digest, state=state, poll_seconds=seconds, plan=nothing)
+        return TaskReply(study=self._context.name, state=state, poll_seconds=seconds, plan=nothing)
 
     def envelope(self, plan: Plan, attempt: int, secret: str, body: bytes) -> Envelope:
         """A report that came, or a refusal. Touches no store."""

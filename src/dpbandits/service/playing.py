@@ -81,7 +81,7 @@ class Playing:
 
     @property
     def _study(self) -> str:
-        return self._context.study.digest
+        return self._context.name
 
 
 def _action_at(plan: Plan, played: int) -> int | None:

@@ -13,7 +13,6 @@ from dpbandits.service.messages import (
     GuaranteeReply,
     PhaseResult,
     ResultsReply,
-    ShufflerInfo,
     StatusReply,
     StudyReply,
 )
@@ -29,24 +28,21 @@ class Reporting:
 
     def about(self) -> StudyReply:
         """What everybody may know."""
-        study, shuffler = self._context.study, self._context.shuffler
+        study, signed = self._context.study, self._context.signed
+        assert signed is not None
         return StudyReply(
-            study=study.digest,
-            trust=study.privacy.trust,
-            epsilon=study.privacy.epsilon,
-            delta=study.privacy.delta,
-            minimum_share=study.privacy.minimum_share,
+            study=self._context.name,
+            terms=signed.terms,
+            signature=signed.signature,
             actions=study.actions.count,
             dimension=study.actions.dimension,
             horizon=study.horizon,
-            key=str(self._context.keys.public),
-            shuffler=None if shuffler is None else ShufflerInfo(url=shuffler.url, mode=shuffler.mode),
         )
 
     def new_codes(self, count: int) -> EnrolmentReply:
         """One-time codes; `keep_codes` makes them valid."""
         codes = [new_secret() for _ in range(count)]
-        return EnrolmentReply(study=self._context.study.digest, codes=codes)
+        return EnrolmentReply(study=self._context.name, codes=codes)
 
     def keep_codes(self, transaction: Transaction, codes: Sequence[str]) -> None:
         """Keep the hashes."""
@@ -61,7 +57,7 @@ class Reporting:
         running = latest is not None and not latest.over
         failed = [attempt for attempt in attempts if attempt.state == "failed"]
         return StatusReply(
-            study=self._context.study.digest,
+            study=self._context.name,
             state="ended" if state.ended else "beginning" if latest is None else latest.state,
             phase=0 if latest is None else latest.phase,
             attempt=0 if latest is None else latest.number,
@@ -80,7 +76,7 @@ class Reporting:
         plans = {record.phase: record for record in transaction.plans()}
         used = [self._context.course.plan(transaction, phase).mechanism for phase in plans]
         return ResultsReply(
-            study=self._context.study.digest,
+            study=self._context.name,
             ended=state.ended,
             active=state.active_actions.tolist(),
             estimate=list(state.estimate or ()),

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from dpbandits.checks import one_of, positive, whole
+from dpbandits.errors import InvalidValue
 from dpbandits.service.tokens import checked_hash
 
 MODES = ("trusted", "split")
@@ -45,13 +47,16 @@ class Timing:
 
 @dataclass(frozen=True, kw_only=True)
 class ShufflerAddress:
-    """Where a study's shuffler is, and how it works."""
+    """Where a study's shuffler is, the public key that reports for it are sealed to, and how it works."""
 
     url: str
+    key: str
     mode: str = "trusted"
 
     def __post_init__(self) -> None:
         one_of(MODES, mode=self.mode)
+        if not re.fullmatch(r"[0-9a-f]{64}", str(self.key)):
+            raise InvalidValue("key", self.key, "64 hexadecimal digits, as `dpbandits keys sealing` prints")
 
 
 @dataclass(frozen=True, kw_only=True)

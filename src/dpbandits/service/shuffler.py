@@ -13,11 +13,14 @@ A collection, one for each attempt at a phase of the shuffle model, goes through
 
 - Every request may be repeated and then gets the same answer. So the sums of a collection are revealed once,
   over one set, whatever is asked for afterwards.
-- `trusted`: this party opens one client's report to check its range. It keeps reports as sealed as they came.
+- A collection opens only for a plan that keeps the study's terms, and terms that name this party's own key
+  and mode. The operator may pin the terms, or the key that signs them.
+- `trusted`: this party opens each report to check its range (`Mechanism.message`), and refuses a report that
+  no honest client sends. It keeps reports sealed as they came.
 - `split`: a client sends two shares in one request, each uniform by itself: one sealed to this party, one to
-  the coordinator, which this party passes on unread. Neither alone learns anything of a report; if the two
-  parties pooled what they have, they would. So they must not collude. No range can be checked: a client that
-  lies can move the sums as far as it likes, though nobody else's privacy is touched.
+  the coordinator, which this party passes on unread. Neither alone learns anything of a report. The two
+  parties together would, so they must not collude. No range can be checked: one client that lies can move
+  the sums anywhere. It cannot touch the privacy of others.
 - The coordinator learns pseudonyms in their own order, and nothing of arrival, time or address.
 """
 
@@ -30,27 +33,34 @@ from dataclasses import dataclass, field, replace
 from dpbandits.checks import one_of, whole
 from dpbandits.errors import Refused
 from dpbandits.protocol import Plan, Sums, add_shares, add_up, decode, encode, nothing
+from dpbandits.service.binding import set_checksum
 from dpbandits.service.envelope import Envelope
-from dpbandits.service.messages import CollectionReply, CollectionRequest, SharesReply
+from dpbandits.service.messages import SHARES_AT_ONCE, CollectionReply, CollectionRequest, SharesReply
+from dpbandits.service.pins import Pins
 from dpbandits.service.sealing import KeyPair, Place
 from dpbandits.service.settings import MODES
+from dpbandits.service.terms import SignedTerms
 from dpbandits.service.tokens import checked_hash, hashed
 from dpbandits.service.wire import unpack_report, unpack_share
 from dpbandits.service.writer import Hook, Writer
 from dpbandits.storage import Attempt, LedgerEntry, PlanRecord, Store, StudyRecord, Transaction
 
-_SHARES_AT_ONCE = 1000
 # What a stored attempt's state is called here.
 _STATES = {"collecting": "collecting", "closed": "closed", "released": "summed", "failed": "failed"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class ShufflerContext:
-    """A shuffler's key and its mode; it never closes a collection with fewer than `minimum_reports`."""
+    """A shuffler's key and its mode; it never closes a collection with fewer than `minimum_reports`.
+
+    `pins` are the terms, or the key that signs them, that the shuffler's operator agreed to; by default any
+    terms that name this shuffler's key and mode are accepted.
+    """
 
     keys: KeyPair
     mode: str = "trusted"
     minimum_reports: int = 1
+    pins: Pins = field(default_factory=Pins)
     hook: Hook = field(default=lambda _step: None)
 
     def __post_init__(self) -> None:
@@ -61,6 +71,15 @@ class ShufflerContext:
     def split(self) -> bool:
         """Whether clients send shares."""
         return self.mode == "split"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Opening:
+    """A request to open a collection that was checked: its plan is within its terms."""
+
+    plan: Plan
+    signed: SignedTerms
+    members: tuple[str, ...]
 
 
 class Shuffler:
@@ -77,49 +96,54 @@ class Shuffler:
         self.writer.close()
         self.store.close()
 
-    def open(
-        self, transaction: Transaction, phase: int, attempt: int, request: CollectionRequest
-    ) -> CollectionReply:
+    def open(self, transaction: Transaction, phase: int, attempt: int, opening: Opening) -> CollectionReply:
         """Begin to collect; the same request again is answered the same."""
-        plan = self._checked(phase, request)
-        self._same_study(transaction, request.study)
-        self._same_plan(transaction, plan)
+        self._same_study(transaction, opening.signed)
+        self._same_plan(transaction, opening.plan)
         found = self._find(transaction, phase, attempt)
         if found is not None:
-            if transaction.members(phase, attempt) != tuple(sorted(request.members)):
+            if transaction.members(phase, attempt) != tuple(sorted(opening.members)):
                 raise Refused("changed-request", "this collection was opened for others")
             return self.look(transaction, phase, attempt)
-        self._begin(transaction, phase, attempt, request)
+        self._begin(transaction, phase, attempt, opening.members)
         return CollectionReply(
-            study=request.study, phase=phase, attempt=attempt, state="collecting", reports=0
+            study=opening.signed.digest, phase=phase, attempt=attempt, state="collecting", reports=0
         )
 
-    def _begin(self, transaction: Transaction, phase: int, attempt: int, request: CollectionRequest) -> None:
-        entries = [
-            LedgerEntry(client=name, phase=phase, attempt=attempt, pseudonym=name) for name in request.members
-        ]
+    def _begin(self, transaction: Transaction, phase: int, attempt: int, members: tuple[str, ...]) -> None:
+        entries = [LedgerEntry(client=name, phase=phase, attempt=attempt, pseudonym=name) for name in members]
         transaction.burn(entries)
         begun = Attempt(phase=phase, number=attempt, state="collecting", joined=len(entries))
         transaction.add_attempt(begun)
 
-    def _checked(self, phase: int, request: CollectionRequest) -> Plan:
+    def checked(self, phase: int, request: CollectionRequest) -> Opening:
+        """What a request asks for, or a refusal. Touches no store, and may take as long as an account
+        does."""
+        signed = SignedTerms(terms=request.terms, signature=request.signature)
+        terms = signed.opened()
+        self.context.pins.check(terms, signed)
+        own = (str(self.context.keys.public), self.context.mode)
+        if (
+            signed.digest != request.study
+            or terms.shuffler is None
+            or (terms.shuffler.key, terms.mode) != own
+        ):
+            raise Refused("other-terms", "the terms do not name this shuffler, its key and its mode")
         try:
             plan = decode(bytes(request.plan), Plan)
-        except Exception:  # whatever a made-up plan may lead to
+        except Exception:  # a plan that was made up may lead to any error
             raise Refused("unreadable", "the plan is not one of this version") from None
-        fits = plan.study == request.study and plan.phase == phase
-        if plan.mechanism is None or plan.mechanism.trust != "shuffle" or not fits:
-            raise Refused("unreadable", "the plan is not one of the shuffle model, this study and this phase")
-        if not 1 <= len(set(request.members)) == len(request.members) <= plan.cohort:
-            raise Refused("unreadable", "the members are not a cohort of the plan")
-        return plan
+        terms.check(plan, signed.digest)
+        members = tuple(request.members)
+        if plan.phase != phase or not 1 <= len(set(members)) == len(members) <= plan.cohort:
+            raise Refused("unreadable", "the plan is another phase's, or the members are not a cohort of it")
+        return Opening(plan=plan, signed=signed, members=members)
 
-    def _same_study(self, transaction: Transaction, digest: str) -> None:
-        body = encode({"key": str(self.context.keys.public), "mode": self.context.mode})
+    def _same_study(self, transaction: Transaction, signed: SignedTerms) -> None:
         found = transaction.study()
         if found is None:
-            transaction.begin_study(StudyRecord(digest=digest, body=body))
-        elif found != StudyRecord(digest=digest, body=body):
+            transaction.begin_study(StudyRecord(digest=signed.digest, body=encode(signed)))
+        elif found.digest != signed.digest:
             raise Refused("other-study", "this store has another study, key or mode")
 
     def _same_plan(self, transaction: Transaction, plan: Plan) -> None:
@@ -151,7 +175,7 @@ class Shuffler:
         if self.context.split:
             transaction.change_attempt(found, replace(found, state="closed"))
             return self.look(transaction, phase, attempt)
-        return self._end(transaction, found, self._total(transaction, found, set()))
+        return self._end(transaction, found, *self._total(transaction, found, set()))
 
     def shares(self, transaction: Transaction, phase: int, attempt: int, after: str) -> SharesReply:
         """The coordinator's shares, still sealed, in the order of pseudonyms."""
@@ -162,7 +186,7 @@ class Shuffler:
             checked_hash(after=after)
         study, _ = self._plan(transaction, phase)
         shares = list[tuple[str, str]]()
-        for report in itertools.islice(transaction.reports(phase, attempt, after), _SHARES_AT_ONCE):
+        for report in itertools.islice(transaction.reports(phase, attempt, after), SHARES_AT_ONCE):
             shares.append((report.pseudonym, base64.b64encode(report.relayed).decode()))
         return SharesReply(study=study, shares=shares)
 
@@ -173,17 +197,19 @@ class Shuffler:
             raise Refused("not-closed", "this collection is not closed")
         if found.state != "closed":
             return self.look(transaction, phase, attempt)
-        total = self._total(transaction, found, set(without))
+        total, checksum = self._total(transaction, found, set(without))
         _, plan = self._plan(transaction, phase)
-        return self._end(transaction, found, total if total.reports >= self._minimum(plan) else None)
+        enough = total.reports >= self._minimum(plan)
+        return self._end(transaction, found, total if enough else None, checksum)
 
     def _minimum(self, plan: Plan) -> int:
         assert plan.mechanism is not None
         return max(plan.mechanism.minimum_reports, self.context.minimum_reports)
 
-    def _total(self, transaction: Transaction, attempt: Attempt, without: set[str]) -> Sums:
+    def _total(self, transaction: Transaction, attempt: Attempt, without: set[str]) -> tuple[Sums, str]:
+        """The sums, and in split mode the checksum of the set that was summed."""
         study, plan = self._plan(transaction, attempt.phase)
-        total = nothing(plan)
+        total, summed = nothing(plan), list[tuple[str, bytes]]()
         for report in transaction.reports(attempt.phase, attempt.number):
             if report.pseudonym in without:
                 continue
@@ -191,12 +217,15 @@ class Shuffler:
             if self.context.split:
                 share = self.context.keys.open(report.sealed, place, "share-shuffler")
                 total = add_shares(plan, total, [unpack_share(plan, share)])
+                summed.append((report.pseudonym, report.relayed))
             else:
                 opened = self.context.keys.open(report.sealed, place, "report")
                 total = add_up(plan, total, [unpack_report(plan, opened)])
-        return total
+        return total, set_checksum(summed) if self.context.split else ""
 
-    def _end(self, transaction: Transaction, attempt: Attempt, total: Sums | None) -> CollectionReply:
+    def _end(
+        self, transaction: Transaction, attempt: Attempt, total: Sums | None, checksum: str = ""
+    ) -> CollectionReply:
         """Journal what is revealed and delete the reports, in this one transaction."""
         study, _ = self._plan(transaction, attempt.phase)
         count = transaction.count_reports(attempt.phase, attempt.number)
@@ -207,6 +236,7 @@ class Shuffler:
             state="failed" if total is None else "summed",
             reports=count if total is None else total.reports,
             sums=[] if total is None else list(total.sums),
+            checksum="" if total is None else checksum,
         )
         transaction.keep_batch(attempt.phase, attempt.number, encode(reply))
         self.context.hook("sums-journalled")

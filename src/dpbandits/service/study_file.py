@@ -6,11 +6,13 @@
     [schedule]   alpha, fixed_cohort, maximum_cohort, first_length, growth, cohorts
     [timing]     report_seconds, join_seconds, poll_seconds
     [storage]    url
+    [terms]      file (the study's terms, written by `dpbandits terms`)
     [keys]       reports (the private key that reports are sealed to)
-    [server]     host, port, certificate, key
+    [server]     host, port, certificate, key, url (the public address; by default that of host and port)
     [tokens]     the SHA-256 of each role's token
     [limits]     body_bytes, trusted_body_bytes, requests_per_second, burst
-    [shuffler]   coordinator: url, mode, token_file, certificates; shuffler: mode, minimum_reports
+    [shuffler]   coordinator: url, key, mode, token_file, certificates;
+                 shuffler: mode, minimum_reports, terms (a digest), operator_key
 
 Paths are relative to the file. Noise is not configured anywhere: it is the operating system's.
 """
@@ -21,17 +23,22 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from dpbandits.actions import Actions
-from dpbandits.errors import InvalidValue
+from dpbandits.errors import InvalidValue, Refused
 from dpbandits.privacy import PrivacyRequest
 from dpbandits.protocol import Schedule, Study
 from dpbandits.service.context import Context
 from dpbandits.service.coordinator import Coordinator
 from dpbandits.service.http_link import HttpLink
+from dpbandits.service.pins import Pins
 from dpbandits.service.run import Listening
 from dpbandits.service.sealing import KeyPair
 from dpbandits.service.settings import Limits, Roles, ShufflerAddress, Timing
 from dpbandits.service.shuffler import Shuffler, ShufflerContext
+from dpbandits.service.signing import VerifyKey
+from dpbandits.service.terms import SignedTerms
 from dpbandits.service.toml_file import TomlFile
 from dpbandits.storage import open_store
 
@@ -43,19 +50,20 @@ def _keys(kind: Any, *without: str) -> tuple[str, ...]:
 _COMMON = {
     "storage": ("url",),
     "keys": ("reports",),
-    "server": ("host", "port", "certificate", "key"),
+    "server": ("host", "port", "certificate", "key", "url"),
     "tokens": ("operator", "actuator", "coordinator"),
     "limits": _keys(Limits),
 }
 _STUDY = {
-    "study": _keys(Study, "privacy", "schedule", "steps", "assignment"),
+    "study": _keys(Study, "privacy", "schedule", "steps", "assignment", "terms"),
     "privacy": _keys(PrivacyRequest),
     "schedule": _keys(Schedule),
     "timing": _keys(Timing),
-    "shuffler": ("url", "mode", "token_file", "certificates"),
+    "shuffler": ("url", "key", "mode", "token_file", "certificates"),
+    "terms": ("file",),
     **_COMMON,
 }
-_SHUFFLER = {"shuffler": ("mode", "minimum_reports"), **_COMMON}
+_SHUFFLER = {"shuffler": ("mode", "minimum_reports", "terms", "operator_key"), **_COMMON}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,20 +102,25 @@ def read_study(path: Path) -> CoordinatorFile:
     file = TomlFile(path)
     file.sections(_STUDY)
     (address, link), study, keys = _shuffler(file), study_of(file), _key_pair(file)
-    timing = file.build("timing", Timing)
+    timing, common = file.build("timing", Timing), _common(file)
+    url = file.section("server").get("url", common["listening"].url)
+    signed = file.build("terms", lambda **_keys: _terms(file), at="file") if file.has("terms") else None
     context = file.build(
         "privacy",
-        lambda **_keys: Context(study=study, keys=keys, timing=timing, shuffler=address),
+        lambda **_keys: Context(
+            study=study, keys=keys, timing=timing, shuffler=address, url=_web(url), signed=signed
+        ),
         at="trust",
     )
-    return CoordinatorFile(context=context, link=link, **_common(file))
+    return CoordinatorFile(context=context, link=link, **common)
 
 
 def read_shuffler(path: Path) -> ShufflerFile:
     """A shuffler's file."""
     file = TomlFile(path)
     file.sections(_SHUFFLER)
-    context = file.build("shuffler", ShufflerContext, keys=_key_pair(file))
+    keys = _key_pair(file)
+    context = file.build("shuffler", lambda **given: _shuffler_context(keys, **given))
     return ShufflerFile(context=context, **_common(file))
 
 
@@ -135,13 +148,31 @@ def _shuffler(file: TomlFile) -> tuple[ShufflerAddress | None, HttpLink | None]:
     if not file.has("shuffler"):
         return None, None
     url = file.text("shuffler", "url")
-    mode = file.section("shuffler").get("mode", "trusted")
-    address = file.build("shuffler", lambda **_keys: ShufflerAddress(url=_web(url), mode=mode))
+    key, mode = file.text("shuffler", "key"), file.section("shuffler").get("mode", "trusted")
+    address = file.build("shuffler", lambda **_keys: ShufflerAddress(url=_web(url), key=key, mode=mode))
     token = file.existing("shuffler", "token_file").read_text(encoding="utf-8").strip()
     trusted = (
         file.existing("shuffler", "certificates") if "certificates" in file.section("shuffler") else None
     )
     return address, HttpLink(url, token, certificates=trusted)
+
+
+def _shuffler_context(
+    keys: KeyPair, terms: str | None = None, operator_key: str | None = None, **given: Any
+) -> ShufflerContext:
+    key = None if operator_key is None else VerifyKey.parse(str(operator_key))
+    return ShufflerContext(keys=keys, pins=Pins(terms=terms, operator_key=key), **given)
+
+
+def _terms(file: TomlFile) -> SignedTerms:
+    """The terms of a file, which must be readable terms."""
+    path = file.existing("terms", "file")
+    try:
+        signed = msgspec.json.decode(path.read_bytes(), type=SignedTerms)
+        signed.opened()
+    except (msgspec.DecodeError, Refused) as error:
+        raise InvalidValue("file", path, f"a file that `dpbandits terms` has written ({error})") from None
+    return signed
 
 
 def _web(url: str) -> str:
@@ -160,6 +191,7 @@ def _common(file: TomlFile) -> dict[str, Any]:
 
 
 def _with_paths(file: TomlFile, keys: dict[str, Any]) -> dict[str, Any]:
+    keys.pop("url", None)
     for name in ("certificate", "key"):
         if name in keys:
             keys[name] = file.file("server", name)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import ssl
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import TypeVar
+from urllib.parse import urlsplit
 
 import httpx
 
@@ -26,11 +28,30 @@ def trusting(certificates: Path | None) -> ssl.SSLContext:
     return ssl.create_default_context(cafile=str(certificates))
 
 
-class Transport:
-    """Synchronous."""
+def origin(url: str) -> str:
+    """Scheme, host and port of an address."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}"
 
-    def __init__(self, *, certificates: Path | None = None, patience: Patience | None = None) -> None:
-        self._http = httpx.Client(verify=trusting(certificates), timeout=TIMEOUT)
+
+class Transport:
+    """Synchronous.
+
+    `certificates` is whom to trust for TLS. `per_party` has such a file for single addresses: with one file
+    for all, each party could show a certificate that names the other's host.
+    """
+
+    def __init__(
+        self,
+        *,
+        certificates: Path | None = None,
+        per_party: Mapping[str, Path] | None = None,
+        patience: Patience | None = None,
+    ) -> None:
+        mounts = {
+            origin(url): httpx.HTTPTransport(verify=trusting(path)) for url, path in (per_party or {}).items()
+        }
+        self._http = httpx.Client(verify=trusting(certificates), timeout=TIMEOUT, mounts=mounts)
         self._patience = patience or Patience()
 
     def hold(self, dialogue: Dialogue[Value]) -> Value:
@@ -72,18 +93,25 @@ class Transport:
 
 
 class AsyncTransport:
-    """Asynchronous; many clients may share one."""
+    """Asynchronous; many clients may share one. `certificates` and `per_party` are as in `Transport`."""
 
     def __init__(
         self,
         *,
         certificates: Path | None = None,
+        per_party: Mapping[str, Path] | None = None,
         patience: Patience | None = None,
         connections: int = 32,
     ) -> None:
         limits = httpx.Limits(max_connections=connections, max_keepalive_connections=connections)
         timeout = httpx.Timeout(TIMEOUT, pool=None)
-        self._http = httpx.AsyncClient(verify=trusting(certificates), timeout=timeout, limits=limits)
+        mounts = {
+            origin(url): httpx.AsyncHTTPTransport(verify=trusting(path), limits=limits)
+            for url, path in (per_party or {}).items()
+        }
+        self._http = httpx.AsyncClient(
+            verify=trusting(certificates), timeout=timeout, limits=limits, mounts=mounts
+        )
         self._patience = patience or Patience()
 
     async def hold(self, dialogue: Dialogue[Value]) -> Value:

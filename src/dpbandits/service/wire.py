@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from dpbandits.errors import DpbanditsError, ProtocolError, Refused
 from dpbandits.privacy import Mechanism
 from dpbandits.protocol import Payload, Plan, Report, Sums, checked_array, checked_payload, one_report
+from dpbandits.service.binding import TAG
 from dpbandits.service.sealing import OVERHEAD
 
 _LAYOUT = {"numbers": np.dtype("<f8"), "integers": np.dtype("<i8")}
@@ -69,7 +70,7 @@ def share_size(plan: Plan) -> int:
 
 def body_size(plan: Plan, *, split: bool) -> int:
     """The length of what a client sends."""
-    return 2 * (share_size(plan) + OVERHEAD) if split else report_size(plan) + OVERHEAD
+    return 2 * (share_size(plan) + OVERHEAD) + TAG if split else report_size(plan) + OVERHEAD
 
 
 def split_shares(plan: Plan, report: Report) -> tuple[bytes, bytes]:

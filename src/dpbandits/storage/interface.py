@@ -104,6 +104,10 @@ class Transaction(ABC):
         """The pseudonyms of an attempt's cohort, sorted."""
 
     @abstractmethod
+    def credentials(self, phase: int, attempt: int) -> dict[str, str]:
+        """The hashed token of each member of an attempt's cohort, by pseudonym."""
+
+    @abstractmethod
     def accept(self, reports: Sequence[NewReport]) -> list[str]:
         """Take reports in: for each `accepted`, `repeated`, `different`, `closed` or `unknown`."""
 

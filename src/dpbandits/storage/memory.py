@@ -133,6 +133,10 @@ class _MemoryTransaction(Transaction):
     def members(self, phase: int, attempt: int) -> tuple[str, ...]:
         return tuple(sorted(entry.pseudonym for entry in self._of(phase, attempt)))
 
+    def credentials(self, phase: int, attempt: int) -> dict[str, str]:
+        tokens = {entry.pseudonym: self._tables.codes.get(entry.client) for entry in self._of(phase, attempt)}
+        return {pseudonym: token for pseudonym, token in tokens.items() if token is not None}
+
     def _of(self, phase: int, attempt: int) -> list[LedgerEntry]:
         entries = self._tables.ledger.values()
         return [entry for entry in entries if (entry.phase, entry.attempt) == (phase, attempt)]

@@ -143,6 +143,12 @@ class SqlTransaction(Transaction):
         query = select(LEDGER.c.pseudonym).where(*_of(LEDGER, phase, attempt))
         return tuple(sorted(self._connection.execute(query).scalars()))
 
+    def credentials(self, phase: int, attempt: int) -> dict[str, str]:  # noqa: D102
+        members = LEDGER.join(CODES, CODES.c.code == LEDGER.c.client)
+        query = select(LEDGER.c.pseudonym, CODES.c.token).select_from(members)
+        rows = self._connection.execute(query.where(*_of(LEDGER, phase, attempt), CODES.c.token.is_not(None)))
+        return {row.pseudonym: row.token for row in rows}
+
     def accept(self, reports: Sequence[NewReport]) -> list[str]:  # noqa: D102
         outcomes = list[str]()
         for start in range(0, len(reports), _AT_ONCE):
