@@ -87,12 +87,12 @@ def prepared(directory: Path, clients: int, *, tls: bool) -> tuple[Site, dict[st
         assert begun is not None
         collecting = replace(begun, state="collecting", joined=clients + 1, since=time.time(), seconds=7200.0)
         transaction.change_attempt(begun, collecting)
-        plan = file.context.course.plan(transaction, 1)
+        plan = coordinator.context.course.plan(transaction, 1)
     coordinator.close()
     settings = {
         "plan": encode(plan).decode(),
         "key": str(file.context.keys.public),
-        "study": file.context.study.digest,
+        "study": coordinator.context.name,
         "certificates": str(site.certificate) if tls else None,
     }
     return site, settings

@@ -10,7 +10,7 @@ import msgspec
 
 from dpbandits.errors import Refused
 from dpbandits.privacy import TRUST_MODELS
-from dpbandits.protocol import Plan, Study
+from dpbandits.protocol import Plan
 from dpbandits.service.agent import DONE
 from dpbandits.service.client import ClientCore, ClientMemory
 from dpbandits.service.consent import Consent
@@ -23,11 +23,13 @@ from dpbandits.service.messages import (
     ScheduleReply,
     StatusReply,
 )
+from dpbandits.service.pins import Pins
+from dpbandits.service.terms import SignedTerms, Terms
 from dpbandits.service.tokens import hashed
 from tests.service.helpers import client_averages, client_noise
 
 from .faults import Fault
-from .party import TOKENS
+from .party import TOKENS, Site
 
 Life = Generator[Outgoing | None, Incoming | None, None]
 """What somebody says; None is a pause."""
@@ -38,7 +40,7 @@ URL = "http://coordinator"
 class Believing(Consent):
     """Agrees to everything: the accountant's check takes time, and has its own tests."""
 
-    def check(self, plan: Plan) -> None:
+    def check(self, plan: Plan, terms: Terms, signed: SignedTerms) -> None:
         pass
 
 
@@ -76,10 +78,11 @@ class Actor:
 class Person(Actor):
     """A client, which may lose its memory of all that it has not saved, or vanish."""
 
-    def __init__(self, number: int, code: str, study: Study, faults: list[Fault]) -> None:
+    def __init__(self, number: int, code: str, site: Site, faults: list[Fault]) -> None:
         self.number = number
         self._code = code
-        self._study = study
+        self._study = site.study
+        self._pins = Pins(terms=site.study.terms)
         self._faults = faults
         secrets = (f"token-of-client-{number:04}", f"ticket-of-client-{number:04}")
         self._saved = msgspec.json.encode(ClientMemory(token=secrets[0], ticket=secrets[1]))
@@ -91,7 +94,9 @@ class Person(Actor):
         memory = msgspec.json.decode(self._saved, type=ClientMemory)
         self.pseudonym = hashed(memory.ticket)
         noise = client_noise(self.pseudonym)
-        self.core = ClientCore(url=URL, memory=memory, consent=CONSENT, noise=noise, save=self._save)
+        self.core = ClientCore(
+            url=URL, memory=memory, consent=CONSENT, noise=noise, save=self._save, pins=self._pins
+        )
 
     def _save(self, memory: ClientMemory) -> None:
         self._saved = msgspec.json.encode(memory)

@@ -26,11 +26,12 @@ import msgspec
 
 from dpbandits.protocol import Plan
 from dpbandits.service.agent import take_part
+from dpbandits.service.binding import TAG
 from dpbandits.service.client import AsyncClient, ClientCore, ClientMemory
 from dpbandits.service.dialogue import call
 from dpbandits.service.link import Unreachable
 from dpbandits.service.messages import EnrolmentReply, EnrolmentRequest, ResultsReply, StatusReply
-from dpbandits.service.study_file import read_study
+from dpbandits.service.pins import Pins
 from dpbandits.service.tokens import hashed
 from dpbandits.service.transport import AsyncTransport
 from tests.service.helpers import MODELS, client_averages, client_noise
@@ -133,7 +134,7 @@ class Deployed:
             poll_seconds=0.4,
             storage=self.postgres or "sqlite:///coordinator.sqlite",
         )
-        self.study = read_study(self.site.study_file).context.study
+        self.study = self.site.study
         self._commands = {"coordinator": self.site.coordinator(), "actuator": self.site.actuator()}
         if self.case.mode is not None:
             self._commands["shuffler"] = self.site.shuffler()
@@ -259,7 +260,14 @@ class Deployed:
                 saved[0] = msgspec.json.encode(memory)
 
             noise = client_noise(pseudonym)
-            core = ClientCore(url=self.site.url, memory=memory, consent=CONSENT, noise=noise, save=save)
+            core = ClientCore(
+                url=self.site.url,
+                memory=memory,
+                consent=CONSENT,
+                noise=noise,
+                save=save,
+                pins=Pins(terms=self.site.signed.digest),
+            )
             if await take_part(AsyncClient(core, transport), code, averages):
                 self._note(pseudonym, core.memory)
 
@@ -268,7 +276,7 @@ class Deployed:
     def _note(self, pseudonym: str, memory: ClientMemory) -> None:
         """A report that was acknowledged."""
         body = base64.b64decode(memory.sealed)
-        half = len(body) // 2 if self.case.mode == "split" else 0
+        half = (len(body) - TAG) // 2 if self.case.mode == "split" else 0
         self.met["reports"] += 1
         self.accepted[pseudonym] = Accepted(
             phase=memory.phase,

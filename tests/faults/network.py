@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from dpbandits.service.binding import TAG
 from dpbandits.service.dialogue import Incoming, Outgoing
 from dpbandits.service.messages import TaskReply
 from dpbandits.service.tokens import hashed
@@ -113,7 +114,7 @@ class Network:
     def _note_report(self, delivery: Delivery, phase: int, attempt: int) -> None:
         pseudonym = hashed(delivery.outgoing.secret)
         digest = hashlib.sha256(delivery.body).hexdigest()
-        half = len(delivery.body) // 2 if self.case.mode == "split" else 0
+        half = (len(delivery.body) - TAG) // 2 if self.case.mode == "split" else 0
         traces = (delivery.body[:32], delivery.body[half : half + 32])
         report = Accepted(phase=phase, attempt=attempt, digest=digest, traces=traces)
         if self.accepted.setdefault(pseudonym, report) != report:

@@ -37,6 +37,7 @@ from dpbandits.service.link import Unreachable
 from dpbandits.service.sealing import KeyPair
 from dpbandits.service.settings import Limits, Roles, ShufflerAddress, Timing
 from dpbandits.service.shuffler import Shuffler, ShufflerContext
+from dpbandits.service.terms import SignedTerms
 from dpbandits.service.tokens import hashed
 from dpbandits.storage.sql import SqlStore
 
@@ -56,6 +57,7 @@ class Site:
     study: Study
     mode: str | None
     keys: dict[str, KeyPair]
+    signed: SignedTerms | None = None
 
     def database(self, party: str) -> Path:
         return self.directory / f"{party}.sqlite"
@@ -225,13 +227,17 @@ class Child:
     def _coordinator(self, site: Site, store: SqlStore, hook: _Killer, link: Connection) -> Starlette:
         address, far = None, None
         if site.mode is not None:
-            address = ShufflerAddress(url="http://shuffler", mode=site.mode)
+            address = ShufflerAddress(
+                url="http://shuffler", key=str(site.keys["shuffler"].public), mode=site.mode
+            )
             far = _Link(address.url, link)
         context = Context(
-            study=site.study,
+            study=site.study.without_terms,
+            signed=site.signed,
             keys=site.keys["coordinator"],
             timing=TIMING,
             shuffler=address,
+            url="http://coordinator",
             noise=SameNoise(),
             clock=self.clock,
             hook=hook,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import random
 import signal
 import tempfile
 import time
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -15,6 +16,7 @@ from urllib.parse import urlsplit
 from dpbandits.protocol import Schedule, Study
 from dpbandits.service.dialogue import Incoming, Outgoing
 from dpbandits.service.sealing import KeyPair
+from dpbandits.service.terms import PartyTerms, SignedTerms, terms_of
 from tests.service.helpers import expected_course, small_study
 
 from .actors import Actor, Desk, Operator, Person, Player
@@ -72,12 +74,25 @@ def run_case(case: Case) -> Outcome:
 def play(case: Case, directory: Path) -> World:
     """The run alone."""
     keys = {name: KeyPair.new() for name in ("coordinator", "shuffler")}
-    world = World(case, Site(directory=directory, study=study_for(case.trust), mode=case.mode, keys=keys))
+    world = World(case, site_for(case, directory, keys))
     try:
         world.run()
     finally:
         world.stop()
     return world
+
+
+def site_for(case: Case, directory: Path, keys: dict[str, KeyPair]) -> Site:
+    """The study under terms that follow from the seed, as both parties and the checker know it."""
+    study, shuffler = study_for(case.trust), None
+    if case.mode is not None:
+        shuffler = PartyTerms(url="http://shuffler", key=str(keys["shuffler"].public))
+    own = PartyTerms(url="http://coordinator", key=str(keys["coordinator"].public))
+    run = hashlib.sha256(f"{case.seed}".encode()).hexdigest()[:32]
+    terms = terms_of(study, run=run, coordinator=own, shuffler=shuffler, mode=case.mode or "")
+    signed = SignedTerms.of(terms)
+    study = replace(study, terms=signed.digest)
+    return Site(directory=directory, study=study, mode=case.mode, keys=keys, signed=signed)
 
 
 def examine(world: World) -> list[str]:
@@ -184,7 +199,7 @@ class World:
             faults = [
                 f for f in self.case.faults if f.kind in ("vanish", "client-restart") and f.at == number
             ]
-            self.people.append(Person(number, code, self.site.study, faults))
+            self.people.append(Person(number, code, self.site, faults))
         self.desk.codes.clear()
         about = sum(not person.gone for person in self.people)
         if self.people and about < COHORTS[-1]:

@@ -27,6 +27,7 @@ from dpbandits.protocol import (
     shuffle,
     tell,
 )
+from dpbandits.service.binding import bound_share
 from dpbandits.service.context import Context
 from dpbandits.service.coordinator import Coordinator
 from dpbandits.service.envelope import Envelope
@@ -76,7 +77,8 @@ class NearLink:
         return self.shuffler.writer.run("call", work, alone=True)
 
     def open(self, phase: int, attempt: int, request: CollectionRequest) -> CollectionReply:
-        return self._run(lambda t: self.shuffler.open(t, phase, attempt, request))
+        opening = self.shuffler.checked(phase, request)
+        return self._run(lambda t: self.shuffler.open(t, phase, attempt, opening))
 
     def look(self, phase: int, attempt: int) -> CollectionReply:
         return self._run(lambda t: self.shuffler.look(t, phase, attempt))
@@ -110,13 +112,19 @@ def client_averages(actions: Actions, plan: Plan, pseudonym: str) -> list[float]
 
 
 def sealed_body(
-    plan: Plan, report: Report, place: Place, coordinator: PublicKey, shuffler: PublicKey | None, mode: str
+    plan: Plan,
+    report: Report,
+    place: Place,
+    coordinator: PublicKey,
+    shuffler: PublicKey | None,
+    mode: str,
+    credential: str,
 ) -> bytes:
     if mode != "split" or shuffler is None:
         return (shuffler or coordinator).seal(pack_report(plan, report), place, "report")
     one, other = split_shares(plan, report)
     mine = shuffler.seal(one, place, "share-shuffler")
-    return mine + coordinator.seal(other, place, "share-coordinator")
+    return mine + coordinator.seal(bound_share(other, place, credential), place, "share-coordinator")
 
 
 @dataclass
@@ -144,6 +152,7 @@ class Deployment:
     shuffler_keys: KeyPair = field(default_factory=KeyPair.new)
     timing: Timing = field(default_factory=lambda: Timing(report_seconds=60, poll_seconds=1))
     seed: int = 5
+    shuffler_url: str = "http://shuffler.test"
     hook: Callable[[str], None] = lambda _step: None
 
     def __post_init__(self) -> None:
@@ -156,9 +165,12 @@ class Deployment:
 
     def start(self) -> None:
         """Begin, or begin again after a crash."""
-        address = None if self.mode is None else ShufflerAddress(url="near:", mode=self.mode)
-        self.context = Context(
-            study=self.study,
+        address = None
+        if self.mode is not None:
+            key = str(self.shuffler_keys.public)
+            address = ShufflerAddress(url=self.shuffler_url, key=key, mode=self.mode)
+        context = Context(
+            study=self.study.without_terms,
             keys=self.keys,
             timing=self.timing,
             shuffler=address,
@@ -166,7 +178,9 @@ class Deployment:
             clock=self.clock,
             hook=self.hook,
         )
-        self.coordinator = Coordinator(self.context, self.store, self.link)
+        self.coordinator = Coordinator(context, self.store, self.link)
+        self.context = self.coordinator.context
+        self.study = self.context.study  # from now on it has terms
 
     def run(self, work: Callable[..., Any]) -> Any:
         return self.coordinator.writer.run("test", work)
@@ -208,7 +222,8 @@ class Deployment:
         report = respond_with_averages(plan, averages, client_noise(member.pseudonym))
         place = self.context.place(plan, task.attempt, member.pseudonym)
         shuffler = None if self.mode is None else self.shuffler_keys.public
-        return sealed_body(plan, report, place, self.keys.public, shuffler, self.mode or "")
+        credential = hashed(member.token)
+        return sealed_body(plan, report, place, self.keys.public, shuffler, self.mode or "", credential)
 
     def send(self, member: Member, body: bytes) -> None:
         task = self.task(member)

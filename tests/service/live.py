@@ -15,8 +15,8 @@ from .processes import free_port
 
 
 @contextlib.contextmanager
-def served(app: Starlette) -> Iterator[str]:
-    listening = Listening(port=free_port())
+def served(app: Starlette, port: int | None = None) -> Iterator[str]:
+    listening = Listening(port=port or free_port())
     server = server_for(app, listening)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()

@@ -17,6 +17,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from dpbandits.privacy import MECHANISMS
 from dpbandits.protocol import Plan, encode, one_report, respond_with_averages
 from dpbandits.service import wire
+from dpbandits.service.binding import bound_share
 from dpbandits.service.sealing import KeyPair, Place
 from dpbandits.service.tokens import hashed
 
@@ -25,6 +26,7 @@ from . import own_hpke
 VECTORS = Path(__file__).parent / "vectors"
 STUDY = "5" * 64
 TICKET = "ticket-of-a-client-in-test-vectors-00000001"
+TOKEN = "token-of-a-client-in-test-vectors-000000001"
 KEYS = {"coordinator": bytes(range(32)), "shuffler": bytes(range(32, 64))}
 EPHEMERAL = bytes(range(64, 96))
 
@@ -108,12 +110,17 @@ def _split(plan: Plan, answer: Any, random: bytes) -> dict[str, Any]:
     assert plan.mechanism is not None
     with mock.patch.object(wire.os, "urandom", lambda size: random[:size]):
         one, other = wire.split_shares(plan, answer)
+    place = Place(study=STUDY, phase=2, attempt=13, plan=plan.digest, pseudonym=hashed(TICKET))
     return {
         "sum_bits": plan.mechanism.sum_bits,
         "sums": list(one_report(plan, answer).sums),
         "random": random.hex(),
         "share_shuffler": one.hex(),
         "share_coordinator": other.hex(),
+        "token": TOKEN,
+        "ticket": TICKET,
+        "attempt": 13,
+        "bound_share_coordinator": bound_share(other, place, hashed(TOKEN)).hex(),
         "split_body_bytes": wire.body_size(plan, split=True),
     }
 
@@ -148,7 +155,7 @@ def sealed() -> list[dict[str, Any]]:
 
 def secrets() -> list[dict[str, str]]:
     """Bearer secrets and what is kept, or told, of them."""
-    made = {"code": "code-of-a-client-in-test-vectors-0000000001", "token": "token-of-a-client-in-test-vectors-000000001"}  # fmt: skip  # noqa: E501
+    made = {"code": "code-of-a-client-in-test-vectors-0000000001", "token": TOKEN}
     return [
         {"what": what, "secret": secret, "header": f"Authorization: Bearer {secret}", "hash": hashed(secret)}
         for what, secret in {**made, "ticket, whose hash is the pseudonym": TICKET}.items()

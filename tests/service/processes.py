@@ -10,15 +10,18 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any
 
 import httpx
+import msgspec
 import numpy as np
 
 from dpbandits.actions import Actions
 from dpbandits.service.sealing import KeyPair
+from dpbandits.service.study_file import read_study
+from dpbandits.service.terms import SignedTerms, new_run
 from dpbandits.service.tls import self_signed
 from dpbandits.service.tokens import hashed, new_secret
 from dpbandits.service.transport import trusting
@@ -60,6 +63,11 @@ class Site:
         for role, token in self.tokens.items():
             (self.directory / f"{role}.token").write_text(token)
         self.study_file.write_text(self._study())
+        context = read_study(self.study_file).context
+        self.signed = SignedTerms.of(context.terms_for(new_run()))
+        self.study = replace(context.study, terms=self.signed.digest)
+        (self.directory / "terms.json").write_bytes(msgspec.json.encode(self.signed))
+        self.study_file.write_text(self._study() + '[terms]\nfile = "terms.json"\n')
         self.shuffler_file.write_text(self._shuffler())
 
     @property
@@ -82,6 +90,7 @@ class Site:
         shuffler = f"""
             [shuffler]
             url = "{self.shuffler_url}"
+            key = "{KeyPair.load(self.directory / "shuffler.pem").public}"
             mode = "{self.mode}"
             token_file = "coordinator.token"
             certificates = "certificate.pem"
@@ -131,6 +140,7 @@ class Site:
     def _server(self, port: int) -> str:
         return f"""
             [server]
+            url = "https://127.0.0.1:{port}"
             port = {port}
             certificate = "certificate.pem"
             key = "tls.pem"
@@ -159,6 +169,7 @@ class Site:
             "actions": str(self.directory / "actions.csv"),
             "codes": str(self.directory / f"{name}.codes"),
             "certificates": str(self.certificate),
+            "terms": self.signed.digest,
             "out": str(out),
         }
         (self.directory / f"{name}.json").write_text(json.dumps(settings))

@@ -25,6 +25,7 @@ from dpbandits.service.client import AsyncClient, ClientCore
 from dpbandits.service.consent import Consent
 from dpbandits.service.http_coordinator import coordinator_app
 from dpbandits.service.logs import configure_logs
+from dpbandits.service.pins import Pins
 from dpbandits.service.run import serve
 from dpbandits.service.study_file import read_study
 from dpbandits.service.tokens import hashed
@@ -46,7 +47,7 @@ async def clients(settings: dict[str, str]) -> None:
     reported = list[tuple[int, int, str]]()
 
     async def one(code: str, transport: AsyncTransport) -> None:
-        core = ClientCore(url=settings["url"], consent=consent)
+        core = ClientCore(url=settings["url"], consent=consent, pins=Pins(terms=settings["terms"]))
         pseudonym = hashed(core.memory.ticket)
         core.noise = client_noise(pseudonym)
 

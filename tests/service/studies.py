@@ -8,8 +8,6 @@ import subprocess
 import time
 from typing import Any
 
-from dpbandits.service.study_file import read_study
-
 from .helpers import expected_course
 from .processes import Site
 
@@ -70,8 +68,7 @@ def check_study(site: Site, results: Any, reported: list[Any]) -> None:
     assert sorted(by_phase) == list(range(1, len(site.cohorts) + 1))
     for found in results["phases"]:
         assert found["release"]["reports"] == len(by_phase[found["phase"]])
-    study = read_study(site.study_file).context.study
-    expected = expected_course(study, by_phase, SEED)
+    expected = expected_course(site.study, by_phase, SEED)
     assert results["active"] == expected[-1].active_actions.tolist()
     assert results["estimate"] == list(expected[-1].estimate or ())
-    assert len(results["active"]) < study.actions.count
+    assert len(results["active"]) < site.study.actions.count

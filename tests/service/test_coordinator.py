@@ -23,7 +23,7 @@ def test_a_study_learns_what_the_protocol_alone_would(trust: str, mode: str | No
     study = small_study(trust)
     deployed = Deployment(study=study, mode=mode)
     reported = deployed.whole_study()
-    expected = expected_course(study, reported)
+    expected = expected_course(deployed.study, reported)
     final = deployed.run(deployed.context.course.state)
     assert final == expected[-1]
     assert len(reported) == 2
@@ -129,7 +129,8 @@ def test_a_study_goes_on_after_a_restart(tmp_path: object) -> None:
     deployed.start()
     deployed.report(members[1:])
     reported = deployed.whole_study()
-    expected = expected_course(study, {1: [member.pseudonym for member in members], **reported})
+    by_phase = {1: [member.pseudonym for member in members], **reported}
+    expected = expected_course(deployed.study, by_phase)
     assert deployed.run(deployed.context.course.state) == expected[-1]
     deployed.close()
     for other in (
@@ -282,5 +283,8 @@ def test_what_a_service_must_not_do_is_refused_at_once() -> None:
         Context(study=small_study("central", privacy=privacy), keys=KeyPair.new())
     with pytest.raises(InvalidValue, match="shuffler"):
         Context(study=small_study("shuffle"), keys=KeyPair.new())
+    address = ShufflerAddress(url="x", key="0" * 64)
     with pytest.raises(InvalidValue, match="shuffler"):
-        Context(study=small_study("none"), keys=KeyPair.new(), shuffler=ShufflerAddress(url="x"))
+        Context(study=small_study("none"), keys=KeyPair.new(), shuffler=address)
+    with pytest.raises(InvalidValue, match="assignment"):
+        Context(study=small_study("none", assignment="one"), keys=KeyPair.new())

@@ -51,7 +51,11 @@ def test_a_study_file_says_all_but_where_noise_comes_from(tmp_path: Path) -> Non
             "study.assignment: got assignment, expected one",
         ),
         ('token_file = "coordinator.token"', 'token_file = "no"', "shuffler.token_file: got"),
-        ('url = "https', 'url = "127', "shuffler.url: got 127"),
+        (
+            '[shuffler]\n            url = "https',
+            '[shuffler]\n            url = "127',
+            "shuffler.url: got 127",
+        ),
         ('operator = "', 'operator = "x', "tokens.operator: got another text, expected 64 hexadecimal"),
         ("delta = 1e-3", 'delta = 1e-3\nnoise = "simulated"', "privacy.noise: got 'simulated'"),
     ],

@@ -15,6 +15,7 @@ import httpx
 
 from dpbandits.errors import Refused
 from dpbandits.protocol import Plan, Release, Schedule, decode
+from dpbandits.service.context import Context
 from dpbandits.service.sealing import KeyPair
 from dpbandits.service.study_file import CoordinatorFile, read_study
 from dpbandits.service.tokens import hashed, new_secret
@@ -91,7 +92,7 @@ def _check(workers: list[Deployment], accepted: list[tuple[int, str]]) -> None:
 TICKETS = 80
 
 
-def _collecting(file: CoordinatorFile, tickets: list[str]) -> Plan:
+def _collecting(file: CoordinatorFile, tickets: list[str]) -> tuple[Context, Plan]:
     """Bring a study to where its first phase collects from the holders of these tickets."""
     coordinator = file.coordinator()
     coordinator.advance()
@@ -102,9 +103,9 @@ def _collecting(file: CoordinatorFile, tickets: list[str]) -> Plan:
         assert begun is not None
         state = {"state": "collecting", "joined": len(names), "since": time.time(), "seconds": 120.0}
         transaction.change_attempt(begun, replace(begun, **state))
-        plan = file.context.course.plan(transaction, 1)
+        plan = coordinator.context.course.plan(transaction, 1)
     coordinator.close()
-    return plan
+    return coordinator.context, plan
 
 
 @contextlib.contextmanager
@@ -130,11 +131,11 @@ def test_two_processes_on_postgresql_lose_nothing_and_count_nobody_twice(
     storage = new_database(postgres)
     site = Site(directory=tmp_path, trust="central", mode=None, cohorts=(TICKETS, 10), storage=storage)
     file = read_study(site.study_file)
-    plan = _collecting(file, tickets)
+    context, plan = _collecting(file, tickets)
 
     def sealed(ticket: str) -> bytes:
-        place = file.context.place(plan, 1, hashed(ticket))
-        return file.context.keys.public.seal(bytes(report_size(plan)), place, "report")
+        place = context.place(plan, 1, hashed(ticket))
+        return context.keys.public.seal(bytes(report_size(plan)), place, "report")
 
     with _two_processes(site) as urls, httpx.Client(verify=trusting(site.certificate), timeout=60) as http:
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import hmac
 import json
 import math
 import struct
@@ -129,7 +130,12 @@ def test_shares_are_what_the_page_says(case: dict[str, Any]) -> None:
     other = [(x - y) % modulus for x, y in zip(answer, one, strict=True)]
     assert struct.pack(f"<{len(answer)}q", *one).hex() == case["share_shuffler"]
     assert struct.pack(f"<{len(answer)}q", *other).hex() == case["share_coordinator"]
-    assert case["split_body_bytes"] == 2 * (8 * len(answer) + 48)
+    lines = ("dpbandits v1", "share-coordinator", plan["study"], "2", "13", case["plan_digest"])
+    share, key = bytes.fromhex(case["share_coordinator"]), hashlib.sha256(case["token"].encode()).digest()
+    info = "\n".join((*lines, hashlib.sha256(case["ticket"].encode()).hexdigest())).encode()
+    tag = hmac.new(key, info + b"\n" + share, hashlib.sha256).digest()
+    assert (share + tag).hex() == case["bound_share_coordinator"]
+    assert case["split_body_bytes"] == 2 * (8 * len(answer) + 48) + 32
     known = decode(case["plan"], Plan)
     for name, residues in (("share_shuffler", one), ("share_coordinator", other)):
         assert unpack_share(known, bytes.fromhex(case[name])).sums == tuple(residues)

@@ -24,14 +24,16 @@ from dpbandits.privacy import TRUST_MODELS, SecureNoise
 from dpbandits.protocol import Plan, ask, one_report, respond_with_averages
 from dpbandits.service import client as client_module
 from dpbandits.service.agent import take_part
+from dpbandits.service.binding import TAG
 from dpbandits.service.client import AsyncClient, ClientCore
 from dpbandits.service.consent import Consent
 from dpbandits.service.http_coordinator import coordinator_app
 from dpbandits.service.http_shuffler import shuffler_app
 from dpbandits.service.logs import JsonLines
-from dpbandits.service.messages import ShufflerInfo, StudyReply
-from dpbandits.service.sealing import OVERHEAD, KeyPair, Place, PublicKey
+from dpbandits.service.pins import Pins
+from dpbandits.service.sealing import OVERHEAD, KeyPair, Place
 from dpbandits.service.settings import Roles, Timing
+from dpbandits.service.terms import PartyTerms, terms_of
 from dpbandits.service.tokens import hashed
 from dpbandits.service.transport import AsyncTransport
 from dpbandits.service.wire import split_shares, unpack_share
@@ -39,6 +41,7 @@ from dpbandits.storage.sql import SqlStore
 
 from .helpers import MODELS, Deployment, small_study
 from .live import served
+from .processes import free_port
 
 
 class Recording:
@@ -106,9 +109,11 @@ def _forms(average: float) -> list[bytes]:
 
 def _studied(trust: str, mode: str | None, tmp_path: Path) -> tuple[list[float], list[str], list[Recording]]:
     """One phase over HTTP with clients whose averages are known: these, their tickets, and what was seen."""
+    port = free_port()
     deployed = Deployment(
         study=small_study(trust),
         mode=mode,
+        shuffler_url=f"http://127.0.0.1:{port}",
         store=SqlStore(f"sqlite:///{tmp_path / 'coordinator.sqlite'}"),
         shuffler_store=SqlStore(f"sqlite:///{tmp_path / 'shuffler.sqlite'}"),
         timing=Timing(report_seconds=60, poll_seconds=0.02),
@@ -126,12 +131,12 @@ def _studied(trust: str, mode: str | None, tmp_path: Path) -> tuple[list[float],
         raw.extend(mine)
         return mine
 
-    async def everybody(urls: list[str]) -> None:
+    async def everybody(url: str) -> None:
         async with AsyncTransport() as transport:
             for _ in codes:
-                core = ClientCore(url=urls[0], consent=Consent(trusts=TRUST_MODELS, epsilon=20, delta=1e-3))
-                core.shuffler_url = urls[-1]
-                cores.append(core)
+                consent = Consent(trusts=TRUST_MODELS, epsilon=20, delta=1e-3)
+                pins = Pins(terms=deployed.context.name)
+                cores.append(ClientCore(url=url, consent=consent, pins=pins))
             parts = [
                 take_part(AsyncClient(core, transport), code, averages)
                 for core, code in zip(cores, codes, strict=True)
@@ -140,17 +145,17 @@ def _studied(trust: str, mode: str | None, tmp_path: Path) -> tuple[list[float],
             *answers, _ = await asyncio.gather(*parts, playing)
             assert all(answers)
 
-    _with_served(apps, lambda urls: asyncio.run(everybody(urls)), deployed)
+    _with_served(apps, lambda url: asyncio.run(everybody(url)), deployed, port)
     return raw, [core.memory.ticket for core in cores], apps
 
 
-def _with_served(apps: list[Recording], work: Callable[[list[str]], None], deployed: Deployment) -> None:
+def _with_served(apps: list[Recording], work: Callable[[str], None], deployed: Deployment, port: int) -> None:
     with served(apps[0]) as url:  # type: ignore[arg-type]
         if len(apps) == 1:
-            work([url])
+            work(url)
         else:
-            with served(apps[1]) as other:  # type: ignore[arg-type]
-                work([url, other])
+            with served(apps[1], port):  # type: ignore[arg-type]
+                work(url)
                 deployed.clock.time += 61
                 _wait(lambda: deployed.run(deployed.coordinator.operator.status).releases == 1)
 
@@ -174,26 +179,15 @@ BODIES = 400
 def _bodies(plan: Plan, keys: tuple[KeyPair, KeyPair], averages: list[float]) -> list[tuple[bytes, str]]:
     """What a client sends, BODIES times over, by the client's own code."""
     bodies = list[tuple[bytes, str]]()
-    about = StudyReply(
-        study=plan.study,
-        trust="shuffle",
-        epsilon=20,
-        delta=1e-3,
-        minimum_share=1,
-        actions=12,
-        dimension=3,
-        horizon=1,
-        key=str(keys[1].public),
-        shuffler=ShufflerInfo(url="https://nowhere", mode="split"),
+    shuffler, coordinator = (PartyTerms(url="https://nowhere", key=str(one.public)) for one in keys)
+    terms = terms_of(
+        small_study("shuffle"), run="0" * 32, coordinator=coordinator, shuffler=shuffler, mode="split"
     )
     for _ in range(BODIES):
-        core = ClientCore(url="https://nowhere", shuffler_key=PublicKey(keys[0].public.raw))
+        core = ClientCore(url="https://nowhere")
         name = hashed(core.memory.ticket)
         place = Place(study=plan.study, phase=1, attempt=1, plan=plan.digest, pseudonym=name)
-        dialogue = core._sealed(plan, averages, place, about)
-        with pytest.raises(StopIteration) as end:
-            next(dialogue)
-        bodies.append((end.value.value, name))
+        bodies.append((core._sealed(plan, averages, place, terms), name))
     return bodies
 
 
@@ -202,13 +196,13 @@ def _view(
 ) -> np.ndarray[Any, Any]:
     """The bits of all that a party can open."""
     assert plan.mechanism is not None
-    size = 8 * len(plan.support) + OVERHEAD
+    size = 8 * len(plan.support) + OVERHEAD  # and a tag at the end of the coordinator's
     rows = list[list[int]]()
     for body, name in bodies:
-        assert len(body) == 2 * size
+        assert len(body) == 2 * size + TAG
         place = Place(study=plan.study, phase=1, attempt=1, plan=plan.digest, pseudonym=name)
-        opened = keys.open(body[half * size : (half + 1) * size], place, purpose)
-        residues = unpack_share(plan, opened).sums
+        opened = keys.open(body[size:] if half else body[:size], place, purpose)
+        residues = unpack_share(plan, opened[: -TAG if half else None]).sums
         rows.append([(value >> bit) & 1 for value in residues for bit in range(plan.mechanism.sum_bits)])
     return np.array(rows, dtype=np.float64)
 

@@ -28,8 +28,8 @@ def add_to(commands: Any) -> None:
         "client",
         help="take part in a study",
         description="Take part in the study at URL: agree to its terms, enrol, wait to be asked, and answer "
-        "once, with noise drawn on this machine. Terms or a plan that protect less than agreed get no answer. "
-        "In the shuffle model pin the study with --terms, --operator-key, or --shuffler-url and --shuffler-key.",
+        "once, with noise drawn on this machine. Terms or plans that protect less than agreed get no answer. "
+        "In the shuffle model pin the study: --terms, --operator-key, or --shuffler-url and --shuffler-key.",
         formatter_class=DefaultsInHelp,
     )
     parser.set_defaults(run=run)

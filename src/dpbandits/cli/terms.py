@@ -19,7 +19,7 @@ def add_to(commands: Any) -> None:
         help="write and sign the terms of a study",
         description="Write the terms of the study that STUDY.toml describes, with a new random name for this "
         "run: trust model, both parties' keys and addresses, (ε, δ), cohorts, mechanisms. Name the file as "
-        "[terms] file in STUDY.toml. Clients pin the digest that is printed, or the key that signed the terms. "
+        "[terms] file in STUDY.toml. Clients pin the digest that is printed, or the key that signed them. "
         "If STUDY.toml names terms already, these are shown, and signed if --sign is given.",
         formatter_class=DefaultsInHelp,
     )

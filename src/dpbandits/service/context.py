@@ -126,4 +126,5 @@ def _check_configured(terms: Terms, context: Context) -> None:
     for name in msgspec.structs.fields(Terms):
         given, agreed = getattr(own, name.name), getattr(terms, name.name)
         if given != agreed:
-            raise InvalidValue(name.name, given, f"{agreed}, as the terms of this study say")
+            expected = f"{given}, as configured: one store, and one set of terms, serve one study"
+            raise InvalidValue("storage or terms", f"{name.name} {agreed}", expected)
