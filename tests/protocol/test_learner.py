@@ -189,3 +189,22 @@ def test_invariants_of_any_run(
         assert set(after.active_actions) <= set(before.active_actions)
         assert len(after.active_actions) >= 1
     assert replay(study, releases) == states[len(releases)]
+
+
+@pytest.mark.parametrize(
+    ("minimum_share", "silent_share"), [(1.0, 0.5), (0.6, 0.25), (0.01, 0.99), (0.5, 0.9)]
+)
+def test_a_study_may_ask_for_noise_that_covers_silent_clients(
+    minimum_share: float, silent_share: float
+) -> None:
+    privacy = PrivacyRequest(
+        trust="shuffle", epsilon=5, delta=1e-3, minimum_share=minimum_share, silent_share=silent_share
+    )
+    smallest = privacy.smallest_cohort
+    assert privacy.minimum_reports(smallest) * (1 - silent_share) >= 1 - 1e-9
+    Study(
+        actions=Actions.generate("sphere", count=5, dimension=2, rng=1),
+        horizon=1000,
+        privacy=privacy,
+        schedule=Schedule(cohorts=(smallest,), first_length=20, growth=4),
+    )

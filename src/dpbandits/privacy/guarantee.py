@@ -86,6 +86,11 @@ class PrivacyRequest:
             )
         return defaults[self.trust]
 
+    @property
+    def smallest_cohort(self) -> int:
+        """The smallest cohort in which at least one client adds noise for certain."""
+        return math.ceil(math.ceil(1 / (1 - self.silent_share) - 1e-9) / self.minimum_share - 1e-9)
+
     def minimum_reports(self, cohort: int) -> int:
         """The fewest answers of a cohort that are released."""
         return max(1, math.ceil(self.minimum_share * cohort - 1e-9))

@@ -69,7 +69,7 @@ class Study:
         if self.separate:
             calibrate_scalars(self.privacy, cohorts=[1], bounds=[self.bound])
         else:
-            calibrate(self.privacy, support=1, cohort=1, bound=self.bound)
+            calibrate(self.privacy, support=1, cohort=self.privacy.smallest_cohort, bound=self.bound)
         if self.population is not None:
             whole(1, population=self.population)
             self._check_population(self.population)
