@@ -19,6 +19,9 @@ from dpbandits.service.messages import ErrorReply
 
 Value = TypeVar("Value")
 
+# What bytes that are no message of this version may lead to: deep nesting and invalid UTF-8 included.
+_UNREADABLE = (msgspec.DecodeError, RecursionError, ValueError)
+
 RETRIED = (408, 429, 500, 502, 503, 504)
 
 
@@ -86,7 +89,7 @@ def _ask(outgoing: Outgoing, expected: int) -> Dialogue[bytes]:
         return incoming.content
     try:
         told = msgspec.json.decode(incoming.content, type=ErrorReply)
-    except msgspec.DecodeError:
+    except _UNREADABLE:
         told = ErrorReply(error="unavailable", message=f"status {incoming.status}")
     raise Refused(told.error, told.message)
 
@@ -94,5 +97,5 @@ def _ask(outgoing: Outgoing, expected: int) -> Dialogue[bytes]:
 def _read(content: bytes, kind: type[Value]) -> Value:
     try:
         return msgspec.json.decode(content, type=kind)
-    except msgspec.DecodeError:
+    except _UNREADABLE:
         raise Refused("unreadable", f"the reply is no {kind.__name__} of this version") from None

@@ -151,7 +151,7 @@ class SignedTerms(Wire, frozen=True, kw_only=True):
         """What the text says, or `Refused` if it is not terms of this version."""
         try:
             return msgspec.json.decode(self.terms, type=Terms)
-        except (msgspec.DecodeError, InvalidValue, RecursionError) as error:
+        except (msgspec.DecodeError, ValueError, RecursionError) as error:
             raise Refused("unreadable", f"these are no terms of this version ({error})") from None
 
     def signed_by(self, key: VerifyKey) -> bool:
