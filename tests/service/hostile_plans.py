@@ -44,8 +44,8 @@ SLACK = 1.001  # what the computation of δ here may be off by, as a factor
 KEY = str(KeyPair.new().public)
 DATA = (0.0, -1.0, 1.0, 1e308, -1e308, math.inf, -math.inf, math.nan, 5e-324)
 EXTREME = (
-    0, 1, -1, 2, 0.5, 1e-10, 1e-16, 1e-100, 1e-165, 1e-200, 1e-310, 5e-324, 1e10, 1e100, 1.7e308, 2**31, 2**40,
-    2**53, 2**62, 2**63, 2**64, 10**30, -(2**63), 1e9, 1e-9, 0.1, 0.49, 0.51, 0.99, 3, 7, 63, 64, 1000, 10**6,
+    0, 1, -1, 2, 0.5, 1e-10, 1e-16, 1e-100, 1e-165, 1e-200, 1e-310, 5e-324, 1e10, 1e100, 1.7e308, 2**31,
+    2**40, 2**53, 2**62, 2**63, 2**64, 10**30, -(2**63), 1e9, 1e-9, 0.1, 0.49, 0.51, 0.99, 3, 7, 63, 64, 1000, 10**6,
     None, True, "x", [], {}, [1], "nan", "Infinity",
 )  # fmt: skip
 
@@ -65,7 +65,8 @@ def bases() -> list[dict[str, Any]]:
     found = list[dict[str, Any]]()
     requests = [
         ("local", "discrete-gaussian", "box", 1e-6), ("local", "discrete-gaussian", "ball", 1e-6),
-        ("local", "laplace", "box", 1e-6), ("local", "k-norm", "box", 0.0), ("shuffle", "binomial", "box", 1e-6),
+        ("local", "laplace", "box", 1e-6), ("local", "k-norm", "box", 0.0),
+        ("shuffle", "binomial", "box", 1e-6),
         ("shuffle", "discrete-gaussian", "box", 1e-6), ("shuffle", "discrete-gaussian", "ball", 1e-6),
         ("shuffle", "skellam", "box", 1e-6), ("shuffle", "polya", "box", 0.0),
         ("central", "discrete-gaussian", "ball", 1e-6), ("central", "k-norm", "box", 0.0),
