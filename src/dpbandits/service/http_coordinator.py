@@ -8,6 +8,7 @@ import logging
 import threading
 from collections.abc import AsyncIterator
 
+import msgspec
 from starlette.applications import Starlette
 
 from dpbandits.errors import DpbanditsError, Refused
@@ -107,8 +108,9 @@ class CoordinatorService(Served):
         return reply
 
     async def status(self, _call: Call) -> StatusReply:
-        """How far the study is."""
-        return await self.run("read", self._coordinator.operator.status)
+        """How far the study is, and what keeps it from going on."""
+        reply = await self.run("read", self._coordinator.operator.status)
+        return msgspec.structs.replace(reply, trouble=self._driver.trouble)
 
     async def results(self, _call: Call) -> ResultsReply:
         """What was learnt."""
@@ -125,6 +127,7 @@ class Driver:
         self._coordinator = coordinator
         self._metrics = metrics
         self._seconds = seconds
+        self.trouble = ""
         self._poked = threading.Event()
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="driver", daemon=True)
@@ -156,12 +159,16 @@ class Driver:
             while self._coordinator.advance() and not self._stopped.is_set():
                 self._measure()
         except Unreachable:
+            self.trouble = "the shuffler cannot be reached"
             log.warning("unreachable", extra={"kind": "the shuffler"})
         except DpbanditsError as error:
+            self.trouble = str(error)
             log.error("step", extra={"kind": type(error).__name__, "told": str(error)})
         except Exception as error:
+            self.trouble = f"an error of the program: {type(error).__name__}"
             log.error("step", extra={"kind": type(error).__name__})
         else:
+            self.trouble = ""
             return True
         self._metrics.driver_errors.inc()
         return False

@@ -130,7 +130,11 @@ class RoundsRequest(Wire, frozen=True, kw_only=True):
 
 
 class StatusReply(Wire, frozen=True, kw_only=True):
-    """How far the study is; nothing about any client."""
+    """How far the study is; nothing about any client.
+
+    `trouble` says why the last step could not be taken, such as a shuffler that is away or that lies; it is empty
+    while all is well.
+    """
 
     study: Digest
     state: str
@@ -143,6 +147,7 @@ class StatusReply(Wire, frozen=True, kw_only=True):
     rounds_repeated: int
     actions_left: int
     releases: int
+    trouble: str = ""
 
 
 class GuaranteeReply(Wire, frozen=True, kw_only=True):
