@@ -132,8 +132,8 @@ class RoundsRequest(Wire, frozen=True, kw_only=True):
 class StatusReply(Wire, frozen=True, kw_only=True):
     """How far the study is; nothing about any client.
 
-    `trouble` says why the last step could not be taken, such as a shuffler that is away or that lies; it is empty
-    while all is well.
+    `trouble` says why the last step could not be taken, such as a shuffler that is away or that lies; it is
+    empty while all is well.
     """
 
     study: Digest
