@@ -1,8 +1,8 @@
 """What one client's report may be, and how far one report can move a released mean.
 
 The client and the reader of its report use the same `Message`. Noise has no end, so a report with noise from
-a far tail can fall outside; the client then sends the centre of the grid instead. So honest reports are always
-admitted, and a reader refuses everything else (docs/accounting-proofs.md, section 13).
+a far tail can fall outside; the client then sends the centre of the grid instead. So honest reports are
+always admitted, and a reader refuses everything else (docs/accounting-proofs.md, section 13).
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@ The paper takes reach = Δ₂ = B√s for every coordinate; reach = B is enough,
 
 A report is a whole number with its sign for each coordinate. Discrete Gaussian and Skellam shares above
 `largest_share` in size are not sent: the client then reports the centre of the grid. The account adds the
-chance of that to δ. Without such a limit one client could send any number, and so decide the sum. Pólya shares
-have none: a limit would leave δ > 0 (docs/privacy.md).
+chance of that to δ. Without such a limit one client could send any number, and so decide the sum. Pólya
+shares have none: a limit would leave δ > 0 (docs/privacy.md).
 
 In both, noise suffices if only `minimum_reports` clients answer, `silent_share` of them without noise.
 """
