@@ -291,6 +291,15 @@ def test_polya_shares_have_no_limit() -> None:
         replace(_made("shuffle", "skellam"), largest_share=None)
 
 
+def test_a_limit_on_polya_shares_would_break_pure_privacy() -> None:
+    """At the least sum every report is at its limit, and the ratio is that of one share: above e^ε always."""
+    law, reach, levels = PolyaLaw(scale=3.0, shares=20), 200, 4
+    chances = _one_coordinate(law, reach)
+    for limit in range(1, 60):
+        ratio = chances[reach + limit] / chances[reach + limit + levels]
+        assert ratio > math.exp(levels / law.scale) * (1 + 1e-3)
+
+
 # How far one liar moves a mean
 
 

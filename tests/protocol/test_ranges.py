@@ -123,6 +123,14 @@ def test_numbers_of_a_plan_outside_their_ranges_are_refused(changes: dict[str, A
         _plan(MADE[0], **changes)
 
 
+@pytest.mark.parametrize("mechanism", [own for own in MADE if own.noise_name in ("laplace", "polya")])
+def test_the_least_scale_overflows_nothing(mechanism: Any) -> None:
+    found = replace(mechanism, scale=2.0**-10)
+    assert found.error_deviation(COHORT) > 0
+    radius = found.error_radius(np.eye(2), np.zeros(2), 1e-9, COHORT)
+    assert np.isfinite(radius).all()
+
+
 @settings(max_examples=600, deadline=None)
 @given(st.data())
 def test_building_a_mechanism_raises_nothing_but_our_errors(data: st.DataObject) -> None:

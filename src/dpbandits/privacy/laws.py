@@ -245,8 +245,8 @@ class LaplaceLaw(CumulantLaw):
         return IntegerSum(noise=DiscreteLaplace(scale=self.scale), coordinates=coordinates, shift=shift)
 
     def variance(self, coordinates: int) -> float:  # noqa: ARG002
-        """2q/(1 − q)² with q = e^(−1/scale)."""
-        return 1 / (2 * math.sinh(1 / (2 * self.scale)) ** 2)
+        """2q/(1 − q)² with q = e^(−1/scale); never 0, which it would be to floats at the least scales."""
+        return max((1 / math.sinh(1 / (2 * self.scale))) ** 2 / 2, 1e-300)
 
     def cumulant(self, argument: FloatArray) -> FloatArray:
         """log E exp(tZ) = log((1 − q)²/((1 − q·e^t)(1 − q·e^(−t)))) for |t| < 1/scale."""
