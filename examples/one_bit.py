@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ import numpy as np
 from dpbandits.checks import positive
 from dpbandits.privacy import Mechanism, NoiseSource, register
 from dpbandits.privacy.accounting import PureEvent
-from dpbandits.privacy.mechanism import FloatArray, Payload
+from dpbandits.privacy.mechanism import FloatArray, Message, Payload
 from dpbandits.privacy.tails import squared_norms, sub_gaussian_radius
 
 
@@ -66,6 +67,16 @@ class OneBit(Mechanism):
         """What one message costs its client."""
         return PureEvent(pure_epsilon=self.epsilon)
 
+    @cached_property
+    def message(self) -> Message:
+        """A sign in one place and zeros elsewhere: Σ(2x)² ≤ 4."""
+        return Message(kind="integers", shape=(self.support,), low=-1, high=1, largest_square=4)
+
+    @property
+    def unit_of_message(self) -> float:
+        """What one sign counts in the sum."""
+        return self.support * self.bound * self.stretch
+
     def _randomize(self, clipped: FloatArray, noise: NoiseSource) -> Payload:
         first = np.zeros(clipped.shape, dtype=np.uint8)
         first[:, 0] = 1
@@ -82,7 +93,7 @@ class OneBit(Mechanism):
         return total
 
     def _simulated_mean(self, total: Payload, reports: int, noise: NoiseSource) -> FloatArray:  # noqa: ARG002
-        return np.asarray(self.support * self.bound * self.stretch * total / reports, dtype=np.float64)
+        return np.asarray(self.unit_of_message * total / reports, dtype=np.float64)
 
     def error_deviation(self, reports: int) -> float:
         """√(s/n)·B·c."""

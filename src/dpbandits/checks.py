@@ -27,9 +27,16 @@ def _is(kind: type, value: object) -> bool:
     return isinstance(value, kind) and not isinstance(value, bool)
 
 
+def _finite(value: float) -> bool:
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # a whole number beyond all floats
+        return False
+
+
 def _number(test: Callable[[float], bool], expected: str, named: dict[str, float]) -> float:
     field, value = _only(named)
-    if not _is(Real, value) or not math.isfinite(value) or not test(value):
+    if not _is(Real, value) or not _finite(value) or not test(value):
         raise InvalidValue(field, value, expected)
     return float(value)
 

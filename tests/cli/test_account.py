@@ -83,7 +83,9 @@ def test_table_and_plot(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> N
     assert main(["account", "--support", "4", "--cohort", "50", "--plot", str(tmp_path / "c.png")]) == 0
     shown = capsys.readouterr().out
     assert "as claimed" in shown
-    assert "do not collude" in shown
+    unwrapped = " ".join(shown.split())
+    assert "does not collude with the server; at least 50 of 50 reporting clients are real" in unwrapped
+    assert "one liar moves a mean by at most" in unwrapped
     assert (tmp_path / "c.png").read_bytes().startswith(b"\x89PNG")
 
 

@@ -279,9 +279,10 @@ def test_sums_do_not_wrap_around() -> None:
     for end in (-1.0, 1.0):
         found = exchange(mechanism, np.full((500, 2), end), noise)
         assert np.abs(found - end).max() < 8 * mechanism.error_deviation(500)
-    reports = mechanism.randomize(np.zeros((5, 2)), noise)
-    assert reports.min() >= 0
-    assert reports.max() < 2**mechanism.modulus_bits
+    reports = mechanism.randomize(np.full((500, 2), -1.0), noise)  # residues, with the sign nearest to zero
+    half = 2 ** (mechanism.modulus_bits - 1)
+    assert -half <= reports.min() < 0
+    assert reports.max() < half
 
 
 @pytest.mark.parametrize("trust", ["central", "local", "shuffle"])

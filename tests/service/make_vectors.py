@@ -50,15 +50,17 @@ class GivenNoise:
 
 MIXED = {"mixing": ((2.0, 0.0, 1.0), (0.5, -1.0, 0.0)), "offsets": (0.25, -0.5)}
 LATTICE = {"levels": 16, "noise": "discrete-gaussian", "scale": 3.5}
+SHARES = {"least_reports": 5, "largest_share": 33}
 # name: kind, the mechanism's fields, the plan's, uniforms for the coins, and what each draw of noise gives
 CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any], list[float], list[list[int]]]] = {
     "none": ("none", {}, {}, [0.5] * 3, []),
     "central": ("central-lattice", LATTICE | {"levels": 8192}, {}, [0.1, 0.9, 0.5], []),
-    "local": ("local-lattice", LATTICE, {}, [0.1, 0.9, 0.5], [[-40, 7, 0]]),
+    "local": ("local-lattice", LATTICE, {}, [0.1, 0.9, 0.5], [[-23, 7, 0]]),
     "local, ball, mixing, offsets": (
         "local-lattice", LATTICE | {"shape": "ball"}, MIXED, [0.9, 0.1], [[-3, 12]]
     ),
-    "local, box, mixing, offsets": ("local-lattice", LATTICE, MIXED, [0.9, 0.1], [[5, -60]]),
+    "local, box, mixing, offsets": ("local-lattice", LATTICE, MIXED, [0.9, 0.1], [[5, -24]]),
+    "local, noise in a far tail": ("local-lattice", LATTICE, MIXED, [0.9, 0.1], [[5, -60]]),
     "shuffle, bits": (
         "shuffled-bits",
         {"reach": 1.0, "levels": 14, "noise_bits": 25, "least_reports": 5},
@@ -67,10 +69,20 @@ CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any], list[float], list[li
         [[12, 0, 25]],
     ),
     "shuffle, sums": (
-        "summed-shares", LATTICE | {"least_reports": 5}, {}, [0.1, 0.9, 0.5], [[-40, 7, 0]]
+        "summed-shares", LATTICE | SHARES, {}, [0.1, 0.9, 0.5], [[-30, 7, 0]]
+    ),
+    "shuffle, sums, noise in a far tail": (
+        "summed-shares", LATTICE | SHARES, {}, [0.1, 0.9, 0.5], [[-60, 7, 0]]
+    ),
+    "shuffle, sums, ball": (
+        "summed-shares", LATTICE | SHARES | {"shape": "ball"}, MIXED, [0.1, 0.9], [[-5, 20]]
+    ),
+    "shuffle, sums, polya": (
+        "summed-shares", LATTICE | {"noise": "polya", "least_reports": 5}, MIXED, [0.1, 0.9],
+        [[3, 4], [99, 1]],
     ),
     "shuffle, sums, skellam": (
-        "summed-shares", LATTICE | {"noise": "skellam", "least_reports": 5}, MIXED, [0.1, 0.9],
+        "summed-shares", LATTICE | SHARES | {"noise": "skellam"}, MIXED, [0.1, 0.9],
         [[3, 4], [9, 1]],
     ),
 }  # fmt: skip

@@ -84,9 +84,28 @@ def _answer(plan: dict[str, Any], case: dict[str, Any]) -> list[float]:
         draws = [[a - b for a, b in zip(*draws, strict=True)]]
     for draw in draws:
         answer = [x + z for x, z in zip(answer, draw, strict=True)]
-    if plan["mechanism"]["kind"] == "summed-shares":
-        return [int(x) % 2 ** case["sum_bits"] for x in answer]
-    return answer
+    return _kept(plan["mechanism"], answer, case.get("sum_bits", 0))
+
+
+def _kept(mechanism: dict[str, Any], answer: list[float], sum_bits: int) -> list[float]:
+    """What is too far out is replaced by the centre of the grid; Pólya shares are reduced instead."""
+    if mechanism["kind"] not in ("local-lattice", "summed-shares"):
+        return answer
+    if mechanism["noise"] == "polya":
+        return [(int(x) + 2 ** (sum_bits - 1)) % 2**sum_bits - 2 ** (sum_bits - 1) for x in answer]
+    levels, scale, numbers = mechanism["levels"], mechanism["scale"], len(answer)
+    ball = mechanism["shape"] == "ball"
+    largest = mechanism.get("largest_share") or next(
+        n
+        for n in range(1, 1000)
+        if 2 * numbers * math.exp(-(((n + 1) / scale) ** 2) / 2) + ball * math.exp(-((n / scale) ** 2) / 2)
+        <= 1e-12
+    )
+    inside = all(-largest <= x <= levels + largest for x in answer)
+    if ball:
+        far = (levels + 2 * math.sqrt(numbers)) / 2 + scale * math.sqrt(numbers) + largest
+        inside = inside and math.dist(answer, [levels / 2] * numbers) <= far
+    return answer if inside else [levels // 2] * numbers
 
 
 def _packed(plan: dict[str, Any], answer: list[float]) -> bytes:
@@ -117,14 +136,13 @@ def test_reports_are_what_the_page_says(case: dict[str, Any]) -> None:
 )
 def test_shares_are_what_the_page_says(case: dict[str, Any]) -> None:
     plan, modulus = json.loads(case["plan"]), 2 ** case["sum_bits"]
-    answer = [int(x) for x in _answer(plan, case)]
+    answer = [int(x) % modulus for x in _answer(plan, case)]
     assert answer == case["sums"]
     assert case["sum_bits"] == decode(case["plan"], Plan).mechanism.sum_bits  # type: ignore[union-attr]
     if plan["mechanism"]["kind"] == "shuffled-bits":
         assert case["sum_bits"] == (6 * (14 + 25)).bit_length()
-    elif plan["mechanism"]["noise"] == "discrete-gaussian":
-        noise = math.ceil(3.5 * math.sqrt(2 * 6 * math.log(2 * len(answer) * 1e12)))
-        assert case["sum_bits"] == (6 * 16 + 2 * noise + 1).bit_length()
+    elif plan["mechanism"]["noise"] != "polya":
+        assert case["sum_bits"] == (6 * (16 + 2 * 33) + 1).bit_length()
     random = struct.unpack(f"<{len(answer)}Q", bytes.fromhex(case["random"]))
     one = [value % modulus for value in random]
     other = [(x - y) % modulus for x, y in zip(answer, one, strict=True)]

@@ -24,6 +24,7 @@ from dpbandits.cli.privacy_options import (
     calibrated,
     privacy_request,
 )
+from dpbandits.cli.reach import reach_of, shown_reach
 from dpbandits.cli.writing import check_writable, write_document
 from dpbandits.errors import InvalidValue
 from dpbandits.privacy import Mechanism, PrivacyRequest
@@ -67,6 +68,7 @@ class Account:
     claimed: dict[str, float]
     holds: dict[str, float | None]
     error: dict[str, float | None]
+    reach: dict[str, float | None]
     parameters: dict[str, Any]
     curve: list[dict[str, float]]
 
@@ -129,6 +131,7 @@ def _account(request: PrivacyRequest, mechanism: Mechanism, options: argparse.Na
             "epsilon_at_delta": _finite(event.epsilon(at_delta)),
         },
         error=_error(request, mechanism),
+        reach=reach_of(mechanism),
         parameters={
             **asdict(mechanism),  # type: ignore[call-overload]
             "trust": request.trust,
@@ -187,6 +190,7 @@ def _show(account: Account) -> None:
     ratio = error["ratio_to_central_gaussian"]
     compared = "" if ratio is None else f", {ratio:.4g} × the exact Gaussian's at a trusted server"
     console.print(f"error     {error['sd_of_mean']:.6g} on each mean{compared}", highlight=False)
+    console.print(f"reach     {shown_reach(account.reach, given['trust'])}", highlight=False)
     table = Table("ε", "δ at least", "δ at most", title=f"by {given['accountant']}", title_justify="left")
     for point in account.curve:
         table.add_row(f"{point['epsilon']:.4g}", f"{point['delta_lower']:.6g}", f"{point['delta_upper']:.6g}")

@@ -19,7 +19,9 @@ from dpbandits.cli.plot import check_plot, plot_plans
 from dpbandits.cli.privacy_options import PRIVATE, add_privacy_options
 from dpbandits.cli.problem_options import add_problem_options, setting_from
 from dpbandits.cli.progress import progress_bar
+from dpbandits.cli.reach import reach_of, shown_reach
 from dpbandits.cli.writing import check_writable, write_document
+from dpbandits.protocol import Study, ask
 from dpbandits.protocol.planning import predict
 from dpbandits.simulation import SCHEDULES, Setting, run_once
 
@@ -41,6 +43,8 @@ class Row:
     communication: float | None
     unit: str | None
     first_elimination: int | None
+    reach: dict[str, float | None] | None
+    """By how much one liar moves a mean of the first phase; None if nobody is asked."""
     cover_loss: float
     """What the best action may lose to the best of a continuous set, over all rounds, if ‖θ*‖ = 1."""
 
@@ -125,8 +129,15 @@ def _row(setting: Setting, runs: int) -> Row:
         communication=float(np.mean([t.communication for t in traces])) if traces else None,
         unit=traces[0].unit if traces else None,
         first_elimination=prediction.first_elimination,
+        reach=_reach(study),
         cover_loss=study.actions.loss * setting.horizon,
     )
+
+
+def _reach(study: Study) -> dict[str, float | None] | None:
+    """Of the first phase, whose cohort is the smallest; of its smallest cohort if actions have their own."""
+    mechanisms = ask(study.begin()).mechanisms
+    return reach_of(min(mechanisms, key=lambda own: own.cohort)) if mechanisms else None
 
 
 def _as_dict(row: Row) -> dict[str, Any]:
@@ -160,6 +171,11 @@ def _show(rows: list[Row], setting: Setting) -> None:
     note = cover_note(max(row.cover_loss for row in rows))
     if note is not None:
         console.print(note, highlight=False)
+    for row in rows:
+        if row.reach is not None:
+            asked = "" if row.epsilon is None else f" at ε = {row.epsilon:.3g}"
+            liar = shown_reach(row.reach, row.trust)
+            console.print(f"{row.schedule}{asked}, phase 1: {liar}", highlight=False)
     for row in rows:
         if row.never_eliminates:
             console.print(_advice(row), highlight=False)

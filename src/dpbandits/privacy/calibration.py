@@ -25,10 +25,11 @@ from dpbandits.privacy.accounting import (
 from dpbandits.privacy.central import CentralGaussian, CentralLattice
 from dpbandits.privacy.guarantee import PrivacyRequest
 from dpbandits.privacy.lattice import enough_levels
-from dpbandits.privacy.laws import GaussianLaw
+from dpbandits.privacy.laws import LAWS, GaussianLaw
+from dpbandits.privacy.limits import checked_bound, checked_cohort, checked_support
 from dpbandits.privacy.local import LocalGaussian, LocalLattice
 from dpbandits.privacy.mechanism import SHAPES, Mechanism, by_name
-from dpbandits.privacy.noisy_lattice import encoded_distance
+from dpbandits.privacy.noisy_lattice import encoded_distance, least_largest
 from dpbandits.privacy.none import NoPrivacy
 from dpbandits.privacy.shuffle import ShuffledBits, SummedShares, noisy_reports
 
@@ -37,6 +38,8 @@ from dpbandits.privacy.shuffle import ShuffledBits, SummedShares, noisy_reports
 _FINE, _COARSE = 0.005, 0.04
 # A ball has at least so many levels for each √coordinates, and a share of its noise so many levels.
 _LENGTHENED, _LEAST_SHARE = 256, 2.5
+# Reports that clients replace may add this share to δ; the noise is calibrated to what is left.
+_REPLACED = 0.01
 # The central model's grid is fine enough for cohorts of this size, so that one calibration serves them all.
 _USUAL_COHORT = 2**16
 
@@ -53,8 +56,9 @@ def calibrate(
     """The mechanism for `cohort` clients that report `support` averages each, in a box or a ball."""
     if one_of(SHAPES, shape=shape) == "ball":
         request = in_ball(request)
-    whole(1, support=support)
-    whole(1, cohort=cohort)
+    checked_support(support)
+    checked_cohort(cohort)
+    checked_bound(bound)
     if request.trust == "none":
         return NoPrivacy(support=support, cohort=cohort, bound=bound)
     least = request.minimum_reports(cohort) if minimum_reports is None else minimum_reports
@@ -115,7 +119,9 @@ def _summed(
 ) -> Mechanism:
     shares = max(1, noisy_reports(least, request.silent_share))
     grid = _ball_grid if shape == "ball" else _levels_and_scale
-    levels, scale = grid(request, support, cohort, shares=shares, rounding=_COARSE)
+    limited = request.mechanism_noise != "polya"
+    exact = replace(request, delta=(1 - _REPLACED) * request.delta) if limited else request
+    levels, scale = grid(exact, support, cohort, shares=shares, rounding=_COARSE)
     return SummedShares(
         support=support,
         cohort=cohort,
@@ -125,8 +131,17 @@ def _summed(
         scale=scale,
         least_reports=least,
         silent_share=request.silent_share,
+        largest_share=_largest_share(request, support, cohort, scale, shape) if limited else None,
         shape=shape,
     )
+
+
+def _largest_share(request: PrivacyRequest, support: int, cohort: int, scale: float, shape: str) -> int:
+    """The least for which replaced reports add a hundredth of δ at most: (1 + e^ε)·cohort·chance."""
+    # Cohorts of nearly the same size have the same; the last factor covers rounding.
+    allowed = _REPLACED * request.delta / (1 + math.exp(min(request.epsilon, 600.0))) * (1 - 1e-6)
+    law = LAWS[request.mechanism_noise](scale=scale)
+    return least_largest(law, support, shape, allowed / (1 << cohort.bit_length()))
 
 
 def _bits(request: PrivacyRequest, support: int, cohort: int, bound: float, least: int) -> Mechanism:

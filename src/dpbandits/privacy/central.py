@@ -14,11 +14,14 @@ from numpy.typing import NDArray
 from dpbandits.privacy.continuous import ContinuousGaussian
 from dpbandits.privacy.mechanism import Message, Payload, register
 from dpbandits.privacy.noise import NoiseSource, simulated_only
-from dpbandits.privacy.noisy_lattice import NoisyLattice
+from dpbandits.privacy.noisy_lattice import NoisyLattice, sent_message
 
 FloatArray = NDArray[np.float64]
 
-NEEDS = "the server is trusted"
+PARTIES = (
+    "the server is trusted: it sees every report, shows them to nobody, adds the noise and releases each sum "
+    "once; clients may lie and collude"
+)
 
 
 @register
@@ -37,7 +40,7 @@ class CentralLattice(NoisyLattice):
 
     trust = "central"
     unit = "numbers"
-    needs = NEEDS
+    parties = PARTIES
 
     def shares_added(self, reports: int) -> int:  # noqa: ARG002
         """The server adds one."""
@@ -45,8 +48,8 @@ class CentralLattice(NoisyLattice):
 
     @cached_property
     def message(self) -> Message:
-        """Places on the grid."""
-        return Message(kind="integers", shape=(self.support,), low=0, high=self.levels)
+        """Places on the grid, in the ball if there is one."""
+        return sent_message(self.levels, self.support, self.shape, None, 0)
 
     def _randomize(self, clipped: FloatArray, noise: NoiseSource) -> Payload:
         return self.lattice.encode(clipped, noise)
@@ -70,7 +73,12 @@ class CentralGaussian(ContinuousGaussian):
     kind: str = "central-gaussian"
 
     trust = "central"
-    needs = NEEDS
+    parties = PARTIES
+
+    @cached_property
+    def message(self) -> Message:
+        """The clipped averages."""
+        return Message(kind="numbers", shape=(self.support,), low=-self.bound, high=self.bound)
 
     def scale(self, reports: int) -> float:
         """σ_nc: `noise_ratio` times the ℓ2 distance by which one client can move the mean."""

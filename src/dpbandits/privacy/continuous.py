@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dpbandits.checks import positive
+from dpbandits.checks import between
 from dpbandits.privacy.accounting import Event, GaussianEvent
+from dpbandits.privacy.limits import LARGEST, SMALLEST
 from dpbandits.privacy.mechanism import Mechanism
 
 
@@ -17,7 +18,7 @@ class ContinuousGaussian(Mechanism):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        positive(noise_ratio=self.noise_ratio)
+        between(SMALLEST, LARGEST, noise_ratio=self.noise_ratio)
 
     @property
     def event(self) -> Event:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from dpbandits.checks import at_least_zero_below_one, between, one_of, positive
 from dpbandits.errors import NotAvailable
-from dpbandits.privacy.mechanism import Mechanism, by_name
+from dpbandits.privacy.mechanism import Mechanism, by_name, honest_clients
 
 TRUST_MODELS = ("none", "central", "local", "shuffle")
 PRESETS = ("tight", "paper")
@@ -123,6 +123,16 @@ def _named(words: Iterable[str]) -> str:
     return "; ".join(dict.fromkeys(words))
 
 
+def _all_needs(mechanisms: Iterable[Mechanism]) -> str:
+    """What all of them need; cohorts that differ in size alone are named by the smallest and the largest."""
+    shared: dict[str, list[tuple[int, int]]] = {}
+    for mechanism in mechanisms:
+        noisy = mechanism.noisy_reports
+        text, pairs = (mechanism.needs, []) if noisy is None else (mechanism.parties, [noisy])
+        shared.setdefault(text, []).extend((count, mechanism.minimum_reports) for count in pairs)
+    return "; ".join(f"{text}; {honest_clients(pairs)}" if pairs else text for text, pairs in shared.items())
+
+
 def guarantee(request: PrivacyRequest, mechanisms: Iterable[Mechanism]) -> Guarantee | None:
     """What holds for a whole study, given the mechanism of each phase; None without privacy.
 
@@ -140,5 +150,5 @@ def guarantee(request: PrivacyRequest, mechanisms: Iterable[Mechanism]) -> Guara
         accountant=_named(mechanism.event.accountant for mechanism in used),
         preset=request.preset,
         noise=_named(mechanism.noise_name for mechanism in used),
-        needs=_named(mechanism.needs for mechanism in used),
+        needs=_all_needs(used),
     )

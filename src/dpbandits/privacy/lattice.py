@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbandits.checks import positive, whole
+from dpbandits.checks import between, whole
+from dpbandits.privacy.limits import LARGEST, SMALLEST
 from dpbandits.privacy.noise import NoiseSource
 
 FloatArray = NDArray[np.float64]
@@ -30,7 +31,7 @@ class Lattice:
     levels: int
 
     def __post_init__(self) -> None:
-        positive(reach=self.reach)
+        between(SMALLEST, LARGEST, reach=self.reach)
         whole(1, MOST_LEVELS, levels=self.levels)
 
     @property

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import nbinom
 
-from dpbandits.checks import positive, whole
+from dpbandits.checks import between, whole
 from dpbandits.privacy.accounting import (
     DiscreteGaussian,
     DiscreteLaplace,
@@ -29,15 +29,19 @@ from dpbandits.privacy.accounting import (
     PureEvent,
     Skellam,
 )
+from dpbandits.privacy.limits import MOST_CLIENTS
 from dpbandits.privacy.noise import NoiseSource, SimulatedNoise
+from dpbandits.privacy.ranges import LEAST_SCALE, MOST, checked_parts, checked_scale
 from dpbandits.privacy.tails import (
     FEW_COORDINATES,
     SHORTEST,
     Spread,
     chernoff_factor,
     chernoff_radius,
+    gaussian_exceeded,
     mixture_radius,
     shortened_radius,
+    skellam_exceeded,
     squared_norms,
     sub_gaussian_factor,
     sub_gaussian_radius,
@@ -55,8 +59,12 @@ class NoiseLaw(ABC):
     shares: int = 1
 
     def __post_init__(self) -> None:
-        positive(scale=self.scale)
-        whole(1, shares=self.shares)
+        checked_scale(self.scale)
+        whole(1, MOST_CLIENTS, shares=self.shares)
+
+    @abstractmethod
+    def exceeded(self, coordinates: int, largest: int) -> float:
+        """The chance, at most, that any coordinate of one share is above `largest` in size."""
 
     @abstractmethod
     def draw(self, rows: int, coordinates: int, noise: NoiseSource) -> IntArray:
@@ -93,6 +101,14 @@ class GaussianLaw(NoiseLaw):
     def draw(self, rows: int, coordinates: int, noise: NoiseSource) -> IntArray:
         """Independent draws."""
         return noise.discrete_gaussian(self.scale, (rows, coordinates))
+
+    def exceeded(self, coordinates: int, largest: int) -> float:
+        """Chernoff's bound, for both directions of each."""
+        return 2 * coordinates * gaussian_exceeded(self.scale, largest + 1)
+
+    def longer(self, largest: int) -> float:
+        """The chance, at most, that a share of s coordinates is longer than scale·√s + `largest` in ℓ2."""
+        return gaussian_exceeded(self.scale, largest)
 
     def draw_total(self, rows: int, coordinates: int, noise: NoiseSource) -> IntArray:
         """Discrete Gaussian again, but for about exp(−π²·scale²) of the mass, which is below 10⁻⁹ here."""
@@ -162,6 +178,14 @@ class CumulantLaw(NoiseLaw):
 class SkellamLaw(CumulantLaw):
     """The difference of two Poisson variables: shares add up to the same law."""
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        between(LEAST_SCALE, math.sqrt(2 * MOST), scale=self.scale)  # either mean is at most 2⁴⁰
+
+    def exceeded(self, coordinates: int, largest: int) -> float:
+        """Chernoff's bound, for both directions of each."""
+        return 2 * coordinates * skellam_exceeded(2 * self.mean, largest + 1)
+
     @property
     def pole(self) -> float:
         """The cumulant is finite everywhere; beyond this it is of no use."""
@@ -203,6 +227,10 @@ class SkellamLaw(CumulantLaw):
 class LaplaceLaw(CumulantLaw):
     """The discrete Laplace: pure privacy, for the ℓ1 distance."""
 
+    def exceeded(self, coordinates: int, largest: int) -> float:
+        """It is the difference of two variables ≥ 0, each above `largest` with chance q^(largest + 1)."""
+        return 2 * coordinates * math.exp(-(largest + 1) / self.scale)
+
     @property
     def pole(self) -> float:
         """Where the cumulant becomes infinite."""
@@ -217,8 +245,8 @@ class LaplaceLaw(CumulantLaw):
         return IntegerSum(noise=DiscreteLaplace(scale=self.scale), coordinates=coordinates, shift=shift)
 
     def variance(self, coordinates: int) -> float:  # noqa: ARG002
-        """2q/(1 − q)² with q = e^(−1/scale)."""
-        return 1 / (2 * math.sinh(1 / (2 * self.scale)) ** 2)
+        """2q/(1 − q)² with q = e^(−1/scale); never 0, which it would be to floats at the least scales."""
+        return max((1 / math.sinh(1 / (2 * self.scale))) ** 2 / 2, 1e-300)
 
     def cumulant(self, argument: FloatArray) -> FloatArray:
         """log E exp(tZ) = log((1 − q)²/((1 − q·e^t)(1 − q·e^(−t)))) for |t| < 1/scale."""
@@ -234,6 +262,10 @@ class PolyaLaw(LaplaceLaw):
 
     A Pólya variable with parameters (1/shares, q) has the generating function ((1 − q)/(1 − qz))^(1/shares).
     """
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        checked_scale(self.scale, checked_parts(self.shares))
 
     def draw(self, rows: int, coordinates: int, noise: NoiseSource) -> IntArray:
         """One positive and one negative part."""
@@ -269,6 +301,10 @@ class BoxNormLaw(NoiseLaw):
     def draw(self, rows: int, coordinates: int, noise: NoiseSource) -> IntArray:
         """Independent rows."""
         return noise.box_norm(self.scale, (rows, coordinates))
+
+    def exceeded(self, coordinates: int, largest: int) -> float:
+        """By the law that `radius_quantile` bounds the radius with."""
+        return float(nbinom.sf(largest - coordinates, coordinates + 1, self._stop)) * (1 + 1e-9)
 
     def event(self, coordinates: int, shift: int) -> Event:  # noqa: ARG002
         """ε = shift/scale, whatever the number of coordinates."""

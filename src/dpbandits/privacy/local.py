@@ -12,11 +12,17 @@ from numpy.typing import NDArray
 from dpbandits.privacy.continuous import ContinuousGaussian
 from dpbandits.privacy.mechanism import Message, Payload, register
 from dpbandits.privacy.noise import NoiseSource, simulated_only
-from dpbandits.privacy.noisy_lattice import NoisyLattice
+from dpbandits.privacy.noisy_lattice import NoisyLattice, least_largest, sent_message
+from dpbandits.privacy.tails import sub_gaussian_factor
 
 FloatArray = NDArray[np.float64]
 
-NEEDS = "nothing but the client's own device"
+PARTIES = (
+    "nothing but the client's own device, which adds the noise: the server and all other clients may collude"
+)
+
+RARELY = 1e-12
+"""An honest report is replaced, because its noise is in a far tail, with this probability at most."""
 
 
 @register
@@ -35,16 +41,19 @@ class LocalLattice(NoisyLattice):
 
     trust = "local"
     unit = "numbers"
-    needs = NEEDS
+    parties = PARTIES
 
     @cached_property
     def message(self) -> Message:
-        """Any whole numbers that a cohort can add up in 64 bits: the noise has no other end."""
-        most = (1 << 61) // self.cohort
-        return Message(kind="integers", shape=(self.support,), low=-most, high=most)
+        """Encoded values with noise that is larger with a probability of at most 10⁻¹²."""
+        largest = least_largest(self.law, self.support, self.shape, RARELY)
+        return sent_message(self.levels, self.support, self.shape, self.law, largest)
 
     def _randomize(self, clipped: FloatArray, noise: NoiseSource) -> Payload:
-        return self.lattice.encode(clipped, noise) + self.law.draw(len(clipped), self.support, noise)
+        # Replacing what is too far out is processing of a private report: it costs no privacy.
+        return self.message.or_centre(
+            self.lattice.encode(clipped, noise) + self.law.draw(len(clipped), self.support, noise)
+        )
 
     def _analyze(self, batch: Payload, reports: int, noise: NoiseSource) -> FloatArray:  # noqa: ARG002
         return self.lattice.decode_mean(batch.sum(axis=0), reports)
@@ -65,15 +74,21 @@ class LocalGaussian(ContinuousGaussian):
     kind: str = "local-gaussian"
 
     trust = "local"
-    needs = NEEDS
+    parties = PARTIES
 
     @property
     def scale(self) -> float:
         """σ_nl: `noise_ratio` times the ℓ2 distance between two clients' vectors."""
         return self.noise_ratio * 2 * self.bound * math.sqrt(self.support)
 
+    @cached_property
+    def message(self) -> Message:
+        """Averages with noise that is larger with a probability of at most 10⁻¹²."""
+        most = self.bound + self.scale * sub_gaussian_factor(RARELY / (2 * self.support))
+        return Message(kind="numbers", shape=(self.support,), low=-most, high=most)
+
     def _randomize(self, clipped: FloatArray, noise: NoiseSource) -> Payload:
-        return clipped + simulated_only(noise).gaussian(self.scale, clipped.shape)
+        return self.message.or_centre(clipped + simulated_only(noise).gaussian(self.scale, clipped.shape))
 
     def _analyze(self, batch: Payload, reports: int, noise: NoiseSource) -> FloatArray:  # noqa: ARG002
         mean: FloatArray = batch.mean(axis=0)

@@ -18,16 +18,17 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, TypeVar, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbandits.checks import one_of, positive, whole
+from dpbandits.checks import one_of, whole
 from dpbandits.errors import InvalidValue, NotAvailable, TooFewReports
 from dpbandits.privacy.accounting import Event
+from dpbandits.privacy.limits import checked_bound, checked_cohort, checked_support
+from dpbandits.privacy.message import Message, Payload, Reach
 from dpbandits.privacy.noise import NoiseSource
 from dpbandits.privacy.tails import Spread, squared_norms, sub_gaussian_factor, sub_gaussian_radius
 
@@ -35,17 +36,19 @@ SHAPES = ("box", "ball")
 _ABSURD = 1e9
 
 FloatArray = NDArray[np.float64]
-Payload = NDArray[Any]  # float64 values, int64 encoded values or uint8 bits; the mechanism says which
 
-
-@dataclass(frozen=True, kw_only=True)
-class Message:
-    """What one client's answer looks like: an array of such a shape and kind, every entry in [low, high]."""
-
-    kind: str  # "numbers" (float64), "integers" (int64) or "bits" (uint8)
-    shape: tuple[int, ...]
-    low: float
-    high: float
+__all__ = [
+    "MECHANISMS",
+    "SHAPES",
+    "FloatArray",
+    "Mechanism",
+    "Message",
+    "Payload",
+    "Reach",
+    "by_name",
+    "honest_clients",
+    "register",
+]
 
 
 class Mechanism(ABC):
@@ -60,8 +63,8 @@ class Mechanism(ABC):
 
     trust: ClassVar[str]
     unit: ClassVar[str]
-    needs: ClassVar[str]
-    """What the guarantee rests on, besides the noise."""
+    parties: ClassVar[str] = ""
+    """Who must follow the protocol, and who must not collude with whom, for the guarantee to hold."""
     pure: ClassVar[bool] = False
     """Whether δ = 0 may be asked of it, where it is asked for by name."""
 
@@ -80,9 +83,9 @@ class Mechanism(ABC):
 
     def __post_init__(self) -> None:
         one_of(SHAPES, shape=self.shape)
-        whole(1, support=self.support)
-        whole(1, cohort=self.cohort)
-        positive(bound=self.bound)
+        checked_support(self.support)
+        checked_cohort(self.cohort)
+        checked_bound(self.bound)
 
     @property
     def noise_name(self) -> str:
@@ -93,6 +96,18 @@ class Mechanism(ABC):
     def minimum_reports(self) -> int:
         """With fewer answers than this nothing is released."""
         return 1
+
+    @property
+    def noisy_reports(self) -> int | None:
+        """Honest clients, of `minimum_reports`, that must add their noise; None if no other client must."""
+        return None
+
+    @property
+    def needs(self) -> str:
+        """All that the guarantee rests on, besides the noise: `parties`, and enough honest clients."""
+        if self.noisy_reports is None:
+            return self.parties
+        return f"{self.parties}; {honest_clients([(self.noisy_reports, self.minimum_reports)])}"
 
     @final
     def clip(self, averages: FloatArray) -> FloatArray:
@@ -108,7 +123,7 @@ class Mechanism(ABC):
         """How many numbers clipping changes."""
         if self.shape == "box":
             return int(np.count_nonzero(np.abs(averages) > self.bound))
-        return self.support * int(np.count_nonzero(squared_norms(averages) > self.bound**2))
+        return self.support * int(np.count_nonzero(squared_norms(_in_radii(averages, self.bound)) > 1))
 
     @final
     def randomize(self, averages: FloatArray, noise: NoiseSource) -> Payload:
@@ -161,6 +176,27 @@ class Mechanism(ABC):
         return Message(kind="numbers", shape=(self.support,), low=-math.inf, high=math.inf)
 
     @property
+    def unit_of_message(self) -> float:
+        """What one unit of an entry of a message is worth in rewards; of bits, one of them."""
+        return 1.0
+
+    def reach_of_one(self, reports: int, *, checked: bool = True) -> Reach:
+        """How far one report can move the means that are released over `reports` clients.
+
+        Without a check of single reports (`checked` false, as where they are split into shares) nothing
+        bounds it.
+        """
+        message, unit = self.message, self.unit_of_message / whole(1, reports=reports)
+        entries = math.prod(message.shape[1:])  # bits of one number add up
+        spread = (message.high - message.low) * entries * unit if checked else math.inf
+        honest = 2 * self.bound / reports
+        if message.largest_square is None:
+            return Reach(mean=spread, honest=honest)
+        # Two points of a ball are at most its diameter apart, and √Σ(2x − 2c)² is the diameter.
+        length = math.sqrt(message.largest_square) * unit if checked else math.inf
+        return Reach(mean=min(spread, length), honest=honest, length=length, honest_length=honest)
+
+    @property
     def sum_bits(self) -> int:
         """The sums of whole-number answers are known modulo 2^this; enough for a whole cohort."""
         return 63
@@ -207,10 +243,28 @@ class Mechanism(ABC):
 
 def _into_ball(rows: FloatArray, radius: float) -> FloatArray:
     """Rows that are too long are shortened."""
-    tame = np.clip(rows, -_ABSURD * radius, _ABSURD * radius)  # so that squares do not overflow
-    lengths = np.linalg.norm(tame, axis=-1, keepdims=True)
-    shortened: FloatArray = tame * (radius / np.maximum(lengths, radius))
+    scaled = _in_radii(rows, radius)
+    lengths = np.linalg.norm(scaled, axis=-1, keepdims=True)
+    shortened: FloatArray = scaled / np.maximum(lengths, 1) * radius
     return shortened
+
+
+def _in_radii(rows: FloatArray, radius: float) -> FloatArray:
+    """Rows in units of the radius, before any square is taken: no square then over- or underflows."""
+    return np.clip(rows, -_ABSURD * radius, _ABSURD * radius) / radius
+
+
+def honest_clients(cohorts: Iterable[tuple[int, int]]) -> str:
+    """What is needed of clients that share the noise: for each cohort, so many of so many that report."""
+    few, *more = sorted(set(cohorts), key=lambda pair: pair[::-1])
+    shown = f"at least {few[0]:,} of {few[1]:,} reporting clients"
+    if more:
+        many = more[-1]
+        shown = (
+            f"in every cohort enough reporting clients (at least {few[0]:,} of {few[1]:,} in the smallest, "
+        )
+        shown += f"{many[0]:,} of {many[1]:,} in the largest)"
+    return f"{shown} are real, add their noise and tell it to nobody"
 
 
 MECHANISMS: dict[str, type[Mechanism]] = {}

@@ -9,14 +9,16 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbandits.checks import one_of, positive
+from dpbandits.checks import one_of, whole
 from dpbandits.errors import InvalidValue
 from dpbandits.privacy.accounting import BallSum, Event
 from dpbandits.privacy.lattice import Lattice
-from dpbandits.privacy.laws import LAWS, NoiseLaw
-from dpbandits.privacy.mechanism import Mechanism, Payload
+from dpbandits.privacy.laws import LAWS, GaussianLaw, NoiseLaw
+from dpbandits.privacy.limits import MOST_SUM
+from dpbandits.privacy.mechanism import Mechanism, Message, Payload
 from dpbandits.privacy.noise import NoiseSource
-from dpbandits.privacy.tails import Spread, squared_norms
+from dpbandits.privacy.ranges import checked_scale
+from dpbandits.privacy.tails import Spread, least_whole, squared_norms
 
 FloatArray = NDArray[np.float64]
 
@@ -36,13 +38,20 @@ class NoisyLattice(Mechanism):
         one_of(self.laws, noise=self.noise)
         if self.shape == "ball" and self.noise != "discrete-gaussian":
             raise InvalidValue("shape", self.shape, f"box, as {self.noise} noise is accounted for there only")
-        positive(scale=self.scale)  # here, as a law that is remembered is not built again
+        checked_scale(self.scale)  # here, as a law that is remembered is not built again
         _ = self.lattice, self.law  # both validate their parameters when they are built
+        most = max(abs(self.message.low), abs(self.message.high))
+        whole(0, MOST_SUM - 1, largest_sum=self.cohort * int(most))
 
     @cached_property
     def lattice(self) -> Lattice:
         """Each average has its own range, [−bound, bound]."""
         return Lattice(reach=self.bound, levels=self.levels)
+
+    @property
+    def unit_of_message(self) -> float:
+        """One level."""
+        return self.lattice.step
 
     @property
     def noise_shares(self) -> int:
@@ -82,7 +91,11 @@ class NoisyLattice(Mechanism):
     def error_radius(
         self, coefficients: FloatArray, other_variance: FloatArray, confidence: float, reports: int
     ) -> FloatArray:
-        """Rounding coins are ½-sub-Gaussian, whatever the input; the noise has its own tail."""
+        """Rounding coins are ½-sub-Gaussian, whatever the input; the noise has its own tail.
+
+        Reports that clients replace are left out: in the local model each is with probability 10⁻¹² at most,
+        and of shares any of a whole cohort's with that of `SummedShares.distance`, a hundredth of δ.
+        """
         rounding = self.lattice.rounding_variance(reports) * squared_norms(coefficients)
         return self.law.radius(
             coefficients * (self.lattice.step / reports),
@@ -101,9 +114,45 @@ class NoisyLattice(Mechanism):
 def encoded_distance(levels: int, coordinates: int) -> float:
     """How far two points of a ball of diameter `levels` are apart at most, once rounded to the grid.
 
-    Rounding moves each coordinate of either by less than one; so does all that floating point adds.
+    Rounding moves each coordinate of either by less than one. Clipping and scaling in floating point move it
+    by less than levels·2⁻⁵⁰, and there are at most 2²⁰ levels.
     """
-    return levels + 2 * math.sqrt(coordinates)
+    return (levels + 2 * math.sqrt(coordinates)) * (1 + 2**-30)
+
+
+def sent_message(levels: int, coordinates: int, shape: str, law: NoiseLaw | None, largest: int) -> Message:
+    """Encoded values with noise of at most `largest` on each; in a ball of length scale·√s + `largest`, too.
+
+    Without a law there is no noise: places on the grid, in a ball no farther from its centre than rounding
+    takes them. Twice that distance is the ball's diameter.
+    """
+    square = None
+    if shape == "ball":
+        length = math.sqrt(coordinates) * law.scale + largest if law is not None else 0.0
+        square = math.floor((encoded_distance(levels, coordinates) + 2 * length) ** 2)
+    return Message(
+        kind="integers",
+        shape=(coordinates,),
+        low=-largest,
+        high=levels + largest,
+        twice_centre=levels,
+        largest_square=square,
+    )
+
+
+def chance_replaced(law: NoiseLaw, coordinates: int, shape: str, largest: int) -> float:
+    """That an honest report falls outside of its `sent_message`, at most; the margin covers rounding."""
+    chance = law.exceeded(coordinates, largest)
+    if shape == "ball":
+        assert isinstance(law, GaussianLaw)  # no other noise is accounted for in a ball
+        chance += law.longer(largest)
+    return min(1.0, chance * (1 + 1e-9))
+
+
+@lru_cache(maxsize=1024)
+def least_largest(law: NoiseLaw, coordinates: int, shape: str, chance: float) -> int:
+    """The least noise to be admitted so that an honest report is replaced with this chance at most."""
+    return least_whole(lambda largest: chance_replaced(law, coordinates, shape, largest) <= chance)
 
 
 @lru_cache(maxsize=1024)

@@ -28,7 +28,7 @@ class NoPrivacy(Mechanism):
     noise = "none"
     trust = "none"
     unit = "numbers"
-    needs = "everybody is trusted"
+    parties = "everybody is trusted: nothing is hidden from the server"
 
     def _randomize(self, clipped: FloatArray, noise: NoiseSource) -> Payload:  # noqa: ARG002
         return clipped

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from dpbandits.privacy.accounting import IntegerSum
+from dpbandits.privacy.accounting import Approximated, IntegerSum
 from dpbandits.privacy.central import CentralGaussian, CentralLattice
 from dpbandits.privacy.laws import BoxNormLaw
 from dpbandits.privacy.local import LocalGaussian
@@ -104,6 +104,7 @@ def _ratio(mechanism: Mechanism) -> Ratio | None:
     if isinstance(mechanism, NoisyLattice) and isinstance(mechanism.law, BoxNormLaw):
         return lambda moved: _box_norm_ratio(moved, mechanism.levels, mechanism.scale)
     event = mechanism.event
+    event = event.event if isinstance(event, Approximated) else event  # a far tail tells nothing
     if isinstance(mechanism, ShuffledBits | NoisyLattice) and isinstance(event, IntegerSum):
         return IntegerRatio(event)
     return None

@@ -7,6 +7,11 @@ The paper takes reach = Δ₂ = B√s for every coordinate; reach = B is enough,
 
 `SummedShares` has the third party add the clients' integers up, modulo a power of two, and reveal the sum.
 
+A report is a whole number with its sign for each coordinate. Discrete Gaussian and Skellam shares above
+`largest_share` in size are not sent: the client then reports the centre of the grid. The account adds the
+chance of that to δ. Without such a limit one client could send any number, and so decide the sum. Pólya
+shares have none: a limit would leave δ > 0 (docs/privacy.md).
+
 In both, noise suffices if only `minimum_reports` clients answer, `silent_share` of them without noise.
 """
 
@@ -21,17 +26,20 @@ from numpy.typing import NDArray
 
 from dpbandits.checks import between, probability, whole
 from dpbandits.errors import InvalidValue
-from dpbandits.privacy.accounting import Binomial, Ends, Event, IntegerSum
-from dpbandits.privacy.lattice import Lattice
+from dpbandits.privacy.accounting import Approximated, Binomial, Ends, Event, IntegerSum
+from dpbandits.privacy.lattice import MOST_LEVELS, Lattice
 from dpbandits.privacy.laws import NoiseLaw
+from dpbandits.privacy.limits import MOST_NOISE_BITS, MOST_SUM, checked_cohort
 from dpbandits.privacy.mechanism import Mechanism, Message, Payload, register
 from dpbandits.privacy.noise import NoiseSource
-from dpbandits.privacy.noisy_lattice import NoisyLattice
+from dpbandits.privacy.noisy_lattice import NoisyLattice, chance_replaced, sent_message
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
-NEEDS = "shuffler and server do not collude"
+_SUMS_ONLY = "the shuffler reveals nothing but the sum of all reports and does not collude with the server"
+_MOST_SHARE = 2**50
+_NEARLY_ONE = 1 - 2.0**-53
 
 
 def noisy_reports(minimum_reports: int, silent_share: float) -> int:
@@ -65,13 +73,14 @@ class ShuffledBits(Mechanism):
     noise = "binomial"
     trust = "shuffle"
     unit = "bits"
-    needs = NEEDS
+    parties = _SUMS_ONLY
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        whole(1, levels=self.levels)
-        whole(1, noise_bits=self.noise_bits)
+        whole(1, MOST_LEVELS, levels=self.levels)
+        whole(1, MOST_NOISE_BITS, noise_bits=self.noise_bits)
         probability(noise_probability=self.noise_probability)
+        whole(0, MOST_SUM - 1, largest_sum=self.cohort * self.width)
         _check_reports(self.cohort, self.least_reports, self.silent_share)
         if self.lattice.reach < self.bound:
             raise InvalidValue("reach", self.reach, f"at least the bound {self.bound}")
@@ -85,6 +94,16 @@ class ShuffledBits(Mechanism):
     def minimum_reports(self) -> int:
         """What the noise is calibrated to."""
         return self.least_reports
+
+    @property
+    def noisy_reports(self) -> int:
+        """Those whose bits are accounted for."""
+        return noisy_reports(self.least_reports, self.silent_share)
+
+    @property
+    def unit_of_message(self) -> float:
+        """One level for each bit."""
+        return self.lattice.step
 
     @property
     def width(self) -> int:
@@ -143,7 +162,7 @@ class ShuffledBits(Mechanism):
     @property
     def event(self) -> Event:
         """The sum's bits of the least number of noisy reports; the rest is post-processing."""
-        bits = noisy_reports(self.least_reports, self.silent_share) * self.noise_bits
+        bits = self.noisy_reports * self.noise_bits
         low, high = (float(self.lattice.position(np.array(end))) for end in (-self.bound, self.bound))
         return _binomial_event(bits, self.noise_probability, self.support, low, high)
 
@@ -164,7 +183,10 @@ def _largest_noise(law: NoiseLaw, coordinates: int, shares: int) -> int:
 @register
 @dataclass(frozen=True, kw_only=True)
 class SummedShares(NoisyLattice):
-    """R encodes and adds a share of noise, S reveals the sum modulo 2^`modulus_bits`, A decodes."""
+    """R encodes and adds a share of noise, S reveals the sum modulo 2^`modulus_bits`, A decodes.
+
+    `largest_share` is the largest noise, in levels, that a client sends on a coordinate; None for Pólya.
+    """
 
     support: int
     cohort: int
@@ -174,18 +196,23 @@ class SummedShares(NoisyLattice):
     scale: float
     least_reports: int
     silent_share: float = 0.0
+    largest_share: int | None = None
     shape: str = "box"
     kind: str = "summed-shares"
 
     trust = "shuffle"
     unit = "bits"
-    needs = "only the sum is revealed: a trusted aggregator, or two that do not collude"
+    parties = f"{_SUMS_ONLY}; or each report is split among two parties that do not collude"
     laws = ("discrete-gaussian", "skellam", "polya")
 
     def __post_init__(self) -> None:
+        checked_cohort(self.cohort)
         _check_reports(self.cohort, self.least_reports, self.silent_share)
+        if self.noise != "polya":
+            whole(1, _MOST_SHARE, largest_share=self.largest_share)  # type: ignore[arg-type]
+        elif self.largest_share is not None:
+            raise InvalidValue("largest_share", self.largest_share, "none for polya: δ would not be 0")
         super().__post_init__()
-        whole(1, 62, modulus_bits=self.modulus_bits)
 
     @property
     def minimum_reports(self) -> int:
@@ -193,13 +220,24 @@ class SummedShares(NoisyLattice):
         return self.least_reports
 
     @property
+    def noisy_reports(self) -> int:
+        """Those whose shares are accounted for."""
+        return noisy_reports(self.least_reports, self.silent_share)
+
+    @property
     def noise_shares(self) -> int:
         """Shares in the sum when as few as possible answer, and some of them add none."""
-        return noisy_reports(self.least_reports, self.silent_share)
+        return self.noisy_reports
 
     @cached_property
     def largest_noise(self) -> int:
-        """The sum's noise exceeds this, in any coordinate and either direction, with chance below 10⁻¹²."""
+        """The sum is at least minus this, and at most this above the encoded values.
+
+        This holds for all admitted reports. Of Pólya shares it holds for honest clients, but for a chance
+        below 10⁻¹².
+        """
+        if self.largest_share is not None:
+            return self.cohort * self.largest_share
         return _largest_noise(self.law, self.support, 1 << self.cohort.bit_length())
 
     @cached_property
@@ -209,8 +247,25 @@ class SummedShares(NoisyLattice):
 
     @cached_property
     def message(self) -> Message:
-        """A residue for each action."""
-        return Message(kind="integers", shape=(self.support,), low=0, high=(1 << self.modulus_bits) - 1)
+        """Encoded values with no more noise than `largest_share`; without one, all residues."""
+        if self.largest_share is not None:
+            return sent_message(self.levels, self.support, self.shape, self.law, self.largest_share)
+        half = 1 << whole(1, 62, modulus_bits=self.modulus_bits) - 1
+        return Message(kind="integers", shape=(self.support,), low=-half, high=half - 1)
+
+    @property
+    def distance(self) -> float:
+        """The chance, at most, that any report of a cohort is replaced: what the account must allow for."""
+        if self.largest_share is None:
+            return 0.0
+        chance = chance_replaced(self.law, self.support, self.shape, self.largest_share)
+        return min(self.cohort * chance * (1 + 1e-9), _NEARLY_ONE)
+
+    @property
+    def event(self) -> Event:
+        """The noisy sum's, for a mechanism that differs from it where a report is replaced."""
+        exact = super().event
+        return exact if self.largest_share is None else Approximated(event=exact, distance=self.distance)
 
     @property
     def sum_bits(self) -> int:
@@ -222,8 +277,11 @@ class SummedShares(NoisyLattice):
         return sums
 
     def _randomize(self, clipped: FloatArray, noise: NoiseSource) -> Payload:
-        encoded = self.lattice.encode(clipped, noise) + self.law.draw(len(clipped), self.support, noise)
-        return encoded & ((1 << self.modulus_bits) - 1)
+        sent = self.lattice.encode(clipped, noise) + self.law.draw(len(clipped), self.support, noise)
+        if self.largest_share is not None:
+            return self.message.or_centre(sent)
+        half = 1 << self.modulus_bits - 1  # the residue nearest to zero
+        return ((sent + half) & (2 * half - 1)) - half
 
     def shuffle(self, payloads: Payload, noise: NoiseSource) -> Payload:  # noqa: ARG002
         """The sum modulo the power of two, and nothing else."""

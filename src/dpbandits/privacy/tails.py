@@ -51,6 +51,32 @@ def sub_gaussian_radius(variance: FloatArray, confidence: float) -> FloatArray:
     return np.sqrt(variance * (2 * math.log(1 / confidence)))
 
 
+def gaussian_exceeded(scale: float, value: float) -> float:
+    """exp(−value²/(2·scale²)): a sub-Gaussian variable reaches `value` > 0 with no more probability."""
+    return math.exp(-((value / scale) ** 2) / 2)
+
+
+def skellam_exceeded(variance: float, value: float) -> float:
+    """P(Z ≥ value), at most, for Skellam Z: Chernoff's bound at its best λ, asinh(value/variance).
+
+    log E exp(λZ) = variance·(cosh λ − 1), and cosh(asinh x) − 1 = √(1 + x²) − 1 = x²/(√(1 + x²) + 1).
+    """
+    ratio = value / variance
+    return math.exp(value * (ratio / (math.hypot(1, ratio) + 1) - math.asinh(ratio)))
+
+
+def least_whole(enough: Callable[[int], bool]) -> int:
+    """The least whole number ≥ 1 that is enough, where every larger one is too."""
+    high = 1
+    while not enough(high):
+        high *= 2
+    low = high // 2  # not enough, or 0
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
+
+
 def sub_gaussian_factor(confidence: float) -> float:
     """√(2·log(1/β)): what that radius is for variance one."""
     return math.sqrt(2 * math.log(1 / confidence))

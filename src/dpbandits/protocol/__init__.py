@@ -13,6 +13,7 @@ from dpbandits.protocol.exchange import (
 )
 from dpbandits.protocol.learner import ask, replay, tell
 from dpbandits.protocol.messages import Batch, Payload, Plan, Release, Report
+from dpbandits.protocol.plausible import plausible
 from dpbandits.protocol.schedule import Schedule
 from dpbandits.protocol.steps import STEP_NAMES, Steps
 from dpbandits.protocol.study import ASSIGNMENTS, WHEN_CLIENTS_RUN_OUT, Evidence, State, Study
@@ -57,6 +58,7 @@ __all__ = [
     "gather",
     "nothing",
     "one_report",
+    "plausible",
     "replay",
     "respond",
     "respond_with_averages",

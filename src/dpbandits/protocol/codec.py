@@ -35,7 +35,7 @@ def decode(data: bytes | str, kind: type[Value], *, actions: Actions | None = No
 
     try:
         return msgspec.json.decode(data, type=kind, dec_hook=hook)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise InvalidValue(kind.__name__, "unreadable JSON", f"a message of this version ({error})") from None
 
 
@@ -55,7 +55,7 @@ _ENCODER = msgspec.json.Encoder(enc_hook=_encode_hook, order="deterministic")
 
 def _mechanism(found: Any) -> Mechanism:
     kind = found.get("kind") if isinstance(found, dict) else None
-    if kind not in MECHANISMS:
+    if not isinstance(kind, str) or kind not in MECHANISMS:
         raise InvalidValue("mechanism.kind", repr(kind), "one of " + ", ".join(MECHANISMS))
     return msgspec.convert(found, MECHANISMS[kind])
 

@@ -9,29 +9,38 @@ from numpy.typing import NDArray
 
 from dpbandits.errors import PlanMismatch, ProtocolError, TooFewReports
 from dpbandits.privacy import Mechanism, NoiseSource
+from dpbandits.privacy.limits import tamed
 from dpbandits.protocol.messages import Batch, Payload, Plan, Release, Report
+from dpbandits.protocol.sums import checked_payload
 
 FloatArray = NDArray[np.float64]
 
 
 def respond(plan: Plan, rewards: Sequence[Sequence[float]], noise: NoiseSource) -> Report:
-    """At the client: average the rewards of each supported action, clip, randomize (R)."""
+    """At the client: average the rewards of each supported action, clip, randomize (R).
+
+    No reward makes it raise or stay silent: NaN counts as 0, and each number is first forced into
+    −2⁶⁰ … 2⁶⁰. Whether a client reports must not depend on its data.
+    """
     counts = tuple(len(seen) for seen in rewards)
     if counts != plan.plays:
         raise ProtocolError(f"rewards: got {counts} per action, expected {plan.plays}, one for each play")
-    averages = np.array([[float(np.mean(seen)) for seen in rewards]])
+    averages = np.array([[float(np.mean(tamed(seen))) for seen in rewards]])
     return _report(plan, averages, noise)
 
 
 def respond_with_averages(plan: Plan, averages: Sequence[float], noise: NoiseSource) -> Report:
-    """At a client that kept running averages instead of every reward: clip, randomize (R)."""
+    """At a client that kept running averages instead of every reward: clip, randomize (R).
+
+    As with `respond`, no average makes it raise.
+    """
     if len(averages) != len(plan.support):
         raise ProtocolError(f"averages: got {len(averages)}, expected {len(plan.support)}, one an action")
-    return _report(plan, np.array([averages], dtype=np.float64), noise)
+    return _report(plan, tamed(averages)[None], noise)
 
 
 def shuffle(plan: Plan, reports: Sequence[Report], noise: NoiseSource) -> Batch:
-    """At the third party: check that the reports are the cohort's, and run S."""
+    """At the third party: check that the reports are the cohort's and in their range, and run S."""
     mechanism = _mechanism(plan)
     if any(report.plan != plan.digest for report in reports):
         raise PlanMismatch(f"a report belongs to another plan than {plan.digest[:12]}")
@@ -39,7 +48,7 @@ def shuffle(plan: Plan, reports: Sequence[Report], noise: NoiseSource) -> Batch:
         raise TooFewReports(len(reports), mechanism.minimum_reports)
     if len(reports) > plan.cohort:
         raise ProtocolError(f"reports: got {len(reports):,}, expected at most the cohort's {plan.cohort:,}")
-    payloads = np.stack([report.payload.unpack() for report in reports])
+    payloads = np.stack([checked_payload(plan, report) for report in reports])
     shuffled = mechanism.shuffle(payloads, noise)
     return Batch(plan=plan.digest, payload=Payload.pack(shuffled), reports=len(reports))
 
@@ -106,8 +115,6 @@ def _check_simulated(noise: NoiseSource) -> None:
 
 
 def _report(plan: Plan, averages: FloatArray, noise: NoiseSource) -> Report:
-    if not np.isfinite(averages).all():
-        raise ProtocolError("averages: got NaN or an infinity, expected numbers")
     randomized = _mechanism(plan).randomize(plan.reported(averages), noise)[0]
     return Report(plan=plan.digest, payload=Payload.pack(randomized))
 

@@ -10,6 +10,7 @@ Each message names the plan that it belongs to by the plan's digest.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -20,9 +21,19 @@ from numpy.typing import NDArray
 from dpbandits.checks import finite_matrix, whole
 from dpbandits.errors import InvalidValue
 from dpbandits.privacy import Mechanism
+from dpbandits.privacy.limits import MOST_CLIENTS, checked_entries
 from dpbandits.protocol.codec import digest
 
 FloatArray = NDArray[np.float64]
+
+MOST_PLAYS = 10**15
+LARGEST_ACTION = 2**40
+MOST_ACTIONS = 2**20
+"""Actions that one phase plays."""
+MOST_RANK = 2**20
+MOST_PHASES = 2**20
+LARGEST_SHAPE = 2**48
+"""Entries of a payload, and of each of its sides."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,11 +60,11 @@ class Plan:
     mixing: tuple[tuple[float, ...], ...] = ()
 
     def __post_init__(self) -> None:
-        whole(1, phase=self.phase)
-        whole(0, rank=self.rank)
+        whole(1, MOST_PHASES, phase=self.phase)
+        whole(0, MOST_RANK, rank=self.rank)
         if not self.support or len(self.support) != len(self.plays):
             raise InvalidValue("plays", f"{len(self.plays)} numbers", "one for each supported action")
-        whole(1, plays=min(self.plays))
+        self._check_numbers()
         if any(len(row) != len(self.support) for row in self.mixing):
             raise InvalidValue("mixing", "a row", f"rows of {len(self.support)} numbers, one for each action")
         if self.offsets and len(self.offsets) != self.numbers:
@@ -62,6 +73,17 @@ class Plan:
             raise InvalidValue("mechanism.support", self.mechanism.support, f"{self.numbers}")
         if self.separate:
             self._check_separate()
+
+    def _check_numbers(self) -> None:
+        """Each in its range, so that nothing which a client computes from the plan can overflow."""
+        whole(1, MOST_ACTIONS, actions=len(self.support))
+        for action, plays in zip(self.support, self.plays, strict=True):
+            whole(0, LARGEST_ACTION, support=action)
+            whole(1, MOST_PLAYS, plays=plays)
+        whole(1, MOST_PLAYS, rounds=self.rounds)
+        checked_entries(offsets=self.offsets)
+        for row in self.mixing:
+            checked_entries(mixing=row)
 
     def _check_separate(self) -> None:
         if self.mechanism is not None:
@@ -160,7 +182,9 @@ class Payload:
 
     def unpack(self) -> NDArray[Any]:
         """The array that was packed."""
-        count = int(np.prod(self.shape))
+        for length in self.shape:
+            whole(0, LARGEST_SHAPE, payload=length)
+        count = whole(0, LARGEST_SHAPE, payload=math.prod(self.shape))
         if self.bits:
             packed = np.frombuffer(self.bits, dtype=np.uint8)
             if packed.size != -(-count // 8):
@@ -169,6 +193,8 @@ class Payload:
         if len(self.numbers) + len(self.integers) != count or (self.numbers and self.integers):
             raise InvalidValue("payload", f"{len(self.numbers) + len(self.integers)} numbers", f"{count}")
         if self.integers:
+            for end in (min(self.integers), max(self.integers)):
+                whole(-(1 << 63), (1 << 63) - 1, payload=end)
             return np.array(self.integers, dtype=np.int64).reshape(self.shape)
         return np.array(self.numbers, dtype=np.float64).reshape(self.shape)
 
@@ -190,7 +216,7 @@ class Batch:
     reports: int
 
     def __post_init__(self) -> None:
-        whole(1, reports=self.reports)
+        whole(1, MOST_CLIENTS, reports=self.reports)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -209,7 +235,7 @@ class Release:
 
     def __post_init__(self) -> None:
         finite_matrix(means=np.array([self.means]))
-        whole(1, reports=self.reports)
+        whole(1, MOST_PLAYS, reports=self.reports)
         if self.counts and (len(self.counts) != len(self.means) or sum(self.counts) != self.reports):
             raise InvalidValue(
                 "counts", self.counts, "none, or one for each mean, which add up to the reports"

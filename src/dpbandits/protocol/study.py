@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbandits.actions import Actions
-from dpbandits.checks import between, non_negative, one_of, positive, whole
+from dpbandits.checks import between, non_negative, one_of, whole
 from dpbandits.errors import NotEnoughClients
 from dpbandits.privacy import PrivacyRequest, calibrate
+from dpbandits.privacy.limits import checked_bound
 from dpbandits.privacy.scalars import calibrate_scalars
 from dpbandits.protocol.codec import digest
 from dpbandits.protocol.messages import Plan
@@ -61,7 +62,7 @@ class Study:
     def __post_init__(self) -> None:
         whole(1, LONGEST_HORIZON, horizon=self.horizon)
         between(1.1, 2, design_tolerance=self.design_tolerance)
-        positive(bound=self.bound)
+        checked_bound(self.bound)
         non_negative(heterogeneity=self.heterogeneity)
         one_of(WHEN_CLIENTS_RUN_OUT, when_clients_run_out=self.when_clients_run_out)
         one_of(ASSIGNMENTS, assignment=self.assignment)

@@ -24,8 +24,6 @@ from dpbandits.protocol.messages import Batch, Payload, Plan, Report
 
 IntArray = NDArray[np.int64]
 
-_FIELDS = {"numbers": np.float64, "integers": np.int64, "bits": np.uint8}
-
 
 @dataclass(frozen=True, kw_only=True)
 class Sums:
@@ -59,10 +57,10 @@ def checked_payload(plan: Plan, report: Report) -> NDArray[Any]:
 def checked_array(plan: Plan, array: NDArray[Any]) -> NDArray[Any]:
     """The same for what an answer's payload holds."""
     message = _mechanism(plan).message
-    if array.shape != message.shape or array.dtype != _FIELDS[message.kind]:
-        raise InvalidValue("payload", "another shape or kind", f"{message.kind} of shape {message.shape}")
-    if message.kind != "bits" and not (array.min() >= message.low and array.max() <= message.high):
-        raise InvalidValue("payload", "an entry out of range", "entries that the mechanism can make")
+    if not message.admits(array):
+        raise InvalidValue(
+            "payload", "another shape, kind or range", f"{message.kind} that the mechanism can make"
+        )
     return array
 
 
@@ -79,6 +77,7 @@ def nothing(plan: Plan) -> Sums:
 def add_up(plan: Plan, sums: Sums, reports: Iterable[Report]) -> Sums:
     """The sums with so many answers more."""
     totals, count = np.array(sums.sums, dtype=np.int64), sums.reports
+    # Answers have a sign; the sum is reduced modulo the power of two.
     bits = _summable(plan).message.kind == "bits"
     for report in reports:
         array = checked_payload(plan, report)

@@ -1,7 +1,7 @@
 """What is inside a sealed report: a fixed number of bytes for a plan, so that its length tells nothing.
 
     numbers    IEEE 754 binary64, little-endian, one for each supported action
-    integers   two's complement int64, little-endian, one for each supported action
+    integers   two's complement int64, little-endian, one for each supported action; never reduced
     bits       row after row, eight to a byte, first bit highest, zeros at the end
     a share    unsigned residues modulo 2^sum_bits as int64, little-endian, one for each supported action
 

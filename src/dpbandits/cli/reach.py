@@ -1,0 +1,35 @@
+"""How far one client that lies can move a result, as `account` and `plan` print it."""
+
+from __future__ import annotations
+
+import math
+
+from dpbandits.privacy import Mechanism
+
+
+def reach_of(mechanism: Mechanism) -> dict[str, float | None]:
+    """`Mechanism.reach_of_one` over the fewest reports that are released; None: nothing bounds it."""
+    reports = mechanism.minimum_reports if mechanism.noisy_reports is not None else mechanism.cohort
+    found = mechanism.reach_of_one(reports)
+    return {
+        "reports": reports,
+        "mean": _bounded(found.mean),
+        "honest": found.honest,
+        "factor": _bounded(found.factor),
+        "length": None if found.length is None else _bounded(found.length),
+    }
+
+
+def _bounded(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def shown_reach(reach: dict[str, float | None], trust: str) -> str:
+    """One line, or two halves of one where reports may be split."""
+    split = "; in split mode: anywhere" if trust == "shuffle" else ""
+    if reach["mean"] is None:
+        return f"one liar moves a mean anywhere: nothing bounds its report{split}"
+    return (
+        f"one liar moves a mean by at most {reach['mean']:.4g}, {reach['factor']:.4g} × the most an honest "
+        f"client's data can{split}"
+    )

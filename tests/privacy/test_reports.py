@@ -1,0 +1,425 @@
+"""What one report may be, what replacing a report costs, and how far one liar can move a mean.
+
+Tails and δ are compared with sums over the whole law, a route of their own.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import nbinom, skellam
+
+from dpbandits.errors import InvalidValue
+from dpbandits.privacy import NOISES, Mechanism, PrivacyRequest, SimulatedNoise, calibrate, guarantee
+from dpbandits.privacy.accounting import Approximated
+from dpbandits.privacy.laws import BoxNormLaw, GaussianLaw, LaplaceLaw, NoiseLaw, PolyaLaw, SkellamLaw
+from dpbandits.privacy.local import RARELY, LocalLattice
+from dpbandits.privacy.mechanism import Message
+from dpbandits.privacy.noisy_lattice import chance_replaced, encoded_distance, least_largest
+from dpbandits.privacy.scalars import calibrate_scalars
+from dpbandits.privacy.shuffle import SummedShares
+
+COHORT, SUPPORT, BOUND = 30, 5, 1.5
+PURE = ("k-norm", "polya")
+CASES = [(trust, noise, "box") for trust, noises in NOISES.items() for noise in noises or (None,)]
+CASES += [(trust, "discrete-gaussian", "ball") for trust in ("central", "local", "shuffle")]
+
+
+def _made(trust: str, noise: str | None, shape: str = "box", **changes: Any) -> Any:
+    delta = 0.0 if noise in PURE else 1e-3
+    request = PrivacyRequest(**{"trust": trust, "noise": noise, "epsilon": 3.0, "delta": delta, **changes})
+    return calibrate(request, support=SUPPORT, cohort=COHORT, bound=BOUND, shape=shape)
+
+
+@pytest.fixture(params=CASES, ids=lambda case: "-".join(map(str, case)), name="mechanism")
+def _mechanism(request: pytest.FixtureRequest) -> Mechanism:
+    made: Mechanism = _made(*request.param)
+    return made
+
+
+def _noise(seed: int = 0) -> SimulatedNoise:
+    return SimulatedNoise(np.random.default_rng(seed))
+
+
+# Tails
+
+
+def _one_coordinate(law: NoiseLaw, reach: int) -> Any:
+    """P(z) for |z| ≤ reach, from the definition."""
+    places = np.arange(-reach, reach + 1)
+    if isinstance(law, SkellamLaw):
+        return skellam.pmf(places, law.mean, law.mean)
+    if isinstance(law, PolyaLaw):
+        part = nbinom.pmf(np.arange(reach + 1), 1 / law.shares, -math.expm1(-1 / law.scale))
+        return np.convolve(part, part[::-1])
+    power = 2 if isinstance(law, GaussianLaw) else 1
+    weights = np.exp(-((np.abs(places) / law.scale) ** power) / power)
+    return weights / weights.sum()
+
+
+LAWS = [
+    (GaussianLaw(scale=0.6), 40),
+    (GaussianLaw(scale=7.3), 200),
+    (SkellamLaw(scale=0.4), 60),
+    (SkellamLaw(scale=6.0), 300),
+    (LaplaceLaw(scale=3.0), 300),
+    (PolyaLaw(scale=3.0, shares=20), 300),
+]
+
+
+@pytest.mark.parametrize(("law", "reach"), LAWS, ids=lambda x: repr(x)[:18])
+def test_shares_exceed_a_limit_no_more_often_than_stated(law: NoiseLaw, reach: int) -> None:
+    chances = _one_coordinate(law, reach)
+    for limit in (1, 2, 5, 12, 30):
+        true = 1 - (1 - chances[: reach - limit].sum() - chances[reach + limit + 1 :].sum()) ** 3
+        stated = law.exceeded(3, limit)
+        assert true <= stated * (1 + 1e-9)
+        if not isinstance(law, PolyaLaw) and 1e-12 < stated < 0.1:  # the bound is not loose either
+            assert stated <= 60 * true
+
+
+def test_k_norm_noise_exceeds_a_limit_no_more_often_than_stated() -> None:
+    law, reach = BoxNormLaw(scale=4.0), 200
+    line = np.abs(np.arange(-reach, reach + 1))
+    norms = np.maximum(line[:, None], line[None, :])
+    weights = np.exp(-norms / law.scale)
+    for limit in (5, 20, 60):
+        true = weights[norms > limit].sum() / weights.sum()
+        assert true <= law.exceeded(2, limit) <= 12 * true
+
+
+@pytest.mark.parametrize("scale", [0.7, 4.0])
+def test_vectors_of_noise_are_longer_no_more_often_than_stated(scale: float) -> None:
+    law, reach = GaussianLaw(scale=scale), int(12 * scale)
+    squares = np.arange(-reach, reach + 1) ** 2
+    lengths = np.sqrt(squares[:, None, None] + squares[None, :, None] + squares[None, None, :])
+    weights = np.exp(-(lengths**2) / (2 * scale**2))
+    for limit in range(int(6 * scale)):
+        true = weights[lengths > scale * math.sqrt(3) + limit].sum() / weights.sum()
+        assert true <= law.longer(limit)
+    assert weights[lengths > scale * math.sqrt(3)].sum() / weights.sum() > law.longer(int(3 * scale) + 1)
+
+
+@pytest.mark.parametrize("shape", ["box", "ball"])
+def test_the_least_limit_is_the_least(shape: str) -> None:
+    law = GaussianLaw(scale=3.3)
+    found = least_largest(law, 7, shape, 1e-9)
+    assert chance_replaced(law, 7, shape, found) <= 1e-9 < chance_replaced(law, 7, shape, found - 1)
+
+
+# What is sent, and what is admitted
+
+
+def test_honest_reports_are_admitted_whatever_the_data_are(mechanism: Mechanism) -> None:
+    rows = np.array([[-9.0] * SUPPORT, [9.0] * SUPPORT, [9.0, -9.0] * 2 + [0.0], [0.0] * SUPPORT])
+    for seed in range(20):
+        sent = mechanism.randomize(np.repeat(rows, 5, axis=0), _noise(seed))
+        assert mechanism.message.admitted(sent).all()
+        assert all(mechanism.message.admits(one) for one in sent)
+
+
+class FarOut(SimulatedNoise):  # type: ignore[misc]
+    """Noise from the far tail of one coordinate."""
+
+    far = 10**9
+
+    def __init__(self) -> None:
+        super().__init__(np.random.default_rng(0))
+
+    def discrete_gaussian(self, scale: float, shape: tuple[int, ...]) -> Any:
+        drawn = super().discrete_gaussian(scale, shape)
+        drawn[0, 1] += self.far
+        return drawn
+
+
+@pytest.mark.parametrize("trust", ["local", "shuffle"])
+@pytest.mark.parametrize("shape", ["box", "ball"])
+def test_a_report_with_noise_from_a_far_tail_is_replaced_by_the_centre(trust: str, shape: str) -> None:
+    mechanism = _made(trust, "discrete-gaussian", shape)
+    sent = mechanism.randomize(np.full((2, SUPPORT), 0.3), FarOut())
+    assert sent[0].tolist() == [mechanism.levels // 2] * SUPPORT
+    assert len(set(sent[1].tolist())) > 1
+    assert mechanism.message.admitted(sent).all()
+
+
+@pytest.mark.parametrize("trust", ["central", "local", "shuffle"])
+@pytest.mark.parametrize("shape", ["box", "ball"])
+def test_what_lies_just_outside_is_refused(trust: str, shape: str) -> None:
+    message = _made(trust, "discrete-gaussian", shape).message
+    centre = np.full(SUPPORT, message.twice_centre // 2, dtype=np.int64)
+    for end, outwards in ((message.low, -1), (message.high, 1)):
+        one = centre.copy()
+        one[2] = end
+        assert message.admits(one) or shape == "ball"
+        one[2] += outwards
+        assert not message.admits(one)
+    corner = np.full(SUPPORT, message.high, dtype=np.int64)
+    assert message.admits(corner) == (shape == "box")
+    assert not message.admits(centre.astype(np.float64))
+    assert not message.admits(centre[:-1])
+
+
+@given(
+    st.integers(1, 2**20),
+    st.lists(st.integers(-(2**45), 2**45), min_size=1, max_size=6),
+    st.integers(-2, 2),
+)
+def test_balls_are_compared_exactly(levels: int, entries: list[int], more: int) -> None:
+    square = sum((2 * x - levels) ** 2 for x in entries)
+    message = Message(
+        kind="integers",
+        shape=(len(entries),),
+        low=-(2**60),
+        high=2**60,
+        twice_centre=levels,
+        largest_square=square + more,
+    )
+    assert message.admits(np.array(entries, dtype=np.int64)) == (more >= 0)
+
+
+def test_numbers_that_are_none_are_refused() -> None:
+    message = _made("none", None).message
+    for value in (math.nan, math.inf, -math.inf, 1.5001):
+        assert not message.admits(np.array([0.0, value, 0, 0, 0]))
+    assert message.admits(np.array([0.0, 1.5, -1.5, 0, 0]))
+
+
+# What replacing costs
+
+
+def _sent(mechanism: SummedShares, place: int) -> dict[int, float]:
+    """The law of one client's report that is encoded to `place`, replacement included."""
+    assert mechanism.largest_share is not None
+    reach = int(30 * mechanism.scale) + 10
+    chances, law = _one_coordinate(mechanism.law, reach), dict[int, float]()
+    for z, chance in zip(range(-reach, reach + 1), chances, strict=True):
+        inside = -mechanism.largest_share <= place + z <= mechanism.levels + mechanism.largest_share
+        report = place + z if inside else mechanism.levels // 2
+        law[report] = law.get(report, 0.0) + float(chance)
+    return law
+
+
+def _true_delta(mechanism: SummedShares, epsilon: float) -> float:
+    """Of the sum of two reports, one of which is at either end of the grid and the other anywhere."""
+    worst = 0.0
+    for other in (0, mechanism.levels // 2, mechanism.levels):
+        worlds = list[dict[int, float]]()
+        for place in (0, mechanism.levels):
+            total = dict[int, float]()
+            for one, p in _sent(mechanism, place).items():
+                for two, q in _sent(mechanism, other).items():
+                    total[one + two] = total.get(one + two, 0.0) + p * q
+            worlds.append(total)
+        for low, high in (worlds, worlds[::-1]):
+            excess = sum(max(0.0, p - math.exp(epsilon) * high.get(x, 0.0)) for x, p in low.items())
+            worst = max(worst, excess)
+    return worst
+
+
+@pytest.mark.parametrize("noise", ["discrete-gaussian", "skellam"])
+@pytest.mark.parametrize("largest", [2, 5, 9, 14, 30])
+def test_the_account_covers_replaced_reports(noise: str, largest: int) -> None:
+    mechanism = SummedShares(
+        support=1,
+        cohort=2,
+        bound=1.0,
+        levels=4,
+        noise=noise,
+        scale=3.0,
+        least_reports=2,
+        largest_share=largest,
+    )
+    event = mechanism.event
+    assert isinstance(event, Approximated)
+    for epsilon in (0.3, 1.0, 2.0, 3.0):
+        true = _true_delta(mechanism, epsilon)
+        assert true <= event.delta(epsilon) * (1 + 1e-9)
+        if (largest, epsilon) == (9, 3.0):  # the account of the noise alone would be false
+            assert true > 1.3 * event.event.delta(epsilon)
+
+
+@pytest.mark.parametrize("noise", ["discrete-gaussian", "skellam"])
+def test_a_plan_with_a_small_limit_shows_in_its_delta(noise: str) -> None:
+    mechanism = _made("shuffle", noise)
+    assert mechanism.event.delta(3.0) <= 1e-3
+    half = replace(mechanism, largest_share=mechanism.largest_share // 2)
+    assert half.event.delta(3.0) > 10 * 1e-3
+    assert replace(mechanism, largest_share=1).event.delta(3.0) == 1.0
+
+
+@pytest.mark.parametrize(("noise", "shape"), [("discrete-gaussian", "box"), ("discrete-gaussian", "ball"),
+                                              ("skellam", "box")])  # fmt: skip
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.5, 1e-8), (1, 1e-6), (8, 0.01)])
+def test_calibration_leaves_a_hundredth_of_delta_for_replaced_reports(
+    noise: str, shape: str, epsilon: float, delta: float
+) -> None:
+    mechanism = _made("shuffle", noise, shape, epsilon=epsilon, delta=delta)
+    assert mechanism.event.delta(epsilon) <= delta
+    allowed = 0.01 * delta / (1 + math.exp(epsilon))
+    assert mechanism.distance <= allowed
+    # Cohorts up to a power of two share a limit, which gives away a factor of two at most.
+    assert replace(mechanism, largest_share=mechanism.largest_share - 1).distance > allowed / 2 * 0.99
+
+
+def test_scalar_mechanisms_have_the_same_limits() -> None:
+    for noise in ("discrete-gaussian", "skellam"):
+        request = PrivacyRequest(trust="shuffle", noise=noise, epsilon=1, delta=1e-5)
+        for own in calibrate_scalars(request, cohorts=[7, 40, 300], bounds=[1.0, 0.2, 3.0]):
+            assert isinstance(own, SummedShares)
+            assert own.largest_share is not None
+            assert own.event.delta(1) <= 1e-5
+    request = PrivacyRequest(trust="local", epsilon=1, delta=1e-5)
+    for own in calibrate_scalars(request, cohorts=[7, 40], bounds=[1.0, 0.2]):
+        assert isinstance(own, LocalLattice)
+        assert own.message.high < 40 * own.levels
+        assert chance_replaced(own.law, 1, "box", int(-own.message.low)) <= RARELY
+
+
+def test_polya_shares_have_no_limit() -> None:
+    mechanism = _made("shuffle", "polya")
+    assert mechanism.largest_share is None
+    assert mechanism.event.pure_epsilon <= 3
+    with pytest.raises(InvalidValue, match="largest_share"):
+        replace(mechanism, largest_share=1000)
+    with pytest.raises(InvalidValue, match="largest_share"):
+        replace(_made("shuffle", "skellam"), largest_share=None)
+
+
+def test_a_limit_on_polya_shares_would_break_pure_privacy() -> None:
+    """At the least sum every report is at its limit, and the ratio is that of one share: above e^ε always."""
+    law, reach, levels = PolyaLaw(scale=3.0, shares=20), 200, 4
+    chances = _one_coordinate(law, reach)
+    for limit in range(1, 60):
+        ratio = chances[reach + limit] / chances[reach + limit + levels]
+        assert ratio > math.exp(levels / law.scale) * (1 + 1e-3)
+
+
+# How far one liar moves a mean
+
+
+def _extremes(mechanism: Mechanism) -> list[Any]:
+    """Admitted reports that lie as far out as any."""
+    message = mechanism.message
+    if message.kind == "bits":
+        return [np.zeros(message.shape, np.uint8), np.ones(message.shape, np.uint8)]
+    dtype = np.int64 if message.kind == "integers" else np.float64
+    low, high = np.full(message.shape, message.low, dtype), np.full(message.shape, message.high, dtype)
+    centre = np.full(message.shape, message.twice_centre // 2, dtype)
+    found = [low, high, np.where(np.arange(SUPPORT) % 2, low, high), centre]
+    for end in (message.low, message.high):
+        one, scaled = centre.copy(), (end - centre) / math.sqrt(SUPPORT) * 0.99
+        one[0] = end
+        found += [one, centre + np.trunc(scaled).astype(dtype)]
+    return [report for report in found if message.admits(report)]
+
+
+def test_no_admitted_report_moves_a_mean_by_more_than_the_stated_reach(mechanism: Mechanism) -> None:
+    sent = mechanism.randomize(np.random.default_rng(1).normal(size=(COHORT, SUPPORT)), _noise(2))
+    reach = mechanism.reach_of_one(COHORT)
+    means = list[Any]()
+    for report in _extremes(mechanism):
+        sent[0] = report
+        means.append(mechanism.analyze(mechanism.shuffle(sent, _noise(3)), COHORT, _noise(4)))
+    moved = [a - b for a in means for b in means]
+    assert len(means) > 1
+    assert max(float(np.abs(one).max()) for one in moved) <= reach.mean * (1 + 1e-9) + 1e-9
+    if reach.length is not None:
+        assert max(float(np.linalg.norm(one)) for one in moved) <= reach.length * (1 + 1e-9)
+    if mechanism.shape == "box" and mechanism.noise_name != "polya":  # and some report does move it that far
+        assert max(float(np.abs(one).max()) for one in moved) >= reach.mean * (1 - 1e-9)
+    assert reach.honest == pytest.approx(2 * BOUND / COHORT)
+    assert mechanism.reach_of_one(COHORT, checked=False).mean == math.inf
+    assert mechanism.trust not in ("none", "central") or reach.factor == pytest.approx(1)
+
+
+@pytest.mark.parametrize(("noise", "shape"), [("discrete-gaussian", "box"), ("discrete-gaussian", "ball"),
+                                              ("skellam", "box")])  # fmt: skip
+def test_no_number_of_liars_makes_a_sum_wrap_around(noise: str, shape: str) -> None:
+    mechanism = _made("shuffle", noise, shape)
+    for report in _extremes(mechanism):
+        sent = np.tile(report, (COHORT, 1))
+        found = mechanism.analyze(mechanism.shuffle(sent, _noise()), COHORT, _noise())
+        np.testing.assert_allclose(found, report * mechanism.lattice.step - BOUND, rtol=1e-9, atol=1e-9)
+
+
+def test_a_liar_in_a_large_cohort_no_longer_decides_the_mean() -> None:
+    """One of 2,000 could send any residue, and move a mean to anywhere."""
+    request = PrivacyRequest(trust="shuffle", noise="discrete-gaussian", epsilon=1, delta=1e-6)
+    for shape in ("box", "ball"):
+        mechanism = calibrate(request, support=20, cohort=2000, bound=1, shape=shape)
+        assert mechanism.reach_of_one(2000).mean < 0.02
+    local = calibrate(replace(request, trust="local"), support=20, cohort=2000, bound=1, shape="ball")
+    assert local.reach_of_one(2000).mean < 0.08
+    assert local.reach_of_one(2000).mean < 20 * local.error_deviation(2000) / math.sqrt(2000) * 10
+
+
+# A ball
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.floats(2.0**-60, 2.0**60),
+    st.sampled_from([1, 2, 7, 64, 1000, 2**20]),
+    st.integers(1, 8),
+    st.integers(0, 2**32),
+    st.floats(-30, 30),
+)
+def test_encoded_clients_lie_within_the_stated_distance(
+    bound: float, levels: int, support: int, seed: int, magnitude: float
+) -> None:
+    mechanism = LocalLattice(
+        support=support,
+        cohort=1,
+        bound=bound,
+        levels=levels,
+        noise="discrete-gaussian",
+        scale=9.0,
+        shape="ball",
+    )
+    rng = np.random.default_rng(seed)
+    one = rng.normal(size=(40, support)) * bound * 10.0**magnitude
+    clients = np.concatenate([one, -one, 1e250 * one[:3], np.full((1, support), np.inf)])
+    encoded = mechanism.lattice.encode(mechanism.clip(clients), _noise(seed))
+    assert encoded.min() >= 0
+    assert encoded.max() <= levels
+    apart = np.linalg.norm(encoded[:, None] - encoded[None, :], axis=2)
+    assert apart.max() <= encoded_distance(levels, support)
+
+
+@pytest.mark.parametrize("bound", [2.0**-60, 1e-3, 2.0**60])
+def test_a_ball_keeps_directions_at_every_size(bound: float) -> None:
+    mechanism = LocalLattice(
+        support=2, cohort=1, bound=bound, levels=64, noise="discrete-gaussian", scale=9.0, shape="ball"
+    )
+    rows = np.array([[3.0, 4.0], [0.3, 0.4], [1e-290, 0.0]]) * bound
+    expected = np.array([[0.6, 0.8], [0.3, 0.4], [1e-290, 0.0]])
+    np.testing.assert_allclose(mechanism.clip(rows) / bound, expected, rtol=1e-14)
+    assert mechanism.entries_cut(rows) == 2
+
+
+# What a guarantee rests on
+
+
+def test_what_is_needed_names_parties_and_honest_clients() -> None:
+    wary = _made("shuffle", None, minimum_share=0.8, silent_share=0.25)
+    assert "does not collude with the server" in wary.needs
+    assert "at least 18 of 24 reporting clients are real, add their noise" in wary.needs
+    assert "split among two parties that do not collude" in _made("shuffle", "skellam").needs
+    assert "server is trusted" in _made("central", None).needs
+    assert "all other clients may collude" in _made("local", None).needs
+
+
+def test_cohorts_of_many_sizes_need_one_sentence() -> None:
+    request = PrivacyRequest(trust="shuffle", epsilon=1, delta=1e-5)
+    mechanisms = calibrate_scalars(request, cohorts=range(20, 60), bounds=[1.0] * 40)
+    stated = guarantee(request, mechanisms)
+    assert stated is not None
+    assert "20 of 20 in the smallest" in stated.needs
+    assert "56 of 56 in the largest" in stated.needs
+    assert len(stated.needs) < 500
