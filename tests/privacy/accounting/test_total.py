@@ -1,4 +1,4 @@
-"""Every event that can be built has a δ in [0, 1] at every finite ε, whatever its parameters, and at a bounded cost."""
+"""Every event that can be built has a δ in [0, 1] at every finite ε, and the work for it is bounded."""
 
 from __future__ import annotations
 

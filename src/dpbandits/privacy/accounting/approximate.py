@@ -1,7 +1,7 @@
 """A mechanism that is nearly one whose account is known: what the difference adds to δ.
 
-Example: a client redraws or replaces noise that is too large to send. The laws of the two mechanisms then differ
-by at most the chance that this happens, which is their total-variation distance.
+Example: a client redraws or replaces noise that is too large to send. The laws of the two mechanisms then
+differ by at most the chance that this happens, which is their total-variation distance.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ _LARGEST_EPSILON = 600.0
 class Approximated:
     """`event`, by a mechanism whose laws are within `distance` of it in total variation, for every input.
 
-    For every set S of views P'(S) ≤ P(S) + η ≤ e^ε·Q(S) + δ + η ≤ e^ε·(Q'(S) + η) + δ + η, η being `distance`.
-    So δ grows by (1 + e^ε)·η.
+    For every set S of views P'(S) ≤ P(S) + η ≤ e^ε·Q(S) + δ + η ≤ e^ε·(Q'(S) + η) + δ + η, where η is the
+    `distance`. So δ grows by (1 + e^ε)·η.
     """
 
     event: Event

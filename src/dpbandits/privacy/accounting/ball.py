@@ -34,8 +34,8 @@ _MOST_TIMES = 10**9
 class BallSum:
     """A release of `coordinates` sums with `shares` discrete Gaussians of `scale` on each.
 
-    No two clients are farther apart than `distance` in ℓ2, all `releases` taken together. Some two differ by
-    `reachable` along one axis, in each of the releases: that is where the lower bound is from. Without it, it is
+    No two clients differ by more than `distance` in ℓ2, all `releases` taken together. Some two differ by
+    `reachable` along one axis, in each of the releases: the lower bound is theirs. If it is not given, it is
     what remains of the distance when rounding may have moved either client by one level in every coordinate.
     """
 
@@ -56,9 +56,7 @@ class BallSum:
         whole(1, coordinates=self.coordinates)
         whole(1, self.coordinates, releases=self.releases)
         if not SMOOTHING**2 < self._noise.variance < math.inf:
-            raise InvalidValue(
-                "scale", self.scale, f"a total deviation above {SMOOTHING:g} levels, and finite"
-            )
+            raise InvalidValue("scale", self.scale, f"a finite total deviation above {SMOOTHING:g} levels")
         if self.reachable is not None:
             most = math.floor(self.distance / math.sqrt(self.releases) * (1 + 1e-9))
             whole(0, most, reachable=self.reachable)

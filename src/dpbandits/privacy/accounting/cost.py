@@ -1,8 +1,9 @@
 """How much work an account may take, so that nobody can be kept busy by the parameters of a mechanism.
 
-The limits allow about one second of processor time for δ at one ε, and every mechanism that calibration makes is
-within them. An account that would need more is replaced by one for less noise, which is an upper bound because more noise
-never hurts (docs/accounting-proofs.md, section 3). If that is not possible, δ ≤ 1 is all that is proved.
+The limits allow about one second of processor time for δ at one ε. Every mechanism that calibration makes is
+within them. An account that would need more is replaced by one for less noise, which is an upper bound because
+more noise never hurts (docs/accounting-proofs.md, section 3). If that is not possible, δ ≤ 1 is all that is
+proved.
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ MOST_POINTS = 3 * 10**7
 MOST_SPLITS = 20_000
 """Sign patterns that are looked at."""
 
-# A step of Skellam's recurrence takes as long as several outcomes. A convolution of shares takes the square of its
-# outcomes.
+# A step of Skellam's recurrence takes as long as several outcomes. The time of a convolution of shares grows
+# with the square of its outcomes.
 _STEPS = 0.3
 _MOST_CONVOLVED = 30_000
 
 
-class TooCostly(Exception):
+class TooCostlyError(Exception):
     """The account would take too much work."""
 
 
@@ -38,7 +39,7 @@ def affordable(noise: Noise, span: int, log_tail: float, most: int) -> Noise:
     """
     reach = (most - 2 * span) / 2 - 2
     if reach <= log_tail:
-        raise TooCostly
+        raise TooCostlyError
     if isinstance(noise, Binomial):
         return replace(noise, bits=min(noise.bits, max(1, math.floor(2 * reach * reach / log_tail))))
     if isinstance(noise, Skellam):
@@ -56,7 +57,7 @@ def _fewer_shares(noise: DiscreteGaussian, reach: float, log_tail: float) -> Dis
         log_tail += 50  # what a convolution needs beyond the outcomes that are asked for
     shares = math.floor(min((reach / noise.scale) ** 2 / (2 * log_tail), noise.shares))
     if shares < 1:
-        raise TooCostly
+        raise TooCostlyError
     return replace(noise, shares=shares)
 
 

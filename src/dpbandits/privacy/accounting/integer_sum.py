@@ -24,7 +24,7 @@ from dpbandits.privacy.accounting.cost import (
     MOST_OUTCOMES,
     MOST_POINTS,
     MOST_SPLITS,
-    TooCostly,
+    TooCostlyError,
     affordable,
     is_wide,
 )
@@ -161,8 +161,8 @@ class Composition:
     def delta(self, epsilon: float) -> float:
         """A δ for which all releases together are (ε, δ)-private: the upper bound.
 
-        It is 1, never NaN, where nothing less is proved. It takes about a second at most: beyond the limits of
-        `cost.py` it is the δ of less noise, or 1.
+        It is 1, never NaN, where nothing less is proved. It takes about a second at most: beyond the limits
+        of `cost.py` it is the δ of less noise, or 1.
         """
         return _bounds(self.sums, non_negative(epsilon=epsilon), False)[1]
 
@@ -185,7 +185,7 @@ def _bounds(sums: tuple[IntegerSum, ...], epsilon: float, both: bool) -> tuple[f
     try:
         with np.errstate(all="ignore"):
             lower, upper = _computed(_merged(sums), min(epsilon, _LARGEST_EPSILON), both)
-    except (TooCostly, ArithmeticError, ValueError, MemoryError):
+    except (TooCostlyError, ArithmeticError, ValueError, MemoryError):
         return 0.0, 1.0
     if not 0 <= upper <= 1:
         return 0.0, 1.0
@@ -215,7 +215,7 @@ def _computed(sums: Sequence[IntegerSum], epsilon: float, both: bool) -> tuple[f
         if len(splits) > 1 and is_negligible(pairs, splits, epsilon):
             return 0.0, NEGLIGIBLE
         if (len(splits) + 4 * len(pairs)) << SHORTEST > MOST_POINTS:
-            raise TooCostly
+            raise TooCostlyError
         window = plan_window(pairs, splits, epsilon)
         uppers = upper_deltas(pairs, splits, epsilon, window)
         upper = min(upper, max(uppers))
@@ -251,7 +251,7 @@ def _family(sums: Sequence[IntegerSum], log_tail: float) -> tuple[list[Pair], li
     """
     sided = [not (one.noise.symmetric and one.encoded_ends.mirrored) for one in sums]
     if math.prod(one.coordinates + 1 for one, two in zip(sums, sided, strict=True) if two) > MOST_SPLITS:
-        raise TooCostly
+        raise TooCostlyError
     most = MOST_OUTCOMES // (len(sums) + sum(sided)) ** 2  # several pairs may take many rounds
     noises = [affordable(one.noise, one.span, log_tail, most) for one in sums]
     pairs: list[Pair] = []

@@ -137,8 +137,8 @@ def worst_pair(noise: Noise, first: Law, second: Law, log_tail: float) -> Pair:
 def _laplace_pair(noise: DiscreteLaplace, first: Law, second: Law) -> Pair:
     """The same for Laplace noise, with nothing missing.
 
-    Below the lowest of the encoded values log P/Q does not change, nor does it above the highest: either tail is
-    one outcome, of 1/(1 − q) times the mass at its end, q = e^{−1/scale}.
+    Below the lowest of the encoded values log P/Q does not change, nor does it above the highest: either tail
+    is one outcome, of 1/(1 − q) times the mass at its end, q = e^{−1/scale}.
     """
     lowest, highest = min(first[0][0], second[0][0]), max(first[-1][0], second[-1][0])
     span, places = highest - lowest, np.arange(lowest - highest, highest - lowest + 1)

@@ -1,8 +1,9 @@
-"""δ(ε) of wide discrete Gaussians in closed form, from above and below (docs/accounting-proofs.md, section 12).
+"""δ(ε) of wide discrete Gaussians in closed form, from above and below.
 
 A discrete Gaussian is, up to a factor e^h at every point, a continuous one of a little less variance that was
-rounded at random. With a little continuous noise added it is, up to such a factor, a continuous one of a little
-more variance. So δ(ε) of the continuous law bounds it on either side.
+rounded at random. With a little continuous noise added it is, up to such a factor, a continuous one of a
+little more variance. So δ(ε) of the continuous law bounds it on either side (docs/accounting-proofs.md,
+section 12).
 """
 
 from __future__ import annotations

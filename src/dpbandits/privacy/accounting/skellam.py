@@ -90,8 +90,8 @@ def _excesses(variance: float, last: int) -> tuple[Array, Array]:
 def _added_errors(excesses: Array, variance: float) -> Array:
     """What the roundings of all steps from the start down to k leave at k.
 
-    As e_k ≤ 2k/v and d_k ≤ e_k, step j adds at most 12u·j/v. Shrinking by a_j = (1 + e_j)⁻² ≤ a_k for j ≥ k leaves
-    at most Σ_j j·a_k^{j−k} = k/(1 − a_k) + a_k/(1 − a_k)² times that, and without shrinking it is Σ_j j.
+    As e_k ≤ 2k/v and d_k ≤ e_k, step j adds at most 12u·j/v. Shrinking by a_j = (1 + e_j)⁻² ≤ a_k for j ≥ k
+    leaves 12u/v times Σ_j j·a_k^{j−k} = k/(1 − a_k) + a_k/(1 − a_k)² at most; without shrinking, Σ_j j.
     """
     orders = np.arange(1, len(excesses) + 1, dtype=np.float64)
     kept = (1 + excesses) ** -2.0
