@@ -1,7 +1,7 @@
 """How much work an account may take, so that nobody can be kept busy by the parameters of a mechanism.
 
 The limits allow about one second of processor time for δ at one ε. Every mechanism that calibration makes is
-within them. An account that would need more is replaced by one for less noise, which is an upper bound because
+within them. An account that would need more is replaced by one for less noise, which is an upper bound, as
 more noise never hurts (docs/accounting-proofs.md, section 3). If that is not possible, δ ≤ 1 is all that is
 proved.
 """
