@@ -93,6 +93,28 @@ def test_in_a_ball_honest_noise_stands_and_half_of_it_is_caught(trust: str, epsi
 
 
 @pytest.mark.parametrize("trust", ["central", "local", "shuffle"])
+@pytest.mark.parametrize("shape", ["box", "ball"])
+def test_a_fifth_less_noise_is_caught_in_a_ball_as_in_a_box(trust: str, shape: str) -> None:
+    """With the default number of plays, which do not refute the mechanism as it is."""
+    request = PrivacyRequest(trust=trust, epsilon=4, delta=1e-6, noise="discrete-gaussian")
+    mechanism = calibrate(request, support=4, cohort=8, bound=1, shape=shape)
+    assert not caught(audit(mechanism, simulated(1), epsilon=4, delta=1e-6))
+    less = replace(mechanism, scale=0.8 * mechanism.scale)  # type: ignore[type-var]
+    result = audit(
+        mechanism,
+        simulated(1),
+        epsilon=4,
+        delta=1e-6,
+        reveals=lambda _, averages, noise: reveal(less, averages, noise),
+    )
+    assert caught(result)
+    # At ε = 0, where the curve is the distance of the two worlds in total variation.
+    assert result.violation is not None
+    assert result.violation.epsilon == 0
+    assert result.violation.excess > 0.005
+
+
+@pytest.mark.parametrize("trust", ["central", "local", "shuffle"])
 def test_clipping_to_a_box_where_a_ball_is_claimed_is_caught(trust: str) -> None:
     mechanism, delta = calibrated(trust, "discrete-gaussian", 1.0, support=9, shape="ball")
     boxed = replace(mechanism, shape="box")  # type: ignore[type-var]

@@ -109,7 +109,8 @@ def mutated(base: dict[str, Any], rng: random.Random) -> dict[str, Any]:
     """A copy with one to three fields changed: to something extreme, or by a little."""
     plan = json.loads(json.dumps(base))
     for _ in range(rng.choice((1, 1, 1, 2, 3))):
-        inside = plan["mechanism"] if isinstance(plan["mechanism"], dict) and rng.random() < 0.8 else plan
+        own = plan["mechanism"]
+        inside = own if isinstance(own, dict) and own and rng.random() < 0.8 else plan
         name = rng.choice(sorted(inside))
         inside[name] = _other(inside[name], rng)
     return dict(plan)
@@ -127,6 +128,9 @@ def _other(value: Any, rng: random.Random) -> Any:
         return rng.choice(
             ("box", "ball", "discrete-gaussian", "laplace", "k-norm", "polya", "skellam", "binomial")
         )
+    if number and rng.random() < 0.8:
+        kind = int if isinstance(value, int) else float
+        return kind(rng.choice([one for one in EXTREME if type(one) in (int, float) and abs(one) < 1e300]))
     return rng.choice(EXTREME)
 
 
@@ -195,7 +199,9 @@ def true_delta(mechanism: dict[str, Any], epsilon: float) -> float:
             (sign * mechanism["bound"] + mechanism["reach"]) * levels / (2 * mechanism["reach"])
             for sign in (-1, 1)
         ]
-        shift = max(1, math.floor(places[1] - places[0]))
+        shift = math.floor(places[1] - places[0])  # from below: what rounding adds is left out
+        if shift < 1:
+            return 0.0
         bits, chance = shares * mechanism["noise_bits"], mechanism["noise_probability"]
         return _composed(_binomial(bits, chance), shift, support, epsilon)
     if mechanism["noise"] == "k-norm":

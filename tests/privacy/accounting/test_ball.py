@@ -96,3 +96,44 @@ def test_shares_too_small_for_the_lattice_are_refused() -> None:
         least_ball_scale(1.0, 1e-6, 10, 100.0, shares=10**7)
     # Even where it is not refused, what so coarse a grid costs is counted.
     assert BallSum(scale=0.8, shares=1000, coordinates=1, distance=1.0).delta(1.0) == 1.0
+
+
+def test_at_epsilon_zero_the_bound_is_the_total_variation() -> None:
+    event = BallSum(scale=30.0, shares=1, coordinates=1, distance=25.0, reachable=25)
+    truth = brute_force_delta(0.0, 30.0, 1, (25,))
+    lower, upper = event.delta_bounds(0.0)
+    assert lower <= truth * (1 + 1e-9)
+    assert truth <= upper <= 1.01 * truth
+    # With uneven shares ε − 2h is far below zero, and so little is proved.
+    uneven = BallSum(scale=1.0, shares=40, coordinates=1, distance=25.0)
+    assert uneven.slack > 1e-3
+    assert brute_force_delta(0.0, 1.0, 40, (25,)) < uneven.delta(0.0) < 1
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.5, 1.5])
+def test_lower_bounds_are_reached_by_clients(epsilon: float) -> None:
+    """Two releases, or two clients, each moved along one axis, over the whole lattice."""
+    levels, scale = 4, 5.0
+    event = BallSum(scale=scale, shares=1, coordinates=1, distance=levels + 2.0, reachable=levels)
+    for several, shift in (
+        (event, (levels,)),
+        (event.repeated(2), (levels, levels)),
+        (event.group(2), (2 * levels,)),
+        (event.group(2).repeated(2), (2 * levels, 2 * levels)),
+    ):
+        lower, upper = several.delta_bounds(epsilon)
+        truth = brute_force_delta(epsilon, scale, 1, shift)
+        assert lower <= truth * (1 + 1e-9)
+        assert truth <= upper
+        assert lower == pytest.approx(truth, rel=1e-3)
+
+
+def test_what_is_reachable_by_default_is_never_too_much() -> None:
+    event = BallSum(scale=5.0, shares=1, coordinates=4, distance=16 + 2 * math.sqrt(4))
+    assert event.along_one_axis == 16
+    assert event.repeated(4).along_one_axis == 16
+    assert event.group(3).along_one_axis == 48
+    assert event.repeated(2).group(3) == event.group(3).repeated(2)
+    assert BallSum(scale=5.0, shares=1, coordinates=4, distance=2.0).delta_bounds(0.1)[0] == 0
+    with pytest.raises(InvalidValue, match="reachable"):
+        BallSum(scale=5.0, shares=1, coordinates=4, distance=2.0, reachable=3)

@@ -217,7 +217,6 @@ def test_repeating_is_composing_with_itself(release, times, epsilon):
         lambda: IntegerSum(noise=Binomial(bits=9), coordinates=1, shift=1).epsilon(-0.1),
         lambda: IntegerSum(noise=Binomial(bits=9), coordinates=1, shift=1).epsilon(1.0),
         lambda: IntegerSum(noise=Binomial(bits=9), coordinates=1, shift=1).repeated(0),
-        lambda: IntegerSum(noise=Binomial(bits=9, chance=0.4), coordinates=10**6, shift=1).delta(1.0),
         lambda: Composition(sums=()),
         lambda: Ends(low=((0, 0.5),), high=((1, 1.0),)),
         lambda: Ends(low=((0, 1.5), (1, -0.5)), high=((1, 1.0),)),

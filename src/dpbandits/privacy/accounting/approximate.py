@@ -12,12 +12,14 @@ from dataclasses import dataclass, replace
 from dpbandits.checks import at_least_zero_below_one, non_negative, probability, whole
 from dpbandits.privacy.accounting.event import Event
 
+_LARGEST_EPSILON = 600.0
+
 
 @dataclass(frozen=True, kw_only=True)
 class Approximated:
     """`event`, by a mechanism whose laws are within `distance` of it in total variation, for every input.
 
-    For every set S of views P'(S) ≤ P(S) + η ≤ e^ε·Q(S) + δ + η ≤ e^ε·(Q'(S) + η) + δ + η, η being
+    For every set S of views P'(S) ≤ P(S) + η ≤ e^ε·Q(S) + δ + η ≤ e^ε·(Q'(S) + η) + δ + η, where η is the
     `distance`. So δ grows by (1 + e^ε)·η.
     """
 
@@ -38,16 +40,23 @@ class Approximated:
         return self.event.pure_epsilon if self.distance == 0 else math.inf
 
     def _added(self, epsilon: float) -> float:
-        return self.distance * (1 + math.exp(min(non_negative(epsilon=epsilon), 600.0)))
+        return self.distance * (1 + math.exp(epsilon)) if self.distance else 0.0
+
+    def _capped(self, epsilon: float) -> float:
+        """δ(ε) does not grow with ε: what holds at a smaller one holds."""
+        return min(non_negative(epsilon=epsilon), _LARGEST_EPSILON) if self.distance else epsilon
 
     def delta_bounds(self, epsilon: float) -> tuple[float, float]:
         """(lower, upper), both moved outwards."""
-        lower, upper = self.event.delta_bounds(epsilon)
-        return max(0.0, lower - self._added(epsilon)), min(1.0, upper + self._added(epsilon))
+        capped = self._capped(epsilon)
+        lower, upper = self.event.delta_bounds(capped)
+        lower = max(0.0, lower - self._added(capped)) if capped == epsilon else 0.0
+        return lower, min(1.0, upper + self._added(capped))
 
     def delta(self, epsilon: float) -> float:
         """δ(ε) of the exact event and (1 + e^ε)·distance."""
-        return min(1.0, self.event.delta(epsilon) + self._added(epsilon))
+        capped = self._capped(epsilon)
+        return min(1.0, self.event.delta(capped) + self._added(capped))
 
     def epsilon(self, delta: float) -> float:
         """An ε for which the mechanism is (ε, δ)-private, or infinity if none is found."""
@@ -58,7 +67,7 @@ class Approximated:
         probability(delta=delta)
         epsilon = 0.0
         for _ in range(200):  # each step allows for what the distance adds at the ε of the step before
-            left = delta - self._added(epsilon)
+            left = delta - self._added(epsilon) if epsilon <= _LARGEST_EPSILON else 0.0
             if left <= 0:
                 return math.inf
             found = self.event.epsilon(left)

@@ -14,23 +14,37 @@ import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from dpbandits.checks import non_negative, positive, probability, whole
+from dpbandits.checks import non_negative, positive, whole
 from dpbandits.errors import InvalidValue
 from dpbandits.privacy.accounting.discrete_gaussian import DiscreteGaussian
-from dpbandits.privacy.accounting.gaussian import gaussian_delta, gaussian_epsilon, gaussian_noise_ratio
+from dpbandits.privacy.accounting.gaussian import gaussian_noise_ratio
 from dpbandits.privacy.accounting.integer_sum import IntegerSum
+from dpbandits.privacy.accounting.rounded import (
+    SMOOTHING,
+    rounded_delta,
+    rounded_epsilon,
+    rounding_slack,
+    smoothed_ratio,
+)
 
-SMOOTHING = 2.0
+_MOST_TIMES = 10**9
 
 
 @dataclass(frozen=True, kw_only=True)
 class BallSum:
-    """A release of `coordinates` sums with `shares` discrete Gaussians of `scale` on each."""
+    """A release of `coordinates` sums with `shares` discrete Gaussians of `scale` on each.
+
+    No two clients differ by more than `distance` in ℓ2, all `releases` taken together. Some two differ by
+    `reachable` along one axis, in each of the releases: the lower bound is theirs. If it is not given, it is
+    what remains of the distance when rounding may have moved either client by one level in every coordinate.
+    """
 
     scale: float
     shares: int
     coordinates: int
     distance: float
+    reachable: int | None = None
+    releases: int = 1
 
     accountant = "rounded Gaussian"
     pure_epsilon = math.inf
@@ -38,60 +52,77 @@ class BallSum:
     def __post_init__(self) -> None:
         positive(scale=self.scale)
         positive(distance=self.distance)
-        whole(1, shares=self.shares)
+        whole(1, 10**8, shares=self.shares)
         whole(1, coordinates=self.coordinates)
-        if self.shares * self.scale**2 <= SMOOTHING**2:
-            raise InvalidValue("scale", self.scale, f"a total deviation above {SMOOTHING:g} levels")
+        whole(1, self.coordinates, releases=self.releases)
+        if not SMOOTHING**2 < self._noise.variance < math.inf:
+            raise InvalidValue("scale", self.scale, f"a finite total deviation above {SMOOTHING:g} levels")
+        if self.reachable is not None:
+            most = math.floor(self.distance / math.sqrt(self.releases) * (1 + 1e-9))
+            whole(0, most, reachable=self.reachable)
+
+    @property
+    def _noise(self) -> DiscreteGaussian:
+        return DiscreteGaussian(scale=self.scale, shares=self.shares)
 
     @property
     def noise_ratio(self) -> float:
         """Of the continuous noise before it is rounded."""
-        return math.sqrt(self.shares * self.scale**2 - SMOOTHING**2) / self.distance
+        return smoothed_ratio(self._noise.variance, self.distance)
 
     @property
     def slack(self) -> float:
         """h: by how much the logarithms of the two laws' probabilities differ at most."""
-        return self.coordinates * (
-            4 * _unevenness(SMOOTHING) + 3 * (self.shares - 1) * _unevenness(self.scale / math.sqrt(2))
-        )
+        return rounding_slack(self._noise, self.coordinates)
+
+    @property
+    def along_one_axis(self) -> int:
+        """By how much two clients can differ in one coordinate of a release, at least."""
+        if self.reachable is not None:
+            return self.reachable
+        moved = self.distance - 2 * math.sqrt(self.coordinates)
+        return max(0, math.floor(moved / math.sqrt(self.releases)))
 
     def delta_bounds(self, epsilon: float) -> tuple[float, float]:
-        """Below: a client that moves along one axis."""
-        return self._along_one_axis.delta_bounds(epsilon)[0], self.delta(epsilon)
+        """Below: two clients that differ along one axis."""
+        upper = self.delta(epsilon)
+        lower = 0.0 if self.axis is None else self.axis.delta_bounds(epsilon)[0]
+        return min(lower, upper), upper
 
     @cached_property
-    def _along_one_axis(self) -> IntegerSum:
-        noise = DiscreteGaussian(scale=self.scale, shares=self.shares)
-        return IntegerSum(noise=noise, coordinates=1, shift=max(1, math.floor(self.distance)))
+    def axis(self) -> IntegerSum | None:
+        """The release as two clients see it that differ along one axis."""
+        if self.along_one_axis == 0:
+            return None
+        return IntegerSum(noise=self._noise, coordinates=self.releases, shift=self.along_one_axis)
 
     def delta(self, epsilon: float) -> float:
         """e^h·δ(ε − 2h) of the continuous law."""
-        left = non_negative(epsilon=epsilon) - 2 * self.slack
-        return 1.0 if left < 0 else min(1.0, math.exp(self.slack) * gaussian_delta(left, self.noise_ratio))
+        return rounded_delta(non_negative(epsilon=epsilon), self.noise_ratio, self.slack)
 
     def epsilon(self, delta: float) -> float:
         """The inverse of δ(ε)."""
-        if delta == 0:
-            return math.inf
-        allowed = probability(delta=delta) * math.exp(-self.slack)
-        return gaussian_epsilon(allowed, self.noise_ratio) + 2 * self.slack
+        return math.inf if delta == 0 else rounded_epsilon(delta, self.noise_ratio, self.slack)
 
     def repeated(self, times: int) -> BallSum:
         """Several releases are one of more coordinates."""
-        more = whole(1, times=times)
-        return replace(self, coordinates=self.coordinates * more, distance=self.distance * math.sqrt(more))
+        more = whole(1, _MOST_TIMES, times=times)
+        if more == 1:
+            return self
+        return replace(
+            self,
+            coordinates=self.coordinates * more,
+            distance=self.distance * math.sqrt(more),
+            reachable=self.along_one_axis,
+            releases=self.releases * more,
+        )
 
     def group(self, size: int) -> BallSum:
         """The distance grows with the number of clients."""
-        return replace(self, distance=self.distance * whole(1, size=size))
-
-
-def _unevenness(deviation: float) -> float:
-    """By which share a sum of a normal density over the lattice depends on where it is centred, at most.
-
-    Poisson's summation formula gives 2·Σ_j exp(−2π²·deviation²·j²); its terms fall faster than geometrically.
-    """
-    return 2.1 * math.exp(-2 * (math.pi * deviation) ** 2)
+        more = whole(1, _MOST_TIMES, size=size)
+        if more == 1:
+            return self
+        return replace(self, distance=self.distance * more, reachable=self.along_one_axis * more)
 
 
 def least_ball_scale(

@@ -12,6 +12,7 @@ from fractions import Fraction
 from functools import cache
 
 from dpbandits.checks import positive, probability, whole
+from dpbandits.errors import InvalidValue
 from dpbandits.privacy.accounting.discrete_gaussian import DiscreteGaussian
 from dpbandits.privacy.accounting.gaussian import gaussian_noise_ratio
 from dpbandits.privacy.accounting.integer_sum import IntegerSum
@@ -21,6 +22,8 @@ from dpbandits.privacy.accounting.skellam import Skellam
 
 # Relative width of the final bracket, in variance.
 _CLOSE = 2e-4
+# No noise needs so many times the Gaussian's variance.
+_LARGEST_STEP = 1e9
 
 
 def gaussian_variance(epsilon: float, delta: float, coordinates: int, shift: int) -> float:
@@ -81,6 +84,8 @@ def _bracket(
                 return low, high
             low = high
         step = step**2
+        if step > _LARGEST_STEP:
+            raise InvalidValue("noise", f"{high:g} times the least", "a target that such noise can meet")
 
 
 def least_binomial_bits(epsilon: float, delta: float, coordinates: int, shift: int) -> int:

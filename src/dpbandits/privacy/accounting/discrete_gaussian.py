@@ -1,7 +1,8 @@
 """The discrete Gaussian, alone or as a sum of equal independent shares.
 
-A sum of discrete Gaussians is not a discrete Gaussian, so it is convolved: directly, where every
-term is positive and no digit is lost, not by Fourier transform.
+A sum of discrete Gaussians is not a discrete Gaussian. If the shares are wide it is one up to a factor
+that is accounted for. Otherwise it is convolved: directly, where every term is positive and no digit is
+lost, not by Fourier transform.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from dpbandits.privacy.accounting.noise_pmf import (
 # Where shares are cut off: see `_sum_of_shares`.
 _BEYOND = 25.0
 _LARGEST_CUT = 345.0
+# The error of log-probabilities at which a sum of shares is taken for one law.
+_NEARLY_ONE = 1e-12
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +46,20 @@ class DiscreteGaussian:
     @property
     def variance(self) -> float:
         """At most this (Canonne, Kamath and Steinke 2020), and all but equal for scale ≥ 1."""
-        return self.shares * self.scale**2
+        return self.shares * self.scale * self.scale
+
+    @property
+    def share_error(self) -> float:
+        """By how much the sum's log-probabilities differ from those of one law of its variance, at most.
+
+        3·κ a share that is added (docs/accounting-proofs.md, section 12), up to a constant.
+        """
+        return 3 * (self.shares - 1) * unevenness(self.scale / math.sqrt(2))
+
+    @property
+    def nearly_one(self) -> bool:
+        """Whether the sum of shares may be taken for one discrete Gaussian."""
+        return self.share_error <= _NEARLY_ONE
 
     @property
     def symmetric(self) -> bool:
@@ -58,13 +74,14 @@ class DiscreteGaussian:
         return math.sqrt(2 * self.variance * log_tail)
 
     def log_weights(self, low: int, high: int) -> LogWeights:
-        """−z²/(2·scale²), three roundings; a convolution when there are several shares."""
+        """−z²/(2·variance), a few roundings; a convolution when there are several small shares."""
         support_size(low, high)
-        if self.shares > 1:
+        if not self.nearly_one:
             return self._sum_of_shares(low, high)
         points = np.arange(low, high + 1, dtype=np.float64)
-        values = -((points / self.scale) ** 2) / 2
-        return LogWeights(values=values, error=-float(values.min()) * 4 * UNIT_ROUNDOFF)
+        values = -((points / math.sqrt(self.variance)) ** 2) / 2
+        error = -float(values.min()) * 8 * UNIT_ROUNDOFF + self.share_error
+        return LogWeights(values=values, error=error)
 
     def _sum_of_shares(self, low: int, high: int) -> LogWeights:
         """The shares' sum by doubling.
@@ -96,7 +113,16 @@ class DiscreteGaussian:
         return LogWeights(values=_logs(total, low, high), error=total_error, swapped=swapped)
 
     def _radius(self, shares: int, cut: float) -> int:
-        return math.ceil(math.sqrt(2 * shares * self.scale**2 * cut))
+        return math.ceil(math.sqrt(2 * shares * cut) * self.scale)
+
+
+def unevenness(deviation: float) -> float:
+    """By which share a sum of a normal density over the lattice depends on where it is centred, at most.
+
+    Poisson's summation formula gives 2·Σ_j exp(−2π²·deviation²·j²); its terms fall faster than geometrically.
+    """
+    scaled = math.pi * deviation
+    return 2.1 * math.exp(-2 * scaled * scaled)
 
 
 def _centre(masses: Array, radius: int) -> Array:

@@ -23,6 +23,9 @@ from dpbandits.errors import NotAvailable, OutsideTheorem
 from dpbandits.privacy.accounting.gaussian import gaussian_delta, gaussian_epsilon
 from dpbandits.privacy.accounting.integer_sum import Composition, IntegerSum
 
+_LARGEST_PURE_EPSILON = 10**300
+_MOST_TIMES = 10**9
+
 
 class Event(Protocol):
     """Something that was revealed, and what it costs one client."""
@@ -69,7 +72,7 @@ class GaussianEvent:
 
     def delta(self, epsilon: float) -> float:
         """Exact."""
-        return gaussian_delta(epsilon, self.noise_ratio)
+        return gaussian_delta(non_negative(epsilon=epsilon), self.noise_ratio)
 
     def epsilon(self, delta: float) -> float:
         """The least."""
@@ -77,11 +80,11 @@ class GaussianEvent:
 
     def repeated(self, times: int) -> GaussianEvent:
         """Gaussian mechanisms compose to one whose squared ratios add up inversely."""
-        return replace(self, noise_ratio=self.noise_ratio / math.sqrt(whole(1, times=times)))
+        return replace(self, noise_ratio=self.noise_ratio / math.sqrt(whole(1, _MOST_TIMES, times=times)))
 
     def group(self, size: int) -> GaussianEvent:
         """The sensitivity grows with the number of clients."""
-        return replace(self, noise_ratio=self.noise_ratio / whole(1, size=size))
+        return replace(self, noise_ratio=self.noise_ratio / whole(1, _MOST_TIMES, size=size))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,9 +98,11 @@ class PureEvent:
         non_negative(pure_epsilon=self.pure_epsilon)
 
     @staticmethod
-    def ratio(shift: float, scale: float) -> PureEvent:
+    def ratio(shift: float, scale: float) -> PureEvent | NothingHidden:
         """ε = shift/scale, rounded up."""
         exact = Fraction(shift) / Fraction(scale)
+        if exact > _LARGEST_PURE_EPSILON:
+            return NothingHidden()
         rounded = float(exact)
         return PureEvent(pure_epsilon=rounded if rounded >= exact else math.nextafter(rounded, math.inf))
 
@@ -120,11 +125,11 @@ class PureEvent:
 
     def repeated(self, times: int) -> PureEvent:
         """Pure privacy adds up."""
-        return replace(self, pure_epsilon=self.pure_epsilon * whole(1, times=times))
+        return replace(self, pure_epsilon=self.pure_epsilon * whole(1, _MOST_TIMES, times=times))
 
     def group(self, size: int) -> PureEvent:
         """Pure privacy adds up over clients too."""
-        return replace(self, pure_epsilon=self.pure_epsilon * whole(1, size=size))
+        return replace(self, pure_epsilon=self.pure_epsilon * whole(1, _MOST_TIMES, size=size))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -25,6 +25,10 @@ from scipy.special import erfcx, ndtr
 
 from dpbandits.checks import non_negative, positive, probability
 
+# With y above _FARTHEST its square overflows. A ratio below _LEAST_RATIO hides nothing: δ is 1.
+_FARTHEST, _LEAST_RATIO = 1e150, 1e-150
+_LARGEST_EPSILON = 1e290
+
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(20)
 
 
@@ -38,27 +42,35 @@ def _log_density(point: float) -> float:
 
 
 def gaussian_log_delta(epsilon: float, noise_ratio: float) -> float:
-    """The logarithm of the least δ for which the Gaussian mechanism is (ε, δ)-private."""
+    """The logarithm of the least δ for which the Gaussian mechanism is (ε, δ)-private, or −∞."""
     epsilon = non_negative(epsilon=epsilon)
     ratio = positive(noise_ratio=noise_ratio)
-    width = 1 / ratio
-    lower = epsilon * ratio - width / 2
+    width = 1 / max(ratio, _LEAST_RATIO)
+    lower, upper = epsilon * ratio - width / 2, epsilon * ratio + width / 2
+    if lower > _FARTHEST:
+        return -math.inf
+    if lower < 0 and width >= 0.5:
+        # Φ(−y) ≥ ½ and x − y ≥ ½: the difference is at least a fifth of its first term.
+        second = math.exp(_log_density(lower)) * float(_mills(np.array(upper)))
+        return math.log(float(ndtr(-lower)) - second)
     if width < 0.5:
         # R(y) − R(x) as an integral of 1 − tR(t): every term is positive, nothing cancels.
         points = lower + width * (_NODES + 1) / 2
         difference = float(_WEIGHTS @ (1 - points * _mills(points))) * width / 2
-        return _log_density(lower) + math.log(difference)
-    upper = lower + width
-    if lower < 0:
-        # Φ(−y) ≥ ½ and x − y ≥ ½: the difference is at least a fifth of its first term.
-        second = math.exp(_log_density(lower)) * float(_mills(np.array(upper)))
-        return math.log(float(ndtr(-lower)) - second)
-    difference = float(_mills(np.array(lower)) - _mills(np.array(upper)))
-    return _log_density(lower) + math.log(difference)
+    else:
+        difference = float(_mills(np.array(lower)) - _mills(np.array(upper)))
+    # For y above 10⁷ the difference may cancel to nothing, where the density is below e^(−10¹³).
+    return _log_density(lower) + math.log(max(difference, 1e-300))
 
 
 def gaussian_delta(epsilon: float, noise_ratio: float) -> float:
-    """The least δ for which the Gaussian mechanism with σ = noise_ratio·Δ₂ is (ε, δ)-private."""
+    """The least δ for which the Gaussian mechanism with σ = noise_ratio·Δ₂ is (ε, δ)-private.
+
+    For ε < 0 it is the hockey-stick divergence at e^ε < 1, which is 1 − e^ε·(1 − δ(−ε)): for any two laws
+    Σ(P − αQ)₊ = 1 − α + α·Σ(Q − P/α)₊, and the two Gaussians are mirror images.
+    """
+    if epsilon < 0:
+        return -math.expm1(epsilon) + math.exp(epsilon) * gaussian_delta(-epsilon, noise_ratio)
     return math.exp(gaussian_log_delta(epsilon, noise_ratio))
 
 
@@ -101,6 +113,8 @@ def gaussian_epsilon(delta: float, noise_ratio: float) -> float:
     high = 1.0
     while excess(high) > 0:
         high *= 2
+        if high > _LARGEST_EPSILON:
+            return math.inf
     return float(brentq(excess, 0.0, high, xtol=1e-13)) + 1e-12
 
 

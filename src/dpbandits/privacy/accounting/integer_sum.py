@@ -12,25 +12,37 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cache, cached_property, lru_cache
+from functools import cached_property, lru_cache
 from itertools import product
 
-from dpbandits.checks import non_negative, probability, whole
+import numpy as np
+
+from dpbandits.checks import non_negative, whole
 from dpbandits.errors import InvalidValue
 from dpbandits.privacy.accounting.chernoff import NEGLIGIBLE, is_negligible
+from dpbandits.privacy.accounting.cost import (
+    MOST_OUTCOMES,
+    MOST_POINTS,
+    MOST_SPLITS,
+    TooCostlyError,
+    affordable,
+    is_wide,
+)
 from dpbandits.privacy.accounting.discrete_gaussian import DiscreteGaussian
 from dpbandits.privacy.accounting.gaussian import gaussian_log_delta
 from dpbandits.privacy.accounting.lower import lower_delta
 from dpbandits.privacy.accounting.noise_pmf import Binomial, DiscreteLaplace, Noise
 from dpbandits.privacy.accounting.pair import Ends, Pair, swap_cost, worst_pair
-from dpbandits.privacy.accounting.search import least
+from dpbandits.privacy.accounting.rounded import wide_bounds
+from dpbandits.privacy.accounting.search import least_epsilon
 from dpbandits.privacy.accounting.skellam import Skellam
 from dpbandits.privacy.accounting.upper import upper_deltas
-from dpbandits.privacy.accounting.window import Split, plan_window
+from dpbandits.privacy.accounting.window import SHORTEST, Split, plan_window
 
 ACCOUNTANT = "exact sum of integers"
 _LARGEST_LOG_TAIL = 320.0
-_MOST_SPLITS = 20_000
+_LARGEST_EPSILON = 20_000.0
+_LARGEST_PURE_EPSILON = 10**300
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,8 +86,12 @@ class IntegerSum:
         """
         if whole(1, size=size) == 1:
             return self
-        farthest = self.encoded_ends.high[-1][0] - self.encoded_ends.low[0][0]
-        return replace(self, shift=size * farthest, ends=None)
+        return replace(self, shift=size * self.span, ends=None)
+
+    @property
+    def span(self) -> int:
+        """The distance of the farthest encoded values."""
+        return self.encoded_ends.high[-1][0] - self.encoded_ends.low[0][0]
 
     @property
     def exact_pure_epsilon(self) -> Fraction | None:
@@ -86,8 +102,7 @@ class IntegerSum:
         """
         if not isinstance(self.noise, DiscreteLaplace):
             return None
-        farthest = self.encoded_ends.high[-1][0] - self.encoded_ends.low[0][0]
-        return self.coordinates * farthest / Fraction(self.noise.scale)
+        return self.coordinates * self.span / Fraction(self.noise.scale)
 
     @property
     def pure_epsilon(self) -> float:
@@ -126,6 +141,8 @@ class Composition:
         if any(one is None for one in exact):
             return math.inf
         total = sum((one for one in exact if one is not None), Fraction(0))
+        if total > _LARGEST_PURE_EPSILON:
+            return math.inf
         rounded = float(total)
         return rounded if Fraction(rounded) >= total else math.nextafter(rounded, math.inf)
 
@@ -142,7 +159,11 @@ class Composition:
         return _bounds(self.sums, non_negative(epsilon=epsilon), True)
 
     def delta(self, epsilon: float) -> float:
-        """A δ for which all releases together are (ε, δ)-private: the upper bound."""
+        """A δ for which all releases together are (ε, δ)-private: the upper bound.
+
+        It is 1, never NaN, where nothing less is proved. It takes about a second at most: beyond the limits
+        of `cost.py` it is the δ of less noise, or 1.
+        """
         return _bounds(self.sums, non_negative(epsilon=epsilon), False)[1]
 
     def epsilon(self, delta: float) -> float:
@@ -150,72 +171,98 @@ class Composition:
         pure = self.pure_epsilon
         if delta == 0:
             return pure
-        target = math.log(probability(delta=delta))
-
-        @cache
-        def excess(epsilon: float) -> float:
-            return math.log(max(self.delta(epsilon), 1e-300)) - target
-
-        if excess(0.0) <= 0:
-            return 0.0
-        low, high = 0.0, min(1.0, pure)
-        while excess(high) > 0:
-            low, high = high, min(2 * high, pure)
-            if high > 1e4 and pure > high:
-                return math.inf
-        return least(excess, low, high, lambda width, near: width <= 1e-6 * max(near, 1e-3))
+        return least_epsilon(self.delta, delta, pure)
 
 
 @lru_cache(maxsize=8192)
 def _bounds(sums: tuple[IntegerSum, ...], epsilon: float, both: bool) -> tuple[float, float]:
-    """The bounds with the outcomes cut so far out that the cut does not show in them."""
+    """(lower, upper), or 0 and 1 where the arithmetic fails or would take too long.
+
+    δ(ε) does not grow with ε, so the upper bound at `_LARGEST_EPSILON` holds for every larger ε.
+    """
     if epsilon >= Composition(sums=sums).pure_epsilon:
         return 0.0, 0.0
+    try:
+        with np.errstate(all="ignore"):
+            lower, upper = _computed(_merged(sums), min(epsilon, _LARGEST_EPSILON), both)
+    except (TooCostlyError, ArithmeticError, ValueError, MemoryError):
+        return 0.0, 1.0
+    if not 0 <= upper <= 1:
+        return 0.0, 1.0
+    return (lower if 0 <= lower <= upper and epsilon <= _LARGEST_EPSILON else 0.0), upper
+
+
+def _merged(sums: Sequence[IntegerSum]) -> list[IntegerSum]:
+    """Releases of the same noise and ends are one release of more coordinates."""
+    coordinates: dict[tuple[Noise, Ends], int] = {}
+    for one in sums:
+        key = one.noise, one.encoded_ends
+        coordinates[key] = coordinates.get(key, 0) + one.coordinates
+    return [IntegerSum(noise=n, ends=e, coordinates=count) for (n, e), count in coordinates.items()]
+
+
+def _computed(sums: Sequence[IntegerSum], epsilon: float, both: bool) -> tuple[float, float]:
+    """The bounds with the outcomes cut so far out that the cut does not show in them."""
     log_tail = 45 - _guess_log_delta(sums, epsilon)
+    if len(sums) == 1 and _has_closed_form(sums[0], log_tail):
+        one = sums[0]
+        assert isinstance(one.noise, DiscreteGaussian)
+        return wide_bounds(one.noise, one.coordinates, one.span * math.sqrt(one.coordinates), epsilon)
+    upper, spent = 1.0, 0.0
     while True:
         log_tail = min(log_tail, _LARGEST_LOG_TAIL)
-        pairs, splits = _family(sums, log_tail)
+        pairs, splits, exact = _family(sums, log_tail)
         if len(splits) > 1 and is_negligible(pairs, splits, epsilon):
             return 0.0, NEGLIGIBLE
+        if (len(splits) + 4 * len(pairs)) << SHORTEST > MOST_POINTS:
+            raise TooCostlyError
         window = plan_window(pairs, splits, epsilon)
         uppers = upper_deltas(pairs, splits, epsilon, window)
-        upper = max(uppers)
+        upper = min(upper, max(uppers))
         cut = max(pair.missing for pair in pairs) * sum(splits[0])
         cut += max(swap_cost(pairs, split, epsilon) for split in splits)
-        if cut <= 1e-6 * upper or log_tail >= _LARGEST_LOG_TAIL:
+        spent += 4 * sum(len(pair.log_p) for pair in pairs) + len(splits) * (window.length if window else 0)
+        if cut <= 1e-6 * upper or log_tail >= _LARGEST_LOG_TAIL or spent > MOST_POINTS / 4:
             break
         log_tail *= 1.5
     # The lower bound may take any split; the worst for the upper bound is the one to take.
-    worst = splits[uppers.index(upper)]
+    worst = splits[uppers.index(max(uppers))]
     if len(splits) > 1:  # below this the quick bound may answer, and δ must not seem to grow with ε
         upper = max(upper, NEGLIGIBLE)
-    return (lower_delta(pairs, worst, epsilon, window) if both else 0.0), upper
+    return (lower_delta(pairs, worst, epsilon, window) if both and exact else 0.0), upper
+
+
+def _has_closed_form(one: IntegerSum, log_tail: float) -> bool:
+    ends = one.encoded_ends
+    return len(ends.low) == len(ends.high) == 1 and is_wide(one.noise, one.span, log_tail)
 
 
 def _guess_log_delta(sums: Sequence[IntegerSum], epsilon: float) -> float:
     """log δ(ε) if the noise were Gaussian: only to decide how far out to look."""
     ratio = math.fsum(s.coordinates * s.encoded_ends.distance**2 / max(s.noise.variance, 1e-9) for s in sums)
-    return max(gaussian_log_delta(epsilon, 1 / math.sqrt(ratio)), -200.0)
+    return max(gaussian_log_delta(epsilon, 1 / math.sqrt(max(ratio, 1e-250))), -200.0)
 
 
-def _family(sums: Sequence[IntegerSum], log_tail: float) -> tuple[list[Pair], list[Split]]:
-    """The pairs and in which numbers they occur.
+def _family(sums: Sequence[IntegerSum], log_tail: float) -> tuple[list[Pair], list[Split], bool]:
+    """The pairs, in which numbers they occur, and whether no noise was replaced by less of it.
 
     With mirror-symmetric noise and ends, a coordinate's pair is the same whichever end comes first.
     Otherwise the number of coordinates in either direction matters, and every number is tried.
     """
+    sided = [not (one.noise.symmetric and one.encoded_ends.mirrored) for one in sums]
+    if math.prod(one.coordinates + 1 for one, two in zip(sums, sided, strict=True) if two) > MOST_SPLITS:
+        raise TooCostlyError
+    most = MOST_OUTCOMES // (len(sums) + sum(sided)) ** 2  # several pairs may take many rounds
+    noises = [affordable(one.noise, one.span, log_tail, most) for one in sums]
     pairs: list[Pair] = []
     choices: list[list[Split]] = []
-    for one in sums:
+    for one, two_sided, noise in zip(sums, sided, noises, strict=True):
         ends = one.encoded_ends
-        pairs.append(worst_pair(one.noise, ends.low, ends.high, log_tail))
-        if one.noise.symmetric and ends.mirrored:
-            choices.append([(one.coordinates,)])
-        else:
-            pairs.append(worst_pair(one.noise, ends.high, ends.low, log_tail))
+        pairs.append(worst_pair(noise, ends.low, ends.high, log_tail))
+        if two_sided:
+            pairs.append(worst_pair(noise, ends.high, ends.low, log_tail))
             choices.append([(n, one.coordinates - n) for n in range(one.coordinates + 1)])
-    number = math.prod(len(choice) for choice in choices)
-    if number > _MOST_SPLITS:
-        expected = f"at most {_MOST_SPLITS:,} sign patterns; symmetric noise has one"
-        raise InvalidValue("coordinates", f"{number:,} sign patterns", expected)
-    return pairs, [tuple(n for part in parts for n in part) for parts in product(*choices)]
+        else:
+            choices.append([(one.coordinates,)])
+    splits = [tuple(n for part in parts for n in part) for parts in product(*choices)]
+    return pairs, splits, noises == [one.noise for one in sums]

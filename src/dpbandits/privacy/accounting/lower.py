@@ -35,10 +35,13 @@ def lower_delta(pairs: Sequence[Pair], split: Split, epsilon: float, window: Win
     outcomes never do.
     """
     slack = loss_slack(pairs, split)
+    if not slack <= 1:
+        return 0.0
     surely = some_happen([min(pair.certain(), 1.0) for pair in pairs], split) * math.exp(-slack)
     gain = 0.0 if window is None else _threshold_gain(pairs, split, epsilon, window, slack)
+    shown = surely + (gain if math.isfinite(gain) else 0.0)
     underflow = UNDERFLOW * (1 + math.exp(min(epsilon, 600.0)))
-    return max(surely + gain - swap_cost(pairs, split, epsilon) - underflow, 0.0)
+    return max(shown - swap_cost(pairs, split, epsilon) - underflow, 0.0)
 
 
 def merged(pair: Pair, spacing: float) -> tuple[GridMass, GridMass]:

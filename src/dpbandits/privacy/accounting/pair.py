@@ -9,13 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy.special import logsumexp
 
 from dpbandits.checks import whole
 from dpbandits.errors import InvalidValue
-from dpbandits.privacy.accounting.noise_pmf import UNIT_ROUNDOFF, Array, Noise
+from dpbandits.privacy.accounting.noise_pmf import UNIT_ROUNDOFF, Array, DiscreteLaplace, Noise
 
 Law = tuple[tuple[int, float], ...]
 
@@ -99,6 +100,10 @@ class Pair:
 
     def finite(self) -> tuple[Array, Array]:
         """Losses log(P/Q) and log-masses of the outcomes that both laws can have."""
+        return self._finite
+
+    @cached_property
+    def _finite(self) -> tuple[Array, Array]:
         both = np.isfinite(self.log_q)
         return self.log_p[both] - self.log_q[both], self.log_p[both]
 
@@ -109,6 +114,8 @@ class Pair:
 
 def worst_pair(noise: Noise, first: Law, second: Law, log_tail: float) -> Pair:
     """P = noise + first against Q = noise + second, where all but 2e^{−log_tail} of P lies."""
+    if isinstance(noise, DiscreteLaplace):
+        return _laplace_pair(noise, first, second)
     reach = noise.reach(log_tail)
     start = math.floor(noise.centre - reach) + first[0][0]
     stop = math.ceil(noise.centre + reach) + first[-1][0] + 1
@@ -127,11 +134,34 @@ def worst_pair(noise: Noise, first: Law, second: Law, log_tail: float) -> Pair:
     return Pair(log_p=log_p, log_q=log_q, missing=missing, error=error, swapped=weights.swapped)
 
 
+def _laplace_pair(noise: DiscreteLaplace, first: Law, second: Law) -> Pair:
+    """The same for Laplace noise, with nothing missing.
+
+    Below the lowest of the encoded values log P/Q does not change, nor does it above the highest: either tail
+    is one outcome, of 1/(1 − q) times the mass at its end, q = e^{−1/scale}.
+    """
+    lowest, highest = min(first[0][0], second[0][0]), max(first[-1][0], second[-1][0])
+    span, places = highest - lowest, np.arange(lowest - highest, highest - lowest + 1)
+    log_stop = math.log(-math.expm1(-1 / noise.scale))
+    log_mass = -np.abs(places) / noise.scale + (log_stop - math.log1p(math.exp(-1 / noise.scale)))
+    pair = []
+    for law in (first, second):
+        log_law = _mixture(log_mass, tuple((v - lowest, p) for v, p in law), span, 2 * span + 1).copy()
+        log_law[[0, -1]] -= log_stop
+        pair.append(log_law)
+    depth = span / noise.scale - 2 * log_stop
+    error = UNIT_ROUNDOFF * (64 + 8 * depth)
+    return Pair(log_p=pair[0], log_q=pair[1], missing=0.0, error=error, swapped=0.0)
+
+
 def _mixture(log_mass: Array, law: Law, start: int, stop: int) -> Array:
     """The logarithm of noise plus `law` at the places start … stop − 1."""
     rows = [log_mass[start - value : stop - value] for value, _ in law]
     if len(rows) == 1:
         return rows[0]
+    if len(rows) == 2:
+        (_, one), (_, other) = law
+        return np.logaddexp(rows[0] + math.log(one), rows[1] + math.log(other))
     mixture = logsumexp(np.array(rows), axis=0, b=np.array([[chance] for _, chance in law]))
     return np.asarray(mixture, dtype=np.float64)
 

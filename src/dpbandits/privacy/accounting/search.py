@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from functools import cache
+
+from dpbandits.checks import probability
 
 _MOST_STEPS = 200
+_LARGEST_EPSILON = 1e4
 
 
 def least(
@@ -42,6 +47,24 @@ def least(
         else:
             low, at_low = middle, value
     return high
+
+
+def least_epsilon(delta_at: Callable[[float], float], delta: float, pure: float) -> float:
+    """An ε with delta_at(ε) ≤ δ, within 10⁻⁶ of the least; infinite if there is none below 10⁴ or `pure`."""
+    target = math.log(probability(delta=delta))
+
+    @cache
+    def excess(epsilon: float) -> float:
+        return math.log(max(delta_at(epsilon), 1e-300)) - target
+
+    if excess(0.0) <= 0:
+        return 0.0
+    low, high = 0.0, min(1.0, pure)
+    while excess(high) > 0:
+        low, high = high, min(2 * high, pure)
+        if low == high or (high > _LARGEST_EPSILON and pure > high):
+            return math.inf
+    return least(excess, low, high, lambda width, near: width <= 1e-6 * max(near, 1e-3))
 
 
 def _narrow(close: Callable[[float, float], bool], width: float, high: float) -> float:

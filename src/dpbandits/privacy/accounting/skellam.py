@@ -76,15 +76,26 @@ def _excesses(variance: float, last: int) -> tuple[Array, Array]:
     """
     start = last + math.ceil(20 / math.asinh((last + 1) / variance)) + 1
     below, above = _ratio_bounds(variance, start + 1)
-    shortfall, error = 1 - above, above - below + 8 * UNIT_ROUNDOFF
-    excesses, errors = np.empty(last), np.empty(last)
-    for order in range(start, 0, -1):
-        quotient = 2 * order / variance
+    shortfall, found = 1 - above, []
+    for quotient in (2 * np.arange(start, 0, -1) / variance).tolist():
         excess = quotient - shortfall
-        error += UNIT_ROUNDOFF * (quotient + excess)
-        if order <= last:
-            excesses[order - 1] = excess
-            errors[order - 1] = 2 * error
+        found.append(excess)
         shortfall = excess / (1 + excess)
-        error = error / (1 + excess) ** 2 + 2 * UNIT_ROUNDOFF * shortfall
-    return excesses, errors
+    excesses = np.array(found[::-1])
+    forgotten = math.exp(-2 * float(np.log1p(excesses[last:]).sum()))
+    errors = (above - below + 8 * UNIT_ROUNDOFF) * forgotten + _added_errors(excesses, variance)[:last]
+    return excesses[:last], 2 * errors
+
+
+def _added_errors(excesses: Array, variance: float) -> Array:
+    """What the roundings of all steps from the start down to k leave at k.
+
+    As e_k ≤ 2k/v and d_k ≤ e_k, step j adds at most 12u·j/v. Shrinking by a_j = (1 + e_j)⁻² ≤ a_k for j ≥ k
+    leaves 12u/v times Σ_j j·a_k^{j−k} = k/(1 − a_k) + a_k/(1 − a_k)² at most; without shrinking, Σ_j j.
+    """
+    orders = np.arange(1, len(excesses) + 1, dtype=np.float64)
+    kept = (1 + excesses) ** -2.0
+    lost = excesses * (2 + excesses) * kept
+    shrinking = orders / lost + kept / (lost * lost)
+    plain = (len(orders) * (len(orders) + 1.0) - orders * (orders - 1)) / 2
+    return np.asarray(12 * UNIT_ROUNDOFF / variance * np.minimum(shrinking, plain), dtype=np.float64)

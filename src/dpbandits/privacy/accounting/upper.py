@@ -26,6 +26,8 @@ from dpbandits.privacy.accounting.window import Split
 
 # Masses that are no longer normal numbers, however many outcomes have them, are below this in all.
 UNDERFLOW = 1e-290
+# Exponents up to this one do not overflow.
+LARGEST_EXPONENT = 600.0
 
 
 def connected(pair: Pair, spacing: float) -> GridMass:
@@ -65,10 +67,12 @@ def _upper_delta(
     by 2·slack.
     """
     slack = loss_slack(pairs, split)
+    if not slack <= 1:
+        return 1.0
     infinite = [pair.certain() * math.exp(2 * pair.error) + pair.missing for pair in pairs]
     infinite_loss = some_happen(infinite, split)
     finite = _finite_part(spectrum.compose(split), window, epsilon - 2 * slack)
-    delta = finite * math.exp(min(slack, 1.0)) + infinite_loss + swap_cost(pairs, split, epsilon)
+    delta = finite * math.exp(slack) + infinite_loss + swap_cost(pairs, split, epsilon)
     return min(delta * (1 + 1e-12) + UNDERFLOW, 1.0)
 
 
@@ -90,6 +94,8 @@ def _finite_part(sum_: Composed, window: Window, epsilon: float) -> float:
     losses = (window.first + np.arange(window.length)) * window.spacing
     start = int(np.searchsorted(losses, epsilon, side="right"))
     losses, values = losses[start:], sum_.values[start:]
+    if len(losses) and not sum_.log_scale - window.tilt * losses[0] <= LARGEST_EXPONENT:
+        return 1.0  # the tilt suits another split: what it leaves of rounding errors would be magnified
     weights = np.exp(sum_.log_scale - window.tilt * losses) * -np.expm1(epsilon - losses)
     top = (window.first + window.length) * window.spacing
     beyond = min(math.exp(min(sum_.log_scale - window.tilt * top, 700.0)) * sum_.above, 1.0)

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import logsumexp
 
+from dpbandits.privacy.accounting.cost import MOST_POINTS
 from dpbandits.privacy.accounting.fourier import Window
 from dpbandits.privacy.accounting.noise_pmf import Array
 from dpbandits.privacy.accounting.pair import Pair
@@ -24,6 +25,8 @@ _SAMPLE = 4096
 # The tilted masses of a part span at most e^{_STEEPEST}, its grid at most _FINEST points.
 _STEEPEST = 5000.0
 _FINEST = 1 << 21
+# A window has at least 2 to this power points.
+SHORTEST = 14
 
 Split = tuple[int, ...]
 
@@ -35,8 +38,12 @@ class _Sketch:
         self._parts: list[tuple[Array, Array]] = []
         for pair in pairs:
             losses, log_mass = pair.finite()
-            step = max(1, len(losses) // _SAMPLE)
-            self._parts.append((losses[::step], log_mass[::step] + math.log(step)))
+            if len(losses) > _SAMPLE:  # either end may have much of the mass, and is kept as it is
+                step = len(losses) // _SAMPLE
+                kept = np.r_[0, np.arange(1, len(losses) - 1, step), len(losses) - 1]
+                losses, log_mass = losses[kept], log_mass[kept]
+                log_mass[1:-1] += math.log(step)
+            self._parts.append((losses, log_mass))
 
     def log_mgf(self, split: Split, exponent: float) -> float:
         parts = zip(self._parts, split, strict=True)
@@ -88,7 +95,10 @@ def _stretch(sketch: _Sketch, split: Split, tilt: float, reaches: Sequence[float
 
 
 def plan_window(pairs: Sequence[Pair], splits: Sequence[Split], epsilon: float) -> Window | None:
-    """A window for the sum of split[i] losses of each pair i; None if a pair has no finite loss."""
+    """A window for the sum of split[i] losses of each pair i; None if a pair has no finite loss.
+
+    It is shorter where so many splits would need more points in all than `MOST_POINTS`.
+    """
     if not all(len(pair.finite()[0]) for pair in pairs):
         return None
     sketch = _Sketch(pairs)
@@ -100,7 +110,8 @@ def plan_window(pairs: Sequence[Pair], splits: Sequence[Split], epsilon: float) 
     # About 20 deviations wide: the number of grid points in a coordinate's deviation falls with
     # √coordinates.
     doublings = max(0, math.ceil(math.log2(max(sum(splits[0]), 1) / 128) / 2))
-    length = 1 << (16 + min(doublings, 5))
+    affordable = MOST_POINTS // (len(splits) + 4 * len(pairs))
+    length = min(1 << (16 + min(doublings, 5)), 1 << max(SHORTEST, affordable.bit_length() - 1))
     width = max(top - bottom, 1e-6 * (abs(top) + abs(bottom)), 1e-12)
     spacing = max(width / (0.97 * length), sketch.widest() / _FINEST)
     first = math.floor((bottom + top) / 2 / spacing) - length // 2

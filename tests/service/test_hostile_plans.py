@@ -1,0 +1,67 @@
+"""A slice of the hostile plans, and errors that are planted in the client's checks and are found."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from dpbandits.privacy import PrivacyRequest, calibrate
+from dpbandits.privacy.mechanism import Mechanism
+from dpbandits.protocol import exchange
+from dpbandits.service import consent, terms
+
+from . import hostile_plans
+from .hostile_plans import run
+
+
+def test_no_hostile_plan_is_accepted_with_too_little_noise_and_none_is_expensive() -> None:
+    verdict = run(3000, seed=7)
+    assert verdict.problems == []
+    assert verdict.outcomes["accepted"] > 500
+    assert verdict.outcomes["refused"] > 200
+
+
+def test_a_client_that_believes_what_it_cannot_prove_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (consent, terms):
+        monkeypatch.setattr(module, "proved_delta", lambda _mechanism, _epsilon: 0.0)
+    assert any("accepted with δ" in problem for problem in run(600, seed=7).problems)
+
+
+def test_a_client_whose_accountant_is_off_by_a_fifth_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def lenient(mechanism: Mechanism, epsilon: float) -> float:
+        return float(mechanism.event.delta(1.25 * epsilon))
+
+    for module in (consent, terms):
+        monkeypatch.setattr(module, "proved_delta", lenient)
+    assert any("accepted with δ" in problem for problem in run(3000, seed=7).problems)
+
+
+def test_a_client_that_raises_for_some_rewards_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = exchange.respond_with_averages
+
+    def picky(plan: object, averages: list[float], noise: object) -> object:
+        if math.isnan(averages[0]):
+            raise ValueError("no")
+        return original(plan, averages, noise)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(hostile_plans, "respond_with_averages", picky)
+    assert any("ValueError" in problem for problem in run(50, seed=7).problems)
+
+
+@pytest.mark.parametrize("noise", ["discrete-gaussian", "skellam", "binomial", "polya"])
+def test_the_judge_agrees_with_the_accountant_on_honest_noise(noise: str) -> None:
+    """The judge's δ is below the accountant's, and within a tenth of it where the account is exact."""
+    import json
+
+    from dpbandits.protocol import encode
+
+    delta = 0.0 if noise == "polya" else 1e-4
+    request = PrivacyRequest(trust="shuffle", epsilon=1.0, delta=delta, noise=noise)
+    made = calibrate(request, support=5, cohort=50, bound=1.0)
+    for epsilon in (0.25, 0.5, 0.9):
+        own = hostile_plans.true_delta(json.loads(encode(made)), epsilon)
+        stated = made.event.delta(epsilon)
+        assert own <= stated * hostile_plans.SLACK
+        assert np.isclose(own, stated, rtol=0.1)
