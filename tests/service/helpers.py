@@ -12,7 +12,7 @@ import numpy as np
 
 from dpbandits.actions import Actions
 from dpbandits.errors import Refused
-from dpbandits.privacy import PrivacyRequest, SimulatedNoise
+from dpbandits.privacy import NoiseSource, PrivacyRequest, SimulatedNoise
 from dpbandits.protocol import (
     Plan,
     Release,
@@ -37,6 +37,7 @@ from dpbandits.service.sealing import KeyPair, Place, PublicKey
 from dpbandits.service.settings import ShufflerAddress, Timing
 from dpbandits.service.shuffler import Shuffler, ShufflerContext
 from dpbandits.service.tokens import hashed, new_secret
+from dpbandits.service.watermark import Watermark
 from dpbandits.service.wire import pack_report, split_shares
 from dpbandits.storage import MemoryStore, Store
 
@@ -145,17 +146,20 @@ class Deployment:
     timing: Timing = field(default_factory=lambda: Timing(report_seconds=60, poll_seconds=1))
     seed: int = 5
     hook: Callable[[str], None] = lambda _step: None
+    noise: NoiseSource | None = None
+    watermark: Watermark | None = None
 
     def __post_init__(self) -> None:
         self.link: NearLink | None = None
         if self.mode is not None:
             context = ShufflerContext(keys=self.shuffler_keys, mode=self.mode, hook=self.hook)
             self.link = NearLink(Shuffler(context, self.shuffler_store))
-        self.noise = SimulatedNoise(np.random.default_rng(self.seed))
+        self.noise = self.noise or SimulatedNoise(np.random.default_rng(self.seed))
         self.start()
 
     def start(self) -> None:
         """Begin, or begin again after a crash."""
+        assert self.noise is not None
         address = None if self.mode is None else ShufflerAddress(url="near:", mode=self.mode)
         self.context = Context(
             study=self.study,
@@ -165,6 +169,7 @@ class Deployment:
             noise=self.noise,
             clock=self.clock,
             hook=self.hook,
+            watermark=self.watermark,
         )
         self.coordinator = Coordinator(self.context, self.store, self.link)
 

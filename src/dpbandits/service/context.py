@@ -12,6 +12,7 @@ from dpbandits.service.clock import Clock, SteadyClock
 from dpbandits.service.course import Course
 from dpbandits.service.sealing import KeyPair, Place
 from dpbandits.service.settings import ShufflerAddress, Timing
+from dpbandits.service.watermark import Watermark
 from dpbandits.storage import Attempt, Transaction
 
 Hook = Callable[[str], None]
@@ -21,8 +22,9 @@ Hook = Callable[[str], None]
 class Context:
     """A study, its key, its timing, and where noise and time come from.
 
-    No configuration reaches `noise`: what a command starts draws from the operating system. A test may
-    hand in a seeded source; its releases are stamped as simulated. `hook` is told every journal step by name.
+    No configuration reaches `noise`: what a command starts has keyed noise in its releases (fingerprint.py).
+    A test may hand in a seeded source; its releases are stamped as simulated. `hook` is told every journal
+    step by name. With a `watermark` a store that was set back stops the study.
     """
 
     study: Study
@@ -32,6 +34,7 @@ class Context:
     noise: NoiseSource = field(default_factory=SecureNoise)
     clock: Clock = field(default_factory=SteadyClock)
     hook: Hook = lambda _step: None
+    watermark: Watermark | None = None
     course: Course = field(init=False)
 
     def __post_init__(self) -> None:

@@ -6,13 +6,14 @@
     [schedule]   alpha, fixed_cohort, maximum_cohort, first_length, growth, cohorts
     [timing]     report_seconds, join_seconds, poll_seconds
     [storage]    url
-    [keys]       reports (the private key that reports are sealed to)
+    [keys]       reports (the private key that reports are sealed to), progress (a file that says how far the
+                 study is; without it, the key's file with .progress added)
     [server]     host, port, certificate, key
     [tokens]     the SHA-256 of each role's token
     [limits]     body_bytes, trusted_body_bytes, requests_per_second, burst
     [shuffler]   coordinator: url, mode, token_file, certificates; shuffler: mode, minimum_reports
 
-Paths are relative to the file. Noise is not configured anywhere: it is the operating system's.
+Paths are relative to the file. Noise is not configured anywhere.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from dpbandits.service.sealing import KeyPair
 from dpbandits.service.settings import Limits, Roles, ShufflerAddress, Timing
 from dpbandits.service.shuffler import Shuffler, ShufflerContext
 from dpbandits.service.toml_file import TomlFile
+from dpbandits.service.watermark import WatchedStore, Watermark
 from dpbandits.storage import open_store
 
 
@@ -42,7 +44,7 @@ def _keys(kind: Any, *without: str) -> tuple[str, ...]:
 
 _COMMON = {
     "storage": ("url",),
-    "keys": ("reports",),
+    "keys": ("reports", "progress"),
     "server": ("host", "port", "certificate", "key"),
     "tokens": ("operator", "actuator", "coordinator"),
     "limits": _keys(Limits),
@@ -79,6 +81,7 @@ class ShufflerFile:
     """A shuffler's configuration that was read and checked."""
 
     context: ShufflerContext
+    watermark: Watermark
     storage: str
     listening: Listening
     roles: Roles
@@ -86,7 +89,7 @@ class ShufflerFile:
 
     def shuffler(self) -> Shuffler:
         """Open the store and go on where it left off."""
-        return Shuffler(self.context, open_store(self.storage))
+        return Shuffler(self.context, WatchedStore(open_store(self.storage), self.watermark))
 
 
 def read_study(path: Path) -> CoordinatorFile:
@@ -94,10 +97,10 @@ def read_study(path: Path) -> CoordinatorFile:
     file = TomlFile(path)
     file.sections(_STUDY)
     (address, link), study, keys = _shuffler(file), study_of(file), _key_pair(file)
-    timing = file.build("timing", Timing)
+    timing, watermark = file.build("timing", Timing), _watermark(file, study.digest)
     context = file.build(
         "privacy",
-        lambda **_keys: Context(study=study, keys=keys, timing=timing, shuffler=address),
+        lambda **_keys: Context(study=study, keys=keys, timing=timing, shuffler=address, watermark=watermark),
         at="trust",
     )
     return CoordinatorFile(context=context, link=link, **_common(file))
@@ -108,7 +111,8 @@ def read_shuffler(path: Path) -> ShufflerFile:
     file = TomlFile(path)
     file.sections(_SHUFFLER)
     context = file.build("shuffler", ShufflerContext, keys=_key_pair(file))
-    return ShufflerFile(context=context, **_common(file))
+    watermark = _watermark(file, f"shuffler {context.keys.public}")
+    return ShufflerFile(context=context, watermark=watermark, **_common(file))
 
 
 def study_of(file: TomlFile) -> Study:
@@ -129,6 +133,13 @@ def _schedule(**keys: Any) -> Schedule:
 
 def _key_pair(file: TomlFile) -> KeyPair:
     return file.build("keys", lambda **_keys: KeyPair.load(file.existing("keys", "reports")), at="reports")
+
+
+def _watermark(file: TomlFile, owner: str) -> Watermark:
+    if "progress" in file.section("keys"):
+        return Watermark(file.file("keys", "progress"), owner)
+    key = file.file("keys", "reports")
+    return Watermark(key.with_name(f"{key.name}.progress"), owner)
 
 
 def _shuffler(file: TomlFile) -> tuple[ShufflerAddress | None, HttpLink | None]:
