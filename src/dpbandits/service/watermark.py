@@ -31,7 +31,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
-from dpbandits.errors import InvalidValue, ProtocolError, StorageError, StoreWentBack
+from dpbandits.errors import InvalidValue, StorageError, StoreWentBack
 from dpbandits.protocol import decode, encode
 from dpbandits.storage import Attempt, Store, Transaction
 from dpbandits.storage.records import ATTEMPT_STATES
@@ -96,7 +96,7 @@ class Watermark:
             raise self._broken(error) from error
         try:
             mark = decode(content, Mark)
-        except ProtocolError:
+        except InvalidValue:
             raise InvalidValue("progress file", self.path, "a file that dpbandits wrote") from None
         if mark.owner != self.owner:
             raise InvalidValue(
