@@ -125,7 +125,7 @@ def test_a_phase_is_released_once_and_as_intended(watermark: Watermark) -> None:
     watermark.intend(first)
     others: tuple[dict[str, Any], ...] = ({"release": "x"}, {"reports": "x"}, {"attempt": 2}, {"phase": 1})
     for other in others:
-        with pytest.raises(StoreWentBack, match="phase 2 was released in attempt 1 before"):
+        with pytest.raises(StoreWentBack, match="phase 2 was released, or about to be, in attempt 1, by"):
             watermark.intend(replace(first, **other))
     with pytest.raises(StoreWentBack, match="with too few reports"):
         watermark.fail(2, 1)

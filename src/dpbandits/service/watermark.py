@@ -142,7 +142,7 @@ class Watermark:
         if mark is not None and mark.intent is not None and mark.intent.phase >= phase:
             raise StoreWentBack(
                 f"storage: the store closes phase {phase} in {now}, but phase {mark.intent.phase} was "
-                f"released in attempt {mark.intent.attempt} before, by {self.path}. {_REMEDY}"
+                f"released, or about to be, in attempt {mark.intent.attempt}, by {self.path}. {_REMEDY}"
             )
 
     @contextmanager
