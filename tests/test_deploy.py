@@ -31,7 +31,7 @@ def test_units_parse_and_are_hardened(unit: Path) -> None:
     service = parser["Service"]
     for key, value in {"DynamicUser": "yes", "ProtectSystem": "strict", "NoNewPrivileges": "yes"}.items():
         assert service[key] == value
-    assert service["StateDirectory"] == unit.stem
+    assert service["StateDirectory"].split() == [unit.stem, f"{unit.stem}-progress"]
     assert service["CapabilityBoundingSet"] == ""
     command = service["ExecStart"].split()
     assert command[0] == "/opt/dpbandits/bin/dpbandits"
@@ -65,7 +65,7 @@ def test_the_compose_file_runs_both_parties() -> None:
         build = service["build"]
         assert (ROOT / "deploy" / build["context"] / build["dockerfile"]).is_file()
         kept = {volume.split(":")[0] for volume in service["volumes"]}
-        assert len(kept & set(content["volumes"])) == 1
+        assert len(kept & set(content["volumes"])) == 2  # the store and the progress file
     copied = re.findall(r"^COPY (.+) \S+$", (ROOT / "deploy" / "Dockerfile").read_text(), re.MULTILINE)
     assert copied
     for name in " ".join(copied).split():

@@ -10,6 +10,7 @@
     │   └── TooFewReports       fewer answers than the noise was calibrated for: nothing is released
     ├── DesignError             no design with the promised bounds was found
     ├── StorageError            the store cannot be reached or written; nothing was changed
+    │   └── StoreWentBack       an old copy of the store was put back: the study stops
     └── ProtocolError
         ├── PlanMismatch        a message belongs to another plan than the one at hand
         ├── StudyEnded          the horizon is reached: there is nothing left to ask
@@ -91,6 +92,10 @@ class DesignError(DpbanditsError):
 
 class StorageError(DpbanditsError):
     """The store cannot be reached or written; nothing was changed."""
+
+
+class StoreWentBack(StorageError):  # noqa: N818
+    """An old copy of the store was put back: nothing is released and nobody is asked."""
 
 
 class ProtocolError(DpbanditsError):

@@ -36,9 +36,12 @@ COORDINATOR_STEPS = (
         for when in _BOTH
     ),
     "release-noise-drawn",
+    "release-intended",
     "release-journalled",
 )
 HERE_STEPS = (
+    "closed-before-commit",
+    "closed-after-commit",
     "report-before-commit",
     "report-after-commit",
     "ask-again-before-commit",
@@ -99,7 +102,7 @@ def steps_of(party: str, mode: str | None) -> tuple[str, ...]:
         return SHUFFLER_STEPS + (SPLIT_SHUFFLER_STEPS if split else ())
     if mode is None:
         return COORDINATOR_STEPS + HERE_STEPS + LINK_STEPS[-2:]
-    return COORDINATOR_STEPS + HERE_STEPS[2:] + LINK_STEPS + (SPLIT_STEPS if split else ())
+    return COORDINATOR_STEPS + HERE_STEPS[4:] + LINK_STEPS + (SPLIT_STEPS if split else ())
 
 
 def draw_case(seed: int, number: int) -> Case:

@@ -39,6 +39,7 @@ from dpbandits.service.settings import Limits, Roles, ShufflerAddress, Timing
 from dpbandits.service.shuffler import Shuffler, ShufflerContext
 from dpbandits.service.terms import SignedTerms
 from dpbandits.service.tokens import hashed
+from dpbandits.service.watermark import WatchedStore, Watermark
 from dpbandits.storage.sql import SqlStore
 
 TOKENS = {role: f"the-token-of-the-{role}" for role in ("operator", "actuator", "coordinator")}
@@ -61,6 +62,10 @@ class Site:
 
     def database(self, party: str) -> Path:
         return self.directory / f"{party}.sqlite"
+
+    def progress(self, party: str) -> Path:
+        """How far a party has come, outside its store."""
+        return self.directory / f"{party}.progress"
 
     def note(self, party: str) -> Path:
         """Where a party writes at which step it ends itself."""
@@ -220,7 +225,8 @@ class Child:
             self.app = self._coordinator(site, store, hook, link)
         else:
             context = ShufflerContext(keys=site.keys["shuffler"], mode=site.mode or "", hook=hook)
-            self.app = shuffler_app(Shuffler(context, store), ROLES, LIMITS)
+            watched = WatchedStore(store, Watermark(site.progress(name), name))
+            self.app = shuffler_app(Shuffler(context, watched), ROLES, LIMITS)
         if start["disk"] == "pages":
             self.disk.fill(start["disk"])
 
@@ -241,6 +247,7 @@ class Child:
             noise=SameNoise(),
             clock=self.clock,
             hook=hook,
+            watermark=Watermark(site.progress("coordinator"), site.study.digest),
         )
         self.coordinator = Coordinator(context, store, far)
         return coordinator_app(self.coordinator, ROLES, LIMITS)

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
+from dpbandits.privacy.keyed import KeyedNoise
 from dpbandits.privacy.noise import NoiseSource, SimulatedNoise
 from dpbandits.privacy.secure import SecureNoise
 
@@ -22,13 +23,15 @@ FALSE_ALARM = 1e-6
 FEWEST = 100  # expected in a cell: with fewer, the tail of chi-square at 10⁻⁶ is too thin
 SURELY_SEEN = 30  # expected so often, a value is missed at e^−30
 
-SOURCES = ["secure", "simulated"]
+SOURCES = ["secure", "simulated", "keyed"]
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 
 def noise_source(name: str, seed: int = 0) -> NoiseSource:
+    if name == "keyed":
+        return KeyedNoise(bytes(24) + seed.to_bytes(8), [b"tests"])
     return SecureNoise() if name == "secure" else SimulatedNoise(np.random.default_rng(seed))
 
 

@@ -9,7 +9,9 @@ import pytest
 from scipy import stats
 
 from dpbandits.errors import InvalidValue
-from dpbandits.privacy import coins, cube, secure
+from dpbandits.privacy import cube, secure
+from dpbandits.privacy.coins import Coins
+from dpbandits.privacy.keyed import KeyedNoise
 from dpbandits.privacy.noise import SimulatedNoise
 from dpbandits.privacy.secure import SecureNoise, require_secure
 
@@ -110,9 +112,23 @@ def test_simulated_noise_gets_through_no_secure_door() -> None:
     assert simulated.simulated is True
     with pytest.raises(AttributeError):
         simulated.simulated = False  # type: ignore[misc,assignment]
-    with pytest.raises(InvalidValue, match="noise: got SimulatedNoise, expected SecureNoise"):
+    with pytest.raises(InvalidValue, match="noise: got SimulatedNoise, expected SecureNoise or KeyedNoise"):
         require_secure(simulated)
     assert isinstance(require_secure(SecureNoise()), SecureNoise)
+    keyed = KeyedNoise(bytes(32), [])
+    assert require_secure(keyed) is keyed
+    assert keyed.simulated is False
+
+
+class _Posing:
+    """Says that it is fit to leave the machine."""
+
+    simulated = False
+
+
+def test_only_the_two_sources_themselves_get_through_the_secure_door() -> None:
+    with pytest.raises(InvalidValue, match="noise: got _Posing"):
+        require_secure(_Posing())  # type: ignore[arg-type]
 
 
 def test_the_simulation_keeps_its_floats() -> None:
@@ -137,24 +153,24 @@ def test_without_opendp_the_error_says_what_to_install(monkeypatch: pytest.Monke
 def _feed(monkeypatch: pytest.MonkeyPatch, *batches: list[int]) -> None:
     queue = iter(batches)
 
-    def words(count: int) -> Any:
+    def words(_coins: Coins, count: int) -> Any:
         batch = np.array(next(queue), dtype=np.uint64)
         assert batch.size == count
         return batch
 
-    monkeypatch.setattr(coins, "words", words)
+    monkeypatch.setattr(Coins, "words", words)
 
 
 def test_a_coin_that_64_bits_leave_open_is_decided_by_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
     # 2⁻⁷⁰ is 64 zeros, and then 2⁻⁶ = 2⁵⁸/2⁶⁴.
     _feed(monkeypatch, [0, 0, 1], [2**58 - 1, 2**58], [1])
-    assert coins.flip(np.full(3, 2.0**-70)).tolist() == [True, False, False]
+    assert Coins().flip(np.full(3, 2.0**-70)).tolist() == [True, False, False]
 
 
 def test_words_that_would_favour_a_remainder_are_drawn_again(monkeypatch: pytest.MonkeyPatch) -> None:
     # 2⁶⁴ mod 3 = 1 and 2⁶⁴ mod (2⁶³ + 1) = 2⁶³ − 1.
     _feed(monkeypatch, [0, 5, 2**63 - 2], [0, 2**63 - 1], [4])
-    assert coins.below(np.array([3, 3, 2**63 + 1], dtype=np.uint64)).tolist() == [1, 2, 2**63 - 1]
+    assert Coins().below(np.array([3, 3, 2**63 + 1], dtype=np.uint64)).tolist() == [1, 2, 2**63 - 1]
 
 
 def test_equal_keys_of_a_row_are_drawn_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpbandits.privacy import coins, cube, secure
+from dpbandits.privacy import cube, exact
+from dpbandits.privacy.coins import Coins
 from dpbandits.privacy.laws import PolyaLaw
 from dpbandits.privacy.noise import NoiseSource
 from dpbandits.privacy.secure import SecureNoise
@@ -208,16 +209,16 @@ def test_a_client_draws_its_shares_in_a_blink() -> None:
 
 def test_fair_coins_are_counted_the_same_by_bits_and_by_comparison() -> None:
     trials, repeats, law = 37, 60_000, laws.binomial(37, 0.5)
-    bits = secure._fair_heads(trials, 0.5, repeats)
-    bytes_ = secure._biased_heads(trials, 0.5, repeats)
+    bits = exact._fair_heads(Coins(), trials, 0.5, repeats)
+    bytes_ = exact._biased_heads(Coins(), trials, 0.5, repeats)
     assert agree(bits, bytes_, law)
-    assert not agree(bits, secure._biased_heads(trials, 0.525, repeats), law)
+    assert not agree(bits, exact._biased_heads(Coins(), trials, 0.525, repeats), law)
 
 
 @pytest.mark.parametrize("exponent", [Fraction(1, 20), Fraction(1, 3), Fraction(1), Fraction(16, 5)])
 def test_exponential_coins(exponent: Fraction) -> None:
     repeats = 1_300_000 if exponent < Fraction(1, 4) else 300_000
-    heads = int(coins.exponential(exponent, repeats).sum())
+    heads = int(Coins().exponential(exponent, repeats).sum())
     for factor in (0.95, 1.0, 1.05):
         due = repeats * np.exp(-factor * float(exponent))
         assert matches([repeats - heads, heads], [repeats - due, due]) == (factor == 1)
@@ -280,14 +281,15 @@ DRAWS: list[tuple[str, tuple[Any, ...]]] = [
 
 
 @pytest.mark.parametrize(("sampler", "arguments"), DRAWS)
-def test_a_seed_repeats_the_simulation_and_nothing_repeats_secure_noise(
+def test_a_seed_or_a_key_repeats_draws_and_nothing_repeats_secure_noise(
     sampler: str, arguments: tuple[Any, ...]
 ) -> None:
     drawn = {
         name: [getattr(noise_source(name, 7), sampler)(*arguments) for _ in range(2)] for name in SOURCES
     }
     np.testing.assert_array_equal(*drawn["simulated"])
+    np.testing.assert_array_equal(*drawn["keyed"])
     assert (drawn["secure"][0] != drawn["secure"][1]).any()
-    for sample in (*drawn["secure"], *drawn["simulated"]):
+    for sample in (*drawn["secure"], *drawn["simulated"], *drawn["keyed"]):
         assert sample.shape == (4, 50)
         assert sample.dtype == (np.uint8 if sampler == "permute_rows" else np.int64)

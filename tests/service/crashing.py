@@ -10,14 +10,17 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from dpbandits.privacy import SecureNoise
 from dpbandits.protocol import Release, decode
 from dpbandits.service.sealing import KeyPair
 from dpbandits.service.tokens import hashed
+from dpbandits.service.watermark import WatchedStore, Watermark
+from dpbandits.storage import Store
 from dpbandits.storage.sql import SqlStore
 
 from .helpers import Deployment, Member, small_study
@@ -41,19 +44,37 @@ class Killer:
 class Crashing(Deployment):
     """A deployment on disk, whose clients are known by number and remember what they have sealed."""
 
-    def __init__(self, directory: Path, trust: str, mode: str | None, killer: Killer) -> None:
+    order: Sequence[int] = range(CLIENTS)
+
+    def __init__(
+        self,
+        directory: Path,
+        trust: str,
+        mode: str | None,
+        hook: Callable[[str], None],
+        *,
+        watched: bool = True,
+    ) -> None:
         self.directory = directory
+        study = small_study(trust, share=0.5)
+        shuffler_store: Store = SqlStore(f"sqlite:///{directory / 'shuffler.sqlite'}")
+        watermark = Watermark(directory / "coordinator.pem.progress", study.digest) if watched else None
+        if watched:
+            watermark_there = Watermark(directory / "shuffler.pem.progress", "shuffler")
+            shuffler_store = WatchedStore(shuffler_store, watermark_there)
         for name in ("coordinator.pem", "shuffler.pem"):
             if not (directory / name).exists():
                 KeyPair.new().save(directory / name)
         super().__init__(
-            study=small_study(trust, share=0.5),
+            study=study,
             mode=mode,
             store=SqlStore(f"sqlite:///{directory / 'coordinator.sqlite'}"),
-            shuffler_store=SqlStore(f"sqlite:///{directory / 'shuffler.sqlite'}"),
+            shuffler_store=shuffler_store,
             keys=KeyPair.load(directory / "coordinator.pem"),
             shuffler_keys=KeyPair.load(directory / "shuffler.pem"),
-            hook=killer,
+            hook=hook,
+            noise=SecureNoise(),
+            watermark=watermark,
         )
 
     def client(self, number: int) -> Member:
@@ -75,7 +96,7 @@ class Crashing(Deployment):
             self.advance()
             if self.coordinator.ended:
                 return
-            for number in range(CLIENTS):
+            for number in self.order:
                 self._try_client(number)
             status = self.run(self.coordinator.operator.status)
             if status.state == "playing":

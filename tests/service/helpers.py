@@ -12,7 +12,7 @@ import numpy as np
 
 from dpbandits.actions import Actions
 from dpbandits.errors import Refused
-from dpbandits.privacy import PrivacyRequest, SimulatedNoise
+from dpbandits.privacy import NoiseSource, PrivacyRequest, SimulatedNoise
 from dpbandits.protocol import (
     Plan,
     Release,
@@ -38,6 +38,7 @@ from dpbandits.service.sealing import KeyPair, Place, PublicKey
 from dpbandits.service.settings import ShufflerAddress, Timing
 from dpbandits.service.shuffler import Shuffler, ShufflerContext
 from dpbandits.service.tokens import hashed, new_secret
+from dpbandits.service.watermark import Watermark
 from dpbandits.service.wire import pack_report, split_shares
 from dpbandits.storage import MemoryStore, Store
 
@@ -154,17 +155,20 @@ class Deployment:
     seed: int = 5
     shuffler_url: str = "http://shuffler.test"
     hook: Callable[[str], None] = lambda _step: None
+    noise: NoiseSource | None = None
+    watermark: Watermark | None = None
 
     def __post_init__(self) -> None:
         self.link: NearLink | None = None
         if self.mode is not None:
             context = ShufflerContext(keys=self.shuffler_keys, mode=self.mode, hook=self.hook)
             self.link = NearLink(Shuffler(context, self.shuffler_store))
-        self.noise = SimulatedNoise(np.random.default_rng(self.seed))
+        self.noise = self.noise or SimulatedNoise(np.random.default_rng(self.seed))
         self.start()
 
     def start(self) -> None:
         """Begin, or begin again after a crash."""
+        assert self.noise is not None
         address = None
         if self.mode is not None:
             key = str(self.shuffler_keys.public)
@@ -177,6 +181,7 @@ class Deployment:
             noise=self.noise,
             clock=self.clock,
             hook=self.hook,
+            watermark=self.watermark,
         )
         self.coordinator = Coordinator(context, self.store, self.link)
         self.context = self.coordinator.context

@@ -21,10 +21,11 @@ CENTRAL = [
     ),
     *(
         f"{name}-{when}"
-        for name in ("played", "report", "release")
+        for name in ("played", "report", "closed", "release")
         for when in ("before-commit", "after-commit")
     ),
     "release-noise-drawn",
+    "release-intended",
     "release-journalled",
 ]
 SHUFFLE = [
@@ -37,6 +38,7 @@ SHUFFLE = [
     "shuffler-closed",
     "sums-journalled",
     "release-noise-drawn",
+    "release-intended",
 ]
 SPLIT = [*SHUFFLE, "own-sums-before-commit", "own-sums-after-commit"]
 

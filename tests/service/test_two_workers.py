@@ -14,12 +14,14 @@ from pathlib import Path
 import httpx
 
 from dpbandits.errors import Refused
+from dpbandits.privacy import SecureNoise
 from dpbandits.protocol import Plan, Release, Schedule, decode
 from dpbandits.service.context import Context
 from dpbandits.service.sealing import KeyPair
 from dpbandits.service.study_file import CoordinatorFile, read_study
 from dpbandits.service.tokens import hashed, new_secret
 from dpbandits.service.transport import trusting
+from dpbandits.service.watermark import Watermark
 from dpbandits.service.wire import report_size
 from dpbandits.storage import LedgerEntry
 from dpbandits.storage.sql import SqlStore
@@ -52,10 +54,21 @@ def _work(mine: Deployment, members: list[Member], accepted: list[tuple[int, str
     raise AssertionError("the study does not end")
 
 
-def test_two_workers_do_what_one_does(sql_url: str) -> None:
+def test_two_workers_do_what_one_does(sql_url: str, tmp_path: Path) -> None:
+    """They share a watermark: neither takes the other's step for a store that went back."""
     study = small_study("central", schedule=Schedule(cohorts=COHORTS, first_length=60, growth=8))
     keys = KeyPair.new()
-    workers = [Deployment(study=study, mode=None, store=SqlStore(sql_url), keys=keys) for _ in range(2)]
+    workers = [
+        Deployment(
+            study=study,
+            mode=None,
+            store=SqlStore(sql_url),
+            keys=keys,
+            noise=SecureNoise(),
+            watermark=Watermark(tmp_path / "progress", study.digest),
+        )
+        for _ in range(2)
+    ]
     members = workers[0].enrolled(CLIENTS)
     accepted, failures = list[tuple[int, str]](), list[BaseException]()
 

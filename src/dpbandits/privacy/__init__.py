@@ -12,6 +12,7 @@ from dpbandits.privacy.guarantee import (
     guarantee,
     weakest,
 )
+from dpbandits.privacy.keyed import KeyedNoise
 from dpbandits.privacy.mechanism import MECHANISMS, SHAPES, Mechanism, Message, register
 from dpbandits.privacy.noise import NoiseSource, SimulatedNoise
 from dpbandits.privacy.secure import SecureNoise, require_secure
@@ -26,6 +27,7 @@ __all__ = [
     "AuditResult",
     "Claim",
     "Guarantee",
+    "KeyedNoise",
     "Mechanism",
     "Message",
     "NoiseSource",

@@ -1,76 +1,30 @@
 """Noise for everything that leaves a machine: whole numbers, drawn exactly, that nobody can draw again.
 
-Floating-point noise has holes: some outputs are possible for one input and impossible for its neighbour,
-which undoes the privacy. Here each sampler draws from its distribution and not from an approximation, out of
-uniform bits of the operating system (and, inside OpenDP, of OpenSSL, which the operating system seeds).
+Its uniform bits are the operating system's (and, inside OpenDP, OpenSSL's, which the operating system seeds).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from fractions import Fraction
 from functools import lru_cache
 from typing import Literal, cast, final
 
 import numpy as np
 
 from dpbandits.errors import InvalidValue
-from dpbandits.privacy import coins
-from dpbandits.privacy.cube import exact_offset
-from dpbandits.privacy.noise import BitArray, FloatArray, IntArray, NoiseSource
-from dpbandits.privacy.ranges import (
-    checked_cube,
-    checked_mean,
-    checked_parts,
-    checked_probabilities,
-    checked_probability,
-    checked_rows,
-    checked_scale,
-    checked_shape,
-    checked_trials,
-)
+from dpbandits.privacy.coins import Coins
+from dpbandits.privacy.exact import ExactNoise
+from dpbandits.privacy.keyed import KeyedNoise
+from dpbandits.privacy.noise import IntArray, NoiseSource
+from dpbandits.privacy.ranges import checked_scale, checked_shape
 
 
 @final
-class SecureNoise:
+class SecureNoise(ExactNoise):
     """The operating system's generator. It has no seed and no state, and no floating-point noise."""
 
     __slots__ = ()
-
-    @property
-    def simulated(self) -> Literal[False]:
-        """Fit to leave the machine."""
-        return False
-
-    def bernoulli(self, probabilities: FloatArray) -> IntArray:
-        """One coin, 0 or 1, for each probability, which is not rounded."""
-        wanted = checked_probabilities(probabilities)
-        return coins.flip(wanted.reshape(-1)).astype(np.int64).reshape(wanted.shape)
-
-    def binomial(self, trials: int, probability: float, shape: tuple[int, ...]) -> IntArray:
-        """The number of heads among so many coins, of a probability that is not rounded."""
-        left, chance, size = checked_trials(trials), checked_probability(probability), checked_shape(shape)
-        count_heads = _fair_heads if chance == 0.5 else _biased_heads
-        total = np.zeros(int(np.prod(size)), dtype=np.int64)
-        most = 8 * max(1, coins.BLOCK // max(1, total.size))
-        while left > 0 and total.size:
-            total += count_heads(min(left, most), chance, total.size)
-            left -= most
-        return total.reshape(size)
-
-    def poisson(self, mean: float, shape: tuple[int, ...]) -> IntArray:
-        """Poisson variables, of a mean that is rounded to a multiple of 2⁻³². Takes time ∝ mean."""
-        # Poisson(3.2) is the sum of three Poisson(1) and of one whose every point is kept by a coin of 0.2.
-        size = checked_shape(shape)
-        whole, rest = divmod(round(checked_mean(mean) * 2**32), 2**32)
-        extra = _poisson_one(int(np.prod(size)))
-        kept = coins.flip(np.full(int(extra.sum()), rest / 2**32))
-        total = _heads_by_owner(extra, kept)
-        most = max(1, coins.BLOCK // max(1, total.size))
-        for start in range(0, whole if total.size else 0, most):
-            summands = min(most, whole - start)
-            total += _poisson_one(total.size * summands).reshape(total.size, summands).sum(axis=1)
-        return total.reshape(size)
+    _coins = Coins()
 
     def discrete_gaussian(self, scale: float, shape: tuple[int, ...]) -> IntArray:
         """P(x) ∝ exp(−x²/(2·scale²)) on the integers, by OpenDP."""
@@ -82,138 +36,14 @@ class SecureNoise:
         size = checked_shape(shape)
         return _from_opendp("laplace", checked_scale(scale), int(np.prod(size))).reshape(size)
 
-    def polya(self, parts: int, scale: float, shape: tuple[int, ...]) -> IntArray:
-        """P(m) ∝ C(m + 1/parts − 1, m)·exp(−m/scale) on 0, 1, 2.. Takes time ∝ scale."""
-        sharers, size = checked_parts(parts), checked_shape(shape)
-        decay = 1 / Fraction(checked_scale(scale, sharers))
-        # What `_climb` accepts sums to (1−p)·Σ C(m+r−1, m)p^m = (1−p)^(1−r).
-        acceptance = float(-np.expm1(-1 / scale)) ** (1 - 1 / sharers)
-        drawn = coins.first_accepted(
-            int(np.prod(size)), acceptance, lambda tries: _climb(sharers, decay, tries)
+
+def require_secure(noise: NoiseSource) -> SecureNoise | KeyedNoise:
+    """The source itself, unless it is fit for simulations only; called before draws are sent away."""
+    if type(noise) is not SecureNoise and type(noise) is not KeyedNoise:
+        raise InvalidValue(
+            "noise", type(noise).__name__, "SecureNoise or KeyedNoise, for what leaves a machine"
         )
-        return drawn.reshape(size)
-
-    def box_norm(self, scale: float, shape: tuple[int, int]) -> IntArray:
-        """Rows z of so many coordinates, P(z) ∝ exp(−max|z|/scale). The derivation is in cube.py."""
-        rows, coordinates = checked_cube(shape)
-        laplace = self.discrete_laplace(scale, (rows, coordinates + 1))
-        # Given y ≥ 0, y is geometric of ratio q. Given y < 0, −1 − y is too: P(y) ∝ q^|y| = q·q^(−1−y).
-        radii = np.where(laplace >= 0, laplace, -1 - laplace).sum(axis=1)
-        offsets = [exact_offset(float(scale), coordinates, coins.random_bits) for _ in range(rows)]
-        radii += np.array(offsets, dtype=np.int64)
-        reach = np.repeat(radii, coordinates)
-        points: IntArray = coins.below((2 * reach + 1).astype(np.uint64)).astype(np.int64) - reach
-        return points.reshape(rows, coordinates)
-
-    def permute_rows(self, bits: BitArray) -> BitArray:
-        """Each row in the order of uniform 64-bit keys, drawn anew while two of a row are equal."""
-        rows, columns = checked_rows(bits).shape
-        permuted = np.empty_like(bits)
-        most = max(1, coins.BLOCK // max(1, columns))
-        for start in range(0, rows, most):
-            block = bits[start : start + most]
-            permuted[start : start + most] = np.take_along_axis(block, _orders(*block.shape), axis=1)
-        return permuted
-
-
-def require_secure(noise: NoiseSource) -> SecureNoise:
-    """The door that no simulated noise gets through, for whatever sends its draws away."""
-    if type(noise) is not SecureNoise:
-        raise InvalidValue("noise", type(noise).__name__, "SecureNoise, for what leaves a machine")
     return noise
-
-
-def _orders(rows: int, columns: int) -> IntArray:
-    # Every order of distinct keys is equally likely.
-    keys = coins.words(rows * columns).reshape(rows, columns)
-    orders: IntArray = keys.argsort(axis=1)
-    ranked = np.take_along_axis(keys, orders, axis=1)
-    tied = np.flatnonzero((ranked[:, 1:] == ranked[:, :-1]).any(axis=1))
-    if tied.size:
-        orders[tied] = _orders(tied.size, columns)
-    return orders
-
-
-def _heads_by_owner(flips: IntArray, heads: coins.Coins) -> IntArray:
-    """The heads of each owner, when the first `flips[0]` coins are of the first owner, and so on."""
-    owners = np.repeat(np.arange(flips.size), flips)
-    return np.bincount(owners[heads], minlength=flips.size)
-
-
-def _fair_heads(trials: int, _half: float, count: int) -> IntArray:
-    """The ones among so many bits; those of the last byte that are too many are cleared."""
-    width = (trials + 7) // 8
-    drawn = coins.random_bytes(count * width).reshape(count, width).copy()
-    drawn[:, -1] >>= np.uint8(8 * width - trials)
-    ones: IntArray = np.bitwise_count(drawn).sum(axis=1, dtype=np.int64)
-    return ones
-
-
-def _biased_heads(trials: int, chance: float, count: int) -> IntArray:
-    """A byte for each coin: heads below ⌊256p⌋, tails above, and when equal a coin of the rest of 256p."""
-    floor = int(256 * chance)
-    if floor == 256:
-        return np.full(count, trials, dtype=np.int64)
-    drawn = coins.random_bytes(count * trials).reshape(count, trials)
-    undecided = (drawn == floor).sum(axis=1, dtype=np.int64)
-    late = coins.flip(np.full(int(undecided.sum()), 256 * chance - floor))
-    decided: IntArray = (drawn < floor).sum(axis=1, dtype=np.int64)
-    return decided + _heads_by_owner(undecided, late)
-
-
-def _poisson_one(count: int) -> IntArray:
-    """Poisson(1) variables: e/4 of the attempts succeed."""
-    return coins.first_accepted(count, np.e / 4, _poisson_attempts)
-
-
-def _poisson_attempts(count: int) -> IntArray:
-    """Propose k with probability 2^−(k+1), accept with 2^(k−1)/k!: together 1/(4·k!).
-
-    The proposal counts the heads before the first tails. The acceptance is 1/2 for k = 0 and otherwise the
-    product of 2/i for i = 2..k, of which each factor is a coin, flipped on the way up.
-    """
-    result = np.zeros(count, dtype=np.int64)
-    climbing = coins.fair(count)
-    result[~climbing & coins.fair(count)] = -1
-    live, height = np.flatnonzero(climbing), 1
-    while live.size:
-        result[live] = height
-        live, height = live[coins.fair(live.size)], height + 1
-        kept = coins.below(np.full(live.size, height, dtype=np.uint64)) < 2
-        result[live[~kept]] = -1
-        live = live[kept]
-    return result
-
-
-def _climb(parts: int, decay: Fraction, count: int) -> IntArray:
-    """Attempts at a Pólya variable, r = 1/parts and p = exp(−decay); −1 for those that fell.
-
-    At height m a coin of p decides whether to climb on; without it the result is m. Whoever climbs must hold
-    on with a coin of (m + r)/(m + 1), or falls. So the result is m with probability
-    (1−p)·p^m·Π_{i=1..m} (i−1+r)/i = (1−p)·p^m·C(m+r−1, m). All who are left stand at one height, so many
-    steps are drawn at once, and those after the first tails are ignored.
-    """
-    result = np.full(count, -1, dtype=np.int64)
-    live, height, steps = np.arange(count), 0, 1
-    while live.size:
-        climbs = coins.exponential(decay, live.size * steps).reshape(live.size, steps)
-        heights = np.arange(height, height + steps, dtype=np.uint64)
-        above = np.tile((heights + np.uint64(1)) * np.uint64(parts), live.size)
-        at = np.tile(heights * np.uint64(parts) + np.uint64(1), live.size)
-        holds = coins.rational(at, above).reshape(live.size, steps)
-        stop, fall = _first_tails(climbs), _first_tails(holds)
-        stopped = (stop < steps) & (stop <= fall)
-        result[live[stopped]] = height + stop[stopped]
-        live = live[(stop == steps) & (fall == steps)]
-        height += steps
-        steps = min(height, max(1, coins.BLOCK // max(1, live.size)))
-    return result
-
-
-def _first_tails(heads: coins.Coins) -> IntArray:
-    """Where the first tails of each row is; the number of columns when there is none."""
-    first: IntArray = np.where(heads.all(axis=1), heads.shape[1], heads.argmin(axis=1))
-    return first
 
 
 def _from_opendp(kind: Literal["gaussian", "laplace"], scale: float, count: int) -> IntArray:

@@ -16,6 +16,7 @@ from dpbandits.service.course import Course
 from dpbandits.service.sealing import KeyPair, Place
 from dpbandits.service.settings import ShufflerAddress, Timing
 from dpbandits.service.terms import PartyTerms, SignedTerms, Terms, new_run, terms_of
+from dpbandits.service.watermark import Watermark
 from dpbandits.storage import Attempt, StudyRecord, Transaction
 
 Hook = Callable[[str], None]
@@ -26,9 +27,10 @@ class Context:
     """A study, its key, its timing, and where noise and time come from.
 
     `url` is the coordinator's public address. `signed` are the study's terms: those of a file, or None until
-    the store is opened (`settled`). No configuration reaches `noise`: what a command starts draws from the
-    operating system. A test may hand in a seeded source; its releases are stamped as simulated. `hook` is
-    told every journal step by name.
+    the store is opened (`settled`). No configuration reaches `noise`: what a command starts has keyed noise
+    in its releases (fingerprint.py). A test may hand in a seeded source; its releases are stamped as
+    simulated. `hook` is told every journal step by name. With a `watermark` a store that was set back stops
+    the study.
     """
 
     study: Study
@@ -40,6 +42,7 @@ class Context:
     noise: NoiseSource = field(default_factory=SecureNoise)
     clock: Clock = field(default_factory=SteadyClock)
     hook: Hook = lambda _step: None
+    watermark: Watermark | None = None
     course: Course = field(init=False)
 
     def __post_init__(self) -> None:

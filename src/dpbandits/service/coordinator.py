@@ -11,9 +11,13 @@ An attempt at a phase goes through these states; nothing else changes them:
     opening      the shuffler is told the plan and the cohort's pseudonyms, until it has acknowledged them.
                  → collecting
     collecting   reports come in: here, sealed, or at the shuffler.
-                 → released    at the deadline with the minimum there; where reports come in here, also as
-                               soon as the whole cohort has answered (releasing.py: one transaction)
-                 → failed      at the deadline with fewer: what came in is deleted, nothing is released
+                 → closed      where reports come in here: at the deadline, or as soon as the whole cohort has
+                               answered
+                 → released    at the deadline with the minimum there, in the shuffle model
+                 → failed      at the deadline with fewer, in the shuffle model
+    closed       no report comes in any more, so whatever crashes, a release is made of the same reports.
+                 → released    with the minimum there (releasing.py: one transaction)
+                 → failed      with fewer: what came in is deleted, nothing is released
 
 - A phase begins with its plan, journalled with attempt 1 in one transaction, and ends with one release.
 - After `failed` the same plan is asked again in the next attempt, of fresh clients, and played again: fresh
@@ -45,6 +49,7 @@ from dpbandits.service.playing import Playing
 from dpbandits.service.releasing import close_here, close_shuffled
 from dpbandits.service.reporting import Reporting
 from dpbandits.service.revealed import OwnSums, checked_reply, own_sums, revealed_sums
+from dpbandits.service.watermark import WatchedStore
 from dpbandits.service.writer import Writer
 from dpbandits.storage import Attempt, PlanRecord, Store, Transaction
 
@@ -55,8 +60,8 @@ class Coordinator:
     def __init__(self, context: Context, store: Store, link: ShufflerLink | None = None) -> None:
         if context.shuffled and link is None:
             raise InvalidValue("shuffler", None, "a link to it")
-        self.store = store
-        self.writer = Writer(store, hook=context.hook)
+        self.store = store if context.watermark is None else WatchedStore(store, context.watermark)
+        self.writer = Writer(self.store, hook=context.hook)
         self.context = self._opened(context)
         self.clients = Participation(self.context)
         self.actuator = Playing(self.context)
@@ -96,6 +101,7 @@ class Coordinator:
             "playing": self._played,
             "opening": self._open,
             "collecting": self._collected,
+            "closed": self._release,
         }
         return steps[latest.state](latest)
 
@@ -181,6 +187,9 @@ class Coordinator:
             return self.context.expired(latest) and self._close_shuffled(latest)
         if not self.context.expired(latest) and not self._complete(latest):
             return False
+        return self._change("closed", latest, replace(latest, state="closed", seconds=None))
+
+    def _release(self, _latest: Attempt) -> bool:
         self._must_forget = True
         self.writer.run("release", lambda t: close_here(self.context, t), alone=True)
         return True

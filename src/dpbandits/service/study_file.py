@@ -7,14 +7,15 @@
     [timing]     report_seconds, join_seconds, poll_seconds
     [storage]    url
     [terms]      file (the study's terms, written by `dpbandits terms`)
-    [keys]       reports (the private key that reports are sealed to)
+    [keys]       reports (the private key that reports are sealed to), progress (a file that says how far the
+                 study is; without it, the key's file with .progress added)
     [server]     host, port, certificate, key, url (the public address; by default that of host and port)
     [tokens]     the SHA-256 of each role's token
     [limits]     body_bytes, trusted_body_bytes, requests_per_second, burst
     [shuffler]   coordinator: url, key, mode, token_file, certificates;
                  shuffler: mode, minimum_reports, terms (a digest), operator_key
 
-Paths are relative to the file. Noise is not configured anywhere: it is the operating system's.
+Paths are relative to the file. Noise is not configured anywhere.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ from dpbandits.service.shuffler import Shuffler, ShufflerContext
 from dpbandits.service.signing import VerifyKey
 from dpbandits.service.terms import SignedTerms
 from dpbandits.service.toml_file import TomlFile
+from dpbandits.service.watermark import WatchedStore, Watermark
 from dpbandits.storage import open_store
 
 
@@ -49,7 +51,7 @@ def _keys(kind: Any, *without: str) -> tuple[str, ...]:
 
 _COMMON = {
     "storage": ("url",),
-    "keys": ("reports",),
+    "keys": ("reports", "progress"),
     "server": ("host", "port", "certificate", "key", "url"),
     "tokens": ("operator", "actuator", "coordinator"),
     "limits": _keys(Limits),
@@ -87,6 +89,7 @@ class ShufflerFile:
     """A shuffler's configuration that was read and checked."""
 
     context: ShufflerContext
+    watermark: Watermark
     storage: str
     listening: Listening
     roles: Roles
@@ -94,7 +97,7 @@ class ShufflerFile:
 
     def shuffler(self) -> Shuffler:
         """Open the store and go on where it left off."""
-        return Shuffler(self.context, open_store(self.storage))
+        return Shuffler(self.context, WatchedStore(open_store(self.storage), self.watermark))
 
 
 def read_study(path: Path) -> CoordinatorFile:
@@ -105,10 +108,17 @@ def read_study(path: Path) -> CoordinatorFile:
     timing, common = file.build("timing", Timing), _common(file)
     url = file.section("server").get("url", common["listening"].url)
     signed = file.build("terms", lambda **_keys: _terms(file), at="file") if file.has("terms") else None
+    watermark = _watermark(file, study.digest)
     context = file.build(
         "privacy",
         lambda **_keys: Context(
-            study=study, keys=keys, timing=timing, shuffler=address, url=_web(url), signed=signed
+            study=study,
+            keys=keys,
+            timing=timing,
+            shuffler=address,
+            url=_web(url),
+            signed=signed,
+            watermark=watermark,
         ),
         at="trust",
     )
@@ -121,7 +131,8 @@ def read_shuffler(path: Path) -> ShufflerFile:
     file.sections(_SHUFFLER)
     keys = _key_pair(file)
     context = file.build("shuffler", lambda **given: _shuffler_context(keys, **given))
-    return ShufflerFile(context=context, **_common(file))
+    watermark = _watermark(file, f"shuffler {context.keys.public}")
+    return ShufflerFile(context=context, watermark=watermark, **_common(file))
 
 
 def study_of(file: TomlFile) -> Study:
@@ -142,6 +153,13 @@ def _schedule(**keys: Any) -> Schedule:
 
 def _key_pair(file: TomlFile) -> KeyPair:
     return file.build("keys", lambda **_keys: KeyPair.load(file.existing("keys", "reports")), at="reports")
+
+
+def _watermark(file: TomlFile, owner: str) -> Watermark:
+    if "progress" in file.section("keys"):
+        return Watermark(file.file("keys", "progress"), owner)
+    key = file.file("keys", "reports")
+    return Watermark(key.with_name(f"{key.name}.progress"), owner)
 
 
 def _shuffler(file: TomlFile) -> tuple[ShufflerAddress | None, HttpLink | None]:

@@ -43,6 +43,7 @@ _STANDING = (
     .select_from(CODES.outerjoin(LEDGER, LEDGER.c.client == CODES.c.code).outerjoin(REPORTS, _KEPT))
     .where(CODES.c.token == bindparam("given"))
 )
+_LATEST = select(ATTEMPTS).order_by(ATTEMPTS.c.phase.desc(), ATTEMPTS.c.number.desc()).limit(1)
 
 
 class SqlTransaction(Transaction):
@@ -79,8 +80,7 @@ class SqlTransaction(Transaction):
         return tuple(Attempt(**row._mapping) for row in rows)
 
     def latest(self, *, lock: bool = False) -> Attempt | None:  # noqa: D102
-        query = select(ATTEMPTS).order_by(ATTEMPTS.c.phase.desc(), ATTEMPTS.c.number.desc()).limit(1)
-        row = self._connection.execute(query.with_for_update() if lock else query).one_or_none()
+        row = self._connection.execute(_LATEST.with_for_update() if lock else _LATEST).one_or_none()
         return None if row is None else Attempt(**row._mapping)
 
     def add_attempt(self, attempt: Attempt) -> None:  # noqa: D102

@@ -1,0 +1,352 @@
+"""A backup that is put back at any journal step repeats a release, byte for byte, or stops the study.
+
+A whole study is played once, and everything on its disks is copied whenever a store has changed. Then old
+stores are put back and the study goes on. Clients come in another order, and remember what they have sealed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import shutil
+import sqlite3
+import subprocess
+import time
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dpbandits.errors import Refused, StoreWentBack
+from dpbandits.protocol import decode
+from dpbandits.service.fingerprint import derived
+from dpbandits.service.sealing import KeyPair
+from dpbandits.service.watermark import Mark
+
+from .crashing import CLIENTS, Crashing
+from .helpers import Member
+from .processes import ENVIRONMENT, Site
+
+NAMES = ("coordinator", "shuffler")
+IGNORED = ("enrol", "test", "read", "codes")  # steps that leave the state of the attempts as it is
+Releases = dict[int, tuple[int, bytes]]
+
+
+@dataclass
+class Moment:
+    """All files of a study at a journal step."""
+
+    step: str
+    directory: Path
+
+    @property
+    def releases(self) -> Releases:
+        return releases_in(self.directory)
+
+    def mark(self) -> Mark:
+        return decode((self.directory / "coordinator.pem.progress").read_bytes(), Mark)
+
+
+@dataclass
+class Recorder:
+    """Copies everything at each step that has changed a store."""
+
+    source: Path
+    target: Path
+    moments: list[Moment] = field(default_factory=list)
+    _last: str = ""
+
+    def __call__(self, step: str) -> None:
+        if step.startswith(IGNORED) or step.startswith("begin") or not _begun(self.source):
+            return
+        content = step * step.startswith("release") + "".join(_dump(self.source, name) for name in NAMES)
+        if content != self._last:
+            self._last = content
+            self.moments.append(Moment(step, self._copy(self.target / f"{len(self.moments):03}-{step}")))
+
+    def _copy(self, directory: Path) -> Path:
+        directory.mkdir(parents=True)
+        for path in self.source.iterdir():
+            if ".sqlite" not in path.name:
+                shutil.copy(path, directory)
+        for name in NAMES:
+            _backup(self.source / f"{name}.sqlite", directory / f"{name}.sqlite")
+        return directory
+
+
+def _begun(directory: Path) -> bool:
+    return (directory / "coordinator.pem.progress").exists()
+
+
+def _dump(directory: Path, name: str) -> str:
+    connection = sqlite3.connect(directory / f"{name}.sqlite")
+    dump = "\n".join(connection.iterdump())
+    connection.close()
+    return dump
+
+
+def _backup(source: Path, target: Path) -> None:
+    old, new = sqlite3.connect(source), sqlite3.connect(target)
+    old.backup(new)
+    new.close()
+    old.close()
+
+
+def releases_in(directory: Path) -> Releases:
+    connection = sqlite3.connect(directory / "coordinator.sqlite")
+    rows = connection.execute("SELECT phase, attempt, body FROM releases").fetchall()
+    connection.close()
+    return {phase: (attempt, bytes(body)) for phase, attempt, body in rows}
+
+
+@cache
+def _moments(base: Path, trust: str, mode: str | None) -> list[Moment]:
+    live = base / "live"
+    live.mkdir()
+    recorder = Recorder(live, base / "moments")
+    played = Crashing(live, trust, mode, recorder)
+    played.to_the_end()
+    played.close()
+    recorder.moments.append(Moment("end", recorder._copy(base / "moments" / "end")))
+    return recorder.moments
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    bases = dict[Any, Path]()
+
+    def record(trust: str, mode: str | None) -> list[Moment]:
+        base = bases.setdefault((trust, mode), tmp_path_factory.mktemp(f"{trust}-{mode}"))
+        return _moments(base, trust, mode)
+
+    return record
+
+
+@dataclass
+class GoneOn:
+    """What came of a study whose store was put back."""
+
+    releases: Releases
+    stopped: str
+
+
+class Again(Crashing):
+    """Clients that were refused say no more."""
+
+    def send(self, member: Member, body: bytes) -> None:
+        with contextlib.suppress(Refused):
+            super().send(member, body)
+
+
+def go_on(directory: Path, trust: str, mode: str | None, *, other: bool, watched: bool = True) -> GoneOn:
+    """Start on these files and play to the end. With `other` clients come in another order."""
+    stopped, deployed = "", None
+    try:
+        deployed = Again(directory, trust, mode, lambda _step: None, watched=watched)
+        deployed.order = range(CLIENTS)[::-1] if other else range(CLIENTS)
+        if deployed.link is not None:
+            deployed.link.shuffler.writer.run("read", lambda t: t.latest())
+        deployed.to_the_end()
+    except StoreWentBack as error:
+        stopped = str(error)
+    finally:
+        if deployed is not None:
+            deployed.close()
+    return GoneOn(releases_in(directory), stopped)
+
+
+def put_back(target: Path, now: Moment, old: Moment, names: tuple[str, ...]) -> Path:
+    """All as it is now, but these stores as they were."""
+    shutil.copytree(now.directory, target)
+    for name in names:
+        shutil.copy(old.directory / f"{name}.sqlite", target / f"{name}.sqlite")
+    return target
+
+
+def holds(now: Moment, after: GoneOn) -> bool:
+    """Nothing that was released, or was about to be, has changed; and the study has ended or told why not."""
+    intent = now.mark().intent
+    if intent is not None and intent.phase in after.releases:
+        attempt, body = after.releases[intent.phase]
+        if (attempt, _digest(body)) != (intent.attempt, intent.release):
+            return False
+    repeats = all(after.releases.get(phase, kept) == kept for phase, kept in now.releases.items())
+    return repeats and (sorted(after.releases) == [1, 2] or bool(after.stopped))
+
+
+def _digest(body: bytes) -> str:
+    return hashlib.sha256(body).hexdigest()
+
+
+MODELS = [
+    ("central", None, ("coordinator",)),
+    ("local", None, ("coordinator",)),
+    ("shuffle", "trusted", ("coordinator",)),
+    ("shuffle", "trusted", ("shuffler",)),
+    ("shuffle", "split", ("coordinator", "shuffler")),
+]
+
+
+@pytest.mark.parametrize(("trust", "mode", "names"), MODELS)
+def test_a_store_that_is_put_back_after_the_end_stops_the_study(
+    recorded: Any, tmp_path: Path, trust: str, mode: str | None, names: tuple[str, ...]
+) -> None:
+    moments = recorded(trust, mode)
+    steps = {moment.step for moment in moments}
+    assert {"ask-after-commit", "gathered-after-commit", "release-after-commit"} <= steps
+    for number, old in enumerate(moments[:-2]):
+        directory = put_back(tmp_path / str(number), moments[-1], old, names)
+        after = go_on(directory, trust, mode, other=True)
+        assert holds(moments[-1], after), old
+        if _dump(old.directory, names[0]) != _dump(moments[-1].directory, names[0]):
+            assert "an old copy of the store was put back" in after.stopped, old
+            assert "the study was at phase" in after.stopped
+            assert "new clients" in after.stopped
+            assert "\n" not in after.stopped
+        shutil.rmtree(directory)
+
+
+@pytest.mark.parametrize(("trust", "mode", "names"), MODELS)
+@pytest.mark.parametrize("back", [0, 1, 4])
+def test_a_store_that_is_put_back_while_the_study_runs_repeats_or_stops(
+    recorded: Any, tmp_path: Path, trust: str, mode: str | None, names: tuple[str, ...], back: int
+) -> None:
+    moments = recorded(trust, mode)
+    for number in _chosen(moments):
+        now, old = moments[number], moments[max(0, number - back)]
+        directory = put_back(tmp_path / str(number), now, old, names)
+        after = go_on(directory, trust, mode, other=True)
+        assert holds(now, after), (now, old)
+        if back == 0:  # a crash, and no more: the study goes on
+            assert not after.stopped, now
+        shutil.rmtree(directory)
+
+
+@pytest.mark.parametrize(("trust", "mode"), [("central", None), ("local", None), ("shuffle", "trusted")])
+@pytest.mark.parametrize("sealed_anew", [False, True])
+def test_if_all_is_put_back_the_same_reports_give_the_same_bytes(
+    recorded: Any, tmp_path: Path, trust: str, mode: str | None, sealed_anew: bool
+) -> None:
+    """The watermark is put back with the store: then the noise, which is the same, is what protects."""
+    moments = recorded(trust, mode)
+    compared = set[int]()
+    for number, old in ((number, moments[number]) for number in _chosen(moments)):
+        directory = put_back(tmp_path / str(number), old, old, ())
+        for sealed in directory.glob("client-*.sealed") if sealed_anew else ():
+            sealed.unlink()
+        after = go_on(directory, trust, mode, other=False)
+        assert after.stopped == ""
+        for phase in _decided(old):
+            assert after.releases[phase] == moments[-1].releases[phase], old
+            compared.add(phase)
+        shutil.rmtree(directory)
+    assert compared == {1, 2}
+
+
+def _chosen(moments: list[Moment]) -> list[int]:
+    """All steps, but of those of single clients every fifth."""
+    of_clients = ("join", "report")
+    return [k for k, moment in enumerate(moments) if not moment.step.startswith(of_clients) or k % 5 == 0]
+
+
+def _decided(old: Moment) -> list[int]:
+    """The phases whose cohort is known: who joins the next depends on who happens to come first."""
+    connection = sqlite3.connect(old.directory / "coordinator.sqlite")
+    rows = connection.execute("SELECT phase FROM attempts WHERE state <> 'gathering'").fetchall()
+    connection.close()
+    return [phase for (phase,) in rows if phase <= 2]
+
+
+def _first(moments: list[Moment], step: str) -> Moment:
+    return next(moment for moment in moments if moment.step == step)
+
+
+def test_without_the_watermark_these_tests_see_a_second_release(recorded: Any, tmp_path: Path) -> None:
+    moments = recorded("central", None)
+    old = _first(moments, "ask-after-commit")
+    directory = put_back(tmp_path / "old", moments[-1], old, ("coordinator",))
+    after = go_on(directory, "central", None, other=True, watched=False)
+    assert after.releases.keys() == {1, 2}
+    assert not holds(moments[-1], after)
+
+
+def test_keys_are_derived_for_one_purpose_each() -> None:
+    one, other = KeyPair.new(), KeyPair.new()
+    keys = [derived(pair, purpose) for pair in (one, other) for purpose in ("a", "b")]
+    assert len({*keys, one.private_bytes(), other.private_bytes()}) == 6
+    assert derived(one, "a") == derived(one, "a")
+
+
+def test_a_release_that_was_only_intended_is_made_as_intended(recorded: Any, tmp_path: Path) -> None:
+    """The process died between the intent and the commit."""
+    moments = recorded("central", None)
+    now = _first(moments, "release-intended")
+    intent = now.mark().intent
+    assert intent is not None
+    assert now.releases == {}
+    directory = put_back(tmp_path / "again", now, now, ())
+    after = go_on(directory, "central", None, other=True)
+    assert after.stopped == ""
+    assert _digest(after.releases[1][1]) == intent.release
+
+
+def test_a_release_that_was_intended_is_not_made_of_other_reports(recorded: Any, tmp_path: Path) -> None:
+    moments = recorded("central", None)
+    now = _first(moments, "release-intended")
+    directory = put_back(tmp_path / "fewer", now, now, ())
+    connection = sqlite3.connect(directory / "coordinator.sqlite")
+    connection.execute("DELETE FROM reports WHERE pseudonym = (SELECT min(pseudonym) FROM reports)")
+    connection.commit()
+    connection.close()
+    after = go_on(directory, "central", None, other=True)
+    assert after.releases == {}
+    assert "the store closes phase 1 in attempt 1, with other reports" in after.stopped
+    connection = sqlite3.connect(directory / "coordinator.sqlite")
+    connection.execute("DELETE FROM reports")
+    connection.commit()
+    connection.close()
+    after = go_on(directory, "central", None, other=True)
+    assert after.releases == {}
+    assert "with too few reports, but phase 1 was released" in after.stopped
+
+
+def test_the_process_ends_with_one_line(tmp_path: Path) -> None:
+    """`dpbandits serve`, once with its store and once with an older copy of it."""
+    site = Site(directory=tmp_path, trust="central", mode=None, cohorts=(6, 10))
+    store = tmp_path / "study.sqlite"
+    with site.running("first", site.coordinator()):
+        site.wait_ready(site.url)
+        _backup_once_begun(store, tmp_path / "older.sqlite")
+    assert (tmp_path / "reports.pem.progress").stat().st_mode & 0o777 == 0o600
+    connection = sqlite3.connect(store)
+    connection.execute("UPDATE attempts SET state = 'playing'")
+    connection.commit()
+    connection.close()
+    with site.running("second", site.coordinator()):
+        site.wait_ready(site.url)
+    for name in ("study.sqlite", "study.sqlite-wal", "study.sqlite-shm"):
+        (tmp_path / name).unlink(missing_ok=True)
+    shutil.copy(tmp_path / "older.sqlite", store)
+    ended = subprocess.run(
+        site.coordinator(), env=ENVIRONMENT, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert ended.returncode == 2
+    told = ended.stderr.strip().splitlines()
+    assert len(told) == 1
+    where = "the store is at phase 1, attempt 1, gathering, but the study was at phase 1, attempt 1, playing"
+    assert where in told[0]
+
+
+def _backup_once_begun(store: Path, target: Path) -> None:
+    """The driver journals the first attempt soon after the service is ready."""
+    for _ in range(200):
+        connection = sqlite3.connect(store)
+        begun = connection.execute("SELECT count(*) FROM attempts").fetchone()[0]
+        connection.close()
+        if begun:
+            _backup(store, target)
+            return
+        time.sleep(0.05)
+    raise AssertionError("the study does not begin")
