@@ -255,7 +255,7 @@ def _in_radii(rows: FloatArray, radius: float) -> FloatArray:
 
 
 def honest_clients(cohorts: Iterable[tuple[int, int]]) -> str:
-    """What is needed of clients that share the noise: for each cohort, so many of so many that report."""
+    """What is needed of clients that share the noise: pairs (those that add it, those that report)."""
     few, *more = sorted(set(cohorts), key=lambda pair: pair[::-1])
     shown = f"at least {few[0]:,} of {few[1]:,} reporting clients"
     if more:
