@@ -192,7 +192,7 @@ class Mechanism(ABC):
         honest = 2 * self.bound / reports
         if message.largest_square is None:
             return Reach(mean=spread, honest=honest)
-        # Two points of a ball are at most its diameter apart, and √Σ(2x − 2c)² is the diameter.
+        # Two points of a ball differ by its diameter at most, which is the largest √Σ(2x − 2c)².
         length = math.sqrt(message.largest_square) * unit if checked else math.inf
         return Reach(mean=min(spread, length), honest=honest, length=length, honest_length=honest)
 
