@@ -44,6 +44,31 @@ def test_the_papers_shuffle_is_far_more_than_it_claims(capsys: pytest.CaptureFix
     assert document["error"]["ratio_to_central_gaussian"] > 100
 
 
+@pytest.mark.parametrize(
+    ("options", "least", "most"),
+    [
+        (["--trust", "central", "--clip", "ball"], 1, 1.001),
+        (["--trust", "shuffle"], 2, 50),
+        (["--trust", "shuffle", "--noise", "skellam"], 2, 50),
+        (["--trust", "shuffle", "--noise", "polya", "--delta", "0"], 100, 1e6),
+        (["--trust", "local", "--clip", "ball"], 5, 200),
+    ],
+)
+def test_it_tells_how_far_one_liar_reaches(
+    options: list[str], least: float, most: float, capsys: pytest.CaptureFixture[str]
+) -> None:
+    reach = _json(capsys, *options, "--support", "4", "--cohort", "100")["reach"]
+    assert least <= reach["factor"] <= most
+    assert reach["honest"] == pytest.approx(0.02)
+    assert reach["mean"] == pytest.approx(0.02 * reach["factor"])
+    assert main(["account", *options, "--support", "4", "--cohort", "100"]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert (
+        f"at most {reach['mean']:.4g}, {reach['factor']:.4g} × the most an honest client's data can" in shown
+    )
+    assert ("in split mode: anywhere" in shown) == (options[1] == "shuffle")
+
+
 def test_pure_privacy(capsys: pytest.CaptureFixture[str]) -> None:
     document = _json(capsys, "--trust", "central", "--epsilon", "10", "--delta", "0")
     assert document["holds"]["delta_upper"] == 0
@@ -101,6 +126,12 @@ def test_table_and_plot(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> N
             "minimum_reports: got 2000, expected a whole number >= 1 and <= 1,000",
         ),
         (["--at-delta", "2"], "at_delta: got 2.0"),
+        (
+            ["--trust", "central", "--clip", "ball", "--support", "20", "--bound", "1e-200"],
+            "bound: got 1e-200, expected a number >= 8.67362e-19 and <= 1.15292e+18",
+        ),
+        (["--bound", "1e300"], "bound: got 1e+300"),
+        (["--support", "2049"], "support: got 2049, expected a whole number >= 1 and <= 2,048"),
         (["--times", "0"], "times: got 0"),
         (["--group", "0"], "group: got 0"),
         (["--noise", "laplace"], "noise: got 'laplace', expected one of binomial"),

@@ -23,6 +23,8 @@ def test_rows_for_every_schedule_and_epsilon(capsys: pytest.CaptureFixture[str])
         assert row["participants"] > 0
         assert row["communication"] > 0
         assert row["simulated_regret"] > 0
+        assert row["reach"]["mean"] == pytest.approx(row["reach"]["factor"] * row["reach"]["honest"])
+        assert row["reach"]["factor"] > 1
     assert rows[2]["predicted_regret"] <= rows[0]["predicted_regret"]
 
 
@@ -34,6 +36,7 @@ def test_it_says_plainly_when_nothing_can_be_learnt(
     shown = " ".join(capsys.readouterr().out.split())
     assert "these settings will never eliminate an action" in shown
     assert "More participants, a larger ε" in shown
+    assert "first cohort: one liar moves a mean by at most" in shown
     assert (tmp_path / "p.png").exists()
 
 

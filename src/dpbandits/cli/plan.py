@@ -175,7 +175,7 @@ def _show(rows: list[Row], setting: Setting) -> None:
         if row.reach is not None:
             asked = "" if row.epsilon is None else f" at ε = {row.epsilon:.3g}"
             liar = shown_reach(row.reach, row.trust)
-            console.print(f"{row.schedule}{asked}, phase 1: {liar}", highlight=False)
+            console.print(f"{row.schedule}{asked}, first cohort: {liar}", highlight=False)
     for row in rows:
         if row.never_eliminates:
             console.print(_advice(row), highlight=False)

@@ -192,7 +192,7 @@ class Mechanism(ABC):
         honest = 2 * self.bound / reports
         if message.largest_square is None:
             return Reach(mean=spread, honest=honest)
-        # Two points of a ball are at most its diameter apart, and √Σ(2x − 2c)² is the diameter.
+        # Two points of a ball differ by its diameter at most, which is the largest √Σ(2x − 2c)².
         length = math.sqrt(message.largest_square) * unit if checked else math.inf
         return Reach(mean=min(spread, length), honest=honest, length=length, honest_length=honest)
 
@@ -255,7 +255,7 @@ def _in_radii(rows: FloatArray, radius: float) -> FloatArray:
 
 
 def honest_clients(cohorts: Iterable[tuple[int, int]]) -> str:
-    """What is needed of clients that share the noise: for each cohort, so many of so many that report."""
+    """What is needed of clients that share the noise: pairs (those that add it, those that report)."""
     few, *more = sorted(set(cohorts), key=lambda pair: pair[::-1])
     shown = f"at least {few[0]:,} of {few[1]:,} reporting clients"
     if more:
