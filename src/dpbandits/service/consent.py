@@ -15,6 +15,9 @@ from dpbandits.privacy import TRUST_MODELS
 from dpbandits.protocol import Plan
 from dpbandits.service.settings import MODES
 from dpbandits.service.terms import MOST_COHORT, SignedTerms, Terms, proved_delta
+from dpbandits.service.wire import report_size
+
+LARGEST_REPORT = 1 << 20  # bytes: a plan must not make a client send, or hold in memory, more than this
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,6 +82,8 @@ class Consent:
         _demand(mechanism.noise_name != "gaussian", "floating-point noise must not leave a machine")
         fair = getattr(mechanism, "noise_probability", 0.5) == 0.5
         _demand(fair or self.biased_bits, "noise bits are not fair coins")
+        size = report_size(plan)
+        _demand(size <= LARGEST_REPORT, f"a report has {size:,} bytes, above the {LARGEST_REPORT:,} allowed")
         if mechanism.trust != "none":
             enough = proved_delta(mechanism, self.epsilon) <= self.delta
             _demand(enough, f"the plan's noise does not give ({self.epsilon:g}, {self.delta:g})-DP")

@@ -162,10 +162,14 @@ class GuaranteeReply(Wire, frozen=True, kw_only=True):
 
 
 class PhaseResult(Wire, frozen=True, kw_only=True):
-    """A phase's plan and release, as they are kept."""
+    """A phase's plan and release, as they are kept.
+
+    `plausible` is false if the released means lie further out than honest clients can bring them.
+    """
 
     phase: int
     attempt: int
+    plausible: bool
     plan: msgspec.Raw
     release: msgspec.Raw
 

@@ -8,6 +8,7 @@ there and is never made again. What is about to be released is noted outside the
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -21,6 +22,7 @@ from dpbandits.protocol import (
     batch_of,
     encode,
     nothing,
+    plausible,
     shuffle,
     summable,
 )
@@ -29,6 +31,8 @@ from dpbandits.service.fingerprint import Fingerprint
 from dpbandits.service.watermark import Intent
 from dpbandits.service.wire import unpack_report
 from dpbandits.storage import Attempt, ReleaseRecord, StoredReport, Transaction
+
+log = logging.getLogger("dpbandits.service")
 
 
 def close_here(context: Context, transaction: Transaction) -> str:
@@ -93,6 +97,8 @@ def _release(
     made_of: Fingerprint,
 ) -> str:
     release = analyze(plan, batch, made_of.noise())
+    if not plausible(plan, release):
+        log.warning("implausible", extra={"phase": attempt.phase, "attempt": attempt.number})
     context.hook("release-noise-drawn")
     record = ReleaseRecord(phase=attempt.phase, attempt=attempt.number, body=encode(release))
     _intend(context, record, made_of)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from dpbandits.privacy import Guarantee, guarantee
+from dpbandits.protocol import Release, decode, plausible
 from dpbandits.service.context import Context
 from dpbandits.service.messages import (
     EnrolmentReply,
@@ -87,6 +88,9 @@ class Reporting:
                 PhaseResult(
                     phase=release.phase,
                     attempt=release.attempt,
+                    plausible=plausible(
+                        self._context.course.plan(transaction, release.phase), decode(release.body, Release)
+                    ),
                     plan=msgspec.Raw(plans[release.phase].body),
                     release=msgspec.Raw(release.body),
                 )

@@ -1,0 +1,146 @@
+"""One client that lies can send what an honest client can send, in central, local and trusted mode.
+
+In split mode nobody can check a single report, and one client can move the sums anywhere: that is shown, too.
+"""
+
+from __future__ import annotations
+
+import logging
+
+import numpy as np
+import pytest
+
+from dpbandits.errors import Refused
+from dpbandits.privacy import PrivacyRequest
+from dpbandits.protocol import Plan, Release, decode
+from dpbandits.service.binding import bound_share
+from dpbandits.service.tokens import hashed
+from dpbandits.service.wire import report_size
+
+from .helpers import MODELS, Deployment, Member, small_study
+
+CHECKED = [
+    ("central", None, None),
+    ("local", None, None),
+    ("local", None, "laplace"),
+    ("shuffle", "trusted", None),
+    ("shuffle", "trusted", "discrete-gaussian"),
+    ("shuffle", "trusted", "skellam"),
+]
+
+
+def collecting(
+    trust: str, mode: str | None, noise: str | None = None
+) -> tuple[Deployment, list[Member], Plan]:
+    privacy = PrivacyRequest(trust=trust, epsilon=20, delta=1e-3, noise=noise)
+    deployed = Deployment(study=small_study(trust, privacy=privacy), mode=mode)
+    deployed.advance()
+    members = deployed.join(6)
+    deployed.play()
+    return deployed, members, deployed.run(lambda t: deployed.context.course.plan(t, 1))
+
+
+def sealed(deployed: Deployment, plan: Plan, member: Member, plaintext: bytes) -> bytes:
+    reader = deployed.keys if deployed.mode is None else deployed.shuffler_keys
+    place = deployed.context.place(plan, 1, member.pseudonym)
+    return reader.public.seal(plaintext, place, "report")
+
+
+def lies(plan: Plan) -> list[bytes]:
+    """Reports of the right length that no honest client sends."""
+    assert plan.mechanism is not None
+    message = plan.mechanism.message
+    if message.kind == "bits":  # every bit string of the right length is in range, but for the padding
+        size = report_size(plan)
+        padded = 8 * size > np.prod(message.shape)
+        return [b"\xff" * size] if padded else []
+    numbers = plan.numbers
+    wrong = [
+        2**61,
+        -(2**61),
+        2**62,
+        -(2**62),
+        2**63 - 1,
+        -(2**63),
+        int(message.high) + 1,
+        int(message.low) - 1,
+    ]
+    rows = [np.full(numbers, value, dtype=np.int64) for value in wrong]
+    corner = np.full(numbers, int(message.high), dtype=np.int64)
+    if message.largest_square is not None and not message.admits(corner):
+        rows.append(corner)
+    return [row.astype("<i8").tobytes() for row in rows]
+
+
+@pytest.mark.parametrize(("trust", "mode", "noise"), CHECKED)
+def test_a_report_that_no_honest_client_sends_is_refused(
+    trust: str, mode: str | None, noise: str | None
+) -> None:
+    deployed, members, plan = collecting(trust, mode, noise)
+    assert plan.mechanism is not None
+    made = lies(plan)
+    assert made
+    for plaintext in made:
+        with pytest.raises(Refused, match="unreadable"):
+            deployed.send(members[0], sealed(deployed, plan, members[0], plaintext))
+    deployed.report(members)  # and the honest report is still taken
+    with deployed.store.transaction() as transaction:
+        (release,) = (decode(record.body, Release) for record in transaction.releases())
+    assert release.reports == 6
+    deployed.close()
+
+
+@pytest.mark.parametrize(("trust", "mode", "noise"), CHECKED)
+def test_the_most_extreme_report_that_is_admitted_moves_a_mean_by_no_more_than_its_reach(
+    trust: str, mode: str | None, noise: str | None
+) -> None:
+    found = list[Release]()
+    for extreme in (False, True):
+        deployed, members, plan = collecting(trust, mode, noise)
+        assert plan.mechanism is not None
+        message, last = plan.mechanism.message, members[-1]
+        if extreme and message.kind != "bits":
+            row = np.full(plan.numbers, int(message.high), dtype=np.int64)
+            while not message.admits(row):
+                row = row - np.maximum(1, (row - message.twice_centre // 2) // 100)
+            deployed.send(last, sealed(deployed, plan, last, row.astype("<i8").tobytes()))
+        elif extreme:
+            ones = np.packbits(np.ones(int(np.prod(message.shape)), dtype=np.uint8)).tobytes()
+            deployed.send(last, sealed(deployed, plan, last, ones))
+        deployed.report(members[:-1] if extreme else members)
+        with deployed.store.transaction() as transaction:
+            found.append(decode(transaction.releases()[0].body, Release))
+        deployed.close()
+    assert plan.mechanism is not None
+    reach = plan.mechanism.reach_of_one(6)
+    moved = np.abs(np.array(found[0].means) - np.array(found[1].means)).max()
+    noise = 12 * plan.mechanism.error_deviation(6)  # the two cohorts' own noise differs
+    assert moved <= reach.mean + noise
+
+
+def test_in_split_mode_one_liar_moves_the_sums_and_the_release_is_flagged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    deployed, members, plan = collecting("shuffle", "split", "discrete-gaussian")
+    assert plan.mechanism is not None
+    place = deployed.context.place(plan, 1, members[0].pseudonym)
+    far = np.full(plan.numbers, 3 << (plan.mechanism.sum_bits - 3), dtype="<i8")
+    nothing = np.zeros(plan.numbers, dtype="<i8")
+    bound = bound_share(far.tobytes(), place, hashed(members[0].token))
+    body = deployed.shuffler_keys.public.seal(nothing.tobytes(), place, "share-shuffler")
+    deployed.send(members[0], body + deployed.keys.public.seal(bound, place, "share-coordinator"))
+    with caplog.at_level(logging.WARNING, logger="dpbandits.service"):
+        deployed.report(members[1:])
+    assert "implausible" in caplog.messages
+    results = deployed.run(deployed.coordinator.operator.results)
+    assert [phase.plausible for phase in results.phases] == [False]
+    deployed.close()
+
+
+@pytest.mark.parametrize(("trust", "mode"), MODELS)
+def test_honest_releases_are_not_flagged(trust: str, mode: str | None) -> None:
+    deployed = Deployment(study=small_study(trust), mode=mode)
+    deployed.whole_study()
+    results = deployed.run(deployed.coordinator.operator.results)
+    assert [phase.plausible for phase in results.phases] == [True, True]
+    deployed.close()
