@@ -1,0 +1,194 @@
+"""One liar in a cohort of 1,000: how far it moves a release, and how often it changes the recommended action.
+
+    python benchmarks/one_liar.py [--studies 500]
+
+Each study is played with the same rewards and the same noise of everybody else, and differs in one client of
+the last cohort:
+
+    as it is       the client answers honestly
+    extreme data   an honest client whose rewards are as extreme as clipping lets them be, with its own noise
+    liar           the report, of all that the reader admits, that favours the second best action most
+
+What a liar can send is what an honest client with extreme data and extreme noise sends: readers refuse all
+else. The script exits 1 if a liar moves a released mean by more than the printed reach, or if it changes the
+recommended action in significantly more studies than the honest client does (a one-sided sign test on the
+studies in which only one of the two changes it, at level 0.001).
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import binomtest
+
+from dpbandits.actions import Actions
+from dpbandits.privacy import Mechanism, Message, PrivacyRequest, SimulatedNoise
+from dpbandits.protocol import Plan, Release, Schedule, State, Study, ask, tell
+from dpbandits.protocol.inference import Inference, leader
+from dpbandits.world import Instance, Population
+
+FloatArray = NDArray[np.float64]
+Payloads = NDArray[np.int64]
+
+COHORT = 1000
+MODELS = {"central": "central", "trusted": "shuffle", "local": "local"}
+EPSILON = {"central": 1.0, "trusted": 1.0, "local": 10.0}
+KINDS = ("extreme data", "liar")
+
+
+@dataclass
+class Played:
+    """A study that was played honestly, up to its last cohort."""
+
+    study: Study
+    instance: Instance
+    before: State
+    plan: Plan
+    averages: FloatArray
+    reports: Payloads
+    release: Release
+    after: State
+
+
+def study_of(trust: str, seed: int) -> tuple[Study, Instance]:
+    """100 actions in five dimensions, four cohorts of 1,000."""
+    actions = Actions.generate("sphere", count=100, dimension=5, rng=seed)
+    study = Study(
+        actions=actions,
+        horizon=10**5,
+        bounded_rewards=False,
+        privacy=PrivacyRequest(trust=MODELS[trust], epsilon=EPSILON[trust], delta=1e-6),
+        schedule=Schedule(cohorts=(COHORT,) * 4, first_length=100, growth=4),
+    )
+    return study, Instance.draw(actions, np.random.default_rng([seed, 1]))
+
+
+def play(trust: str, seed: int) -> Played:
+    """Honestly, to the end of the last cohort's phase."""
+    study, instance = study_of(trust, seed)
+    population = Population(instance, heterogeneity=study.heterogeneity)
+    rng, state = np.random.default_rng([seed, 2]), study.begin()
+    while True:
+        plan = ask(state)
+        averages = population.averages(plan.cohort, plan.support, plan.plays, rng)
+        reports = sent(plan, averages, seed)
+        release = released(plan, reports, seed)
+        after = tell(state, plan, release)
+        if not ask(after).reports:
+            return Played(study, instance, state, plan, averages, reports, release, after)
+        state = after
+
+
+def sent(plan: Plan, averages: FloatArray, seed: int) -> Payloads:
+    """What every client sends, by R."""
+    assert plan.mechanism is not None
+    noise = SimulatedNoise(np.random.default_rng([seed, plan.phase, 3]))
+    return plan.mechanism.randomize(plan.reported(averages), noise)
+
+
+def released(plan: Plan, reports: Payloads, seed: int) -> Release:
+    """S and A, with noise that does not depend on the reports."""
+    assert plan.mechanism is not None
+    noise = SimulatedNoise(np.random.default_rng([seed, plan.phase, 4]))
+    batch = plan.mechanism.shuffle(reports, noise)
+    means = plan.mechanism.analyze(batch, len(reports), noise) + plan.centre
+    return Release(plan=plan.digest, means=tuple(means.tolist()), reports=len(reports), simulated=True)
+
+
+def direction(played: Played) -> FloatArray:
+    """How much each reported number speaks for the second best action, against the recommended one."""
+    inference = Inference.of(played.study, played.after.history[-1])
+    scores = played.study.actions.matrix @ played.instance.theta
+    chosen = leader(played.after)
+    active = [action for action in played.after.active_actions.tolist() if action != chosen]
+    others = active or [action for action in range(len(scores)) if action != chosen]
+    second = max(others, key=lambda action: scores[action])
+    matrix = played.study.actions.matrix
+    return np.asarray(inference.estimator.map.T @ (matrix[second] - matrix[chosen]))
+
+
+def farthest(message: Message, towards: FloatArray) -> Payloads:
+    """The admitted report that is farthest in a direction."""
+    if message.kind == "bits":
+        ones = (towards > 0)[:, None] & np.ones(message.shape, dtype=bool)
+        return ones.astype(np.uint8)
+    corner = np.where(towards > 0, message.high, message.low)
+    if message.largest_square is None:
+        return corner.astype(np.int64)
+    unit, length = towards / np.linalg.norm(towards), np.sqrt(message.largest_square) / 2
+    while True:
+        report = np.rint(message.twice_centre / 2 + length * unit).astype(np.int64)
+        if message.admits(report):
+            return report
+        length *= 0.9999
+
+
+def changed(played: Played, kind: str, seed: int) -> tuple[bool, float]:
+    """Whether the recommended action changes if the first client is another, and how far a mean moves."""
+    mechanism, towards = played.plan.mechanism, direction(played)
+    assert mechanism is not None
+    reports = played.reports.copy()
+    if kind == "extreme data":
+        reports[0] = _honest(played, mechanism, towards, seed)
+    else:
+        reports[0] = farthest(mechanism.message, towards)
+    release = released(played.plan, reports, seed)
+    after = tell(played.before, played.plan, release)
+    moved = np.abs(np.array(release.means) - np.array(played.release.means)).max()
+    return leader(after) != leader(played.after), float(moved)
+
+
+def _honest(played: Played, mechanism: Mechanism, towards: FloatArray, seed: int) -> Payloads:
+    """The first client's report with the noise it has, if its data were as extreme as can be."""
+    noise = SimulatedNoise(np.random.default_rng([seed, played.plan.phase, 3]))
+    rows = played.plan.reported(played.averages)
+    rows[0] = np.sign(towards) * 1e6 if mechanism.shape == "box" else towards * 1e6
+    honest: Payloads = mechanism.randomize(rows, noise)[0]
+    return honest
+
+
+def run(trust: str, studies: int, told: Callable[[int], None]) -> bool:
+    """Play all studies of one model, print a row, and say whether all is well."""
+    outcomes, moved, factor = list[tuple[bool, bool]](), 0.0, 0.0
+    for seed in range(studies):
+        played = play(trust, seed)
+        assert played.plan.mechanism is not None
+        reach = played.plan.mechanism.reach_of_one(COHORT)
+        (by_data, _), (by_lie, distance) = (changed(played, kind, seed) for kind in KINDS)
+        outcomes.append((by_data, by_lie))
+        moved, factor = max(moved, distance / reach.mean), max(factor, reach.factor)
+        told(seed)
+    honest, liar = (sum(pair[side] for pair in outcomes) for side in (0, 1))
+    only_liar = sum(by_lie and not by_data for by_data, by_lie in outcomes)
+    only_one = sum(by_lie != by_data for by_data, by_lie in outcomes)
+    chance = float(binomtest(only_liar, only_one, alternative="greater").pvalue) if only_one else 1.0
+    row = f"{trust:<8} {EPSILON[trust]:>4g}  {honest:>12}  {liar:>12}  {chance:>8.2g}"
+    print(f"{row}   {moved:>13.3f}   {factor:>6.1f} ×", flush=True)
+    return moved <= 1 + 1e-9 and chance > 0.001
+
+
+def main() -> int:
+    """All three models in which reports are checked."""
+    parser = argparse.ArgumentParser(description="One liar in a cohort of 1,000")
+    parser.add_argument("--studies", type=int, default=500)
+    options = parser.parse_args()
+    print(
+        f"{options.studies} studies, cohorts of {COHORT:,}, δ = 1e-6; studies whose recommendation changes:"
+    )
+    print(f"{'mode':<8} {'ε':>4}  {KINDS[0]:>12}  {KINDS[1]:>12}  {'p':>8}   moved / reach   reach")
+
+    def told(seed: int) -> None:
+        if sys.stderr.isatty():
+            print(f"\r{seed + 1} studies", end="\r", file=sys.stderr)
+
+    well = [run(trust, options.studies, told) for trust in MODELS]
+    return 0 if all(well) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
