@@ -2,8 +2,8 @@
 
     python benchmarks/calibration_time.py --requests 500 --seed 0
 
-Exits with status 1 if a calibration takes more than 5 s of processor time, or if δ at the claimed ε is more than
-was asked for in the tight preset.
+Exits with status 1 if a calibration takes more than 5 s of processor time, or if δ at the claimed ε is more
+than was asked for in the tight preset.
 """
 
 from __future__ import annotations

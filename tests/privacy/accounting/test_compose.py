@@ -32,7 +32,7 @@ from dpbandits.privacy.accounting import (
     compose,
     integer_sum,
 )
-from dpbandits.privacy.accounting.dots import Dots
+from dpbandits.privacy.accounting.dots import dots_of
 
 Laws = tuple[NDArray[np.float64], NDArray[np.float64]]
 
@@ -99,7 +99,7 @@ def test_events_that_only_have_a_curve_are_never_less_than_the_truth(epsilon: fl
 @settings(max_examples=30, deadline=None)
 def test_dots_dominate_the_curve_they_are_from(event: Event, epsilon: float) -> None:
     """At every real ε, and their P- and Q-masses are at most one."""
-    dots = Dots.of(event)
+    dots = dots_of(event)
     curve = event.delta(epsilon) if epsilon >= 0 else 1 - math.exp(epsilon) * (1 - event.delta(-epsilon))
     found = dots.infinite + math.fsum(
         mass * max(0.0, -math.expm1(epsilon - loss))

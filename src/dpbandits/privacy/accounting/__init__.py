@@ -30,6 +30,7 @@ from dpbandits.privacy.accounting.integer_sum import Composition, IntegerSum
 from dpbandits.privacy.accounting.noise_pmf import Binomial, DiscreteLaplace
 from dpbandits.privacy.accounting.pair import Ends
 from dpbandits.privacy.accounting.skellam import Skellam
+from dpbandits.privacy.accounting.worst import WorstOf
 
 __all__ = [
     "Approximated",
@@ -48,6 +49,7 @@ __all__ = [
     "NothingHidden",
     "PureEvent",
     "Skellam",
+    "WorstOf",
     "add_remove_from_replace_one",
     "choose_encoding",
     "classical_noise_ratio",

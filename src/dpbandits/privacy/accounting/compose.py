@@ -1,8 +1,8 @@
 """What several events about the same client cost together, each with noise of its own.
 
-Events of one kind compose to one event of that kind. Events of different kinds are grouped: sums of integers are
-accounted for exactly, Gaussians and balls are one Gaussian, and pure events are one pure event. The groups are
-combined by upper bounds (docs/accounting-proofs.md, section 13).
+Events of one kind compose to one event of that kind. Events of different kinds are grouped: sums of integers
+are accounted for exactly, Gaussians and balls are one Gaussian, and pure events are one pure event. Groups
+are combined by upper bounds (docs/accounting-proofs.md, section 13).
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from dpbandits.errors import NotAvailable
 from dpbandits.privacy.accounting.approximate import Approximated
 from dpbandits.privacy.accounting.ball import BallSum
 from dpbandits.privacy.accounting.discrete_gaussian import DiscreteGaussian
-from dpbandits.privacy.accounting.dots import Dots, flipped
+from dpbandits.privacy.accounting.dots import Dots, dots_of, flipped
 from dpbandits.privacy.accounting.event import Event, GaussianEvent, NothingHidden, PureEvent
 from dpbandits.privacy.accounting.integer_sum import Composition, IntegerSum, has_too_many_patterns
 from dpbandits.privacy.accounting.rounded import rounded_delta, rounded_epsilon
 from dpbandits.privacy.accounting.search import least_epsilon
 
-# From this variance on a discrete Gaussian is taken for a rounded Gaussian where there are others: smoothing takes
-# four levels² of it.
+# From this variance on a discrete Gaussian is taken for a rounded Gaussian where there are others: smoothing
+# takes four levels² of it.
 _WIDE = 64.0
 
 
@@ -98,13 +98,13 @@ class Mixed:
     @cached_property
     def _dots(self) -> list[Dots]:
         """Of all parts but the last."""
-        return [Dots.of(part) for part in self.parts[:-1]]
+        return [dots_of(part) for part in self.parts[:-1]]
 
     @cached_property
     def _dots_of_last(self) -> Dots | None:
         """Of the last part, if it would be evaluated too often to be evaluated exactly."""
         often = math.prod(len(dots.losses) for dots in self._dots) > _FEW_EVALUATIONS
-        return Dots.of(self.parts[-1]) if often and not isinstance(self.parts[-1], _CLOSED_FORMS) else None
+        return dots_of(self.parts[-1]) if often and not isinstance(self.parts[-1], _CLOSED_FORMS) else None
 
     def delta_bounds(self, epsilon: float) -> tuple[float, float]:
         """Seeing all parts is no less than seeing one of them."""

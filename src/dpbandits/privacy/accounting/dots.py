@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 from bisect import bisect
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -41,16 +43,21 @@ class Dots:
         part = (alpha - one[0]) / (other[0] - one[0])
         return (1 - part) * one[1] + part * other[1]
 
-    @staticmethod
-    def of(event: Event) -> Dots:
-        """Of randomized response, if the event is pure; else of its curve."""
-        if _is_only_pure(event):
-            return _response(event.pure_epsilon)
-        top = _last(event)
-        grid = [top * index / _DOTS for index in range(_DOTS + 1)] if top else [0.0]
-        known = [(epsilon, event.delta(epsilon)) for epsilon in grid]
-        mirrored = [(-epsilon, flipped(epsilon, delta)) for epsilon, delta in reversed(known) if epsilon]
-        return _connected([(0.0, 1.0)] + [(math.exp(e), delta) for e, delta in mirrored + known])
+
+def dots_of(event: Event) -> Dots:
+    """Of randomized response, if no more is known than that the event is pure; else of its curve."""
+    return _remembered(event)  # type: ignore[arg-type]  # events are frozen
+
+
+@lru_cache(maxsize=256)
+def _remembered(event: Event) -> Dots:
+    if _is_only_pure(event):
+        return _response(event.pure_epsilon)
+    top = _last(event)
+    grid = [top * index / _DOTS for index in range(_DOTS + 1)] if top else [0.0]
+    known = [(epsilon, event.delta(epsilon)) for epsilon in grid]
+    mirrored = [(-epsilon, flipped(epsilon, delta)) for epsilon, delta in reversed(known) if epsilon]
+    return _connected([(0.0, 1.0)] + [(math.exp(e), delta) for e, delta in mirrored + known])
 
 
 def _response(epsilon: float) -> Dots:
@@ -86,8 +93,8 @@ def _connected(points: list[Point]) -> Dots:
         while len(hull) > 1 and _slope(hull[-2], hull[-1]) >= _slope(hull[-1], point):
             hull.pop()
         hull.append(point)
-    slopes = [_slope(one, other) for one, other in zip(hull, hull[1:], strict=False)] + [0.0]
-    turns = [max(0.0, after - before) for before, after in zip(slopes, slopes[1:], strict=False)]
+    slopes = [_slope(one, other) for one, other in pairwise(hull)] + [0.0]
+    turns = [max(0.0, after - before) for before, after in pairwise(slopes)]
     inner = hull[1:]
     return Dots(
         losses=tuple(math.log(alpha) for alpha, _ in inner),
