@@ -178,7 +178,7 @@ def main() -> int:
     parser.add_argument("--studies", type=int, default=500)
     options = parser.parse_args()
     print(
-        f"{options.studies} studies, cohorts of {COHORT:,}, δ = 1e-6; studies whose recommendation changes:"
+        f"{options.studies} studies, cohorts of {COHORT:,}, δ = 1e-6; recommendations that change:"
     )
     print(f"{'mode':<8} {'ε':>4}  {KINDS[0]:>12}  {KINDS[1]:>12}  {'p':>8}   moved / reach   reach")
 

@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from dpbandits.checks import at_least_zero_below_one, whole
+from dpbandits.cli.account_study import run_studies
 from dpbandits.cli.parser import DefaultsInHelp, number, whole_number
 from dpbandits.cli.plot import check_plot, plot_curve
 from dpbandits.cli.privacy_options import (
@@ -47,6 +48,12 @@ def add_to(commands: Any) -> None:
     )
     parser.set_defaults(run=run)
     parser.add_argument("result", nargs="?", metavar="RESULT", help="a JSON file of `dpbandits simulate`")
+    parser.add_argument(
+        "--study",
+        metavar="STUDY.toml",
+        action="append",
+        help="account for a study as it will run; repeat for a client in several; --times: codes of a client",
+    )
     group = parser.add_argument_group("mechanism")
     group.add_argument("--trust", choices=PRIVATE, default="shuffle", help="whom clients trust")
     add_privacy_options(group, epsilon=1.0, delta=1e-6)
@@ -79,6 +86,8 @@ def run(options: argparse.Namespace) -> int:
     check_writable(options.json)
     whole(1, times=options.times)
     whole(1, group=options.group)
+    if options.study:
+        return run_studies(options)
     if options.result:
         cases = _from_result(Path(options.result))
     else:

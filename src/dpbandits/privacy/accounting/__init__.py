@@ -9,6 +9,7 @@ from dpbandits.privacy.accounting.calibrate import (
     least_discrete_laplace_scale,
     least_skellam_variance,
 )
+from dpbandits.privacy.accounting.compose import GaussianComposition, Mixed, compose
 from dpbandits.privacy.accounting.discrete_gaussian import DiscreteGaussian
 from dpbandits.privacy.accounting.encoding import Encoding, choose_encoding
 from dpbandits.privacy.accounting.event import (
@@ -17,7 +18,6 @@ from dpbandits.privacy.accounting.event import (
     NothingHidden,
     PureEvent,
     add_remove_from_replace_one,
-    compose,
     replace_one_from_add_remove,
 )
 from dpbandits.privacy.accounting.gaussian import (
@@ -30,6 +30,7 @@ from dpbandits.privacy.accounting.integer_sum import Composition, IntegerSum
 from dpbandits.privacy.accounting.noise_pmf import Binomial, DiscreteLaplace
 from dpbandits.privacy.accounting.pair import Ends
 from dpbandits.privacy.accounting.skellam import Skellam
+from dpbandits.privacy.accounting.worst import WorstOf
 
 __all__ = [
     "Approximated",
@@ -41,11 +42,14 @@ __all__ = [
     "Encoding",
     "Ends",
     "Event",
+    "GaussianComposition",
     "GaussianEvent",
     "IntegerSum",
+    "Mixed",
     "NothingHidden",
     "PureEvent",
     "Skellam",
+    "WorstOf",
     "add_remove_from_replace_one",
     "choose_encoding",
     "classical_noise_ratio",

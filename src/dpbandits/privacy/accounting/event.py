@@ -13,15 +13,13 @@ Neighbouring is always "one client replaced"; `group` replaces several at once. 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Protocol
 
 from dpbandits.checks import non_negative, positive, probability, whole
-from dpbandits.errors import NotAvailable, OutsideTheorem
+from dpbandits.errors import OutsideTheorem
 from dpbandits.privacy.accounting.gaussian import gaussian_delta, gaussian_epsilon
-from dpbandits.privacy.accounting.integer_sum import Composition, IntegerSum
 
 _LARGEST_PURE_EPSILON = 10**300
 _MOST_TIMES = 10**9
@@ -158,23 +156,6 @@ class NothingHidden:
     def group(self, size: int) -> NothingHidden:  # noqa: ARG002
         """No worse."""
         return self
-
-
-def compose(events: Sequence[Event]) -> Event:
-    """What all events together cost a client that was in each of them."""
-    if len(events) == 1:
-        return events[0]
-    if not events:
-        raise NotAvailable("events: got none, expected at least one")
-    if all(isinstance(event, IntegerSum) for event in events):
-        return Composition(sums=tuple(event for event in events if isinstance(event, IntegerSum)))
-    if all(isinstance(event, GaussianEvent) for event in events):
-        inverse = math.fsum(event.noise_ratio**-2 for event in events if isinstance(event, GaussianEvent))
-        return GaussianEvent(noise_ratio=1 / math.sqrt(inverse))
-    if all(math.isfinite(event.pure_epsilon) for event in events):
-        return PureEvent(pure_epsilon=math.fsum(event.pure_epsilon for event in events) * (1 + 1e-15))
-    kinds = ", ".join(sorted({type(event).__name__ for event in events}))
-    raise NotAvailable(f"events: got {kinds}, expected events all of one kind, or all pure")
 
 
 def replace_one_from_add_remove(epsilon: float, delta: float) -> tuple[float, float]:

@@ -243,14 +243,30 @@ def _guess_log_delta(sums: Sequence[IntegerSum], epsilon: float) -> float:
     return max(gaussian_log_delta(epsilon, 1 / math.sqrt(max(ratio, 1e-250))), -200.0)
 
 
+def _is_sided(one: IntegerSum) -> bool:
+    """Whether it matters which end comes first."""
+    return not (one.noise.symmetric and one.encoded_ends.mirrored)
+
+
+def _patterns(sums: Sequence[IntegerSum]) -> int:
+    """The number of sign patterns that differ in what they cost."""
+    return math.prod(one.coordinates + 1 for one in sums if _is_sided(one))
+
+
+def has_too_many_patterns(sums: Sequence[IntegerSum]) -> bool:
+    """Whether the releases have to be accounted for one by one."""
+    merged = _merged(sums)
+    return len(merged) > 1 and (_patterns(merged) + 8 * len(merged)) << SHORTEST > MOST_POINTS
+
+
 def _family(sums: Sequence[IntegerSum], log_tail: float) -> tuple[list[Pair], list[Split], bool]:
     """The pairs, in which numbers they occur, and whether no noise was replaced by less of it.
 
     With mirror-symmetric noise and ends, a coordinate's pair is the same whichever end comes first.
     Otherwise the number of coordinates in either direction matters, and every number is tried.
     """
-    sided = [not (one.noise.symmetric and one.encoded_ends.mirrored) for one in sums]
-    if math.prod(one.coordinates + 1 for one, two in zip(sums, sided, strict=True) if two) > MOST_SPLITS:
+    sided = [_is_sided(one) for one in sums]
+    if _patterns(sums) > MOST_SPLITS:
         raise TooCostlyError
     most = MOST_OUTCOMES // (len(sums) + sum(sided)) ** 2  # several pairs may take many rounds
     noises = [affordable(one.noise, one.span, log_tail, most) for one in sums]
