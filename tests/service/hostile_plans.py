@@ -25,7 +25,7 @@ from typing import Any
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln, ive
+from scipy.special import gammaln, ive, ndtr
 
 from dpbandits.errors import Refused
 from dpbandits.privacy import PrivacyRequest, SimulatedNoise, calibrate
@@ -203,6 +203,8 @@ def true_delta(mechanism: dict[str, Any], epsilon: float) -> float:
         if shift < 1:
             return 0.0
         bits, chance = shares * mechanism["noise_bits"], mechanism["noise_probability"]
+        if bits > 10**9:
+            return _wide(math.sqrt(bits * chance * (1 - chance)), shift, support, epsilon)
         return _composed(_binomial(bits, chance), shift, support, epsilon)
     if mechanism["noise"] == "k-norm":
         return _box_norm(mechanism["scale"], levels, support, epsilon)
@@ -214,6 +216,8 @@ def true_delta(mechanism: dict[str, Any], epsilon: float) -> float:
         "polya": lambda: _laplace(scale),
     }
     coordinates = 1 if mechanism.get("shape") == "ball" else support
+    if scale * math.sqrt(shares) > MOST / 16 and mechanism["noise"] in ("discrete-gaussian", "skellam"):
+        return _wide(scale * math.sqrt(shares), levels, coordinates, epsilon)
     return _composed(laws[mechanism["noise"]](), levels, coordinates, epsilon)
 
 
@@ -263,6 +267,14 @@ def _binomial(bits: int, chance: float) -> Array:
     )
     log_weights = gammaln(bits + 1) - gammaln(points + 1) - gammaln(bits - points + 1)
     return _normal(log_weights + points * math.log(chance) + (bits - points) * math.log1p(-chance))
+
+
+def _wide(deviation: float, shift: int, coordinates: int, epsilon: float) -> float:
+    """δ(ε) of normal noise: what noise that is wider than any window here comes to."""
+    ratio = shift * math.sqrt(coordinates) / deviation
+    return 0.999 * float(
+        ndtr(ratio / 2 - epsilon / ratio) - math.exp(epsilon) * ndtr(-ratio / 2 - epsilon / ratio)
+    )
 
 
 def _composed(pmf: Array, shift: int, coordinates: int, epsilon: float) -> float:
