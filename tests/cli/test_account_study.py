@@ -90,7 +90,7 @@ def test_many_phases_are_taken_as_the_worst_of_them(
     monkeypatch.setattr(account_study, "_MOST_COMBINATIONS", 1)
     rough = document_of(capsys, "--study", path, "--times", "2")["together"]["epsilon"]
     assert exact <= rough <= 1.02 * exact
-    check_refused(["account", "--study", path, "--times", "4"], "at most 3 of so many phases", capsys)
+    check_refused(["account", "--study", path, "--times", "4"], "at most 3 with these phases", capsys)
 
 
 def test_the_papers_constants_and_pure_privacy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

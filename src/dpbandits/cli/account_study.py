@@ -30,7 +30,7 @@ LARGEST = (
     "averages of the largest support of a design, or, where those may be used, statistics, as many as the "
     "actions have rank"
 )
-# So many combinations of phases are looked at one by one, and so many releases to one client otherwise.
+# Up to the first number, combinations of phases are examined one by one. Beyond it, releases are limited.
 _MOST_COMBINATIONS, _MOST_RELEASES = 100, 3
 
 
@@ -144,7 +144,7 @@ def _phase(request: PrivacyRequest, number: int, mechanisms: Sequence[Mechanism]
     return Phase(
         phase=number,
         cohort=mechanism.cohort,
-        # A release is made from so many answers on; noise that is not shared suffices for any number.
+        # Noise that is not shared suffices for any number of answers; the request sets the least number.
         minimum_reports=max(mechanism.minimum_reports, request.minimum_reports(mechanism.cohort)),
         numbers=mechanism.support,
         shape=mechanism.shape,
@@ -178,7 +178,7 @@ def _composed(studies: Sequence[tuple[Event, ...]], times: int) -> list[Event]:
         return [compose([one for part in parts for one in part]) for parts in product(*choices)]
     releases = len(studies) * times
     if releases > _MOST_RELEASES:
-        raise InvalidValue("times", f"{releases} releases", f"at most {_MOST_RELEASES} of so many phases")
+        raise InvalidValue("times", f"{releases} releases", f"at most {_MOST_RELEASES} with these phases")
     return [compose([WorstOf(events=events) for events in studies for _ in range(times)])]
 
 

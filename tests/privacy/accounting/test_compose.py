@@ -188,12 +188,12 @@ def test_releases_with_too_many_sign_patterns_are_accounted_for_one_by_one(
     exact = compose(releases(3))
     assert isinstance(exact, Composition)
     monkeypatch.setattr(integer_sum, "MOST_POINTS", 1 << 14)
-    apart = compose(releases(3))
-    assert isinstance(apart, Mixed)
+    one_by_one = compose(releases(3))
+    assert isinstance(one_by_one, Mixed)
     monkeypatch.undo()
     for epsilon in (0.1, 0.5):
         lower, upper = exact.delta_bounds(epsilon)
-        assert lower <= apart.delta(epsilon) <= 1.1 * upper
+        assert lower <= one_by_one.delta(epsilon) <= 1.1 * upper
 
 
 def test_distances_add_up_and_nothing_hidden_stays_so() -> None:

@@ -22,7 +22,7 @@ from dpbandits.privacy.accounting.skellam import Skellam
 
 # Relative width of the final bracket, in variance.
 _CLOSE = 2e-4
-# No noise needs so many times the Gaussian's variance.
+# No noise needs the Gaussian's variance multiplied by this.
 _LARGEST_STEP = 1e9
 
 

@@ -97,7 +97,7 @@ def _stretch(sketch: _Sketch, split: Split, tilt: float, reaches: Sequence[float
 def plan_window(pairs: Sequence[Pair], splits: Sequence[Split], epsilon: float) -> Window | None:
     """A window for the sum of split[i] losses of each pair i; None if a pair has no finite loss.
 
-    It is shorter where so many splits would need more points in all than `MOST_POINTS`.
+    It is shorter where all splits together would need more points than `MOST_POINTS`.
     """
     if not all(len(pair.finite()[0]) for pair in pairs):
         return None
