@@ -73,6 +73,7 @@ class NoisyLattice(Mechanism):
             shares=self.noise_shares,
             coordinates=self.support,
             distance=encoded_distance(self.levels, self.support),
+            reachable=self.levels,
         )
 
     def _simulated_sum(self, clipped: FloatArray, noise: NoiseSource) -> Payload:

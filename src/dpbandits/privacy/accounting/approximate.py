@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from dpbandits.checks import at_least_zero_below_one, non_negative, probability, whole
 from dpbandits.privacy.accounting.event import Event
 
 _LARGEST_EPSILON = 600.0
+_STEPS = 24  # of the search for the ε beyond which the bound grows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,14 +51,29 @@ class Approximated:
     def delta_bounds(self, epsilon: float) -> tuple[float, float]:
         """(lower, upper), both moved outwards."""
         capped = self._capped(epsilon)
-        lower, upper = self.event.delta_bounds(capped)
+        lower = self.event.delta_bounds(capped)[0]
         lower = max(0.0, lower - self._added(capped)) if capped == epsilon else 0.0
-        return lower, min(1.0, upper + self._added(capped))
+        return lower, self.delta(epsilon)
 
     def delta(self, epsilon: float) -> float:
-        """δ(ε) of the exact event and (1 + e^ε)·distance."""
+        """δ(ε) of the exact event and (1 + e^ε)·distance, or the least of these sums at a smaller ε."""
         capped = self._capped(epsilon)
-        return min(1.0, self.event.delta(capped) + self._added(capped))
+        exact, added = self.event.delta(capped), self._added(capped)
+        if added > 0.1 * exact and capped > self._turning:
+            return self._sum(self._turning)
+        return min(1.0, exact + added)
+
+    def _sum(self, epsilon: float) -> float:
+        return min(1.0, self.event.delta(epsilon) + self._added(epsilon))
+
+    @cached_property
+    def _turning(self) -> float:
+        """About the ε from which on the sum grows: what holds there holds for every larger ε."""
+        low, high = 0.0, _LARGEST_EPSILON
+        for _ in range(_STEPS):
+            one, other = low + (high - low) / 3, high - (high - low) / 3
+            low, high = (low, other) if self._sum(one) <= self._sum(other) else (one, high)
+        return low
 
     def epsilon(self, delta: float) -> float:
         """An ε for which the mechanism is (ε, δ)-private, or infinity if none is found."""
