@@ -179,8 +179,16 @@ def test_what_is_left_to_one_real_client_among_invented_ones_is_what_consent_ask
         real = round(1000 * (1 - silent))
         left = replace(made, least_reports=real, silent_share=0.0) if silent else made
         assert left.event.delta(1.0) <= 1e-6
-    alone = replace(made, least_reports=1, silent_share=0.0)
-    assert alone.event.delta(1.0) > 0.1
+    usual = calibrate(
+        PrivacyRequest(trust="shuffle", epsilon=1.0, delta=1e-6),
+        support=20,
+        cohort=1000,
+        bound=1.0,
+        shape="ball",
+    )
+    assert isinstance(usual, SummedShares)
+    left_over = [replace(usual, least_reports=real).event.delta(8.0) for real in (1, 10, 100)]
+    assert left_over == pytest.approx([0.994, 0.0065, 1.8e-7], rel=0.02)  # as docs/privacy.md says
 
 
 def test_terms_may_not_change_after_a_client_has_agreed() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -13,12 +15,12 @@ from dpbandits.privacy.accounting import Approximated, GaussianEvent, PureEvent
 def test_the_bound_never_grows_with_epsilon(event: GaussianEvent | PureEvent, distance: float) -> None:
     near = Approximated(event=event, distance=distance)
     found = [near.delta(float(epsilon)) for epsilon in np.geomspace(0.01, 1000, 60)]
-    assert all(later <= earlier * (1 + 1e-12) for earlier, later in zip(found, found[1:], strict=False))
+    assert all(later <= earlier * (1 + 1e-12) for earlier, later in pairwise(found))
     assert near.delta(1.0) >= event.delta(1.0)
 
 
 def test_the_bound_covers_a_mechanism_that_is_replaced_now_and_then() -> None:
-    """Randomized response that tells the truth with chance η: exact δ(ε) from its two outcomes and that one."""
+    """Randomized response that tells the truth with chance η: δ(ε) from its two outcomes."""
     epsilon0, eta = 1.0, 0.01
     truth = np.exp(epsilon0) / (1 + np.exp(epsilon0))
     honest = {0: np.array([truth, 1 - truth]), 1: np.array([1 - truth, truth])}
