@@ -5,7 +5,7 @@ export OPENBLAS_NUM_THREADS := 1
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: run test lint bench deployed load faults clean
+.PHONY: run test lint bench deployed load faults liars clean
 .DELETE_ON_ERROR:
 
 ## The main job: the trust models side by side at the paper's scale, a table and a plot in out/.
@@ -27,6 +27,7 @@ lint: $(VENV)/dev.installed
 bench: $(VENV)/dev.installed
 	$(BIN)/python benchmarks/run_cost.py
 	$(BIN)/python benchmarks/shuffle_accounting.py
+	$(BIN)/python benchmarks/calibration_time.py
 	$(BIN)/python benchmarks/design_fuzz.py --cases 5000
 	$(BIN)/python benchmarks/design_speed.py
 	$(BIN)/python benchmarks/linucb_speed.py
@@ -49,6 +50,11 @@ PROCESSES ?= 10
 faults: $(VENV)/dev.installed
 	$(BIN)/python -m tests.faults --runs $(RUNS) --seed $(SEED)
 	$(BIN)/python -m tests.faults --processes --runs $(PROCESSES) --seed $(SEED)
+
+## What hostile parties gain: 100,000 plans of a hostile coordinator, and one liar in each of 500 studies.
+liars: $(VENV)/dev.installed
+	$(BIN)/python -m tests.service.hostile_plans --plans 100000 --seed $(SEED)
+	$(BIN)/python benchmarks/one_liar.py --studies 500
 
 clean:
 	rm -rf $(VENV) out build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
