@@ -187,12 +187,12 @@ def _extreme(mechanism: Mechanism, towards: FloatArray) -> Payloads:
         made = report(length)
         return float((made.sum(axis=-1) if made.ndim == 2 else made) @ unit)
 
-    low, high = 0.0, 1.0
-    while along(high) > along(low) and high < 1e9:  # a report that is replaced falls back to the centre
+    low, high, least = 0.0, 1.0, along(0.0)
+    while along(high) >= least and high < 1e9:  # a report that is replaced falls back to the centre
         low, high = high, 2 * high
     for _ in range(60):
         middle = (low + high) / 2
-        low, high = (middle, high) if along(middle) > along(0.0) else (low, middle)
+        low, high = (middle, high) if along(middle) >= least else (low, middle)
     return report(low)
 
 
