@@ -44,6 +44,7 @@ class LyingShuffler:
         self._seen = Counter[str]()
         self._plans = dict[int, Plan]()
         self._cloned = dict[Key, tuple[str, bytes, int]]()
+        self._sent = dict[Key, list[tuple[str, bytes]]]()  # pages with a forged share
 
     def call(self, outgoing: Outgoing, send: Send) -> Incoming | None:
         """What the coordinator hears when it asks its shuffler."""
@@ -56,6 +57,7 @@ class LyingShuffler:
         content = json.loads(reply.content)
         if call == "shares" and outgoing.url.endswith("after="):
             self._cloned.pop(key, None)  # the coordinator begins anew
+            self._sent.pop(key, None)
         kept = self._kept_up(key, call, content)
         lie = next((one for one in self._left if self._due(one, call)), None)
         self._seen[call] += 1
@@ -88,8 +90,9 @@ class LyingShuffler:
         if key in self._cloned and call in ("shares", "sums"):
             self._keep_clones(key, call, content)
             return True
+        kept = call == "sums" and self._keep_forged(key, content)
         if key not in self.told.moved or content.get("state") != "summed" or call not in ("close", "sums"):
-            return False
+            return kept
         offset, more = self.told.moved[key]
         modulus = 1 << self._mechanism(key).sum_bits
         content["sums"] = [(one + by) % modulus for one, by in zip(content["sums"], offset, strict=True)]
@@ -164,6 +167,7 @@ class LyingShuffler:
             other = page[victim - 1][1] if lie == "misnamed" else self._forged(key, name, dice)
             self.told.forged.setdefault(key, set()).add(name)
             page[victim] = [name, other]
+            self._sent[key] = [(one, base64.b64decode(share)) for one, share in page]
         elif lie in ("withheld", "hidden"):
             if lie == "withheld":
                 self.told.withheld[key] = name
@@ -187,6 +191,14 @@ class LyingShuffler:
         bound = bound_share(bytes(share_size(plan)), place, hashed(f"{dice.random()}"))
         sealed = self._site.keys["coordinator"].public.seal(bound, place, "share-coordinator")
         return base64.b64encode(sealed).decode()
+
+    def _keep_forged(self, key: Key, content: Any) -> bool:
+        """The coordinator has taken a forged share for a member's: the shuffler names the same set."""
+        without = self.told.without.get(key, set())
+        if key not in self._sent or self.told.forged[key] <= without or content["state"] != "summed":
+            return False
+        content["checksum"] = set_checksum(one for one in self._sent[key] if one[0] not in without)
+        return True
 
     def _keep_clones(self, key: Key, call: str, content: Any) -> None:
         """The coordinator has taken one client's share for many: the shuffler sums its own as often."""

@@ -67,14 +67,15 @@ def test_a_study_survives_a_coordinator_that_lies_to_clients(model: str) -> None
     assert outcome.met["a client refused a lie"] >= 5
 
 
-@pytest.mark.parametrize("mode", ["trusted", "split"])
-@pytest.mark.parametrize("call", ["close", "shares", "sums"])
+@pytest.mark.parametrize(
+    ("mode", "call"), [("trusted", "close"), ("split", "close"), ("split", "shares"), ("split", "sums")]
+)
 def test_a_study_survives_a_shuffler_that_lies(mode: str, call: str) -> None:
-    lies = [lie for lie in SHUFFLER_LIES[mode].get(call, ()) if lie != "hidden"]
+    lies = [lie for lie in SHUFFLER_LIES[mode][call] if lie != "hidden"]
     faults = [Fault(kind="shuffler-lie", party=call, step=lie, at=0) for lie in lies]
     outcome = run_case(lying(mode, *faults))
     assert outcome.problems == ()
-    assert not lies or outcome.met["a step refused a lie"] >= 5
+    assert outcome.met["a step refused a lie"] >= 5
 
 
 def test_a_study_stops_in_words_if_the_shuffler_hid_a_share_and_summed_it() -> None:
@@ -137,9 +138,7 @@ PLANTED: list[tuple[Any, str, Callable[..., Any], Case, str]] = [
         "counts",
     ),
     (envelope, "check_report", _nothing, lying("central", *OUT_OF_RANGE), "was accepted"),
-    (envelope, "check_report", _nothing, lying("none", *OUT_OF_RANGE), "was accepted"),
     (Consent, "check", _nothing, lying("local", *NO_NOISE), "a plan with δ"),
-    (Consent, "check", _nothing, lying("split", *NO_NOISE), "a plan with δ"),
     (Consent, "check", _nothing, lying("trusted", *OTHER_TERMS), "a plan of other terms"),
     (Playing, "_count", _counts_all, lying("local", Fault(kind="actuator-lie", step="too-many")), "rounds"),
 ]
