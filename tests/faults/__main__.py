@@ -99,6 +99,7 @@ def _deployed_outcomes(given: argparse.Namespace) -> Iterator[DeployedOutcome]:
 def _outcomes(given: argparse.Namespace) -> Iterator[Outcome]:
     for trust, _ in MODELS:
         study_for(trust)
+    study_for("shuffle", "discrete-gaussian")
     numbers = range(given.first, given.first + given.runs)
     with multiprocessing.get_context("fork").Pool(given.jobs, _quietly) as pool:
         yield from pool.imap_unordered(partial(_run, given.seed), numbers)

@@ -28,7 +28,7 @@ from dpbandits.service.terms import SignedTerms, Terms
 from dpbandits.service.tokens import hashed
 from tests.service.helpers import client_averages, client_noise
 
-from .faults import Fault
+from .lies import Fault
 from .party import TOKENS, Site
 
 Life = Generator[Outgoing | None, Incoming | None, None]
@@ -45,6 +45,7 @@ class Believing(Consent):
 
 
 CONSENT = Believing(trusts=TRUST_MODELS, epsilon=20, delta=1e-3)
+WARY = Consent(trusts=TRUST_MODELS, epsilon=20, delta=1e-3)
 
 
 class Actor:
@@ -54,6 +55,7 @@ class Actor:
         self.problem = ""
         self.gone = False
         self.says: Outgoing | None = None
+        self.aside: list[Outgoing] = []  # sent in the same moment as `says`; the answers are not heard
         self._life = self.live()
         self._advance(None)
 
@@ -76,13 +78,20 @@ class Actor:
 
 
 class Person(Actor):
-    """A client, which may lose its memory of all that it has not saved, or vanish."""
+    """A client, which may lose its memory of all that it has not saved, or vanish.
+
+    One that may be lied to checks every plan itself. Once it was lied to, it may refuse to go on.
+    """
 
     def __init__(self, number: int, code: str, site: Site, faults: list[Fault]) -> None:
         self.number = number
         self._code = code
         self._study = site.study
-        self._pins = Pins(terms=site.study.terms)
+        by_key = site.operator is not None and number % 2 == 0
+        self._pins = Pins(operator_key=site.operator) if by_key else Pins(terms=site.study.terms)
+        self._consent = WARY if any(fault.kind == "coordinator-lie" for fault in faults) else CONSENT
+        self.lied = False
+        self.told: list[Plan] = []  # plans that the coordinator made up for this client
         self._faults = faults
         secrets = (f"token-of-client-{number:04}", f"ticket-of-client-{number:04}")
         self._saved = msgspec.json.encode(ClientMemory(token=secrets[0], ticket=secrets[1]))
@@ -95,7 +104,7 @@ class Person(Actor):
         self.pseudonym = hashed(memory.ticket)
         noise = client_noise(self.pseudonym)
         self.core = ClientCore(
-            url=URL, memory=memory, consent=CONSENT, noise=noise, save=self._save, pins=self._pins
+            url=URL, memory=memory, consent=self._consent, noise=noise, save=self._save, pins=self._pins
         )
 
     def _save(self, memory: ClientMemory) -> None:
@@ -107,20 +116,36 @@ class Person(Actor):
                 yield from self.core.enrol(self._code)
                 task = yield from self.core.task()
                 if task.state == "report":
-                    assert self.core.plan is not None
-                    averages = client_averages(self._study.actions, self.core.plan, self.pseudonym)
-                    yield from self.core.report(averages)
+                    yield from self.core.report(self._averages())
                     return
             except Refused as refusal:
                 if refusal.reason == "closed":
+                    return
+                if self.lied:
+                    self.met.append("a client refused a lie")
                     return
                 raise
             if task.state in DONE:
                 return
             yield None
 
+    def _averages(self) -> list[float]:
+        """As an agent: without a plan, or for actions that nobody played, there is nothing to tell."""
+        plan = self.core.plan
+        if plan is None or not set(plan.support) <= set(range(self._study.actions.count)):
+            raise Refused("not-asked", "this client has no averages of such actions")
+        return client_averages(self._study.actions, plan, self.pseudonym)
+
+    @property
+    def ticket(self) -> str:
+        return self.core.memory.ticket
+
+    @property
+    def token(self) -> str:
+        return self.core.memory.token
+
     def hear(self, reply: Incoming | None) -> None:
-        if self._suffer("sent" if self._reporting else ""):
+        if self._suffer("sent" if self.reporting else ""):
             return  # whoever was spoken to is no more
         super().hear(reply)
         memory = self.core.memory
@@ -128,11 +153,11 @@ class Person(Actor):
         self._suffer(reached if memory.enrolled else "")
 
     @property
-    def _reporting(self) -> bool:
+    def reporting(self) -> bool:
         return self.says is not None and self.says.url.endswith("/reports")
 
     def _suffer(self, stage: str) -> bool:
-        suffered = [fault for fault in self._faults if fault.step == stage]
+        suffered = [one for one in self._faults if one.step == stage and one.kind != "coordinator-lie"]
         for fault in suffered:
             self._faults.remove(fault)
             self.met.append(fault.kind)

@@ -5,9 +5,10 @@ Nothing of the stores' or the state machines' code is used: SQL, and the protoco
 
 from __future__ import annotations
 
+import hashlib
 import sqlite3
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,10 @@ import psycopg
 from psycopg.rows import dict_row
 
 from dpbandits.protocol import Plan, Release, Study, ask, decode, replay
-from tests.service.helpers import released
+from dpbandits.service.tokens import hashed
 
+from .claims import Claims, Told, release_of
+from .lying_coordinator import problems_of
 from .network import Accepted
 from .party import SameNoise, Site
 
@@ -52,6 +55,9 @@ class Checker:
     clients: set[str]
     noise_known: bool = True  # or the coordinator's is the operating system's
     postgres: str = ""  # the coordinator's database, if it is not a file
+    claims: Claims = field(default_factory=Claims)
+    told: Told = field(default_factory=Told)
+    stopped: str = ""  # what the log says, if a lie of the shuffler has stopped the study
 
     def problems(self) -> list[str]:
         self._found = list[str]()
@@ -72,8 +78,15 @@ class Checker:
         self._nothing_lost()
         self._nobody_twice()
         self._one_release_each()
-        self._the_end(self.site.study)
+        self._nobody_fooled()
+        if not self.stopped:
+            self._the_end(self.site.study)
         return self._found
+
+    @property
+    def _may_be_kept(self) -> set[tuple[int, int]]:
+        """A shuffler that closes a split and says `failed` keeps the sealed shares: nobody asks for sums."""
+        return self.told.failed if self.site.mode == "split" else set()
 
     def _must(self, holds: bool, otherwise: str) -> None:
         if not holds:
@@ -81,7 +94,12 @@ class Checker:
 
     def _nothing_left(self) -> None:
         """Reports that were deleted are in no file any more, neither a database nor its log."""
-        traces = {trace for report in self.accepted.values() for trace in report.traces}
+        traces = {
+            trace
+            for report in self.accepted.values()
+            for trace in report.traces
+            if (report.phase, report.attempt) not in self._may_be_kept
+        }
         for path in sorted(self.site.directory.glob("*.sqlite*")):
             content = path.read_bytes()
             left = sum(trace in content for trace in traces)
@@ -91,7 +109,8 @@ class Checker:
         if isinstance(tables.where, Path):
             (verdict,) = tables.rows("PRAGMA integrity_check")
             self._must(verdict[0] == "ok", f"{tables.name} is damaged")
-        left = len(tables.rows("SELECT * FROM reports"))
+        rows = tables.rows("SELECT phase, attempt FROM reports")
+        left = sum((row["phase"], row["attempt"]) not in self._may_be_kept for row in rows)
         self._must(left == 0, f"{tables.name} still has {left} reports")
 
     def _ledger(self) -> dict[tuple[int, int], dict[str, str]]:
@@ -99,6 +118,8 @@ class Checker:
         found = dict[tuple[int, int], dict[str, str]]()
         for row in self._reader.rows("SELECT * FROM ledger WHERE report IS NOT NULL"):
             found.setdefault((row["phase"], row["attempt"]), {})[row["pseudonym"]] = row["report"]
+        for row in self._reader.rows("SELECT phase, attempt, pseudonym, digest FROM reports"):
+            found.setdefault((row["phase"], row["attempt"]), {})[row["pseudonym"]] = row["digest"]
         return found
 
     def _nothing_lost(self) -> None:
@@ -107,13 +128,32 @@ class Checker:
             kept = self._reported.get((report.phase, report.attempt), {}).get(name)
             self._must(kept == report.digest, f"the accepted report of {name[:8]} is lost")
         for key, state in self._attempts.items():
-            names = self._reported.get(key, {})
+            names = self._counted(key)
             if state == "released":
-                self._release(key, sorted(names))
+                self._release(key, names)
             elif state == "failed":
-                self._must(len(names) < self._minimum(key[0]), f"attempt {key} failed with {len(names)}")
+                few = len(names) < self._minimum(key[0]) or key in self.told.failed
+                self._must(few, f"attempt {key} failed with {len(names)}")
             else:
-                self._must(state == "done", f"attempt {key} is {state} at the end")
+                stopped = bool(self.stopped) and key in self.told.hidden and key[0] not in self._released
+                self._must(state == "done" or stopped, f"attempt {key} is {state} at the end")
+
+    def _counted(self, key: tuple[int, int]) -> list[str]:
+        """Whose accepted reports count: all but those that a client or the shuffler has made unreadable."""
+        kept = self._reported.get(key, {})
+        bad = {name for name, digest in kept.items() if self.claims.of(name, digest).fate == "left-out"}
+        known = bad | self.told.left_out(key)
+        self._must(self.told.without.get(key, set()) <= known, f"an honest report is left out of {key}")
+        return sorted(set(kept) - known)
+
+    def _nobody_fooled(self) -> None:
+        """Every honest client's post is for a genuine plan, or one of the same terms and guarantee."""
+        for post in self.claims.posts.values():
+            digest = hashlib.sha256(post.body).hexdigest()
+            accepted = self.accepted.get(hashed(post.ticket))
+            taken = accepted is not None and accepted.digest == digest
+            problem = problems_of(post, self.site, self._plans, taken)
+            self._must(not problem, problem)
 
     def _minimum(self, phase: int) -> int:
         return self.site.study.privacy.minimum_reports(self._plans[phase].cohort)
@@ -124,13 +164,16 @@ class Checker:
         self._must(attempt == key[1], f"attempt {key} is released, but its phase by attempt {attempt}")
         if release is None:
             return
-        self._must(release.reports == len(names), f"{key} counts {release.reports} of {len(names)} reports")
+        moved = self.told.moved.get(key)
+        count = len(names) + (0 if moved is None else moved[1])
+        self._must(release.reports == count, f"{key} counts {release.reports} of {count} reports")
         self._must(release.reports >= self._minimum(key[0]), f"{key} is released with {release.reports}")
         if len(names) < self._minimum(key[0]):
             return
         if not self.noise_known and self.site.study.privacy.trust == "central":
             return  # the one model in which the coordinator draws noise of its own
-        expected = released(self.site.study, self._plans[key[0]], names, SameNoise())
+        claims = {name: self.claims.of(name, self._reported[key][name]) for name in names}
+        expected = release_of(self.site.study, self._plans[key[0]], claims, SameNoise(), moved)
         expected = replace(expected, simulated=self.noise_known)
         self._must(release == expected, f"the release of {key} is not that of its reports")
 
@@ -146,10 +189,13 @@ class Checker:
             self._must(
                 all(joined.get(name) == key for name in names), f"{key} has a report of another attempt"
             )
-            counted += names if self._attempts.get(key) == "released" else []
+            counted += self._counted(key) if self._attempts.get(key) == "released" else []
         self._must(len(set(counted)) == len(counted), "a client is counted twice")
         total = sum(release.reports for _, release in self._released.values())
-        self._must(total == len(counted), f"{total} are counted, {len(counted)} reported")
+        fewer = sum(
+            more for key, (_, more) in self.told.moved.items() if self._attempts.get(key) == "released"
+        )
+        self._must(total == len(counted) + fewer, f"{total} are counted, {len(counted)} reported")
 
     def _one_release_each(self) -> None:
         attempts = [key for key, state in self._attempts.items() if state == "released"]

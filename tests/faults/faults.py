@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from dpbandits.storage.migrations import NEWEST
 from tests.service.helpers import MODELS
 
+from .lies import Fault, draw_lies
+
 MESSAGE_KINDS = ("lose", "lose-reply", "duplicate", "reorder", "delay", "truncate", "replay")
 CLIENT_STAGES = ("enrolled", "joined", "sealed", "sent")
 VANISHING = 0.3
@@ -72,24 +74,14 @@ _CLIENTS = 200  # of so many it is drawn whether they vanish
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fault:
-    """`at` is a message's number, or a client's; what `value` is depends on the kind."""
-
-    kind: str
-    at: int = 0
-    party: str = ""
-    step: str = ""
-    value: float = 0.0
-
-
-@dataclass(frozen=True, kw_only=True)
 class Case:
-    """A run: its seed decides all but the faults."""
+    """A run: its seed decides all but the faults. An empty `noise` is the trust model's own."""
 
     seed: str
     trust: str
     mode: str | None
     faults: tuple[Fault, ...]
+    noise: str = ""
 
     def counts(self) -> Counter[str]:
         return Counter(fault.kind for fault in self.faults)
@@ -114,8 +106,10 @@ def draw_case(seed: int, number: int) -> Case:
         *_messages(rng),
         *_machines(rng, mode),
         *_clients(rng),
+        *draw_lies(rng, mode),
     ]
-    return Case(seed=f"{seed}/{number}", trust=trust, mode=mode, faults=tuple(faults))
+    noise = rng.choice(("", "discrete-gaussian")) if trust == "shuffle" else ""
+    return Case(seed=f"{seed}/{number}", trust=trust, mode=mode, faults=tuple(faults), noise=noise)
 
 
 def _parties(mode: str | None) -> tuple[str, ...]:

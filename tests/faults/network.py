@@ -15,6 +15,7 @@ from dpbandits.service.dialogue import Incoming, Outgoing
 from dpbandits.service.messages import TaskReply
 from dpbandits.service.tokens import hashed
 
+from .claims import Claims
 from .faults import MESSAGE_KINDS, Case
 from .party import Delivery
 
@@ -39,6 +40,7 @@ class Network:
 
     case: Case
     deliver: Deliver
+    claims: Claims
     count: int = 0
     met: Counter[str] = field(default_factory=Counter)
     accepted: dict[str, Accepted] = field(default_factory=dict)
@@ -117,5 +119,7 @@ class Network:
         half = (len(delivery.body) - TAG) // 2 if self.case.mode == "split" else 0
         traces = (delivery.body[:32], delivery.body[half : half + 32])
         report = Accepted(phase=phase, attempt=attempt, digest=digest, traces=traces)
+        if self.claims.of(pseudonym, digest).fate == "refused":
+            self.problems.append(f"a lie of {pseudonym[:8]} was accepted as its report")
         if self.accepted.setdefault(pseudonym, report) != report:
             self.problems.append(f"two reports of {pseudonym[:8]} were accepted")

@@ -37,6 +37,7 @@ from dpbandits.service.link import Unreachable
 from dpbandits.service.sealing import KeyPair
 from dpbandits.service.settings import Limits, Roles, ShufflerAddress, Timing
 from dpbandits.service.shuffler import Shuffler, ShufflerContext
+from dpbandits.service.signing import VerifyKey
 from dpbandits.service.terms import SignedTerms
 from dpbandits.service.tokens import hashed
 from dpbandits.service.watermark import WatchedStore, Watermark
@@ -59,6 +60,7 @@ class Site:
     mode: str | None
     keys: dict[str, KeyPair]
     signed: SignedTerms | None = None
+    operator: VerifyKey | None = None  # whose signature is under the terms, if anybody's
 
     def database(self, party: str) -> Path:
         return self.directory / f"{party}.sqlite"

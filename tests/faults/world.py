@@ -16,12 +16,19 @@ from urllib.parse import urlsplit
 from dpbandits.protocol import Schedule, Study
 from dpbandits.service.dialogue import Incoming, Outgoing
 from dpbandits.service.sealing import KeyPair
+from dpbandits.service.signing import SigningKey
 from dpbandits.service.terms import PartyTerms, SignedTerms, terms_of
 from tests.service.helpers import expected_course, small_study
 
 from .actors import Actor, Desk, Operator, Person, Player
 from .checker import Checker
-from .faults import Case, Fault
+from .claims import Claims, Post
+from .faults import Case
+from .liars import Liar
+from .lies import Fault
+from .lying_actuator import LyingPlayer
+from .lying_coordinator import LyingCoordinator
+from .lying_shuffler import LyingShuffler
 from .network import Network
 from .party import Delivery, Site, Work
 from .processes import NO_STORE, Died, Party
@@ -46,9 +53,11 @@ class Outcome:
 
 
 @cache
-def study_for(trust: str) -> Study:
+def study_for(trust: str, noise: str = "") -> Study:
     """Small; whatever can be remembered of its plans is, before anybody forks."""
     study = small_study(trust, share=0.5, schedule=Schedule(cohorts=COHORTS, first_length=60, growth=8))
+    if noise:
+        study = replace(study, privacy=replace(study.privacy, noise=noise))
     expected_course(study, {1: ["0" * 64] * COHORTS[0], 2: ["0" * 64] * COHORTS[1]})
     return study
 
@@ -63,7 +72,7 @@ def run_case(case: Case) -> Outcome:
     return Outcome(
         case=case,
         problems=tuple(problems),
-        met=world.met + world.network.met + Counter(kind for one in world.people for kind in one.met),
+        met=world.all_met,
         steps=world.steps,
         seconds=time.perf_counter() - began,
         failed_attempts=0 if status is None else status.failed_attempts,
@@ -84,15 +93,18 @@ def play(case: Case, directory: Path) -> World:
 
 def site_for(case: Case, directory: Path, keys: dict[str, KeyPair]) -> Site:
     """The study under terms that follow from the seed, as both parties and the checker know it."""
-    study, shuffler = study_for(case.trust), None
+    study, shuffler = study_for(case.trust, case.noise), None
     if case.mode is not None:
         shuffler = PartyTerms(url="http://shuffler", key=str(keys["shuffler"].public))
     own = PartyTerms(url="http://coordinator", key=str(keys["coordinator"].public))
     run = hashlib.sha256(f"{case.seed}".encode()).hexdigest()[:32]
     terms = terms_of(study, run=run, coordinator=own, shuffler=shuffler, mode=case.mode or "")
-    signed = SignedTerms.of(terms)
+    key = SigningKey.new()
+    signed = SignedTerms.of(terms).sign(key)
     study = replace(study, terms=signed.digest)
-    return Site(directory=directory, study=study, mode=case.mode, keys=keys, signed=signed)
+    return Site(
+        directory=directory, study=study, mode=case.mode, keys=keys, signed=signed, operator=key.public
+    )
 
 
 def examine(world: World) -> list[str]:
@@ -101,7 +113,16 @@ def examine(world: World) -> list[str]:
     if problems:
         return problems
     names = {person.pseudonym for person in world.people}
-    return Checker(world.site, world.network.accepted, world.desk.released, names).problems()
+    checker = Checker(
+        world.site,
+        world.network.accepted,
+        world.desk.released,
+        names,
+        claims=world.claims,
+        told=world.shuffler.told,
+        stopped=world.stopped,
+    )
+    return checker.problems()
 
 
 @dataclass
@@ -120,29 +141,43 @@ class World:
     def __init__(self, case: Case, site: Site) -> None:
         self.case, self.site = case, site
         self.rng = random.Random(f"world {case.seed}")
-        self.network = Network(case, self._deliver)
+        self.claims, self.stopped = Claims(), ""
+        self.network = Network(case, self._deliver, self.claims)
+        self.shuffler = LyingShuffler(self._faults("shuffler-lie"), site, self.claims)
+        self.coordinator = LyingCoordinator(self._faults("coordinator-lie"))
         self.steady, self.offset, self.away_until, self.turn = 0.0, 1e9, 0.0, 0
         self.problems: list[str] = []
         self.met, self.steps = Counter[str](), Counter[str]()
         self.desk = Desk(wanted=CROWD)
         self.people: list[Person] = []
-        self.staff: list[Actor] = [Operator(self.desk), Player()]
+        self.liar = LyingPlayer(self._faults("actuator-lie"))
+        self.staff: list[Actor] = [Operator(self.desk), Player(), self.liar]
         kinds = ("kill-at-time", "disk-full", "clock-jump", "shuffler-away")
-        self._pending = sorted((f for f in case.faults if f.kind in kinds), key=lambda fault: fault.at)
+        self._pending = sorted(self._faults(*kinds), key=lambda fault: fault.at)
         self._kill_after: dict[str, float] = {}
         names = ["coordinator"] if case.mode is None else ["coordinator", "shuffler"]
         self.machines = {name: _Machine(self._party(name)) for name in names}
 
+    def _faults(self, *kinds: str) -> list[Fault]:
+        return [fault for fault in self.case.faults if fault.kind in kinds]
+
+    @property
+    def all_met(self) -> Counter[str]:
+        """Faults and lies that happened."""
+        people = Counter(kind for one in self.people for kind in one.met)
+        liars = self.shuffler.met + self.coordinator.met + Counter(self.liar.met)
+        return self.met + self.network.met + people + liars
+
     def _party(self, name: str) -> Party:
-        mine = [f for f in self.case.faults if f.kind == "kill-at-step" and f.party == name]
+        mine = [fault for fault in self._faults("kill-at-step") if fault.party == name]
         kill = {fault.step: int(fault.value) for fault in mine}
         return Party(self.site, name, kill, self._link)
 
     def run(self) -> None:
-        """Turn after turn until the operator has seen the end; then all starts again, and what was under way
-        arrives.
+        """Turn after turn until the operator has seen the end, or the study stops because its shuffler has
+        lied; then all starts again, and what was under way arrives.
         """
-        while not self.problems and not self._ended:
+        while not self.problems and not self._ended and not self.stopped:
             self._take_turn()
             if self.turn > MOST_TURNS:
                 self.problems.append(f"the study does not end: {self.desk.status}")
@@ -182,24 +217,55 @@ class World:
         for actor in actors:
             if actor.says is None:
                 actor.hear(None)
-            else:
-                by_party[urlsplit(actor.says.url).netloc].append(actor)
+                continue
+            party = urlsplit(actor.says.url).netloc
+            if party not in by_party:
+                self.problems.append(f"somebody called {actor.says.url}")
+                continue
+            by_party[party].append(actor)
         for name, group in by_party.items():
-            sent = [actor.says for actor in group if actor.says is not None]
-            for actor, reply in zip(
-                group, self.network.send(name, sent, step=name == "coordinator"), strict=True
-            ):
-                actor.hear(reply)
+            self._ask(name, group)
         self.problems += [actor.problem for actor in actors if actor.problem]
+
+    def _ask(self, name: str, group: list[Actor]) -> None:
+        said = [(actor, actor.says) for actor in group if actor.says is not None]
+        for actor, outgoing in said:
+            self._note_post(actor, outgoing)
+        aside = [outgoing for actor in group for outgoing in actor.aside]
+        replies = self.network.send(name, [one for _, one in said] + aside, step=name == "coordinator")
+        for (actor, outgoing), reply in zip(said, replies, strict=False):
+            actor.aside = []
+            honest = isinstance(actor, Person) and not isinstance(actor, Liar)
+            if honest and reply is not None and name == "coordinator":
+                reply = self.coordinator.hear(actor, outgoing, reply)
+            actor.hear(reply)
+
+    def _note_post(self, actor: Actor, outgoing: Outgoing) -> None:
+        """What an honest client sends as its report, for liars to see and for the checker to judge."""
+        if not isinstance(actor, Person) or isinstance(actor, Liar) or not actor.reporting:
+            return
+        post = Post(
+            number=actor.number,
+            url=outgoing.url,
+            ticket=outgoing.secret,
+            token=actor.token,
+            body=outgoing.content,
+            told=tuple(actor.told),
+        )
+        self.claims.posts[post.url, post.body] = post
+        self.claims.heard[actor.pseudonym] = post.body
 
     def _welcome(self) -> None:
         """People come while there are codes; more codes are asked for when too few are about."""
         for code in self.desk.codes:
             number = len(self.people)
-            faults = [
-                f for f in self.case.faults if f.kind in ("vanish", "client-restart") and f.at == number
-            ]
-            self.people.append(Person(number, code, self.site, faults))
+            about_it = self._faults("vanish", "client-restart", "coordinator-lie", "client-lie")
+            faults = [fault for fault in about_it if fault.at == number]
+            lie = next((fault for fault in faults if fault.kind == "client-lie"), None)
+            if lie is None:
+                self.people.append(Person(number, code, self.site, faults))
+            else:
+                self.people.append(Liar(number, code, self.site, lie, self.claims))
         self.desk.codes.clear()
         about = sum(not person.gone for person in self.people)
         if self.people and about < COHORTS[-1]:
@@ -275,6 +341,7 @@ class World:
         away = name == "shuffler" and self.steady < self.away_until
         if away or not machine.party.up:
             return list(nobody)
+        self.shuffler.lied = self.shuffler.lied and name != "coordinator"
         try:
             work = Work(now=self.steady, deliveries=deliveries, step=step)
             done = machine.party.work(work, self._kill_after.pop(name, None))
@@ -282,13 +349,25 @@ class World:
             self._died(name)
             return list(nobody)
         if done.error:
-            self.problems.append(f"a step of the {name}: {done.error}")
+            self._step_failed(done.error)
         self.problems += [f"the {name}: {mistake}" for mistake in done.mistakes]
         if machine.disk:
             self.met["refused-by-full-disk"] += sum(reply.status == 503 for reply in done.replies)
         return list(done.replies)
 
+    def _step_failed(self, error: str) -> None:
+        """A lie of the shuffler may stop a step, in words. If it has let the coordinator sum another set than
+        it has summed itself, and both have journalled that, the study stops there.
+        """
+        in_words = error.startswith(("ProtocolError: the shuffler", "ProtocolError: sums", "Refused: "))
+        if in_words and self.shuffler.lied:
+            self.met["a step refused a lie"] += 1
+        elif in_words and "summed other reports" in error and self.shuffler.told.hidden:
+            self.stopped = error
+            self.met["the study stopped"] += 1
+        else:
+            self.problems.append(f"a step of the coordinator: {error}")
+
     def _link(self, outgoing: Outgoing) -> Incoming | None:
-        """The coordinator calls its shuffler, through the same network."""
-        (reply,) = self.network.send("shuffler", [outgoing])
-        return reply
+        """The coordinator calls its shuffler, through the same network; the shuffler may lie."""
+        return self.shuffler.call(outgoing, lambda one: self.network.send("shuffler", [one])[0])

@@ -1,0 +1,337 @@
+"""Clients that lie: they hold valid codes and tokens, and send what no honest client sends.
+
+A lying client takes part like an honest one until it is asked to report. What it then sends is noted in
+`Claims` before it is sent: refused, left out, or counted with a known content. After a lie that must be
+refused, half of the liars send their honest report too: a refused lie must not stand in its way.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Generator
+from dataclasses import replace
+
+import msgspec
+
+from dpbandits.errors import Refused
+from dpbandits.protocol import Plan, Report, respond_with_averages
+from dpbandits.service.agent import DONE
+from dpbandits.service.binding import bound_share
+from dpbandits.service.dialogue import Incoming, Outgoing
+from dpbandits.service.messages import ClientRequest, TaskReply, TaskRequest
+from dpbandits.service.sealing import KeyPair, Place, PublicKey
+from dpbandits.service.tokens import hashed
+from dpbandits.service.wire import body_size, check_report, split_shares, unpack_report
+from tests.service.helpers import client_averages, client_noise, sealed_body
+
+from .actors import URL, Life, Person
+from .claims import Claim, Claims
+from .lies import Fault
+from .party import Site
+from .values import outside_modulus, outside_range
+
+REFUSED = Claim(fate="refused")
+LEFT_OUT = Claim(fate="left-out")
+Asked = Generator[Outgoing | None, Incoming | None, Incoming]
+Lie = Generator[Outgoing | None, Incoming | None, bool]
+"""Whether it was refused, so that the honest report may follow."""
+GARBAGE = (
+    b"", b"{", b"[]", b'"x"', b"null", b'{"pseudonym":1}', b"\xff\xfe", b"[" * 3000,
+    b'{"token":"' + b"0" * 63 + b'"}',
+)  # fmt: skip
+
+
+class Liar(Person):
+    """A client that tells one lie."""
+
+    def __init__(self, number: int, code: str, site: Site, fault: Fault, claims: Claims) -> None:
+        self._site, self._fault, self._claims = site, fault, claims
+        self._dice = random.Random(f"{fault}")
+        self._told_early = False
+        super().__init__(number, code, site, [])
+
+    def live(self) -> Life:
+        """Refusals are what a liar expects; which ones, each lie says."""
+        try:
+            yield from self._before()
+            while True:
+                yield from self.core.enrol(self._code)
+                task = yield from self.core.task()
+                if task.state == "report":
+                    yield from self._report()
+                    return
+                if task.state in DONE:
+                    return
+                if task.state == "joined":
+                    yield from self._while_joined()
+                yield None
+        except Refused as refusal:
+            if refusal.reason not in ("closed", "already-reported"):
+                raise
+
+    @property
+    def _plan(self) -> Plan:
+        assert self.core.plan is not None
+        return self.core.plan
+
+    def _place(self) -> Place:
+        memory = self.core.memory
+        return Place(
+            study=self._plan.study,
+            phase=self._plan.phase,
+            attempt=memory.attempt,
+            plan=self._plan.digest,
+            pseudonym=self.pseudonym,
+        )
+
+    def _honest(self) -> Report:
+        averages = client_averages(self._study.actions, self._plan, self.pseudonym)
+        return respond_with_averages(self._plan, averages, client_noise(self.pseudonym))
+
+    def _made_up(self) -> Report:
+        """A report as the mechanism makes it, for averages that nobody has measured."""
+        size = self._dice.choice((0.0, 1.0, -1.0, 1e6, -1e6))
+        averages = [size or self._dice.uniform(-2, 2) for _ in self._plan.support]
+        return respond_with_averages(self._plan, averages, client_noise(hashed(f"{self._dice.random()}")))
+
+    def _sealed(self, report: Report, place: Place | None = None, token: str = "") -> bytes:
+        keys, mode = self._site.keys, self._site.mode
+        shuffler = None if mode is None else keys["shuffler"].public
+        credential = hashed(token or self.core.memory.token)
+        place = place or self._place()
+        return sealed_body(
+            self._plan, report, place, keys["coordinator"].public, shuffler, mode or "", credential
+        )
+
+    def _url(self, *, phase: int | None = None, attempt: int | None = None, party: str = "") -> str:
+        memory, reader = self.core.memory, "coordinator" if self._site.mode is None else "shuffler"
+        phase, attempt = phase or memory.phase, attempt or memory.attempt
+        return f"http://{party or reader}/v1/phases/{phase}/attempts/{attempt}/reports"
+
+    def _post(self, body: bytes, claim: Claim, *, url: str = "", ticket: str = "") -> Asked:
+        ticket = ticket or self.core.memory.ticket
+        self._claims.add(hashed(ticket), body, claim)
+        reply = yield Outgoing(method="POST", url=url or self._url(), secret=ticket, content=body)
+        assert reply is not None
+        return reply
+
+    def _expect(self, reply: Incoming, *statuses: int) -> None:
+        if reply.status not in statuses:
+            raise AssertionError(f"the lie {self._fault.step} was answered with {reply.status}")
+        self.met.append(f"client-lie: {self._fault.step}")
+
+    # Before the report.
+
+    def _before(self) -> Life:
+        if self._fault.step == "taken-name":
+            yield from self.core.enrol(self._code)
+            yield from self._join_as_another()
+
+    def _join_as_another(self) -> Life:
+        names = sorted(self._claims.heard)
+        if not names:
+            return
+        reply = yield from self._task(self._dice.choice(names))
+        self._expect(reply, 200, 409)
+        if reply.status == 200 and msgspec.json.decode(reply.content, type=TaskReply).phase:
+            raise AssertionError("a client joined under the pseudonym of another")
+
+    def _task(self, pseudonym: str) -> Asked:
+        content = msgspec.json.encode(TaskRequest(pseudonym=pseudonym))
+        return (yield from self._say("tasks", self.core.memory.token, content))
+
+    def _say(self, name: str, secret: str, content: bytes) -> Asked:
+        reply = yield Outgoing(method="POST", url=f"{URL}/v1/{name}", secret=secret, content=content)
+        assert reply is not None
+        return reply
+
+    def _while_joined(self) -> Life:
+        """Report before it is asked for: refused, unless the collection was opened on the way."""
+        if self._fault.step == "early" and not self._told_early:
+            self._told_early = True
+            report = self._honest()
+            reply = yield from self._post(self._sealed(report), Claim(report=report))
+            self._expect(reply, 204, 401, 404, 410)
+
+    # The report.
+
+    def _report(self) -> Life:
+        lie = self._fault.step.replace("-", "_")
+        refused = yield from getattr(self, f"_lie_{lie}", self._lie_nothing)()
+        if refused and self._dice.random() < 0.5:
+            yield from self.core.report(client_averages(self._study.actions, self._plan, self.pseudonym))
+
+    def _lie_nothing(self) -> Lie:
+        """What was to be done was done before."""
+        yield None
+        return True
+
+    def _unreadable(self, body: bytes, *statuses: int) -> Lie:
+        self._expect((yield from self._post(body, REFUSED)), *(statuses or (422,)))
+        return True
+
+    def _lie_random(self) -> Lie:
+        body = self._dice.randbytes(body_size(self._plan, split=self._site.mode == "split"))
+        return (yield from self._unreadable(body))
+
+    def _lie_short(self) -> Lie:
+        body = self._sealed(self._honest())
+        return (yield from self._unreadable(body[: self._dice.randrange(1, len(body))]))
+
+    def _lie_long(self) -> Lie:
+        body = self._sealed(self._honest()) + self._dice.randbytes(self._dice.choice((1, 8, 5000)))
+        return (yield from self._unreadable(body))
+
+    def _lie_huge(self) -> Lie:
+        return (yield from self._unreadable(bytes((1 << 20) + 1), 413))
+
+    def _lie_empty(self) -> Lie:
+        return (yield from self._unreadable(b""))
+
+    def _lie_other_place(self) -> Lie:
+        place, field = self._place(), self._dice.choice(("study", "phase", "attempt", "plan", "pseudonym"))
+        other = {"phase": place.phase + 1, "attempt": place.attempt + 1}.get(field, "0" * 64)
+        return (yield from self._unreadable(self._sealed(self._honest(), replace(place, **{field: other}))))
+
+    def _lie_other_key(self) -> Lie:
+        sealed = self._sealed(self._honest())
+        first = KeyPair.new().public.seal(self._dice.randbytes(40), self._place(), "report")
+        return (yield from self._unreadable((first + sealed)[: len(sealed)]))
+
+    def _lie_stolen(self) -> Lie:
+        """The body of another, seen on its way, under the own ticket."""
+        if not self._claims.heard:
+            return True
+        return (yield from self._unreadable(self._dice.choice(sorted(self._claims.heard.values()))))
+
+    def _lie_second(self) -> Lie:
+        yield from self.core.report(client_averages(self._study.actions, self._plan, self.pseudonym))
+        reply = yield from self._post(self._sealed(self._made_up()), REFUSED)
+        self._expect(reply, 409, 410)
+        return False
+
+    def _lie_at_once(self) -> Lie:
+        """Two different reports in one moment: one of them counts."""
+        first, second = self._honest(), self._made_up()
+        other = self._claims.add(self.pseudonym, self._sealed(second), Claim(report=second))
+        ticket = self.core.memory.ticket
+        self.aside = [Outgoing(method="POST", url=self._url(), secret=ticket, content=other)]
+        self._expect((yield from self._post(self._sealed(first), Claim(report=first))), 204, 409, 410)
+        return False
+
+    def _lie_second_name(self) -> Lie:
+        self._expect((yield from self._task(hashed(f"{self._dice.random()}"))), 409)
+        return True
+
+    def _lie_pseudonym_ticket(self) -> Lie:
+        """A pseudonym is public to the parties; it is not the ticket."""
+        name = self._dice.choice([*sorted(self._claims.heard), self.pseudonym])
+        body = self._sealed(self._made_up(), replace(self._place(), pseudonym=hashed(name)))
+        self._expect((yield from self._post(body, REFUSED, ticket=name)), 401)
+        return True
+
+    def _lie_unknown_phase(self) -> Lie:
+        url, status = self._dice.choice(
+            ((self._url(phase=999), 404), (self._url(attempt=77), 422), (self._url(attempt=10**7), 404))
+        )
+        self._expect((yield from self._post(self._sealed(self._honest()), REFUSED, url=url)), status)
+        return True
+
+    def _lie_elsewhere(self) -> Lie:
+        """To the coordinator, where a report of the shuffle model has no place."""
+        url = self._url(party="coordinator")
+        self._expect((yield from self._post(self._sealed(self._honest()), REFUSED, url=url)), 409)
+        return True
+
+    def _lie_other_code(self) -> Lie:
+        """The code again, for another token; then a code that nobody handed out."""
+        request = msgspec.json.encode(ClientRequest(token=hashed(f"{self._dice.random()}")))
+        self._expect((yield from self._say("clients", self._code, request)), 409)
+        self._expect((yield from self._say("clients", "x" * 43, request)), 401)
+        return True
+
+    def _lie_no_json(self) -> Lie:
+        content = self._dice.choice(GARBAGE)
+        self._expect((yield from self._say("tasks", self.core.memory.token, content)), 422)
+        self._expect((yield from self._say("clients", self._code, content)), 422)
+        return True
+
+    # Lies that count: the content is known.
+
+    def _counted(self, body: bytes, claim: Claim) -> Lie:
+        self._expect((yield from self._post(body, claim)), 204, 410)
+        return False
+
+    def _lie_averages(self) -> Lie:
+        report = self._made_up()
+        return (yield from self._counted(self._sealed(report), Claim(report=report)))
+
+    def _lie_extreme(self) -> Lie:
+        """The largest or the smallest answer that is in range."""
+        return (yield from self._plain(outside_range(self._plan, self._dice, inside=True)))
+
+    def _lie_range(self) -> Lie:
+        return (yield from self._plain(outside_range(self._plan, self._dice)))
+
+    def _plain(self, data: bytes) -> Lie:
+        """Bytes of a report: what the mechanism's range admits counts, all else is refused."""
+        try:
+            check_report(self._plan, data)
+        except Refused:
+            if self._site.mode == "split":  # no party sees the report: what is refused is a bad share
+                return (yield from self._bad_share())
+            body = self._reader.seal(data, self._place(), "report")
+            return (yield from self._unreadable(body))
+        report = unpack_report(self._plan, data)
+        return (yield from self._counted(self._sealed(report), Claim(report=report)))
+
+    @property
+    def _reader(self) -> PublicKey:
+        return self._site.keys["coordinator" if self._site.mode is None else "shuffler"].public
+
+    # Lies of split mode.
+
+    def _halves(self, one: bytes, other: bytes, *, token: str = "", place: Place | None = None) -> bytes:
+        keys, here = self._site.keys, self._place()
+        bound = bound_share(other, place or here, hashed(token or self.core.memory.token))
+        return keys["shuffler"].public.seal(one, here, "share-shuffler") + keys["coordinator"].public.seal(
+            bound, place or here, "share-coordinator"
+        )
+
+    def _bad_share(self) -> Lie:
+        """No residue in the shuffler's half, which the shuffler sees."""
+        _, other = split_shares(self._plan, self._honest())
+        return (yield from self._unreadable(self._halves(outside_modulus(self._plan, self._dice), other)))
+
+    def _lie_residues(self) -> Lie:
+        """Any residues at all: nobody can see that no mechanism made them."""
+        assert self._plan.mechanism is not None
+        modulus, numbers = 1 << self._plan.mechanism.sum_bits, self._plan.numbers
+        residues = tuple(
+            self._dice.choice((0, modulus - 1, self._dice.randrange(modulus))) for _ in range(numbers)
+        )
+        first = [int.from_bytes(os.urandom(8), "little") % modulus for _ in residues]
+        second = [(one - share) % modulus for one, share in zip(residues, first, strict=True)]
+        one, other = (b"".join(share.to_bytes(8, "little") for share in shares) for shares in (first, second))
+        return (yield from self._counted(self._halves(one, other), Claim(residues=residues)))
+
+    def _lie_other_tag(self) -> Lie:
+        one, other = split_shares(self._plan, self._honest())
+        return (yield from self._counted(self._halves(one, other, token="another-token"), LEFT_OUT))
+
+    def _lie_half_unreadable(self) -> Lie:
+        one, other = split_shares(self._plan, self._honest())
+        body = self._halves(one, other, place=replace(self._place(), attempt=99))
+        if self._dice.random() < 0.5:
+            size = len(body) - len(
+                self._site.keys["shuffler"].public.seal(one, self._place(), "share-shuffler")
+            )
+            body = body[:-size] + self._dice.randbytes(size)
+        return (yield from self._counted(body, LEFT_OUT))
+
+    def _lie_half_range(self) -> Lie:
+        one, _ = split_shares(self._plan, self._honest())
+        return (
+            yield from self._counted(self._halves(one, outside_modulus(self._plan, self._dice)), LEFT_OUT)
+        )

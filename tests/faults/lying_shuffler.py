@@ -1,0 +1,239 @@
+"""A shuffler that lies: what it answers its coordinator is changed on the way.
+
+Most lies are told a few times and then the truth, so that the study can go on. What no coordinator can refuse
+(`moved`, `withheld`) is told of an attempt every time, and noted in `Told`, so that the checker knows it.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import random
+import re
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from dpbandits.protocol import Plan, decode
+from dpbandits.service.binding import bound_share, set_checksum
+from dpbandits.service.dialogue import Incoming, Outgoing
+from dpbandits.service.sealing import OVERHEAD, Place
+from dpbandits.service.tokens import hashed
+from dpbandits.service.wire import share_size, unpack_share
+
+from .claims import Claims, Key, Told
+from .lies import ANY_PAGE, Fault
+from .pages import page_for
+from .party import Site
+
+_CALL = re.compile(r"/v1/phases/(\d+)/attempts/(\d+)/collection(?:/(\w+))?(?:\?.*)?$")
+_FAILING = (("close", "failed"), ("sums", "failed"), ("sums", "closed"))
+
+Send = Callable[[Outgoing], Incoming | None]
+
+
+class LyingShuffler:
+    """Between the coordinator and its shuffler; without faults everything passes unchanged."""
+
+    def __init__(self, faults: list[Fault], site: Site, claims: Claims) -> None:
+        self._left = {fault: random.Random(f"{fault}").randint(1, 3) for fault in faults}
+        self._site, self._claims = site, claims
+        self.told, self.met = Told(), Counter[str]()
+        self.lied = False  # since the coordinator's step began
+        self._seen = Counter[str]()
+        self._plans = dict[int, Plan]()
+        self._cloned = dict[Key, tuple[str, bytes, int]]()
+        self._sent = dict[Key, list[tuple[str, bytes]]]()  # pages with a forged share
+
+    def call(self, outgoing: Outgoing, send: Send) -> Incoming | None:
+        """What the coordinator hears when it asks its shuffler."""
+        found = _CALL.search(outgoing.url)
+        assert found is not None
+        key, call = (int(found[1]), int(found[2])), found[3] or _collection(outgoing.method)
+        reply = send(self._asked(key, call, outgoing))
+        if reply is None or reply.status != 200:
+            return reply
+        content = json.loads(reply.content)
+        if call == "shares" and outgoing.url.endswith("after="):
+            self._cloned.pop(key, None)  # the coordinator begins anew
+            self._sent.pop(key, None)
+        kept = self._kept_up(key, call, content)
+        lie = next((one for one in self._left if self._due(one, call)), None)
+        self._seen[call] += 1
+        told = None if lie is None else self._lie(lie, key, call, content)
+        if told is None and not kept:
+            return reply
+        return Incoming(status=200, content=json.dumps(content).encode()) if told is None else told
+
+    def _due(self, lie: Fault, call: str) -> bool:
+        return lie.party == call and lie.at <= self._seen[call] and self._left[lie] > 0
+
+    def _asked(self, key: Key, call: str, outgoing: Outgoing) -> Outgoing:
+        """Note what the coordinator says; a report that is withheld is left out of the sums, too."""
+        if call == "open":
+            self._plans[key[0]] = decode(json.dumps(json.loads(outgoing.content)["plan"]).encode(), Plan)
+        if call != "sums":
+            return outgoing
+        without = json.loads(outgoing.content)["without"]
+        self.told.without[key] = set(without)
+        if key not in self.told.withheld:
+            return outgoing
+        more = sorted({*without, self.told.withheld[key]})
+        return replace(outgoing, content=json.dumps({"without": more}).encode())
+
+    def _kept_up(self, key: Key, call: str, content: Any) -> bool:
+        """Lies of which nothing is taken back; whether there are any."""
+        if call == "shares" and key in self.told.withheld:
+            content["shares"] = [one for one in content["shares"] if one[0] != self.told.withheld[key]]
+            return True
+        if key in self._cloned and call in ("shares", "sums"):
+            self._keep_clones(key, call, content)
+            return True
+        kept = call == "sums" and self._keep_forged(key, content)
+        if key not in self.told.moved or content.get("state") != "summed" or call not in ("close", "sums"):
+            return kept
+        offset, more = self.told.moved[key]
+        modulus = 1 << self._mechanism(key).sum_bits
+        content["sums"] = [(one + by) % modulus for one, by in zip(content["sums"], offset, strict=True)]
+        content["reports"] += more
+        return True
+
+    def _mechanism(self, key: Key) -> Any:
+        return self._plans[key[0]].mechanism
+
+    def _lie(self, lie: Fault, key: Key, call: str, content: Any) -> Incoming | None:
+        """The changed reply, or None if this lie does not fit: then it waits for the next one."""
+        dice = random.Random(f"{lie} {self._left[lie]}")
+        if lie.step in ANY_PAGE:
+            told: Incoming | None = page_for(lie.step, dice)
+        elif call == "shares":
+            told = self._shares(lie.step, key, content, dice)
+        else:
+            told = self._collection(lie.step, key, content, dice)
+            if (call, lie.step) in _FAILING:
+                self.told.failed.add(key)
+        if told is not None:
+            self._left[lie] -= 1
+            self.lied = True
+            self.met[f"shuffler-lie: {call} {lie.step}"] += 1
+        return told
+
+    def _collection(self, lie: str, key: Key, content: Any, dice: random.Random) -> Incoming | None:
+        summed, numbers = content["state"] == "summed", len(content["sums"])
+        if (
+            lie in ("sums-short", "sums-large", "sums-negative", "checksum", "moved", "count-low")
+            and not summed
+        ):
+            return None
+        if lie == "moved":
+            return self._move(key, content, dice)
+        changes: dict[str, dict[str, Any]] = {
+            "other-phase": {"phase": content["phase"] + dice.choice((-1, 1))},
+            "other-study": {"study": "0" * 64},
+            "unknown-state": {"state": dice.choice(("released", "", "collecting"))},
+            "count-high": {"reports": dice.choice((1000, 2**62))},
+            "count-negative": {"reports": -1},
+            "count-low": {"reports": content["reports"] - 1},
+            "sums-short": {"sums": content["sums"][:-1]},
+            "sums-large": {"sums": [dice.choice((2**62, 2**63))] * numbers},
+            "sums-negative": {"sums": [-1] * numbers},
+            "checksum": {"checksum": hashed(f"{dice.random()}")},
+            "failed": {"state": "failed", "sums": []},
+            "closed": {"state": "closed", "sums": []},
+            "summed": {"state": "summed", "sums": [dice.randrange(100) for _ in range(3)]},
+        }
+        return _json({**content, **changes[lie]})
+
+    def _move(self, key: Key, content: Any, dice: random.Random) -> Incoming | None:
+        """Add a number to the sums, and in trusted mode leave a report uncounted: nobody can tell."""
+        if key in self.told.moved:
+            return None
+        mechanism, cohort = self._mechanism(key), self._plans[key[0]].cohort
+        offset = tuple(dice.randrange(1 << mechanism.sum_bits) for _ in content["sums"])
+        least = self._site.study.privacy.minimum_reports(cohort)
+        fewer = self._site.mode == "trusted" and content["reports"] > least and dice.random() < 0.5
+        self.told.moved[key] = (offset, -1 if fewer else 0)
+        self._kept_up(key, "sums", content)
+        return _json(content)
+
+    def _shares(self, lie: str, key: Key, content: Any, dice: random.Random) -> Incoming | None:
+        page: list[list[str]] = content["shares"]
+        if len(page) < 2:
+            return None
+        victim = dice.randrange(len(page))
+        name, sealed = page[victim]
+        if lie in ("forged", "misnamed"):
+            other = page[victim - 1][1] if lie == "misnamed" else self._forged(key, name, dice)
+            self.told.forged.setdefault(key, set()).add(name)
+            page[victim] = [name, other]
+            self._sent[key] = [(one, base64.b64decode(share)) for one, share in page]
+        elif lie in ("withheld", "hidden"):
+            if lie == "withheld":
+                self.told.withheld[key] = name
+            else:
+                self.told.hidden.add(key)
+            del page[victim]
+        elif lie == "cloned":
+            name, sealed = next((one for one in page if one[0] in self._claims.heard), ("", ""))
+            if not name:
+                return None
+            self._cloned[key] = (name, base64.b64decode(sealed), len(page))
+            page[:] = [[name, sealed]] * len(page)
+        else:
+            page[:] = _other_pages(lie, page, dice)
+        return _json(content)
+
+    def _forged(self, key: Key, name: str, dice: random.Random) -> str:
+        """A share of zeros that the shuffler sealed for a member, whose token it does not know."""
+        plan = self._plans[key[0]]
+        place = Place(study=plan.study, phase=key[0], attempt=key[1], plan=plan.digest, pseudonym=name)
+        bound = bound_share(bytes(share_size(plan)), place, hashed(f"{dice.random()}"))
+        sealed = self._site.keys["coordinator"].public.seal(bound, place, "share-coordinator")
+        return base64.b64encode(sealed).decode()
+
+    def _keep_forged(self, key: Key, content: Any) -> bool:
+        """The coordinator has taken a forged share for a member's: the shuffler names the same set."""
+        without = self.told.without.get(key, set())
+        if key not in self._sent or self.told.forged[key] <= without or content["state"] != "summed":
+            return False
+        content["checksum"] = set_checksum(one for one in self._sent[key] if one[0] not in without)
+        return True
+
+    def _keep_clones(self, key: Key, call: str, content: Any) -> None:
+        """The coordinator has taken one client's share for many: the shuffler sums its own as often."""
+        name, sealed, count = self._cloned[key]
+        plan = self._plans[key[0]]
+        if call == "shares":
+            content["shares"] = []
+            return
+        place = Place(study=plan.study, phase=key[0], attempt=key[1], plan=plan.digest, pseudonym=name)
+        own = self._claims.heard[name][: share_size(plan) + OVERHEAD]
+        share = unpack_share(plan, self._site.keys["shuffler"].open(own, place, "share-shuffler"))
+        modulus = 1 << self._mechanism(key).sum_bits
+        content.update(state="summed", reports=count, checksum=set_checksum([(name, sealed)] * count))
+        content["sums"] = [count * one % modulus for one in share.sums]
+
+
+def _collection(method: str) -> str:
+    return "open" if method == "PUT" else "look"
+
+
+def _other_pages(lie: str, page: list[list[str]], dice: random.Random) -> list[list[str]]:
+    sealed = page[0][1]
+    if lie == "twice":
+        return dice.choice(([page[0]] * 300, [*page, page[-1]]))
+    if lie == "unordered":
+        return page[::-1]
+    if lie == "invented":
+        return sorted([*page, [hashed(f"{dice.random()}"), sealed]])
+    if lie == "no-base64":
+        return [[name, dice.choice(("no base64!", "é", "a"))] for name, _ in page]
+    if lie == "too-long":
+        return [[f"{number:064x}", sealed] for number in range(1001)]
+    assert lie == "endless"
+    return [[f"{number:064x}", sealed] for number in range(1, 900)]
+
+
+def _json(content: Any) -> Incoming:
+    return Incoming(status=200, content=json.dumps(content).encode())

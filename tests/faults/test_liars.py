@@ -1,0 +1,159 @@
+"""A slice of the runs with liars, and that the suite notices when a defence against a lie is taken away."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from dpbandits.protocol import add_shares, nothing
+from dpbandits.service import coordinator, envelope, revealed
+from dpbandits.service.binding import TAG, set_checksum
+from dpbandits.service.consent import Consent
+from dpbandits.service.playing import Playing
+from dpbandits.service.revealed import OwnSums
+
+from .faults import Case, Fault, draw_case
+from .lies import (
+    ACTUATOR_LIES,
+    COORDINATOR_LIES,
+    LIES,
+    SHUFFLER_LIES,
+    client_lies,
+)
+from .world import run_case
+
+MODELS = {"none": 0, "central": 1, "local": 2, "trusted": 3, "split": 4}
+
+
+def lying(model: str, *faults: Fault, noise: str = "") -> Case:
+    """A run without any other fault than these lies."""
+    return replace(draw_case(0, MODELS[model]), faults=faults, noise=noise)
+
+
+def by_everybody(kind: str, lies: Iterable[tuple[str, str]]) -> list[Fault]:
+    """Two of three people lie, or are lied to, each lie in turn."""
+    chosen = list(lies)
+    return [
+        Fault(
+            kind=kind,
+            at=number,
+            party=chosen[number // 2 % len(chosen)][0],
+            step=chosen[number // 2 % len(chosen)][1],
+        )
+        for number in range(300)
+        if number % 3
+    ]
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_study_survives_lying_clients_and_a_lying_actuator(model: str) -> None:
+    mode = model if model in ("trusted", "split") else None
+    lies = by_everybody("client-lie", [("", lie) for lie in client_lies(mode)])
+    rounds = [Fault(kind="actuator-lie", at=at, step=lie) for at, lie in enumerate(ACTUATOR_LIES)]
+    outcome = run_case(lying(model, *lies, *rounds))
+    assert outcome.problems == ()
+    assert sum(count for name, count in outcome.met.items() if name.startswith("client-lie")) >= 5
+
+
+@pytest.mark.parametrize("model", ["local", "split"])
+def test_a_study_survives_a_coordinator_that_lies_to_clients(model: str) -> None:
+    routes = list(COORDINATOR_LIES) if model == "local" else ["study", "clients", "tasks"]
+    lies = [(route, lie) for route in routes for lie in COORDINATOR_LIES[route]]
+    outcome = run_case(lying(model, *by_everybody("coordinator-lie", lies)))
+    assert outcome.problems == ()
+    assert outcome.met["a client refused a lie"] >= 5
+
+
+@pytest.mark.parametrize(
+    ("mode", "call"), [("trusted", "close"), ("split", "close"), ("split", "shares"), ("split", "sums")]
+)
+def test_a_study_survives_a_shuffler_that_lies(mode: str, call: str) -> None:
+    lies = [lie for lie in SHUFFLER_LIES[mode][call] if lie != "hidden"]
+    faults = [Fault(kind="shuffler-lie", party=call, step=lie, at=0) for lie in lies]
+    outcome = run_case(lying(mode, *faults))
+    assert outcome.problems == ()
+    assert outcome.met["a step refused a lie"] >= 5
+
+
+def test_a_study_stops_in_words_if_the_shuffler_hid_a_share_and_summed_it() -> None:
+    outcome = run_case(lying("split", Fault(kind="shuffler-lie", party="shares", step="hidden")))
+    assert outcome.problems == ()
+    assert outcome.met["the study stopped"] >= 1
+
+
+def test_every_kind_of_lie_is_drawn() -> None:
+    drawn = {fault.kind for number in range(40) for fault in draw_case(1, number).faults}
+    assert drawn >= set(LIES)
+
+
+def _trusting_sums(context: Any, plan: Any, attempt: int, credentials: Any, shares: Any) -> OwnSums:
+    """As it once was: whatever the shuffler sends is summed, as often as it sends it."""
+    total, summed = nothing(plan), []
+    for (name, sealed), _ in zip(shares, range(plan.cohort), strict=False):
+        share = revealed._opened(context, plan, attempt, name, credentials[name], sealed)
+        total = add_shares(plan, total, [share])
+        summed.append((name, sealed))
+    return OwnSums(sums=total, without=[], checksum=set_checksum(summed))
+
+
+def _counts_all(playing: Any, transaction: Any, latest: Any, played: int) -> None:
+    if latest.state == "playing":
+        transaction.change_attempt(latest, replace(latest, played=played))
+
+
+def _nothing(*_given: Any) -> None:
+    return None
+
+
+def _untagged(data: bytes, _place: Any, _credential: str) -> bytes:
+    return data[:-TAG]
+
+
+NO_NOISE = by_everybody("coordinator-lie", [("tasks", "plan-noise")])
+OTHER_TERMS = by_everybody("coordinator-lie", [("tasks", "plan-study")])
+OUT_OF_RANGE = by_everybody("client-lie", [("", "range")])
+PLANTED: list[tuple[Any, str, Callable[..., Any], Case, str]] = [
+    (
+        coordinator,
+        "own_sums",
+        _trusting_sums,
+        lying("split", Fault(kind="shuffler-lie", party="shares", step="cloned")),
+        "is not that of its reports",
+    ),
+    (
+        revealed,
+        "unbound_share",
+        _untagged,
+        lying("split", Fault(kind="shuffler-lie", party="shares", step="forged")),
+        "is not that of its reports",
+    ),
+    (
+        revealed,
+        "unbound_share",
+        _untagged,
+        lying("split", *by_everybody("client-lie", [("", "other-tag")])),
+        "counts",
+    ),
+    (envelope, "check_report", _nothing, lying("central", *OUT_OF_RANGE), "was accepted"),
+    (Consent, "check", _nothing, lying("local", *NO_NOISE), "a plan with δ"),
+    (Consent, "check", _nothing, lying("trusted", *OTHER_TERMS), "a plan of other terms"),
+    (Playing, "_count", _counts_all, lying("local", Fault(kind="actuator-lie", step="too-many")), "rounds"),
+]
+
+
+@pytest.mark.parametrize(("where", "name", "instead", "case", "told"), PLANTED)
+def test_a_missing_defence_is_noticed(
+    where: Any,
+    name: str,
+    instead: Callable[..., Any],
+    case: Case,
+    told: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert run_case(case).problems == ()
+    monkeypatch.setattr(where, name, instead)
+    problems = run_case(case).problems
+    assert any(told in problem for problem in problems), problems
