@@ -6,7 +6,7 @@ A study in a few lines, on a simulated population:
 
     actions = dp.Actions.generate("sphere", count=1000, dimension=20, rng=1)
     privacy = dp.PrivacyRequest(trust="central", epsilon=1, delta=1e-6)
-    study = dp.Study(actions=actions, horizon=10**6, privacy=privacy)
+    study = dp.plan_study(actions=actions, horizon=10**6, participants=50_000, privacy=privacy)
     instance = dp.Instance(actions, theta=actions.matrix[0])
     trace = dp.simulate(study, dp.Population(instance, heterogeneity=0.1), seed=7)
     print(trace.regret, trace.participants, trace.guarantee)
@@ -32,6 +32,7 @@ from dpbandits.protocol import (
     decode,
     encode,
     gather,
+    plan_study,
     replay,
     respond,
     respond_with_averages,
@@ -68,6 +69,7 @@ __all__ = [
     "encode",
     "gather",
     "near_g_optimal",
+    "plan_study",
     "register",
     "replay",
     "respond",

@@ -182,6 +182,7 @@ def test_invariants_of_any_run(
         actions=Actions.generate(family, count=count, dimension=dimension, rng=seed),
         horizon=horizon,
         privacy=PrivacyRequest(trust=trust, epsilon=1, delta=1e-3),
+        schedule=Schedule.exponential(),
     )
     states, plans, releases = run(study, seed)
     assert sum(plan.rounds for plan in plans) == horizon

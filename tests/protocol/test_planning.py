@@ -3,12 +3,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from dpbandits.actions import Actions
+from dpbandits.errors import InvalidValue
 from dpbandits.privacy import PrivacyRequest
-from dpbandits.protocol import Schedule, Study
+from dpbandits.protocol import Schedule, Study, plan_study
 from dpbandits.protocol.planning import budgeted, predict
-from dpbandits.simulation import Setting, run_once
+from dpbandits.simulation import Setting, run_once, simulate
+from dpbandits.world import Instance, Population
 
 
 def _study(trust: str = "none", **changes: object) -> Study:
@@ -69,3 +72,33 @@ def test_predictions_are_near_simulations() -> None:
     predicted = np.median([predict(study, draws=1, seed=seed).regret for seed in range(30)])
     simulated = np.median([run_once(setting, seed, spending).regret for seed in range(12)])
     assert 0.5 < predicted / simulated < 2
+
+
+def test_a_planned_study_has_explicit_cohorts_and_learns_far_more_than_the_papers_schedule() -> None:
+    actions = Actions.generate("sphere", count=60, dimension=4, rng=0)
+    privacy = PrivacyRequest(trust="central", epsilon=1, delta=1e-6)
+    study = plan_study(actions=actions, horizon=10**5, participants=3000, privacy=privacy, heterogeneity=0.2)
+    assert sum(study.schedule.cohorts or ()) == 3000
+    assert (study.heterogeneity, study.bounded_rewards, study.privacy) == (0.2, False, privacy)
+    fixed = plan_study(actions=actions, horizon=10**5, participants=3000, design_tolerance=1.5)
+    assert fixed.design_tolerance == 1.5
+    paper = Study(actions=actions, horizon=10**5, privacy=privacy, schedule=Schedule.exponential())
+    instance = Instance(actions, theta=actions.matrix[0])
+    planned_regret, paper_regret = (
+        np.median(
+            [simulate(one, Population(instance, heterogeneity=0.2), seed=seed).regret for seed in range(5)]
+        )
+        for one in (study, paper)
+    )
+    assert planned_regret < 0.2 * paper_regret
+
+
+def test_a_study_has_no_schedule_by_omission() -> None:
+    actions = Actions.generate("sphere", count=5, dimension=2, rng=0)
+    with pytest.raises(TypeError, match="schedule"):
+        Study(actions=actions, horizon=1000)  # type: ignore[call-arg]
+    with pytest.raises(InvalidValue, match="schedule"):
+        plan_study(actions=actions, horizon=1000, participants=10, schedule=Schedule())
+    with pytest.raises(InvalidValue, match="participants"):
+        plan_study(actions=actions, horizon=1000, participants=0)
+    assert Schedule.exponential(0.7).participants(1000) == Schedule(alpha=0.7).participants(1000)

@@ -50,6 +50,7 @@ def test_a_study_file_says_all_but_where_noise_comes_from(tmp_path: Path) -> Non
             'horizon = 9\nassignment = "one"',
             "study.assignment: got assignment, expected one",
         ),
+        ("cohorts = [6, 10]", "participants = 16", "no other key but maximum_cohort"),
         ('token_file = "coordinator.token"', 'token_file = "no"', "shuffler.token_file: got"),
         (
             '[shuffler]\n            url = "https',

@@ -10,12 +10,15 @@ import pytest
 
 from dpbandits.errors import InvalidValue, Refused
 from dpbandits.privacy import TRUST_MODELS, PrivacyRequest
-from dpbandits.protocol import Plan, Study, ask
+from dpbandits.protocol import Plan, Schedule, Study, ask
 from dpbandits.service.consent import Consent
+from dpbandits.service.context import Context
+from dpbandits.service.coordinator import Coordinator
 from dpbandits.service.pins import Pins
 from dpbandits.service.sealing import KeyPair, PublicKey
 from dpbandits.service.signing import SigningKey, VerifyKey
 from dpbandits.service.terms import PartyTerms, SignedTerms, Terms, new_run, proved_delta, terms_of
+from dpbandits.storage import MemoryStore
 
 from .helpers import Deployment, small_study
 
@@ -251,3 +254,32 @@ def test_a_store_keeps_its_terms_and_other_settings_are_refused() -> None:
         with pytest.raises(InvalidValue, match="coordinator"):
             moved.settled(transaction)
     deployed.close()
+
+
+def test_a_schedule_is_planned_once_and_kept_in_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    from dpbandits.service import context as module
+
+    planned = list[int]()
+    original = module.budgeted
+
+    def counted(study: Study, participants: int) -> Any:
+        planned.append(participants)
+        return original(study, participants)
+
+    monkeypatch.setattr(module, "budgeted", counted)
+    store = MemoryStore()
+    given = Context(
+        study=small_study("central", schedule=Schedule(cohorts=(40,)), bounded_rewards=False),
+        participants=40,
+        keys=KeyPair.new(),
+    )
+    first = Coordinator(given, store)
+    cohorts = first.context.study.schedule.cohorts
+    assert sum(cohorts or ()) == 40
+    assert first.context.terms.largest_cohort == max(cohorts or ())
+    first.advance()
+    first.writer.close()
+    again = Coordinator(given, store)
+    assert again.context.study == first.context.study
+    assert planned == [40]
+    again.close()

@@ -15,6 +15,7 @@ from rich.table import Table
 from dpbandits.checks import whole
 from dpbandits.cli.output import cover_note, provenance
 from dpbandits.cli.parser import DefaultsInHelp, number, whole_number
+from dpbandits.cli.plan_file import check_new, write_study
 from dpbandits.cli.plot import check_plot, plot_plans
 from dpbandits.cli.privacy_options import PRIVATE, add_privacy_options
 from dpbandits.cli.problem_options import add_problem_options, setting_from
@@ -25,6 +26,7 @@ from dpbandits.protocol import Study, ask
 from dpbandits.protocol.planning import predict
 from dpbandits.simulation import SCHEDULES, Setting, run_once
 
+_SHOWN = 6  # phases whose numbers are listed one by one
 NEVER = "these settings will never eliminate an action"
 
 
@@ -40,6 +42,10 @@ class Row:
     bound_on_regret: float
     participants: int
     phases: int
+    cohorts: list[int]
+    """How many clients each phase asks."""
+    lengths: list[int]
+    """How many rounds each of these phases plays, at least."""
     communication: float | None
     unit: str | None
     first_elimination: int | None
@@ -76,6 +82,12 @@ def add_to(commands: Any) -> None:
     output.add_argument(
         "--runs", type=whole_number, default=4, metavar="R", help="simulated runs a row; 0: none"
     )
+    output.add_argument(
+        "--write",
+        metavar="STUDY.toml",
+        type=Path,
+        help="plan for this ε and --actions-file alone, and write a study file with explicit cohorts",
+    )
     output.add_argument("--json", metavar="PATH", help="write every number; - for standard output")
     output.add_argument(
         "--plot", metavar="PATH.png", help="draw regret, participants and communication against ε"
@@ -88,16 +100,22 @@ def run(options: argparse.Namespace) -> int:
     check_writable(options.json)
     whole(0, runs=options.runs)
     settings = _settings(options)
-    rows = []
+    check_new(options.write, settings[0])
+    rows, studies = list[Row](), list[Study]()
     with progress_bar("planning", "rows") as progress:
         task = progress.add_task("rows", total=len(settings))
         for setting in settings:
-            rows.append(_row(setting, options.runs))
+            row, study = _row(setting, options.runs)
+            rows.append(row)
+            studies.append(study)
             progress.advance(task)
     shared = {**asdict(settings[0]), "population": settings[0].clients}
     write_document({"settings": shared, "rows": [_as_dict(row) for row in rows]}, options.json)
     if options.json != "-":
         _show(rows, settings[0])
+    if options.write is not None:
+        write_study(options.write, studies[0], str(settings[0].actions_file))
+        print(f"study file: {options.write}", file=sys.stderr)
     if options.plot is not None:
         plot_plans([_as_dict(row) for row in rows], Path(options.plot))
         print(f"plot of the plans: {options.plot}", file=sys.stderr)
@@ -106,18 +124,21 @@ def run(options: argparse.Namespace) -> int:
 
 def _settings(options: argparse.Namespace) -> list[Setting]:
     base = setting_from(options, trust=options.trust)
+    if options.write is not None:
+        return [replace(base, schedule="budgeted")]
     grid = options.epsilons or [options.epsilon * factor for factor in (0.1, 1 / 3, 1, 3, 10)]
     if options.trust == "none":
         grid = [options.epsilon]
     return [replace(base, schedule=kind, epsilon=epsilon) for epsilon in grid for kind in SCHEDULES]
 
 
-def _row(setting: Setting, runs: int) -> Row:
+def _row(setting: Setting, runs: int) -> tuple[Row, Study]:
     spending = setting.planned()
     study = setting.study(setting.instance(0).actions, spending)
     prediction = predict(study)
     traces = [run_once(setting, seed, spending) for seed in range(runs)]
-    return Row(
+    asking = range(1, spending.schedule.reporting_phases(setting.horizon) + 1)
+    row = Row(
         schedule=setting.schedule_kind,
         trust=setting.trust,
         epsilon=None if setting.trust == "none" else setting.epsilon,
@@ -125,13 +146,16 @@ def _row(setting: Setting, runs: int) -> Row:
         simulated_regret=float(np.mean([t.regret for t in traces])) if traces else None,
         bound_on_regret=prediction.bound,
         participants=spending.schedule.participants(setting.horizon),
-        phases=spending.schedule.reporting_phases(setting.horizon),
+        phases=len(asking),
+        cohorts=[spending.schedule.cohort(phase) for phase in asking],
+        lengths=[spending.schedule.length(phase) for phase in asking],
         communication=float(np.mean([t.communication for t in traces])) if traces else None,
         unit=traces[0].unit if traces else None,
         first_elimination=prediction.first_elimination,
         reach=_reach(study),
         cover_loss=study.actions.loss * setting.horizon,
     )
+    return row, study
 
 
 def _reach(study: Study) -> dict[str, float | None] | None:
@@ -152,14 +176,15 @@ def _show(rows: list[Row], setting: Setting) -> None:
         f"{actions.count:,} actions in R^{actions.dimension}"
     )
     table = Table(title=title, title_justify="left")
-    for heading in ("ε", "schedule", "phases", "participants", "first elimination", "predicted regret",
-                    "simulated", "at most, w.h.p.", "communication"):  # fmt: skip
+    for heading in ("ε", "schedule", "cohorts", "rounds", "participants", "first elimination",
+                    "predicted regret", "simulated", "at most, w.h.p.", "communication"):  # fmt: skip
         table.add_column(heading, justify="left" if heading == "schedule" else "right")
     for row in rows:
         table.add_row(
             "–" if row.epsilon is None else f"{row.epsilon:.3g}",
             row.schedule,
-            str(row.phases),
+            _listed(row.cohorts),
+            _listed(row.lengths),
             f"{row.participants:,}",
             "[bold red]never[/]" if row.never_eliminates else f"phase {row.first_elimination}",
             f"{row.predicted_regret:,.0f}",
@@ -179,6 +204,13 @@ def _show(rows: list[Row], setting: Setting) -> None:
     for row in rows:
         if row.never_eliminates:
             console.print(_advice(row), highlight=False)
+
+
+def _listed(numbers: list[int]) -> str:
+    """A few numbers, or the ends of many."""
+    if len(numbers) <= _SHOWN:
+        return " ".join(f"{number:,}" for number in numbers) or "–"
+    return f"{numbers[0]:,} … {numbers[-1]:,} ({len(numbers)})"
 
 
 def _advice(row: Row) -> str:

@@ -39,6 +39,9 @@ def run(options: argparse.Namespace) -> int:
     from dpbandits.service.terms import SignedTerms, new_run
 
     context = read_study(options.study).context
+    if context.participants is not None:
+        expected = "cohorts, as terms name them: `dpbandits plan --write` writes a file that has them"
+        raise InvalidValue("schedule.participants", context.participants, expected)
     key = None if options.sign is None else SigningKey.load(options.sign)
     signed = context.signed or SignedTerms.of(context.terms_for(new_run()))
     if key is not None:

@@ -13,6 +13,7 @@ from dpbandits.protocol.exchange import (
 )
 from dpbandits.protocol.learner import ask, replay, tell
 from dpbandits.protocol.messages import Batch, Payload, Plan, Release, Report
+from dpbandits.protocol.planning import plan_study
 from dpbandits.protocol.plausible import plausible
 from dpbandits.protocol.schedule import Schedule
 from dpbandits.protocol.steps import STEP_NAMES, Steps
@@ -58,6 +59,7 @@ __all__ = [
     "gather",
     "nothing",
     "one_report",
+    "plan_study",
     "plausible",
     "replay",
     "respond",

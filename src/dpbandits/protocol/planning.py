@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,8 @@ from scipy.special import ndtr
 from dpbandits.actions import Actions
 from dpbandits.checks import one_of, whole
 from dpbandits.design import Design, near_g_optimal
+from dpbandits.errors import InvalidValue
+from dpbandits.privacy import PrivacyRequest
 from dpbandits.protocol.reporting import Statistics, choose
 from dpbandits.protocol.schedule import Schedule
 from dpbandits.protocol.study import Study
@@ -95,17 +98,65 @@ def budgeted(study: Study, participants: int) -> Spending:
         key = tuple(candidate.values())
         if key not in known:
             spending = _spending(candidate, participants, study)
-            known[key] = predict(_spent(study, spending), draws=_SEARCH_DRAWS).regret
+            known[key] = predict(spent(study, spending), draws=_SEARCH_DRAWS).regret
         return known[key]
 
     for place in (0.2, 0.5):
         _descend(choices, place, cost)
     best = sorted(known, key=known.__getitem__)[:_COMPARED]
     found = [_spending(dict(zip(choices, key, strict=True)), participants, study) for key in best]
-    return min(found, key=lambda spending: predict(_spent(study, spending)).regret)
+    return min(found, key=lambda spending: predict(spent(study, spending)).regret)
 
 
-def _spent(study: Study, spending: Spending) -> Study:
+def plan_study(
+    *,
+    actions: Actions,
+    horizon: int,
+    participants: int,
+    privacy: PrivacyRequest | None = None,
+    design_tolerance: float | None = None,
+    **settings: Any,
+) -> Study:
+    """Plan a study: how many clients each phase asks, how long it plays, and what it plays.
+
+    The plan is the schedule with the least predicted regret for `participants` clients. It depends on public
+    things only, and it is part of the study. Example:
+
+        study = plan_study(actions=actions, horizon=10**6, participants=5000, privacy=privacy)
+        study.schedule.cohorts    # for instance (3000, 2000)
+
+    Args:
+        actions: What can be played.
+        horizon: How many rounds are played in all.
+        participants: How many clients may be asked, each of them once.
+        privacy: The trust model and (ε, δ); without it nothing is protected.
+        design_tolerance: Fixes that setting of the design, which is planned otherwise.
+        settings: Other fields of `Study`. Unless `bounded_rewards` is given, single rewards may lie outside
+            [−bound, bound].
+
+    Returns:
+        A `Study` with explicit cohorts.
+
+    Raises:
+        InvalidValue: A value cannot be used.
+        NotEnoughClients: The population is smaller than `participants`.
+    """
+    whole(1, participants=participants)
+    if "schedule" in settings:
+        raise InvalidValue("schedule", settings["schedule"], "none: it is what is planned")
+    study = Study(
+        actions=actions,
+        horizon=horizon,
+        privacy=PrivacyRequest() if privacy is None else privacy,
+        schedule=Schedule(cohorts=(participants,), first_length=max(2, 3 * actions.dimension)),
+        **{"bounded_rewards": False, **settings},
+    )
+    planned = spent(study, budgeted(study, participants))
+    return planned if design_tolerance is None else replace(planned, design_tolerance=design_tolerance)
+
+
+def spent(study: Study, spending: Spending) -> Study:
+    """The study with its participants spent like this."""
     return replace(study, schedule=spending.schedule, design_tolerance=spending.design_tolerance)
 
 

@@ -34,15 +34,21 @@ class Schedule:
     cohorts: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
-        positive(alpha=self.alpha)
         whole(1, first_length=self.first_length)
-        between(1.1, 1000, growth=self.growth)
+        # 4 and 4.0 are the same factor, and must have the same digest.
+        object.__setattr__(self, "alpha", positive(alpha=self.alpha))
+        object.__setattr__(self, "growth", between(1.1, 1000, growth=self.growth))
         if self.fixed_cohort is not None:
             whole(1, fixed_cohort=self.fixed_cohort)
         if self.maximum_cohort is not None:
             whole(1, maximum_cohort=self.maximum_cohort)
         if self.cohorts is not None:
             whole(1, cohorts=min(self.cohorts, default=0))
+
+    @staticmethod
+    def exponential(alpha: float = 0.8, *, maximum_cohort: int | None = None) -> Schedule:
+        """The paper's: phases of 2, 4, 8, … rounds, and ⌈2^{αl}⌉ clients in phase l."""
+        return Schedule(alpha=alpha, maximum_cohort=maximum_cohort)
 
     @staticmethod
     def shared(

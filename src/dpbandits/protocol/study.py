@@ -28,6 +28,8 @@ LONGEST_HORIZON = 10**15  # rounds are counted exactly in 64-bit integers and in
 class Study:
     """What is decided before the first round. `heterogeneity` is σ, `bound` is B, in the paper's words.
 
+    `schedule` has no default: `plan_study` plans one, `Schedule.exponential()` is the paper's.
+
     With `bounded_rewards` every reward lies in [−bound, bound], as the paper assumes. Without, only the mean
     rewards of actions do: `tight` then clips clients' averages further out, where few of them lie.
 
@@ -45,11 +47,11 @@ class Study:
 
     actions: Actions
     horizon: int
+    schedule: Schedule
     bound: float = 1.0
     bounded_rewards: bool = True
     heterogeneity: float = 0.1
     privacy: PrivacyRequest = field(default_factory=PrivacyRequest)
-    schedule: Schedule = field(default_factory=Schedule)
     population: int | None = None
     when_clients_run_out: str = "error"
     design_tolerance: float = 1.3

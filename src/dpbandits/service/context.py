@@ -11,6 +11,7 @@ import msgspec
 from dpbandits.errors import FloatingPointNoise, InvalidValue
 from dpbandits.privacy import NoiseSource, SecureNoise
 from dpbandits.protocol import Plan, Study, decode, encode
+from dpbandits.protocol.planning import Spending, budgeted, spent
 from dpbandits.service.clock import Clock, SteadyClock
 from dpbandits.service.course import Course
 from dpbandits.service.sealing import KeyPair, Place
@@ -23,9 +24,18 @@ Hook = Callable[[str], None]
 
 
 @dataclass(frozen=True, kw_only=True)
+class Beginning:
+    """What the store keeps of how a study began: its terms, and its schedule if that was planned here."""
+
+    signed: SignedTerms
+    spending: Spending | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Context:
     """A study, its key, its timing, and where noise and time come from.
 
+    With `participants` the schedule is planned for that many clients when the store begins, and kept there.
     `url` is the coordinator's public address. `signed` are the study's terms: those of a file, or None until
     the store is opened (`settled`). No configuration reaches `noise`: what a command starts has keyed noise
     in its releases (fingerprint.py). A test may hand in a seeded source; its releases are stamped as
@@ -34,6 +44,7 @@ class Context:
     """
 
     study: Study
+    participants: int | None = None
     keys: KeyPair
     timing: Timing = field(default_factory=Timing)
     shuffler: ShufflerAddress | None = None
@@ -78,21 +89,36 @@ class Context:
         own = PartyTerms(url=self.url, key=str(self.keys.public))
         return terms_of(self.study, run=run, coordinator=own, shuffler=shuffler, mode=mode)
 
+    def planned(self, found: StudyRecord | None) -> Context:
+        """This context with the schedule that the store has, or a new one if that is to be planned."""
+        if self.participants is None:
+            return self
+        spending = None if found is None else decode(found.body, Beginning).spending
+        spending = spending or budgeted(self.study, self.participants)  # may take some seconds
+        return replace(self, study=spent(self.study, spending))
+
     def settled(self, transaction: Transaction) -> Context:
         """This context under the store's terms; an empty store gets those of the file, or new ones."""
         found = transaction.study()
         if found is None:
             signed = self.signed or SignedTerms.of(self.terms_for(new_run()))
-            transaction.begin_study(StudyRecord(digest=signed.digest, body=encode(signed)))
+            transaction.begin_study(StudyRecord(digest=signed.digest, body=encode(self._beginning(signed))))
         else:
-            signed = decode(found.body, SignedTerms)
+            signed = decode(found.body, Beginning).signed
             if self.signed is not None and self.signed.digest != signed.digest:
                 raise InvalidValue(
                     "terms", self.signed.digest[:12], f"{signed.digest[:12]}, as the store has"
                 )
             signed = self.signed or signed  # the same text, perhaps signed since
-        _check_configured(signed.opened(), self)
-        return replace(self, signed=signed, study=replace(self.study, terms=signed.digest))
+        own = self if found is None else self.planned(found)  # another worker may have planned meanwhile
+        _check_configured(signed.opened(), own)
+        return replace(own, signed=signed, study=replace(own.study, terms=signed.digest))
+
+    def _beginning(self, signed: SignedTerms) -> Beginning:
+        if self.participants is None:
+            return Beginning(signed=signed)
+        chosen = Spending(schedule=self.study.schedule, design_tolerance=self.study.design_tolerance)
+        return Beginning(signed=signed, spending=chosen)
 
     @property
     def shuffled(self) -> bool:

@@ -73,7 +73,8 @@ class Coordinator:
     def _opened(self, given: Context) -> Context:
         """The context under the store's terms, once its whole journal was replayed."""
         try:
-            context = self.writer.run("begin", given.settled, alone=True)
+            planned = given.planned(self.writer.run("read", lambda transaction: transaction.study()))
+            context = self.writer.run("begin", planned.settled, alone=True)
             self.writer.run("read", context.course.state)
         except BaseException:
             self.close()

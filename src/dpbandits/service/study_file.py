@@ -3,7 +3,8 @@
     [study]      actions (a file), horizon, bound, bounded_rewards, heterogeneity, population,
                  when_clients_run_out, design_tolerance, stop_when_decided
     [privacy]    trust, epsilon, delta, preset, noise, minimum_share, silent_share
-    [schedule]   alpha, fixed_cohort, maximum_cohort, first_length, growth, cohorts
+    [schedule]   participants (planned at the first start), or cohorts, alpha or fixed_cohort; maximum_cohort,
+                 first_length, growth
     [timing]     report_seconds, join_seconds, poll_seconds
     [storage]    url
     [terms]      file (the study's terms, written by `dpbandits terms`)
@@ -27,9 +28,11 @@ from typing import Any
 import msgspec
 
 from dpbandits.actions import Actions
+from dpbandits.checks import whole
 from dpbandits.errors import InvalidValue, Refused
 from dpbandits.privacy import PrivacyRequest
 from dpbandits.protocol import Schedule, Study
+from dpbandits.protocol.planning import budgeted, spent
 from dpbandits.service.context import Context
 from dpbandits.service.coordinator import Coordinator
 from dpbandits.service.http_link import HttpLink
@@ -59,7 +62,7 @@ _COMMON = {
 _STUDY = {
     "study": _keys(Study, "privacy", "schedule", "steps", "assignment", "terms"),
     "privacy": _keys(PrivacyRequest),
-    "schedule": _keys(Schedule),
+    "schedule": ("participants", *_keys(Schedule)),
     "timing": _keys(Timing),
     "shuffler": ("url", "key", "mode", "token_file", "certificates"),
     "terms": ("file",),
@@ -104,7 +107,7 @@ def read_study(path: Path) -> CoordinatorFile:
     """A coordinator's file."""
     file = TomlFile(path)
     file.sections(_STUDY)
-    (address, link), study, keys = _shuffler(file), study_of(file), _key_pair(file)
+    (address, link), (study, participants), keys = _shuffler(file), described(file), _key_pair(file)
     timing, common = file.build("timing", Timing), _common(file)
     url = file.section("server").get("url", common["listening"].url)
     signed = file.build("terms", lambda **_keys: _terms(file), at="file") if file.has("terms") else None
@@ -113,6 +116,7 @@ def read_study(path: Path) -> CoordinatorFile:
         "privacy",
         lambda **_keys: Context(
             study=study,
+            participants=participants,
             keys=keys,
             timing=timing,
             shuffler=address,
@@ -136,14 +140,40 @@ def read_shuffler(path: Path) -> ShufflerFile:
 
 
 def study_of(file: TomlFile) -> Study:
-    """The study that a file describes."""
+    """The study that a file describes, planned if the file leaves that to us."""
+    study, participants = described(file)
+    return study if participants is None else spent(study, budgeted(study, participants))
+
+
+def described(file: TomlFile) -> tuple[Study, int | None]:
+    """The study of a file and, if its schedule is to be planned, for how many participants.
+
+    A schedule that is to be planned is one cohort of all participants until it is.
+    """
     privacy = file.build("privacy", PrivacyRequest)
+    participants = file.section("schedule").get("participants")
     schedule = file.build("schedule", _schedule)
     actions = file.build("study", lambda **_keys: Actions.load(file.file("study", "actions")), at="actions")
-    return file.build("study", Study, actions=actions, privacy=privacy, schedule=schedule)
+    given: dict[str, Any] = {"actions": actions, "privacy": privacy, "schedule": schedule}
+    if participants is not None:  # planned schedules begin with few plays, where rewards scatter
+        given["bounded_rewards"] = file.section("study").get("bounded_rewards", False)
+    return file.build("study", Study, **given), participants
 
 
-def _schedule(**keys: Any) -> Schedule:
+_SCHEDULES = ("participants", "cohorts", "alpha", "fixed_cohort")
+
+
+def _schedule(participants: int | None = None, **keys: Any) -> Schedule:
+    given = keys if participants is None else {**keys, "participants": participants}
+    named = [name for name in _SCHEDULES if name in given]
+    if len(named) != 1:
+        raise InvalidValue("schedule", " and ".join(named) or "none", "one of " + ", ".join(_SCHEDULES))
+    if participants is not None:
+        if set(keys) - {"maximum_cohort"}:
+            raise InvalidValue(
+                "participants", participants, "no other key but maximum_cohort: all else is planned"
+            )
+        keys["cohorts"] = [whole(1, 2**40, participants=participants)]
     if "cohorts" in keys:
         if not isinstance(keys["cohorts"], list):
             raise InvalidValue("cohorts", keys["cohorts"], "a list of whole numbers")
