@@ -113,7 +113,7 @@ def releases(deployed: Deployment) -> list[Release]:
 
 
 SPLIT_LIES = (
-    "one victim 300 times", "out of order", "invented members", "without end", "another set",
+    "one victim 300 times", "out of order", "invented members", "without end",
 )  # fmt: skip
 ANY_LIES = (
     "more reports than members", "fewer sums", "sums that are no residues", "negative sums", "another phase",
@@ -135,6 +135,19 @@ def test_a_lie_releases_nothing_and_the_truth_still_can(mode: str, lie: str) -> 
     link.lie = ""
     deployed.advance()
     assert len(releases(deployed)) == 1
+    deployed.close()
+
+
+def test_sums_over_another_set_are_not_released_and_fresh_clients_are_asked(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    deployed, _, link = collecting("split")
+    link.lie = "another set"
+    deployed.advance()
+    assert "sets-differ" in caplog.messages
+    assert releases(deployed) == []
+    status = deployed.run(deployed.coordinator.operator.status)
+    assert (status.state, status.attempt, status.failed_attempts) == ("gathering", 2, 1)
     deployed.close()
 
 

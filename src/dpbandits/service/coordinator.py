@@ -14,7 +14,8 @@ An attempt at a phase goes through these states; nothing else changes them:
                  → closed      where reports come in here: at the deadline, or as soon as the whole cohort has
                                answered
                  → released    at the deadline with the minimum there, in the shuffle model
-                 → failed      at the deadline with fewer, in the shuffle model
+                 → failed      at the deadline with fewer, in the shuffle model, or if the shuffler has summed
+                               other reports than the coordinator
     closed       no report comes in any more, so whatever crashes, a release is made of the same reports.
                  → released    with the minimum there (releasing.py: one transaction)
                  → failed      with fewer: what came in is deleted, nothing is released
@@ -35,6 +36,7 @@ An attempt at a phase goes through these states; nothing else changes them:
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 
 import msgspec
@@ -52,6 +54,8 @@ from dpbandits.service.revealed import OwnSums, checked_reply, own_sums, reveale
 from dpbandits.service.watermark import WatchedStore
 from dpbandits.service.writer import Writer
 from dpbandits.storage import Attempt, PlanRecord, Store, Transaction
+
+log = logging.getLogger("dpbandits.service")
 
 
 class Coordinator:
@@ -236,9 +240,9 @@ class Coordinator:
         reply = checked_reply(self.context, plan, attempt, link.sums(*key, kept.without))
         theirs = revealed_sums(plan, reply)
         if theirs is not None and reply.checksum != kept.checksum:
-            raise ProtocolError(
-                "the shuffler has summed other reports than the coordinator: nothing is released"
-            )
+            # Both sums are journalled and will never agree, so fresh clients are asked.
+            log.error("sets-differ", extra={"phase": attempt.phase, "attempt": attempt.number})
+            return None
         return None if theirs is None else combine(plan, kept.sums, theirs)
 
     def _own_sums(self, link: ShufflerLink, attempt: Attempt, plan: Plan) -> OwnSums:

@@ -1,9 +1,9 @@
 """What a shuffler reveals, checked: the coordinator believes none of it.
 
-A shuffler may return one client's share many times, invent members, send pages without end, sum another set
-than the coordinator does, or reveal sums that are no residues. Each of these raises `ProtocolError`: nothing
-is released, and the log has the line. What it cannot be kept from is adding a number of its own to the sums:
-see docs/privacy.md.
+A shuffler may return one client's share many times, invent members, send pages without end, or reveal sums
+that are no residues. Each of these raises `ProtocolError`: nothing is released, and the log has the line. If
+it sums another set than the coordinator does, the attempt fails and fresh clients are asked. What it cannot
+be kept from is adding a number of its own to the sums: see docs/privacy.md.
 """
 
 from __future__ import annotations
