@@ -148,10 +148,13 @@ def problems_of(post: Post, site: Site, plans: dict[int, Plan], accepted: bool) 
     found = _PLACE.search(url.path)
     if found is None or url.netloc != reader:
         return f"client {post.number} posted to {post.url}"
-    genuine = [plan for plan in plans.values() if _opens(post, site, plan, int(found[2]))]
+    here = int(found[1])  # a report is posted to the phase that it was sealed for
+    genuine = [
+        plan for plan in plans.values() if plan.phase == here and _opens(post, site, plan, int(found[2]))
+    ]
     if genuine:
         return ""
-    fooled = [plan for plan in post.told if _opens(post, site, plan, int(found[2]))]
+    fooled = [plan for plan in post.told if plan.phase == here and _opens(post, site, plan, int(found[2]))]
     if not fooled:
         return f"what client {post.number} posted is for no plan that it was told"
     if accepted:

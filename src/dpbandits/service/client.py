@@ -37,6 +37,8 @@ from dpbandits.service.tokens import hashed, new_secret
 from dpbandits.service.transport import AsyncTransport, Transport
 from dpbandits.service.wire import pack_report, split_shares
 
+MOST_ATTEMPTS = 10**6  # no path of the protocol names a higher one
+
 
 class ClientMemory(msgspec.Struct, kw_only=True):
     """What a client keeps of a study. Whoever reads it can act as the client."""
@@ -155,6 +157,8 @@ class ClientCore:
         if self.plan is None:
             raise Refused("not-asked", "this client has no task")
         plan, agreed = self.plan, (yield from self.agree())
+        if self.memory.phase != plan.phase or not 1 <= self.memory.attempt <= MOST_ATTEMPTS:
+            raise Refused("no-consent", "the coordinator names a phase or an attempt that is not the plan's")
         place = Place(
             study=plan.study,
             phase=plan.phase,
