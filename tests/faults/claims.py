@@ -82,6 +82,11 @@ class Told:
     without: dict[Key, set[str]] = field(default_factory=dict)
     moved: dict[Key, tuple[tuple[int, ...], int]] = field(default_factory=dict)
 
+    @property
+    def spoilt(self) -> set[Key]:
+        """Attempts that may fail with enough reports: the shuffler said so, or summed another set."""
+        return self.failed | self.hidden | set(self.withheld)
+
     def left_out(self, key: Key) -> set[str]:
         """Whose reports the shuffler has kept from counting."""
         forged = self.forged.get(key, set()) & self.without.get(key, set())

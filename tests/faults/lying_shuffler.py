@@ -28,7 +28,7 @@ from .pages import page_for
 from .party import Site
 
 _CALL = re.compile(r"/v1/phases/(\d+)/attempts/(\d+)/collection(?:/(\w+))?(?:\?.*)?$")
-_FAILING = (("close", "failed"), ("sums", "failed"), ("sums", "closed"))
+_FAILING = (("close", "failed"), ("sums", "failed"), ("sums", "closed"), ("sums", "checksum"))
 
 Send = Callable[[Outgoing], Incoming | None]
 

@@ -241,7 +241,7 @@ class Coordinator:
         theirs = revealed_sums(plan, reply)
         if theirs is not None and reply.checksum != kept.checksum:
             # Both sums are journalled and will never agree, so fresh clients are asked.
-            log.error("sets-differ", extra={"phase": attempt.phase, "attempt": attempt.number})
+            log.warning("sets-differ", extra={"phase": attempt.phase, "attempt": attempt.number})
             return None
         return None if theirs is None else combine(plan, kept.sums, theirs)
 
