@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 from dpbandits.cli import main
+from dpbandits.service.study_file import study_of
+from dpbandits.service.toml_file import TomlFile
 
 from .helpers import check_refused
 
@@ -54,3 +56,26 @@ def test_bad_input_ends_with_status_2_and_one_line(
     options: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     check_refused([*SMALL, *options], message, capsys)
+
+
+def test_a_plan_is_written_as_a_study_file_that_is_read_back(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    actions, made = tmp_path / "actions.csv", tmp_path / "studies" / "study.toml"
+    made.parent.mkdir()
+    actions.write_text("0.9,0\n0,0.9\n0.6,0.6\n-0.5,0.5\n")
+    options = ["--actions-file", str(actions), "--horizon", "5000", "--participants", "300", "--runs", "0"]
+    private = ["--trust", "central", "--epsilon", "2", "--delta", "1e-5"]
+    assert main(["plan", *options, *private, "--write", str(made)]) == 0
+    shown = capsys.readouterr()
+    assert f"study file: {made}" in shown.err
+    study = study_of(TomlFile(made))
+    assert sum(study.schedule.cohorts or ()) == 300
+    assert (study.privacy.trust, study.privacy.epsilon, study.privacy.delta) == ("central", 2.0, 1e-5)
+    assert study.horizon == 5000
+    assert f"{study.schedule.cohorts[0]:,}" in shown.out  # type: ignore[index]
+    # A file that leaves the planning to the store leads to the same schedule.
+    made.write_text(made.read_text().split("[schedule]")[0] + "[schedule]\nparticipants = 300\n")
+    assert study_of(TomlFile(made)).schedule == study.schedule
+    check_refused(["plan", *options, "--write", str(made)], "no file yet", capsys)
+    check_refused([*SMALL, "--write", str(tmp_path / "new.toml")], "--actions-file as well", capsys)
