@@ -42,7 +42,7 @@ class Coins:
         return np.frombuffer(bytearray(self._bytes(8 * count)), dtype="<u8").astype(np.uint64, copy=False)
 
     def random_bits(self, count: int) -> int:
-        """A uniform integer of so many bits."""
+        """A uniform integer of this many bits."""
         return int.from_bytes(self._bytes((count + 7) // 8)) >> (-count % 8)
 
     def integer(self, bound: int) -> int:

@@ -46,7 +46,7 @@ class ExactNoise:
         return self._coins.flip(wanted.reshape(-1)).astype(np.int64).reshape(wanted.shape)
 
     def binomial(self, trials: int, probability: float, shape: tuple[int, ...]) -> IntArray:
-        """The number of heads among so many coins, of a probability that is not rounded."""
+        """The number of heads among `trials` coins, of a probability that is not rounded."""
         left, chance, size = checked_trials(trials), checked_probability(probability), checked_shape(shape)
         count_heads = _fair_heads if chance == 0.5 else _biased_heads
         total = np.zeros(int(np.prod(size)), dtype=np.int64)
@@ -94,7 +94,7 @@ class ExactNoise:
         return drawn.reshape(size)
 
     def box_norm(self, scale: float, shape: tuple[int, int]) -> IntArray:
-        """Rows z of so many coordinates, P(z) ∝ exp(−max|z|/scale). The derivation is in cube.py."""
+        """Rows z with P(z) ∝ exp(−max|z|/scale). The derivation is in cube.py."""
         rows, coordinates = checked_cube(shape)
         laplace = self.discrete_laplace(scale, (rows, coordinates + 1))
         # Given y ≥ 0, y is geometric of ratio q. Given y < 0, −1 − y is too: P(y) ∝ q^|y| = q·q^(−1−y).
@@ -136,7 +136,7 @@ def _heads_by_owner(flips: IntArray, heads: Heads) -> IntArray:
 
 
 def _fair_heads(coins: Coins, trials: int, _half: float, count: int) -> IntArray:
-    """The ones among so many bits; those of the last byte that are too many are cleared."""
+    """The ones among `trials` bits; the bits of the last byte that are not needed are cleared."""
     width = (trials + 7) // 8
     drawn = coins.random_bytes(count * width).reshape(count, width).copy()
     drawn[:, -1] >>= np.uint8(8 * width - trials)
@@ -183,10 +183,10 @@ def _poisson_attempts(coins: Coins, count: int) -> IntArray:
 def _climb(coins: Coins, parts: int, decay: Fraction, count: int) -> IntArray:
     """Attempts at a Pólya variable, r = 1/parts and p = exp(−decay); −1 for those that fell.
 
-    At height m a coin of p decides whether to climb on; without it the result is m. Whoever climbs must hold
-    on with a coin of (m + r)/(m + 1), or falls. So the result is m with probability
-    (1−p)·p^m·Π_{i=1..m} (i−1+r)/i = (1−p)·p^m·C(m+r−1, m). All who are left stand at one height, so many
-    steps are drawn at once, and those after the first tails are ignored.
+    At height m a coin of p decides whether to climb on; without it the result is m. An attempt that climbs
+    must hold on with a coin of (m + r)/(m + 1), or falls. So the result is m with probability
+    (1−p)·p^m·Π_{i=1..m} (i−1+r)/i = (1−p)·p^m·C(m+r−1, m). All attempts that are left stand at one height,
+    so several steps are drawn at once, and those after the first tails are ignored.
     """
     result = np.full(count, -1, dtype=np.int64)
     live, height, steps = np.arange(count), 0, 1

@@ -40,7 +40,7 @@ class KeyedStream:
         self._counter = 0
 
     def random_bytes(self, count: int) -> bytes:
-        """The next so many bytes."""
+        """The next `count` bytes."""
         while len(self._rest) < count:
             block = self._start.copy()
             block.update(self._counter.to_bytes(8))

@@ -21,6 +21,7 @@ import os
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import ClassVar, Self
 
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.serialization import (
@@ -54,25 +55,35 @@ class Place:
 
 
 @dataclass(frozen=True)
-class PublicKey:
-    """Whom to seal to: 32 bytes."""
+class HexKey:
+    """A public key of 32 bytes, which is written as 64 hexadecimal digits."""
 
     raw: bytes
 
+    label: ClassVar[str] = "key"
+    """What errors call it."""
+
     def __post_init__(self) -> None:
         if len(self.raw) != 32:
-            raise InvalidValue("public key", f"{len(self.raw)} bytes", "32 bytes")
+            raise InvalidValue(self.label, f"{len(self.raw)} bytes", "32 bytes")
 
-    @staticmethod
-    def parse(text: str) -> PublicKey:
-        """From hexadecimal."""
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read a key from hexadecimal digits."""
         try:
-            return PublicKey(bytes.fromhex(text.strip()))
+            return cls(bytes.fromhex(text.strip()))
         except ValueError:
-            raise InvalidValue("public key", "another text", "64 hexadecimal digits") from None
+            raise InvalidValue(cls.label, "another text", "64 hexadecimal digits") from None
 
     def __str__(self) -> str:
         return self.raw.hex()
+
+
+@dataclass(frozen=True)
+class PublicKey(HexKey):
+    """Whom to seal to."""
+
+    label = "public key"
 
     def seal(self, plaintext: bytes, place: Place, purpose: str) -> bytes:
         """For the key's owner only, and for this place only."""

@@ -1,4 +1,4 @@
-"""Signatures under a study's terms (Ed25519): whoever clients trust says which terms are the right ones.
+"""Signatures under a study's terms (Ed25519): a party that clients trust says which terms are right.
 
 The signer is not the coordinator. It is the party that clients know from elsewhere, such as an ethics board,
 a data-protection officer or the shuffler's operator. Its private key stays offline: it signs a file once.
@@ -19,29 +19,14 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from dpbandits.errors import InvalidValue
-from dpbandits.service.sealing import write_private
+from dpbandits.service.sealing import HexKey, write_private
 
 
 @dataclass(frozen=True)
-class VerifyKey:
-    """The public half of a signing key: 32 bytes, written as 64 hexadecimal digits."""
+class VerifyKey(HexKey):
+    """The public half of a signing key."""
 
-    raw: bytes
-
-    def __post_init__(self) -> None:
-        if len(self.raw) != 32:
-            raise InvalidValue("operator key", f"{len(self.raw)} bytes", "32 bytes")
-
-    @staticmethod
-    def parse(text: str) -> VerifyKey:
-        """From hexadecimal digits."""
-        try:
-            return VerifyKey(bytes.fromhex(text.strip()))
-        except ValueError:
-            raise InvalidValue("operator key", "another text", "64 hexadecimal digits") from None
-
-    def __str__(self) -> str:
-        return self.raw.hex()
+    label = "operator key"
 
     def accepts(self, message: bytes, signature: str) -> bool:
         """Whether `signature`, in hexadecimal digits, is this key's signature under the message."""
