@@ -1,8 +1,6 @@
-"""A mechanism that is nearly another: its δ(ε) covers the difference and does not grow with ε."""
+"""A mechanism that is nearly another: its δ(ε) covers the difference."""
 
 from __future__ import annotations
-
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -12,11 +10,12 @@ from dpbandits.privacy.accounting import Approximated, GaussianEvent, PureEvent
 
 @pytest.mark.parametrize("distance", [1e-30, 1e-12, 1e-6, 1e-3, 0.3])
 @pytest.mark.parametrize("event", [GaussianEvent(noise_ratio=2.0), PureEvent(pure_epsilon=1.0)])
-def test_the_bound_never_grows_with_epsilon(event: GaussianEvent | PureEvent, distance: float) -> None:
+def test_the_bound_is_a_probability_and_never_below_the_exact_event(
+    event: GaussianEvent | PureEvent, distance: float
+) -> None:
     near = Approximated(event=event, distance=distance)
-    found = [near.delta(float(epsilon)) for epsilon in np.geomspace(0.01, 1000, 60)]
-    assert all(later <= earlier * (1 + 1e-12) for earlier, later in pairwise(found))
-    assert near.delta(1.0) >= event.delta(1.0)
+    for epsilon in np.geomspace(0.01, 1000, 60).tolist():
+        assert event.delta(epsilon) <= near.delta(epsilon) <= 1
 
 
 def test_the_bound_covers_a_mechanism_that_is_replaced_now_and_then() -> None:

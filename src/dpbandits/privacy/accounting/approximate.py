@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 from dpbandits.checks import at_least_zero_below_one, non_negative, probability, whole
 from dpbandits.privacy.accounting.event import Event
 
 _LARGEST_EPSILON = 600.0
-_STEPS = 24  # of the search for the ε beyond which the bound grows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,24 +54,13 @@ class Approximated:
         return lower, self.delta(epsilon)
 
     def delta(self, epsilon: float) -> float:
-        """δ(ε) of the exact event and (1 + e^ε)·distance, or the least of these sums at a smaller ε."""
+        """δ(ε) of the exact event and (1 + e^ε)·distance.
+
+        The sum grows with ε once e^ε·distance is above δ(ε). What holds at a smaller ε holds all the same;
+        it is not looked for, because every further account costs time that a hostile plan could demand.
+        """
         capped = self._capped(epsilon)
-        exact, added = self.event.delta(capped), self._added(capped)
-        if added > 0.1 * exact and capped > self._turning:
-            return self._sum(self._turning)
-        return min(1.0, exact + added)
-
-    def _sum(self, epsilon: float) -> float:
-        return min(1.0, self.event.delta(epsilon) + self._added(epsilon))
-
-    @cached_property
-    def _turning(self) -> float:
-        """About the ε from which on the sum grows: what holds there holds for every larger ε."""
-        low, high = 0.0, _LARGEST_EPSILON
-        for _ in range(_STEPS):
-            one, other = low + (high - low) / 3, high - (high - low) / 3
-            low, high = (low, other) if self._sum(one) <= self._sum(other) else (one, high)
-        return low
+        return min(1.0, self.event.delta(capped) + self._added(capped))
 
     def epsilon(self, delta: float) -> float:
         """An ε for which the mechanism is (ε, δ)-private, or infinity if none is found."""
