@@ -164,7 +164,7 @@ def test_a_signature_is_of_one_text_and_one_key() -> None:
     assert good.signed_by(VerifyKey.parse(str(key.public)))
     for changed in (
         msgspec.structs.replace(good, terms=good.terms.replace('"delta":0.001', '"delta":0.01')),
-        msgspec.structs.replace(good, signature=good.signature[:-2] + "00"),
+        msgspec.structs.replace(good, signature=f"{int(good.signature, 16) ^ 1:0128x}"),
         msgspec.structs.replace(good, signature=""),
         msgspec.structs.replace(good, signature="no digits"),
     ):
