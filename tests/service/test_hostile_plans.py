@@ -16,7 +16,12 @@ from . import hostile_plans
 from .hostile_plans import run
 
 
-def test_no_hostile_plan_is_accepted_with_too_little_noise_and_none_is_expensive() -> None:
+def test_no_hostile_plan_is_accepted_with_too_little_noise_and_none_is_expensive(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(
+        hostile_plans, "LONGEST", 20.0
+    )  # two seconds are judged by `make liars`, not by a test
     verdict = run(3000, seed=7)
     assert verdict.problems == []
     assert verdict.outcomes["accepted"] > 500
