@@ -155,5 +155,6 @@ def test_a_missing_defence_is_noticed(
 ) -> None:
     assert run_case(case).problems == ()
     monkeypatch.setattr(where, name, instead)
-    problems = run_case(case).problems
-    assert any(told in problem for problem in problems), problems
+    # What happens at the same time is not drawn from the seed, so a lie may come too late to matter in one run.
+    runs = (run_case(case).problems for _ in range(8))
+    assert any(told in problem for problems in runs for problem in problems)
