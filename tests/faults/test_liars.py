@@ -155,6 +155,6 @@ def test_a_missing_defence_is_noticed(
 ) -> None:
     assert run_case(case).problems == ()
     monkeypatch.setattr(where, name, instead)
-    # What happens at the same time is not drawn from the seed, so a lie may come too late to matter in one run.
+    # What happens at the same time does not follow from the seed: in one run a lie may come too late.
     runs = (run_case(case).problems for _ in range(8))
     assert any(told in problem for problems in runs for problem in problems)
