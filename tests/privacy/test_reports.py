@@ -329,8 +329,8 @@ def test_encoded_clients_lie_within_the_stated_distance(
     encoded = mechanism.lattice.encode(mechanism.clip(clients), simulated(seed))
     assert encoded.min() >= 0
     assert encoded.max() <= levels
-    apart = np.linalg.norm(encoded[:, None] - encoded[None, :], axis=2)
-    assert apart.max() <= encoded_distance(levels, support)
+    distances = np.linalg.norm(encoded[:, None] - encoded[None, :], axis=2)
+    assert distances.max() <= encoded_distance(levels, support)
 
 
 @pytest.mark.parametrize("bound", [2.0**-60, 1e-3, 2.0**60])
