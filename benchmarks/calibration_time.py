@@ -15,8 +15,7 @@ from time import process_time
 import numpy as np
 
 from dpbandits.errors import InvalidValue, NotAvailable, OutsideTheorem
-from dpbandits.privacy import NOISES, PrivacyRequest, calibrate
-from dpbandits.privacy.calibration import may_use_ball
+from dpbandits.privacy import NOISES, PrivacyRequest, calibrate, may_use_ball
 
 MOST_SECONDS = 5.0
 

@@ -29,7 +29,7 @@ from threadpoolctl import threadpool_limits
 from dpbandits.actions import Actions
 from dpbandits.privacy import PrivacyRequest, SimulatedNoise
 from dpbandits.protocol import Plan, Schedule, State, Steps, Study, ask, simulate_release, tell
-from dpbandits.protocol.inference import Inference
+from dpbandits.protocol._inference import Inference
 from dpbandits.world import Instance, Population
 
 FloatArray = NDArray[np.float64]

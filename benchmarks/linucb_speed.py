@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from dpbandits.baselines.linucb import RIDGE, choices, radii, rewards
+from dpbandits.baselines._linucb import RIDGE, choices, radii, rewards
 from dpbandits.simulation import Setting
 from dpbandits.world import Instance
 

@@ -22,9 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from dpbandits.protocol import Plan, decode
-from dpbandits.service.sealing import Place, PublicKey
-from dpbandits.service.tokens import hashed
-from dpbandits.service.transport import trusting
+from dpbandits.service.shared._transport import trusting
+from dpbandits.service.wire import Place, PublicKey, hashed
 
 _LENGTH = re.compile(rb"content-length: (\d+)", re.IGNORECASE)
 

@@ -27,8 +27,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from dpbandits.simulation import RunTrace, Setting
-from dpbandits.simulation.run import simulate
+from dpbandits.simulation import RunTrace, Setting, simulate
 from dpbandits.world import Population
 
 COUNT, DIMENSION, HORIZON = 10**6, 50, 10**8

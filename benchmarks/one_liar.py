@@ -28,8 +28,8 @@ from numpy.typing import NDArray
 
 from dpbandits.actions import Actions
 from dpbandits.privacy import Mechanism, Message, PrivacyRequest, SimulatedNoise
-from dpbandits.protocol import Plan, Release, Schedule, State, Study, ask, tell
-from dpbandits.protocol.inference import Inference, leader
+from dpbandits.protocol import Plan, Release, Schedule, State, Study, ask, leader, tell
+from dpbandits.protocol._inference import Inference
 from dpbandits.world import Instance, Population
 
 FloatArray = NDArray[np.float64]

@@ -18,7 +18,7 @@ import numpy as np
 from joblib import Parallel, delayed
 from threadpoolctl import threadpool_limits
 
-from dpbandits.protocol.planning import predict
+from dpbandits.protocol import predict
 from dpbandits.simulation import RunTrace, Setting, run_once
 from dpbandits.world import SEMI_REAL
 

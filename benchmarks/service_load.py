@@ -39,10 +39,10 @@ from tests.service.processes import Site, free_port, stop
 
 from dpbandits.actions import Actions
 from dpbandits.protocol import encode
-from dpbandits.service.run import Listening, serve
-from dpbandits.service.study_file import read_study
-from dpbandits.service.tokens import hashed
-from dpbandits.service.transport import trusting
+from dpbandits.service.config import read_study
+from dpbandits.service.shared import Listening, serve
+from dpbandits.service.shared._transport import trusting
+from dpbandits.service.wire import hashed
 from dpbandits.storage import LedgerEntry
 
 LIMIT = 0.5

@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_limits
 
 from dpbandits.privacy import PrivacyRequest, calibrate
 from dpbandits.privacy.accounting import gaussian_noise_ratio
-from dpbandits.privacy.shuffle import ShuffledBits
+from dpbandits.privacy.trust import ShuffledBits
 
 SUPPORTS = (1, 20, 60, 104)
 COHORTS = (8, 64, 512, 4096, 12_000)

@@ -20,10 +20,10 @@ from typing import Any
 
 import numpy as np
 
-from dpbandits.checks import positive
-from dpbandits.privacy import Mechanism, NoiseSource, register
+from dpbandits._checks import positive
+from dpbandits.privacy import Mechanism, Message, NoiseSource, register
+from dpbandits.privacy._mechanism import FloatArray, Payload
 from dpbandits.privacy.accounting import PureEvent
-from dpbandits.privacy.mechanism import FloatArray, Message, Payload
 from dpbandits.privacy.tails import squared_norms, sub_gaussian_radius
 
 

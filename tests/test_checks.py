@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpbandits.checks import (
+from dpbandits._checks import (
     between,
     finite_matrix,
     non_negative,

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 import yaml
 
-from dpbandits.service import study_file
-from dpbandits.service.sealing import KeyPair
-from dpbandits.service.tls import self_signed
+from dpbandits.service.config import _study_file as study_file
+from dpbandits.service.shared import self_signed
+from dpbandits.service.wire import KeyPair
 
 ROOT = Path(__file__).parent.parent
 UNITS = sorted((ROOT / "deploy" / "systemd").glob("*.service"))

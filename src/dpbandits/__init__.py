@@ -15,67 +15,7 @@ A study in a few lines, on a simulated population:
 action has clients of its own, these take the plan's `parts`, and `gather` puts the releases together.
 """
 
-from dpbandits.actions import Actions
-from dpbandits.design import Design, near_g_optimal
-from dpbandits.errors import DpbanditsError
-from dpbandits.privacy import Guarantee, Mechanism, PrivacyRequest, SimulatedNoise, register
-from dpbandits.protocol import (
-    Batch,
-    Plan,
-    Release,
-    Report,
-    Schedule,
-    State,
-    Study,
-    analyze,
-    ask,
-    decode,
-    encode,
-    gather,
-    plan_study,
-    replay,
-    respond,
-    respond_with_averages,
-    shuffle,
-    tell,
-)
-from dpbandits.simulation import RunTrace, Setting, simulate, sweep
-from dpbandits.world import Instance, Population
+import lazy_loader
 
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 __version__ = "0.1.0"
-
-__all__ = [
-    "Actions",
-    "Batch",
-    "Design",
-    "DpbanditsError",
-    "Guarantee",
-    "Instance",
-    "Mechanism",
-    "Plan",
-    "Population",
-    "PrivacyRequest",
-    "Release",
-    "Report",
-    "RunTrace",
-    "Schedule",
-    "Setting",
-    "SimulatedNoise",
-    "State",
-    "Study",
-    "analyze",
-    "ask",
-    "decode",
-    "encode",
-    "gather",
-    "near_g_optimal",
-    "plan_study",
-    "register",
-    "replay",
-    "respond",
-    "respond_with_averages",
-    "shuffle",
-    "simulate",
-    "sweep",
-    "tell",
-]

@@ -15,7 +15,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpbandits.checks import finite_matrix, non_negative, one_of, whole
+from dpbandits._arrays import FloatArray
+from dpbandits._checks import finite_matrix, non_negative, one_of, whole
 from dpbandits.errors import InvalidValue
 
 # Rows that were normalised in floating point may exceed norm one by rounding.
@@ -36,7 +37,7 @@ class Actions:
         _check_norms(rows)
         _check_distinct(rows)
         rows.flags.writeable = False
-        self.matrix: NDArray[np.float64] = rows
+        self.matrix: FloatArray = rows
 
     @classmethod
     def load(cls, path: str | Path) -> Actions:
@@ -98,7 +99,7 @@ class Actions:
         return f"Actions({self.count} x {self.dimension}, digest {self.digest[:12]})"
 
 
-def read_matrix(path: str | Path) -> NDArray[np.float64]:
+def read_matrix(path: str | Path) -> FloatArray:
     """Read rows that need not be actions yet: a CSV file, or an NPZ file with one array or one `actions`."""
     path = Path(path)
     if not path.is_file():
@@ -125,7 +126,7 @@ def _read_loss(path: Path) -> float:
         raise InvalidValue("loss", given, "one number >= 0") from None
 
 
-def _check_norms(rows: NDArray[np.float64]) -> None:
+def _check_norms(rows: FloatArray) -> None:
     # hypot-like scaling is not needed: an overflow to infinity is caught as too long as well.
     with np.errstate(over="ignore"):
         norms = np.sqrt(np.einsum("ij,ij->i", rows, rows))
@@ -138,7 +139,7 @@ def _check_norms(rows: NDArray[np.float64]) -> None:
         )
 
 
-def _check_distinct(rows: NDArray[np.float64]) -> None:
+def _check_distinct(rows: FloatArray) -> None:
     # Equal rows have equal hashes; of the few that have, the rows themselves are compared.
     hashes = _row_hashes(rows)
     order = np.argsort(hashes, kind="stable")
@@ -152,7 +153,7 @@ def _check_distinct(rows: NDArray[np.float64]) -> None:
         seen.add(row)
 
 
-def _row_hashes(rows: NDArray[np.float64]) -> NDArray[np.uint64]:
+def _row_hashes(rows: FloatArray) -> NDArray[np.uint64]:
     """A number for each row, computed in wrapping integer arithmetic, a block of rows at a time."""
     factors = np.random.default_rng(0).integers(1, 2**63, size=rows.shape[1], dtype=np.uint64) * 2 + 1
     hashes = np.empty(len(rows), dtype=np.uint64)
@@ -163,7 +164,7 @@ def _row_hashes(rows: NDArray[np.float64]) -> NDArray[np.uint64]:
     return hashes
 
 
-def _read_csv(path: Path) -> NDArray[np.float64]:
+def _read_csv(path: Path) -> FloatArray:
     """One action a line; a first line in which no cell is a number is taken as a header."""
     lines = path.read_text(encoding="utf-8").splitlines()
     numbered = [(n, line) for n, line in enumerate(lines, 1) if line.strip()]
@@ -193,7 +194,7 @@ def _is_number(cell: str) -> bool:
     return True
 
 
-def _read_npz(path: Path) -> NDArray[np.float64]:
+def _read_npz(path: Path) -> FloatArray:
     try:
         with np.load(path, allow_pickle=False) as archive:
             names = list(archive)
@@ -209,40 +210,40 @@ def _read_npz(path: Path) -> NDArray[np.float64]:
         raise InvalidValue("actions-file", path, f"a readable NPZ file of numbers ({error})") from None
 
 
-def _sphere(rng: np.random.Generator, count: int, dimension: int) -> NDArray[np.float64]:
+def _sphere(rng: np.random.Generator, count: int, dimension: int) -> FloatArray:
     """Uniform on the unit sphere."""
     if dimension == 1:
         return np.array([[1.0], [-1.0]])[rng.permutation(2)][:count]
     rows = rng.standard_normal((count, dimension))
-    normalised: NDArray[np.float64] = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    normalised: FloatArray = rows / np.linalg.norm(rows, axis=1, keepdims=True)
     return normalised
 
 
-def _ball(rng: np.random.Generator, count: int, dimension: int) -> NDArray[np.float64]:
+def _ball(rng: np.random.Generator, count: int, dimension: int) -> FloatArray:
     """Uniform in the unit ball."""
     rows = rng.standard_normal((count, dimension))
     radii = rng.random((count, 1)) ** (1 / dimension)
-    scaled: NDArray[np.float64] = radii * rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    scaled: FloatArray = radii * rows / np.linalg.norm(rows, axis=1, keepdims=True)
     return scaled
 
 
-def _clustered(rng: np.random.Generator, count: int, dimension: int) -> NDArray[np.float64]:
+def _clustered(rng: np.random.Generator, count: int, dimension: int) -> FloatArray:
     """Ten tight clusters inside the ball: many actions that differ little."""
     centres = 0.8 * _ball(rng, 10, dimension)
     return centres[rng.integers(10, size=count)] + 0.2 * _ball(rng, count, dimension)
 
 
-def _low_rank(rng: np.random.Generator, count: int, dimension: int) -> NDArray[np.float64]:
+def _low_rank(rng: np.random.Generator, count: int, dimension: int) -> FloatArray:
     """On the unit sphere of a random subspace of about half the dimension."""
     rank = max(1, dimension // 2)
     if rank == 1 and count > 2:
         rank = 2
     frame, _ = np.linalg.qr(rng.standard_normal((dimension, rank)))
-    rows: NDArray[np.float64] = _sphere(rng, count, rank) @ frame.T
+    rows: FloatArray = _sphere(rng, count, rank) @ frame.T
     return rows
 
 
-FAMILIES: dict[str, Callable[[np.random.Generator, int, int], NDArray[np.float64]]] = {
+FAMILIES: dict[str, Callable[[np.random.Generator, int, int], FloatArray]] = {
     "sphere": _sphere,
     "ball": _ball,
     "clustered": _clustered,

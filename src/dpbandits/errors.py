@@ -11,6 +11,7 @@
     ├── DesignError             no design with the promised bounds was found
     ├── StorageError            the store cannot be reached or written; nothing was changed
     │   └── StoreWentBack       an old copy of the store was put back: the study stops
+    ├── Unreachable             another party of a deployed study does not respond; retry later
     └── ProtocolError
         ├── PlanMismatch        a message belongs to another plan than the one at hand
         ├── StudyEnded          the horizon is reached: there is nothing left to ask
@@ -96,6 +97,10 @@ class StorageError(DpbanditsError):
 
 class StoreWentBack(StorageError):  # noqa: N818
     """An old copy of the store was put back: nothing is released and nobody is asked."""
+
+
+class Unreachable(DpbanditsError):  # noqa: N818
+    """Another party of a deployed study does not respond. The call may be repeated later."""
 
 
 class ProtocolError(DpbanditsError):

@@ -3,10 +3,9 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from dpbandits.baselines.amplification import (
+from dpbandits.baselines._amplification import (
     ACCOUNTANT,
     ALONE,
     amplified_epsilon,

@@ -8,7 +8,7 @@ import pytest
 
 from dpbandits.actions import Actions
 from dpbandits.baselines import linucb
-from dpbandits.baselines.linucb import choices
+from dpbandits.baselines._linucb import choices
 from dpbandits.errors import InvalidValue
 from dpbandits.world import Instance
 

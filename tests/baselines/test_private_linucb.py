@@ -11,7 +11,7 @@ from scipy.stats import chi2
 
 from dpbandits.actions import Actions
 from dpbandits.baselines import Peer, private_linucb
-from dpbandits.baselines.private_linucb import _Server, choices
+from dpbandits.baselines._private_linucb import _Server, choices
 from dpbandits.errors import InvalidValue
 from dpbandits.privacy.accounting import gaussian_delta
 from dpbandits.world import Instance, Population

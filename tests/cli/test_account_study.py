@@ -11,8 +11,7 @@ import pytest
 
 from dpbandits.cli import account_study, main
 from dpbandits.protocol import ask
-from dpbandits.service.study_file import study_of
-from dpbandits.service.toml_file import TomlFile
+from dpbandits.service.config import TomlFile, study_of
 
 from .helpers import check_refused
 

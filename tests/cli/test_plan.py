@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from dpbandits.cli import main
-from dpbandits.service.study_file import study_of
-from dpbandits.service.toml_file import TomlFile
+from dpbandits.service.config import TomlFile, study_of
 
 from .helpers import check_refused
 

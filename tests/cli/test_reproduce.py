@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from dpbandits.cli import main, reproduce
-from dpbandits.cli.reproduce import cache_file
-from dpbandits.experiments import EXPERIMENTS, drawing
-from dpbandits.experiments.jobs import LinUCB
+from dpbandits.cli._reproduce import cache_file
+from dpbandits.experiments import EXPERIMENTS, _drawing as drawing
+from dpbandits.experiments._jobs import LinUCB
 
 from ..experiments.helpers import EXPERIMENT, Page  # noqa: TID252  (one small experiment serves both rooms)
 from .helpers import check_refused, interruptible

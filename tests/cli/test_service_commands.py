@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from dpbandits.cli import main
-from dpbandits.service.sealing import KeyPair
-from dpbandits.service.tokens import hashed
+from dpbandits.service.wire import KeyPair, hashed
 
 from ..service.processes import Site  # noqa: TID252
 from .helpers import check_refused

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from dpbandits.design import certify, near_g_optimal, support_bound
-from dpbandits.design.leverage import factorise, raised_32
-from dpbandits.design.verifier import Verifier
+from dpbandits.design._leverage import factorise, raised_32
+from dpbandits.design._verifier import Verifier
 from dpbandits.errors import DesignError, InvalidValue
 
 COUNT = 20_000

@@ -7,14 +7,13 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import dpbandits.design
 from dpbandits.design import near_g_optimal, support_bound
-from dpbandits.design.exchange import Exchange
-from dpbandits.design.reduction import reduced
-from dpbandits.design.span import find_span
+from dpbandits.design._exchange import Exchange
+from dpbandits.design._reduction import reduced
+from dpbandits.design._span import find_span
 from dpbandits.errors import DesignError, InvalidValue
 
 

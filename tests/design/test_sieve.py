@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from dpbandits.design import Selection, certify, near_g_optimal
-from dpbandits.design.frame import support_frame
-from dpbandits.design.leverage import NarrowScan, Sieve, factorise, raised_32
-from dpbandits.design.rows import as_rows, blocks
+from dpbandits.design._frame import support_frame
+from dpbandits.design._leverage import NarrowScan, Sieve, factorise, raised_32
+from dpbandits.design._rows import as_rows, blocks
 from dpbandits.errors import InvalidValue
 
 

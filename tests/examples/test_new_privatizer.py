@@ -20,8 +20,7 @@ from nbclient import NotebookClient
 from scipy.stats import norm
 
 from dpbandits.errors import InvalidValue, NotAvailable
-from dpbandits.privacy import MECHANISMS, PrivacyRequest, SimulatedNoise, calibrate
-from dpbandits.privacy.calibration import typical_deviation
+from dpbandits.privacy import MECHANISMS, PrivacyRequest, SimulatedNoise, calibrate, typical_deviation
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 NOTEBOOK = EXAMPLES / "new_privatizer.ipynb"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from html.parser import HTMLParser
 
 from dpbandits.experiments import Check, Curve, Experiment, Findings, Panel, Results, Scale, Table, Work
-from dpbandits.experiments.curves import moments
-from dpbandits.experiments.jobs import LinUCB
-from dpbandits.experiments.statistics import regrets
+from dpbandits.experiments._curves import moments
+from dpbandits.experiments._jobs import LinUCB
+from dpbandits.experiments._statistics import regrets
 from dpbandits.simulation import Setting, Simulated
 
 SMALL = Setting(actions=30, dimension=3, horizon=400)

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from dpbandits.errors import InvalidValue
-from dpbandits.experiments.bounds import dpe_communication, dpe_regret, pe_regret
+from dpbandits.experiments._bounds import dpe_communication, dpe_regret, pe_regret
 from dpbandits.simulation import Setting
 
 PAPER = Setting(preset="paper")

@@ -18,9 +18,9 @@ from dpbandits.experiments import (
     Work,
     figure_2a,
     named,
+    overall,
 )
-from dpbandits.experiments.findings import overall
-from dpbandits.experiments.jobs import LinUCB
+from dpbandits.experiments._jobs import LinUCB
 from dpbandits.privacy import Guarantee
 from dpbandits.simulation import PhaseTrace, RunTrace, Setting
 

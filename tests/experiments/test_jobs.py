@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dpbandits.experiments.comparison import HORIZON, algorithms
-from dpbandits.experiments.figure_2c import overtakes
-from dpbandits.experiments.jobs import LinUCB, MatchedFixedCohort, matched_cohort
-from dpbandits.experiments.models import PRESETS, shown_delta
-from dpbandits.experiments.table_2 import PARTICIPANTS, participants
+from dpbandits.experiments._comparison import HORIZON, algorithms
+from dpbandits.experiments._figure_2c import overtakes
+from dpbandits.experiments._jobs import LinUCB, MatchedFixedCohort, matched_cohort
+from dpbandits.experiments._models import PRESETS, shown_delta
+from dpbandits.experiments._table_2 import PARTICIPANTS, participants
 from dpbandits.simulation import Simulated, run_once
 
 from .helpers import SMALL

@@ -7,9 +7,8 @@ import re
 
 import pytest
 
-from dpbandits.experiments import EXPERIMENTS, Item, Results, Scale, examined, tasks_of
-from dpbandits.experiments.files import data_files
-from dpbandits.experiments.report import report, shown
+from dpbandits.experiments import EXPERIMENTS, Item, Results, Scale, data_files, examined, report, tasks_of
+from dpbandits.experiments._report import shown
 
 from .helpers import EXPERIMENT, Page
 

@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpbandits.experiments.findings import overall
-from dpbandits.experiments.statistics import all_hold, below, fitted_power, paired_difference, resolved_above
+from dpbandits.experiments import overall
+from dpbandits.experiments._statistics import all_hold, below, fitted_power, paired_difference, resolved_above
 
 
 def test_orders_are_told_from_chance() -> None:

@@ -11,21 +11,23 @@ import msgspec
 from dpbandits.errors import Refused
 from dpbandits.privacy import TRUST_MODELS
 from dpbandits.protocol import Plan
-from dpbandits.service.agent import DONE
-from dpbandits.service.client import ClientCore, ClientMemory
-from dpbandits.service.consent import Consent
-from dpbandits.service.dialogue import RETRIED, Incoming, Outgoing, call
-from dpbandits.service.messages import (
+from dpbandits.service.client import ClientCore, Consent
+from dpbandits.service.client._agent import DONE
+from dpbandits.service.client._client import ClientMemory
+from dpbandits.service.shared import call
+from dpbandits.service.shared._dialogue import RETRIED, Incoming, Outgoing
+from dpbandits.service.wire import (
     EnrolmentReply,
     EnrolmentRequest,
+    Pins,
     ResultsReply,
     RoundsRequest,
     ScheduleReply,
+    SignedTerms,
     StatusReply,
+    Terms,
+    hashed,
 )
-from dpbandits.service.pins import Pins
-from dpbandits.service.terms import SignedTerms, Terms
-from dpbandits.service.tokens import hashed
 from tests.service.helpers import client_averages, client_noise
 
 from .lies import Fault

@@ -16,7 +16,7 @@ import psycopg
 from psycopg.rows import dict_row
 
 from dpbandits.protocol import Plan, Release, Study, ask, decode, replay
-from dpbandits.service.tokens import hashed
+from dpbandits.service.wire import hashed
 
 from .claims import Claims, Told, release_of
 from .lying_coordinator import problems_of

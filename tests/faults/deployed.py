@@ -24,16 +24,13 @@ from typing import Any
 
 import msgspec
 
+from dpbandits.errors import Unreachable
 from dpbandits.protocol import Plan
-from dpbandits.service.agent import take_part
-from dpbandits.service.binding import TAG
-from dpbandits.service.client import AsyncClient, ClientCore, ClientMemory
-from dpbandits.service.dialogue import call
-from dpbandits.service.link import Unreachable
-from dpbandits.service.messages import EnrolmentReply, EnrolmentRequest, ResultsReply, StatusReply
-from dpbandits.service.pins import Pins
-from dpbandits.service.tokens import hashed
-from dpbandits.service.transport import AsyncTransport
+from dpbandits.service.client import AsyncClient, ClientCore, take_part
+from dpbandits.service.client._client import ClientMemory
+from dpbandits.service.shared import AsyncTransport, call
+from dpbandits.service.wire import EnrolmentReply, EnrolmentRequest, Pins, ResultsReply, StatusReply, hashed
+from dpbandits.service.wire._binding import TAG
 from tests.service.helpers import MODELS, client_averages, client_noise
 from tests.service.processes import Site, start, stop
 

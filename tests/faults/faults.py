@@ -6,7 +6,7 @@ import random
 from collections import Counter
 from dataclasses import dataclass
 
-from dpbandits.storage.migrations import NEWEST
+from dpbandits.storage._migrations import NEWEST
 from tests.service.helpers import MODELS
 
 from .lies import Fault, draw_lies

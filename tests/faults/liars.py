@@ -16,13 +16,21 @@ import msgspec
 
 from dpbandits.errors import Refused
 from dpbandits.protocol import Plan, Report, respond_with_averages
-from dpbandits.service.agent import DONE
-from dpbandits.service.binding import bound_share
-from dpbandits.service.dialogue import Incoming, Outgoing
-from dpbandits.service.messages import ClientRequest, TaskReply, TaskRequest
-from dpbandits.service.sealing import KeyPair, Place, PublicKey
-from dpbandits.service.tokens import hashed
-from dpbandits.service.wire import body_size, check_report, split_shares, unpack_report
+from dpbandits.service.client._agent import DONE
+from dpbandits.service.shared._dialogue import Incoming, Outgoing
+from dpbandits.service.wire import (
+    ClientRequest,
+    KeyPair,
+    Place,
+    PublicKey,
+    TaskReply,
+    TaskRequest,
+    bound_share,
+    hashed,
+    split_shares,
+    unpack_report,
+)
+from dpbandits.service.wire._layout import body_size, check_report
 from tests.service.helpers import client_averages, client_noise, sealed_body
 
 from .actors import URL, Life, Person

@@ -7,8 +7,9 @@ from collections.abc import Generator
 
 import msgspec
 
-from dpbandits.service.dialogue import Incoming, Outgoing, call
-from dpbandits.service.messages import RoundsRequest, ScheduleReply
+from dpbandits.service.shared import call
+from dpbandits.service.shared._dialogue import Incoming, Outgoing
+from dpbandits.service.wire import RoundsRequest, ScheduleReply
 
 from .actors import URL, Actor, Life
 from .lies import Fault

@@ -18,12 +18,11 @@ from urllib.parse import urlsplit
 
 from dpbandits.errors import Refused
 from dpbandits.protocol import Plan, decode, encode
-from dpbandits.service.binding import PURPOSE, unbound_share
-from dpbandits.service.dialogue import Incoming, Outgoing
-from dpbandits.service.messages import TASK_STATES
-from dpbandits.service.sealing import OVERHEAD, KeyPair, Place
-from dpbandits.service.tokens import hashed
-from dpbandits.service.wire import report_size, share_size
+from dpbandits.service.shared._dialogue import Incoming, Outgoing
+from dpbandits.service.wire import PURPOSE, KeyPair, Place, hashed, report_size, unbound_share
+from dpbandits.service.wire._layout import share_size
+from dpbandits.service.wire._messages import TASK_STATES
+from dpbandits.service.wire._sealing import OVERHEAD
 from tests.service.hostile_plans import SLACK, mutated, text_of, true_delta
 
 from .actors import Person

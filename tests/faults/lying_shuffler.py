@@ -16,11 +16,10 @@ from dataclasses import replace
 from typing import Any
 
 from dpbandits.protocol import Plan, decode
-from dpbandits.service.binding import bound_share, set_checksum
-from dpbandits.service.dialogue import Incoming, Outgoing
-from dpbandits.service.sealing import OVERHEAD, Place
-from dpbandits.service.tokens import hashed
-from dpbandits.service.wire import share_size, unpack_share
+from dpbandits.service.shared._dialogue import Incoming, Outgoing
+from dpbandits.service.wire import Place, bound_share, hashed, set_checksum, unpack_share
+from dpbandits.service.wire._layout import share_size
+from dpbandits.service.wire._sealing import OVERHEAD
 
 from .claims import Claims, Key, Told
 from .lies import ANY_PAGE, Fault

@@ -10,10 +10,9 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from dpbandits.service.binding import TAG
-from dpbandits.service.dialogue import Incoming, Outgoing
-from dpbandits.service.messages import TaskReply
-from dpbandits.service.tokens import hashed
+from dpbandits.service.shared._dialogue import Incoming, Outgoing
+from dpbandits.service.wire import TaskReply, hashed
+from dpbandits.service.wire._binding import TAG
 
 from .claims import Claims
 from .faults import MESSAGE_KINDS, Case

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 
-from dpbandits.service.dialogue import Incoming
+from dpbandits.service.shared._dialogue import Incoming
 
 _STATUSES = (301, 400, 401, 403, 404, 409, 410, 418, 422, 503)
 _REASONS = ("closed", "unknown-credential", "already-asked", "no-consent", "failure", "", "x" * 5000)

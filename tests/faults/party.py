@@ -24,24 +24,22 @@ from sqlalchemy import event
 from sqlalchemy.pool import Pool
 from starlette.applications import Starlette
 
-from dpbandits.errors import StorageError
+from dpbandits.errors import StorageError, Unreachable
 from dpbandits.privacy import SimulatedNoise
 from dpbandits.protocol import Study
-from dpbandits.service.context import Context
-from dpbandits.service.coordinator import Coordinator
-from dpbandits.service.dialogue import RETRIED, Dialogue, Incoming, Outgoing
-from dpbandits.service.http_coordinator import coordinator_app
-from dpbandits.service.http_link import HttpLink
-from dpbandits.service.http_shuffler import shuffler_app
-from dpbandits.service.link import Unreachable
-from dpbandits.service.sealing import KeyPair
-from dpbandits.service.settings import Limits, Roles, ShufflerAddress, Timing
-from dpbandits.service.shuffler import Shuffler, ShufflerContext
-from dpbandits.service.signing import VerifyKey
-from dpbandits.service.terms import SignedTerms
-from dpbandits.service.tokens import hashed
-from dpbandits.service.watermark import WatchedStore, Watermark
-from dpbandits.storage.sql import SqlStore
+from dpbandits.service.coordinator import (
+    Context,
+    Coordinator,
+    HttpLink,
+    WatchedStore,
+    Watermark,
+    coordinator_app,
+)
+from dpbandits.service.shared import Dialogue, Limits, Roles, ShufflerAddress, Timing
+from dpbandits.service.shared._dialogue import RETRIED, Incoming, Outgoing
+from dpbandits.service.shuffler import Shuffler, ShufflerContext, shuffler_app
+from dpbandits.service.wire import KeyPair, SignedTerms, VerifyKey, hashed
+from dpbandits.storage._sql import SqlStore
 
 TOKENS = {role: f"the-token-of-the-{role}" for role in ("operator", "actuator", "coordinator")}
 ROLES = Roles(hashes={role: hashed(token) for role, token in TOKENS.items()})

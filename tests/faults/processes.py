@@ -12,7 +12,7 @@ from multiprocessing.connection import Connection, Pipe, wait
 from typing import Any
 
 from dpbandits.errors import StorageError
-from dpbandits.service.dialogue import Incoming, Outgoing
+from dpbandits.service.shared._dialogue import Incoming, Outgoing
 
 from .party import Child, Done, Site, Work
 

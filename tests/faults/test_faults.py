@@ -12,8 +12,8 @@ import msgspec
 import pytest
 
 from dpbandits.storage import NewReport, Transaction
-from dpbandits.storage.sql import SqlStore
-from dpbandits.storage.sql_transaction import SqlTransaction
+from dpbandits.storage._sql import SqlStore
+from dpbandits.storage._sql_transaction import SqlTransaction
 
 from .faults import Case, Fault, draw_case
 from .shrinking import shrink

@@ -10,10 +10,11 @@ import pytest
 
 from dpbandits.protocol import add_shares, nothing
 from dpbandits.service import coordinator, envelope, revealed
-from dpbandits.service.binding import TAG, set_checksum
-from dpbandits.service.consent import Consent
-from dpbandits.service.playing import Playing
-from dpbandits.service.revealed import OwnSums
+from dpbandits.service.client import Consent
+from dpbandits.service.coordinator._playing import Playing
+from dpbandits.service.coordinator._revealed import OwnSums
+from dpbandits.service.wire import set_checksum
+from dpbandits.service.wire._binding import TAG
 
 from .faults import Case, Fault, draw_case
 from .lies import (

@@ -14,10 +14,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from dpbandits.protocol import Schedule, Study
-from dpbandits.service.dialogue import Incoming, Outgoing
-from dpbandits.service.sealing import KeyPair
-from dpbandits.service.signing import SigningKey
-from dpbandits.service.terms import PartyTerms, SignedTerms, terms_of
+from dpbandits.service.shared._dialogue import Incoming, Outgoing
+from dpbandits.service.wire import KeyPair, PartyTerms, SignedTerms, SigningKey, terms_of
 from tests.service.helpers import expected_course, small_study
 
 from .actors import Actor, Desk, Operator, Person, Player

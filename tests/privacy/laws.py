@@ -15,9 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from dpbandits.privacy.keyed import KeyedNoise
-from dpbandits.privacy.noise import NoiseSource, SimulatedNoise
-from dpbandits.privacy.secure import SecureNoise
+from dpbandits.privacy.noise import NoiseSource
+from dpbandits.privacy.noise._keyed import KeyedNoise
+from dpbandits.privacy.noise._secure import SecureNoise
+from dpbandits.privacy.noise._sources import SimulatedNoise
 
 FALSE_ALARM = 1e-6
 FEWEST = 100  # expected in a cell: with fewer, the tail of chi-square at 10⁻⁶ is too thin

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
+from dpbandits._arrays import FloatArray, IntArray
 from dpbandits.errors import FloatingPointNoise, InvalidValue
 from dpbandits.privacy import (
     NOISES,
@@ -22,17 +23,21 @@ from dpbandits.privacy import (
     audit,
     calibrate,
 )
+from dpbandits.privacy._guarantee import PURE_NOISES
+from dpbandits.privacy._lattice import Lattice
 from dpbandits.privacy.accounting import Binomial, GaussianEvent, IntegerSum
-from dpbandits.privacy.audit import Reveals, reveal
-from dpbandits.privacy.central import CentralGaussian, CentralLattice
-from dpbandits.privacy.evidence import Evidence, lower_limit, upper_limit
-from dpbandits.privacy.guarantee import PURE_NOISES
-from dpbandits.privacy.lattice import Lattice
-from dpbandits.privacy.local import LocalGaussian, LocalLattice
-from dpbandits.privacy.noise import FloatArray, IntArray
-from dpbandits.privacy.none import NoPrivacy
-from dpbandits.privacy.scores import IntegerRatio, Scorer
-from dpbandits.privacy.shuffle import ShuffledBits, SummedShares
+from dpbandits.privacy.auditing._evidence import Evidence, lower_limit, upper_limit
+from dpbandits.privacy.auditing._game import Reveals, reveal
+from dpbandits.privacy.auditing._likelihood_ratios import IntegerRatio, Scorer
+from dpbandits.privacy.trust import (
+    CentralGaussian,
+    CentralLattice,
+    LocalGaussian,
+    LocalLattice,
+    NoPrivacy,
+    ShuffledBits,
+    SummedShares,
+)
 
 ALL = [(trust, noise) for trust, noises in NOISES.items() for noise in noises]
 

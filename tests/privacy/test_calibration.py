@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from dpbandits.errors import InvalidValue
-from dpbandits.privacy import PrivacyRequest, calibrate
-from dpbandits.privacy.calibration import may_use_ball, typical_deviation
+from dpbandits.privacy import PrivacyRequest, calibrate, may_use_ball, typical_deviation
 
 
 @pytest.mark.parametrize("trust", ["central", "local", "shuffle"])

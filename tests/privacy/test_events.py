@@ -3,8 +3,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from dpbandits.errors import InvalidValue, NotAvailable, OutsideTheorem
 from dpbandits.privacy.accounting import (

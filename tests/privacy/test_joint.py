@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpbandits.privacy.joint import joint_radius
-from dpbandits.privacy.laws import CumulantLaw, LaplaceLaw, PolyaLaw, SkellamLaw
+from dpbandits.privacy.noise import CumulantLaw
+from dpbandits.privacy.noise._laws import LaplaceLaw, PolyaLaw, SkellamLaw
+from dpbandits.privacy.tails import joint_radius
 
 LAWS: list[tuple[CumulantLaw, int]] = [
     (LaplaceLaw(scale=3.0), 1),

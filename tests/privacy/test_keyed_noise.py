@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from dpbandits.errors import InvalidValue
-from dpbandits.privacy.coins import Coins
-from dpbandits.privacy.keyed import KeyedNoise, KeyedStream
+from dpbandits.privacy.noise._coins import Coins
+from dpbandits.privacy.noise._keyed import KeyedNoise, KeyedStream
 
 from .laws import matches
 

@@ -25,8 +25,8 @@ from dpbandits.privacy import (
     calibrate,
     guarantee,
 )
-from dpbandits.privacy.noisy_lattice import NoisyLattice
-from dpbandits.privacy.shuffle import ShuffledBits, SummedShares
+from dpbandits.privacy._noisy_lattice import NoisyLattice
+from dpbandits.privacy.trust import ShuffledBits, SummedShares
 
 from .conformance import errors, exchange, looks_like, real_path, simulated_path
 

@@ -10,10 +10,10 @@ from scipy import stats
 
 from dpbandits.errors import InvalidValue
 from dpbandits.privacy import cube, secure
-from dpbandits.privacy.coins import Coins
-from dpbandits.privacy.keyed import KeyedNoise
-from dpbandits.privacy.noise import SimulatedNoise
-from dpbandits.privacy.secure import SecureNoise, require_secure
+from dpbandits.privacy.noise._coins import Coins
+from dpbandits.privacy.noise._keyed import KeyedNoise
+from dpbandits.privacy.noise._secure import SecureNoise, require_secure
+from dpbandits.privacy.noise._sources import SimulatedNoise
 
 from .laws import FALSE_ALARM, SOURCES, noise_source
 

@@ -12,10 +12,10 @@ import pytest
 from scipy import stats
 
 from dpbandits.privacy import cube, exact
-from dpbandits.privacy.coins import Coins
-from dpbandits.privacy.laws import PolyaLaw
 from dpbandits.privacy.noise import NoiseSource
-from dpbandits.privacy.secure import SecureNoise
+from dpbandits.privacy.noise._coins import Coins
+from dpbandits.privacy.noise._laws import PolyaLaw
+from dpbandits.privacy.noise._secure import SecureNoise
 
 from . import laws
 from .laws import FALSE_ALARM, SOURCES, Law, agree, fits, has_no_holes, matches, noise_source

@@ -5,9 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dpbandits.privacy import PrivacyRequest, calibrate
-from dpbandits.privacy.central import CentralGaussian, CentralLattice
-from dpbandits.privacy.local import LocalGaussian
-from dpbandits.privacy.shuffle import ShuffledBits
+from dpbandits.privacy.trust import CentralGaussian, CentralLattice, LocalGaussian, ShuffledBits
 
 PAPER = {"epsilon": 10.0, "delta": 0.25, "preset": "paper"}
 

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpbandits.privacy import Mechanism, PrivacyRequest, calibrate, guarantee
-from dpbandits.privacy.scalars import calibrate_scalars
+from dpbandits.privacy import Mechanism, PrivacyRequest, calibrate, calibrate_scalars, guarantee
 
 from .test_reports import BOUND, CASES, COHORT, SUPPORT, made, simulated
 

@@ -11,19 +11,25 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from scipy.stats import nbinom, skellam
 
 from dpbandits.errors import InvalidValue
-from dpbandits.privacy import NOISES, Mechanism, PrivacyRequest, SimulatedNoise, calibrate
+from dpbandits.privacy import (
+    NOISES,
+    Mechanism,
+    Message,
+    PrivacyRequest,
+    SimulatedNoise,
+    calibrate,
+    calibrate_scalars,
+)
+from dpbandits.privacy._noisy_lattice import chance_replaced, encoded_distance, least_largest
 from dpbandits.privacy.accounting import Approximated
-from dpbandits.privacy.laws import BoxNormLaw, GaussianLaw, LaplaceLaw, NoiseLaw, PolyaLaw, SkellamLaw
-from dpbandits.privacy.local import RARELY, LocalLattice
-from dpbandits.privacy.mechanism import Message
-from dpbandits.privacy.noisy_lattice import chance_replaced, encoded_distance, least_largest
-from dpbandits.privacy.scalars import calibrate_scalars
-from dpbandits.privacy.shuffle import SummedShares
+from dpbandits.privacy.noise import BoxNormLaw, GaussianLaw, NoiseLaw
+from dpbandits.privacy.noise._laws import LaplaceLaw, PolyaLaw, SkellamLaw
+from dpbandits.privacy.trust import LocalLattice, SummedShares
+from dpbandits.privacy.trust._local import RARELY
 
 COHORT, SUPPORT, BOUND = 30, 5, 1.5
 PURE = ("k-norm", "polya")

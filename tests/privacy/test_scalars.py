@@ -7,18 +7,27 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from scipy.stats import binom, ks_2samp
 
 from dpbandits.errors import InvalidValue, OutsideTheorem
-from dpbandits.privacy import NOISES, Mechanism, PrivacyRequest, SimulatedNoise, audit, guarantee
-from dpbandits.privacy.audit import reveal
-from dpbandits.privacy.central import CentralLattice
-from dpbandits.privacy.guarantee import PURE_NOISES
-from dpbandits.privacy.laws import BoxNormLaw, LaplaceLaw
-from dpbandits.privacy.scalars import algorithm_4, calibrate_scalars, scalar_deviations, scalars_radius
-from dpbandits.privacy.shuffle import ShuffledBits
+from dpbandits.privacy import (
+    NOISES,
+    Mechanism,
+    PrivacyRequest,
+    SimulatedNoise,
+    audit,
+    calibrate_scalars,
+    guarantee,
+    scalar_deviations,
+    scalars_radius,
+)
+from dpbandits.privacy._guarantee import PURE_NOISES
+from dpbandits.privacy._per_action import algorithm_4
+from dpbandits.privacy.auditing._game import reveal
+from dpbandits.privacy.noise import BoxNormLaw
+from dpbandits.privacy.noise._laws import LaplaceLaw
+from dpbandits.privacy.trust import CentralLattice, ShuffledBits
 
 from .conformance import errors, real_path, simulated_path
 

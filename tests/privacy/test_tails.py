@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from dpbandits.privacy import laws
-from dpbandits.privacy.laws import BoxNormLaw
+from dpbandits.privacy.noise import BoxNormLaw, _laws as laws
 
 
 def exceeded(law: BoxNormLaw, coefficients: np.ndarray, deviation: float, radius: float) -> float:

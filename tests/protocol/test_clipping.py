@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from dpbandits.protocol.clipping import MARGIN, clip_radius, mean_excess, residual_deviations
+from dpbandits.protocol._clipping import MARGIN, clip_radius, mean_excess, residual_deviations
 
 
 def test_the_radius_leaves_a_margin_for_every_action() -> None:

@@ -11,16 +11,24 @@ import numpy as np
 import pytest
 
 from dpbandits.actions import Actions
-from dpbandits.privacy import PrivacyRequest, SimulatedNoise
-from dpbandits.privacy.guarantee import NOISES, PURE_NOISES
-from dpbandits.privacy.none import NoPrivacy
+from dpbandits.privacy import NOISES, PrivacyRequest, SimulatedNoise
+from dpbandits.privacy._guarantee import PURE_NOISES
 from dpbandits.privacy.tails import Spread
-from dpbandits.protocol import Schedule, State, Steps, Study, ask, simulate_release, tell
-from dpbandits.protocol import elimination as module
-from dpbandits.protocol.brackets import bracket
-from dpbandits.protocol.elimination import survivors, widths_of
-from dpbandits.protocol.inference import Inference
-from dpbandits.protocol.study import Evidence
+from dpbandits.privacy.trust import NoPrivacy
+from dpbandits.protocol import (
+    Evidence,
+    Schedule,
+    State,
+    Steps,
+    Study,
+    ask,
+    elimination as module,
+    simulate_release,
+    tell,
+)
+from dpbandits.protocol._elimination import survivors, widths_of
+from dpbandits.protocol._inference import Inference
+from dpbandits.protocol._width_bounds import bracket
 
 from .helpers import people, small_study
 

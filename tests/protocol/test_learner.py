@@ -5,15 +5,13 @@ from dataclasses import FrozenInstanceError, replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from dpbandits.actions import Actions
 from dpbandits.design import certify, support_bound
 from dpbandits.errors import InvalidValue, NotEnoughClients, PlanMismatch, ProtocolError, StudyEnded
 from dpbandits.privacy import PrivacyRequest
-from dpbandits.protocol import Release, Schedule, State, Study, ask, decode, encode, replay, tell
-from dpbandits.protocol.inference import leader
+from dpbandits.protocol import Release, Schedule, State, Study, ask, decode, encode, leader, replay, tell
 
 from .helpers import run, small_study
 

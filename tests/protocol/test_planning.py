@@ -8,8 +8,7 @@ import pytest
 from dpbandits.actions import Actions
 from dpbandits.errors import InvalidValue
 from dpbandits.privacy import PrivacyRequest
-from dpbandits.protocol import Schedule, Study, plan_study
-from dpbandits.protocol.planning import budgeted, predict
+from dpbandits.protocol import Schedule, Study, budgeted, plan_study, predict
 from dpbandits.simulation import Setting, run_once, simulate
 from dpbandits.world import Instance, Population
 

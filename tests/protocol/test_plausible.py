@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 from dpbandits.errors import PlanMismatch
-from dpbandits.privacy import NOISES, PrivacyRequest, SimulatedNoise, calibrate
-from dpbandits.privacy.scalars import calibrate_scalars
+from dpbandits.privacy import NOISES, PrivacyRequest, SimulatedNoise, calibrate, calibrate_scalars
 from dpbandits.protocol import Plan, Release, plausible, simulate_release, simulate_separate_release
 
 COHORT, SUPPORT = 50, 4

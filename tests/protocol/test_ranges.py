@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from dpbandits.errors import DpbanditsError, InvalidValue
 from dpbandits.privacy import MECHANISMS, NOISES, Mechanism, PrivacyRequest, SimulatedNoise, calibrate
@@ -31,7 +30,7 @@ from dpbandits.protocol import (
     respond_with_averages,
     shuffle,
 )
-from dpbandits.protocol.messages import LARGEST_ACTION, MOST_PLAYS
+from dpbandits.protocol._messages import LARGEST_ACTION, MOST_PLAYS
 
 LARGEST, SMALLEST = 2.0**60, 2.0**-60
 COHORT = 6

@@ -6,14 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from dpbandits.actions import Actions
 from dpbandits.privacy import PrivacyRequest, SimulatedNoise
 from dpbandits.protocol import Plan, Schedule, Steps, Study, ask, decode, encode, simulate_release, tell
-from dpbandits.protocol.inference import Inference
-from dpbandits.protocol.reporting import Reporting, Statistics, excess, whitened
+from dpbandits.protocol._inference import Inference
+from dpbandits.protocol._reporting import Reporting, Statistics, excess, whitened
 
 from .helpers import people, small_study
 

@@ -19,8 +19,7 @@ from dpbandits.errors import (
     ProtocolError,
     TooFewReports,
 )
-from dpbandits.privacy import PrivacyRequest, SecureNoise, SimulatedNoise, calibrate
-from dpbandits.privacy.scalars import calibrate_scalars
+from dpbandits.privacy import PrivacyRequest, SecureNoise, SimulatedNoise, calibrate, calibrate_scalars
 from dpbandits.protocol import (
     Evidence,
     Plan,
@@ -32,6 +31,7 @@ from dpbandits.protocol import (
     decode,
     encode,
     gather,
+    predict,
     replay,
     respond,
     respond_with_averages,
@@ -41,9 +41,8 @@ from dpbandits.protocol import (
     simulate_separate_release,
     tell,
 )
-from dpbandits.protocol.inference import Inference
-from dpbandits.protocol.planning import predict
-from dpbandits.protocol.separate import clipping, paper_separate_width, pull
+from dpbandits.protocol._inference import Inference
+from dpbandits.protocol._separate import clipping, paper_separate_width, pull
 
 from .helpers import run, small_study
 

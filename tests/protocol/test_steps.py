@@ -8,9 +8,20 @@ import pytest
 from dpbandits.actions import Actions
 from dpbandits.errors import InvalidValue
 from dpbandits.privacy import PrivacyRequest
-from dpbandits.protocol import STEP_NAMES, Schedule, Steps, ask, decode, encode, replay, tell
-from dpbandits.protocol.inference import Inference, leader, pooled_estimate
-from dpbandits.protocol.study import State, Study
+from dpbandits.protocol import (
+    STEP_NAMES,
+    Schedule,
+    State,
+    Steps,
+    Study,
+    ask,
+    decode,
+    encode,
+    leader,
+    replay,
+    tell,
+)
+from dpbandits.protocol._inference import Inference, pooled_estimate
 
 from .helpers import people, run, small_study
 

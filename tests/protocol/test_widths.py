@@ -6,8 +6,8 @@ from scipy.stats import binomtest
 
 from dpbandits.design import support_bound
 from dpbandits.privacy import PrivacyRequest, calibrate
-from dpbandits.protocol.estimation import LeastSquares
-from dpbandits.protocol.widths import paper_width, tight_widths
+from dpbandits.protocol._estimation import LeastSquares
+from dpbandits.protocol._widths import paper_width, tight_widths
 from dpbandits.world import Instance, Population
 
 from .helpers import small_study

@@ -17,11 +17,10 @@ from typing import Any
 
 from dpbandits.privacy import SecureNoise
 from dpbandits.protocol import Release, decode
-from dpbandits.service.sealing import KeyPair
-from dpbandits.service.tokens import hashed
-from dpbandits.service.watermark import WatchedStore, Watermark
+from dpbandits.service.coordinator import WatchedStore, Watermark
+from dpbandits.service.wire import KeyPair, hashed
 from dpbandits.storage import Store
-from dpbandits.storage.sql import SqlStore
+from dpbandits.storage._sql import SqlStore
 
 from .helpers import Deployment, Member, small_study
 

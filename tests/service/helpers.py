@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from dpbandits.actions import Actions
-from dpbandits.errors import Refused
+from dpbandits.errors import Refused, Unreachable
 from dpbandits.privacy import NoiseSource, PrivacyRequest, SimulatedNoise
 from dpbandits.protocol import (
     Plan,
@@ -27,19 +27,23 @@ from dpbandits.protocol import (
     shuffle,
     tell,
 )
-from dpbandits.service.binding import bound_share
-from dpbandits.service.context import Context
-from dpbandits.service.coordinator import Coordinator
-from dpbandits.service.envelope import Envelope
-from dpbandits.service.http_common import accept
-from dpbandits.service.link import Unreachable
-from dpbandits.service.messages import CollectionReply, CollectionRequest
-from dpbandits.service.sealing import KeyPair, Place, PublicKey
-from dpbandits.service.settings import ShufflerAddress, Timing
+from dpbandits.service.coordinator import Context, Coordinator, Watermark
+from dpbandits.service.shared import ShufflerAddress, Timing
+from dpbandits.service.shared._common_endpoints import accept
 from dpbandits.service.shuffler import Shuffler, ShufflerContext
-from dpbandits.service.tokens import hashed, new_secret
-from dpbandits.service.watermark import Watermark
-from dpbandits.service.wire import pack_report, split_shares
+from dpbandits.service.wire import (
+    CollectionReply,
+    CollectionRequest,
+    Envelope,
+    KeyPair,
+    Place,
+    PublicKey,
+    bound_share,
+    hashed,
+    new_secret,
+    pack_report,
+    split_shares,
+)
 from dpbandits.storage import MemoryStore, Store
 
 MODELS = [("none", None), ("central", None), ("local", None), ("shuffle", "trusted"), ("shuffle", "split")]

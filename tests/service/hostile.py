@@ -14,8 +14,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from dpbandits.protocol import Plan, encode
-from dpbandits.service.messages import ClientReply, StudyReply, TaskReply
-from dpbandits.service.terms import SignedTerms
+from dpbandits.service.wire import ClientReply, SignedTerms, StudyReply, TaskReply
 
 from .live import served
 

@@ -30,10 +30,8 @@ from scipy.special import gammaln, ive, ndtr
 from dpbandits.errors import Refused
 from dpbandits.privacy import PrivacyRequest, SimulatedNoise, calibrate
 from dpbandits.protocol import Plan, decode, encode, respond_with_averages
-from dpbandits.service.consent import Consent
-from dpbandits.service.sealing import KeyPair
-from dpbandits.service.terms import PartyTerms, SignedTerms, Terms, terms_of
-from dpbandits.service.wire import pack_report, report_size
+from dpbandits.service.client import Consent
+from dpbandits.service.wire import KeyPair, PartyTerms, SignedTerms, Terms, pack_report, report_size, terms_of
 
 from .helpers import small_study
 

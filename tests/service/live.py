@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from starlette.applications import Starlette
 
-from dpbandits.service.run import Listening, server_for
+from dpbandits.service.shared import Listening, server_for
 
 from .processes import free_port
 

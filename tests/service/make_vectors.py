@@ -16,10 +16,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from dpbandits.privacy import MECHANISMS
 from dpbandits.protocol import Plan, encode, one_report, respond_with_averages
-from dpbandits.service import wire
-from dpbandits.service.binding import bound_share
-from dpbandits.service.sealing import KeyPair, Place
-from dpbandits.service.tokens import hashed
+from dpbandits.service.wire import KeyPair, Place, _layout as wire, bound_share, hashed
 
 from . import own_hpke
 

@@ -19,12 +19,10 @@ import msgspec
 import numpy as np
 
 from dpbandits.actions import Actions
-from dpbandits.service.sealing import KeyPair
-from dpbandits.service.study_file import read_study
-from dpbandits.service.terms import SignedTerms, new_run
-from dpbandits.service.tls import self_signed
-from dpbandits.service.tokens import hashed, new_secret
-from dpbandits.service.transport import trusting
+from dpbandits.service.config import read_study
+from dpbandits.service.shared import self_signed
+from dpbandits.service.shared._transport import trusting
+from dpbandits.service.wire import KeyPair, SignedTerms, hashed, new_run, new_secret
 
 HERE = Path(__file__).parent
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}

@@ -20,16 +20,11 @@ from helpers import client_averages, client_noise
 from dpbandits.actions import Actions
 from dpbandits.privacy import TRUST_MODELS, SimulatedNoise
 from dpbandits.protocol import Plan
-from dpbandits.service.agent import take_part
-from dpbandits.service.client import AsyncClient, ClientCore
-from dpbandits.service.consent import Consent
-from dpbandits.service.http_coordinator import coordinator_app
-from dpbandits.service.logs import configure_logs
-from dpbandits.service.pins import Pins
-from dpbandits.service.run import serve
-from dpbandits.service.study_file import read_study
-from dpbandits.service.tokens import hashed
-from dpbandits.service.transport import AsyncTransport
+from dpbandits.service.client import AsyncClient, ClientCore, Consent, take_part
+from dpbandits.service.config import read_study
+from dpbandits.service.coordinator import coordinator_app
+from dpbandits.service.shared import AsyncTransport, configure_logs, serve
+from dpbandits.service.wire import Pins, hashed
 
 
 def coordinator(study: Path, seed: int) -> None:

@@ -10,20 +10,16 @@ from pathlib import Path
 import httpx
 import pytest
 
-from dpbandits.errors import InvalidValue, Refused
+from dpbandits.errors import InvalidValue, Refused, Unreachable
 from dpbandits.privacy import TRUST_MODELS
 from dpbandits.protocol import Plan, ask
 from dpbandits.service.actuator import Actuator, play_all
-from dpbandits.service.agent import Recorder, take_part, take_part_in_turn
-from dpbandits.service.client import AsyncClient, Client, ClientCore, ClientMemory
-from dpbandits.service.consent import Consent
-from dpbandits.service.dialogue import Patience
-from dpbandits.service.http_coordinator import coordinator_app
-from dpbandits.service.link import Unreachable
-from dpbandits.service.memory_file import MemoryFile
-from dpbandits.service.settings import Roles, Timing
-from dpbandits.service.tokens import hashed, new_secret
-from dpbandits.service.transport import AsyncTransport, Transport
+from dpbandits.service.client import AsyncClient, ClientCore, Consent, MemoryFile, take_part
+from dpbandits.service.client._agent import Recorder, take_part_in_turn
+from dpbandits.service.client._client import Client, ClientMemory
+from dpbandits.service.coordinator import coordinator_app
+from dpbandits.service.shared import AsyncTransport, Patience, Roles, Timing, Transport
+from dpbandits.service.wire import hashed, new_secret
 
 from .helpers import Deployment, client_averages, small_study
 from .live import served
@@ -215,7 +211,7 @@ def test_a_plan_that_is_not_the_one_named_is_refused() -> None:
     core = ClientCore(url="https://nowhere", consent=ALL)
     dialogue = core.task()
     next(dialogue)
-    from dpbandits.service.dialogue import Incoming
+    from dpbandits.service.shared._dialogue import Incoming
 
     dialogue.send(Incoming(status=200, content=_json(deployed.coordinator.operator.about())))
     forged = _json(task).replace(task.plan_digest.encode(), b"0" * 64)

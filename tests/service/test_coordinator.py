@@ -6,14 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from dpbandits.errors import FloatingPointNoise, InvalidValue
+from dpbandits.errors import FloatingPointNoise, InvalidValue, Unreachable
 from dpbandits.privacy import PrivacyRequest
 from dpbandits.protocol import Release, decode
-from dpbandits.service.context import Context
-from dpbandits.service.link import Unreachable
-from dpbandits.service.sealing import KeyPair
-from dpbandits.service.settings import ShufflerAddress
-from dpbandits.storage.sql import SqlStore
+from dpbandits.service.coordinator import Context
+from dpbandits.service.shared import ShufflerAddress
+from dpbandits.service.wire import KeyPair
+from dpbandits.storage._sql import SqlStore
 
 from .helpers import MODELS, Deployment, Member, NearLink, expected_course, refused, small_study
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dpbandits.storage.sql import SqlStore
+from dpbandits.storage._sql import SqlStore
 
 from .crashing import CLIENTS, Crashing, Killer, in_a_fork, releases_of
 from .helpers import expected_course, small_study

@@ -7,9 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from dpbandits.privacy import PrivacyRequest, calibrate
-from dpbandits.privacy.mechanism import Mechanism
-from dpbandits.protocol import exchange
+from dpbandits.privacy import Mechanism, PrivacyRequest, calibrate
+from dpbandits.protocol import _exchange as exchange
 from dpbandits.service import consent, terms
 
 from . import hostile_plans

@@ -11,10 +11,10 @@ from typing import Any
 import httpx
 import pytest
 
-from dpbandits.service.http_coordinator import coordinator_app
-from dpbandits.service.http_shuffler import shuffler_app
-from dpbandits.service.settings import Limits, Roles
-from dpbandits.service.tokens import hashed, new_secret
+from dpbandits.service.coordinator import coordinator_app
+from dpbandits.service.shared import Limits, Roles
+from dpbandits.service.shuffler import shuffler_app
+from dpbandits.service.wire import hashed, new_secret
 
 from .helpers import Deployment, Member, small_study
 from .live import served

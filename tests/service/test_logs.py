@@ -4,7 +4,7 @@ import io
 import json
 import logging
 
-from dpbandits.service.logs import JsonLines
+from dpbandits.service.shared._logs import JsonLines
 
 
 def test_only_listed_fields_are_ever_written() -> None:

@@ -13,9 +13,7 @@ import pytest
 from dpbandits.errors import Refused
 from dpbandits.privacy import PrivacyRequest
 from dpbandits.protocol import Plan, Release, decode
-from dpbandits.service.binding import bound_share
-from dpbandits.service.tokens import hashed
-from dpbandits.service.wire import report_size
+from dpbandits.service.wire import bound_share, hashed, report_size
 
 from .helpers import MODELS, Deployment, Member, small_study
 

@@ -17,17 +17,13 @@ import numpy as np
 import pytest
 
 from dpbandits.errors import Refused
-from dpbandits.privacy.shuffle import ShuffledBits, SummedShares
+from dpbandits.privacy.trust import ShuffledBits, SummedShares
 from dpbandits.protocol import Plan
-from dpbandits.service.agent import take_part_in_turn
-from dpbandits.service.client import Client, ClientCore
-from dpbandits.service.consent import Consent
-from dpbandits.service.dialogue import Patience
-from dpbandits.service.pins import Pins
-from dpbandits.service.sealing import KeyPair, PublicKey
-from dpbandits.service.signing import SigningKey
-from dpbandits.service.terms import PartyTerms, SignedTerms, Terms
-from dpbandits.service.transport import Transport
+from dpbandits.service.client import ClientCore, Consent
+from dpbandits.service.client._agent import take_part_in_turn
+from dpbandits.service.client._client import Client
+from dpbandits.service.shared import Patience, Transport
+from dpbandits.service.wire import KeyPair, PartyTerms, Pins, PublicKey, SignedTerms, SigningKey, Terms
 
 from .helpers import small_study
 from .hostile import HostileCoordinator

@@ -37,12 +37,17 @@ from starlette.routing import Route
 
 from dpbandits.errors import ProtocolError, Refused
 from dpbandits.protocol import Plan, Release, decode
-from dpbandits.service.binding import bound_share, unbound_share
-from dpbandits.service.http_link import HttpLink
-from dpbandits.service.messages import CollectionReply, SharesReply
-from dpbandits.service.tls import self_signed
-from dpbandits.service.tokens import hashed, new_secret
-from dpbandits.service.transport import trusting
+from dpbandits.service.coordinator import HttpLink
+from dpbandits.service.shared import self_signed
+from dpbandits.service.shared._transport import trusting
+from dpbandits.service.wire import (
+    CollectionReply,
+    SharesReply,
+    bound_share,
+    hashed,
+    new_secret,
+    unbound_share,
+)
 
 from .helpers import Deployment, Member, NearLink, small_study
 from .live import served
@@ -211,7 +216,7 @@ def test_a_coordinator_that_changes_plan_or_terms_is_refused_by_the_shuffler() -
     plan = deployed.run(lambda t: deployed.context.course.plan(t, 1))
     assert deployed.context.signed is not None
     from dpbandits.protocol import encode
-    from dpbandits.service.messages import CollectionRequest
+    from dpbandits.service.wire import CollectionRequest
 
     good = CollectionRequest(
         study=deployed.context.name,
@@ -259,7 +264,7 @@ def _pages(lie: str) -> Starlette:
 def test_pages_of_shares_over_http_are_bounded(lie: str) -> None:
     deployed, _, _ = collecting("split")
     plan: Plan = deployed.run(lambda t: deployed.context.course.plan(t, 1))
-    from dpbandits.service.revealed import own_sums
+    from dpbandits.service.coordinator._revealed import own_sums
 
     with served(_pages(lie)) as url:
         link = HttpLink(url, new_secret())
@@ -326,7 +331,7 @@ def test_a_self_made_certificate_cannot_vouch_for_another(tmp_path: Path) -> Non
 
 
 def test_a_share_alone_is_uniform_and_a_forged_one_changes_no_checksum_unseen() -> None:
-    from dpbandits.service.binding import set_checksum
+    from dpbandits.service.wire import set_checksum
 
     rng = np.random.default_rng(1)
     shares = [(f"{number:064x}", rng.bytes(80)) for number in range(5)]

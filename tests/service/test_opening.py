@@ -14,11 +14,14 @@ import pytest
 
 from dpbandits.errors import Refused
 from dpbandits.protocol import ask
-from dpbandits.service import opener_process
-from dpbandits.service.envelope import Envelope
-from dpbandits.service.opening import Opener
-from dpbandits.service.sealing import KeyPair, Place
-from dpbandits.service.wire import report_size
+from dpbandits.service.shared._decryption import Opener
+from dpbandits.service.wire import (
+    Envelope,
+    KeyPair,
+    Place,
+    _decryption_process as opener_process,
+    report_size,
+)
 
 from .helpers import small_study
 

@@ -21,9 +21,9 @@ import pytest
 
 from dpbandits.errors import Refused, StoreWentBack
 from dpbandits.protocol import decode
-from dpbandits.service.fingerprint import derived
-from dpbandits.service.sealing import KeyPair
-from dpbandits.service.watermark import Mark
+from dpbandits.service.coordinator._fingerprint import derived
+from dpbandits.service.coordinator._watermark import Mark
+from dpbandits.service.wire import KeyPair
 
 from .crashing import CLIENTS, Crashing
 from .helpers import Member

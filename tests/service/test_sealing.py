@@ -6,21 +6,23 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from dpbandits.errors import InvalidValue, Refused
 from dpbandits.privacy import SimulatedNoise
 from dpbandits.protocol import Plan, ask, one_report, respond_with_averages
-from dpbandits.service.sealing import OVERHEAD, PURPOSES, KeyPair, Place, PublicKey
 from dpbandits.service.wire import (
+    KeyPair,
+    Place,
+    PublicKey,
     pack_report,
     report_size,
-    share_size,
     split_shares,
     unpack_report,
     unpack_share,
 )
+from dpbandits.service.wire._layout import share_size
+from dpbandits.service.wire._sealing import OVERHEAD, PURPOSES
 
 from .helpers import small_study
 

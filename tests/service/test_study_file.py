@@ -6,7 +6,7 @@ import pytest
 
 from dpbandits.errors import InvalidValue
 from dpbandits.privacy import SecureNoise
-from dpbandits.service.study_file import read_shuffler, read_study
+from dpbandits.service.config import read_shuffler, read_study
 
 from .processes import Site
 

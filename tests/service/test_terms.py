@@ -11,13 +11,21 @@ import pytest
 from dpbandits.errors import InvalidValue, Refused
 from dpbandits.privacy import TRUST_MODELS, PrivacyRequest
 from dpbandits.protocol import Plan, Schedule, Study, ask
-from dpbandits.service.consent import Consent
-from dpbandits.service.context import Context
-from dpbandits.service.coordinator import Coordinator
-from dpbandits.service.pins import Pins
-from dpbandits.service.sealing import KeyPair, PublicKey
-from dpbandits.service.signing import SigningKey, VerifyKey
-from dpbandits.service.terms import PartyTerms, SignedTerms, Terms, new_run, proved_delta, terms_of
+from dpbandits.service.client import Consent
+from dpbandits.service.coordinator import Context, Coordinator
+from dpbandits.service.wire import (
+    KeyPair,
+    PartyTerms,
+    Pins,
+    PublicKey,
+    SignedTerms,
+    SigningKey,
+    Terms,
+    VerifyKey,
+    new_run,
+    proved_delta,
+    terms_of,
+)
 from dpbandits.storage import MemoryStore
 
 from .helpers import Deployment, small_study

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dpbandits.cli import main
-from dpbandits.service.transport import trusting
+from dpbandits.service.shared._transport import trusting
 
 
 def _made(directory: Path, name: str) -> Path:

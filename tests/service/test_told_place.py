@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from dpbandits.errors import Refused
-from dpbandits.service.client import Agreed, ClientCore
-from dpbandits.service.consent import Consent
+from dpbandits.service.client import ClientCore, Consent
+from dpbandits.service.client._client import Agreed
 
 from .helpers import small_study
 from .test_terms import agreed

@@ -16,15 +16,13 @@ import httpx
 from dpbandits.errors import Refused
 from dpbandits.privacy import SecureNoise
 from dpbandits.protocol import Plan, Release, Schedule, decode
-from dpbandits.service.context import Context
-from dpbandits.service.sealing import KeyPair
-from dpbandits.service.study_file import CoordinatorFile, read_study
-from dpbandits.service.tokens import hashed, new_secret
-from dpbandits.service.transport import trusting
-from dpbandits.service.watermark import Watermark
-from dpbandits.service.wire import report_size
+from dpbandits.service.config import read_study
+from dpbandits.service.config._study_file import CoordinatorFile
+from dpbandits.service.coordinator import Context, Watermark
+from dpbandits.service.shared._transport import trusting
+from dpbandits.service.wire import KeyPair, hashed, new_secret, report_size
 from dpbandits.storage import LedgerEntry
-from dpbandits.storage.sql import SqlStore
+from dpbandits.storage._sql import SqlStore
 
 from ..storage.postgres import new_database  # noqa: TID252
 from .helpers import Deployment, Member, small_study

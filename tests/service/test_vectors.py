@@ -14,8 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from dpbandits.errors import Refused
 from dpbandits.protocol import Plan, decode
-from dpbandits.service.sealing import KeyPair, Place, PublicKey
-from dpbandits.service.wire import unpack_report, unpack_share
+from dpbandits.service.wire import KeyPair, Place, PublicKey, unpack_report, unpack_share
 
 from . import own_hpke
 from .make_vectors import VECTORS, made

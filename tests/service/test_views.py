@@ -23,21 +23,24 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from dpbandits.privacy import TRUST_MODELS, SecureNoise
 from dpbandits.protocol import Plan, ask, one_report, respond_with_averages
 from dpbandits.service import client as client_module
-from dpbandits.service.agent import take_part
-from dpbandits.service.binding import TAG
-from dpbandits.service.client import AsyncClient, ClientCore
-from dpbandits.service.consent import Consent
-from dpbandits.service.http_coordinator import coordinator_app
-from dpbandits.service.http_shuffler import shuffler_app
-from dpbandits.service.logs import JsonLines
-from dpbandits.service.pins import Pins
-from dpbandits.service.sealing import OVERHEAD, KeyPair, Place
-from dpbandits.service.settings import Roles, Timing
-from dpbandits.service.terms import PartyTerms, terms_of
-from dpbandits.service.tokens import hashed
-from dpbandits.service.transport import AsyncTransport
-from dpbandits.service.wire import split_shares, unpack_share
-from dpbandits.storage.sql import SqlStore
+from dpbandits.service.client import AsyncClient, ClientCore, Consent, take_part
+from dpbandits.service.coordinator import coordinator_app
+from dpbandits.service.shared import AsyncTransport, Roles, Timing
+from dpbandits.service.shared._logs import JsonLines
+from dpbandits.service.shuffler import shuffler_app
+from dpbandits.service.wire import (
+    KeyPair,
+    PartyTerms,
+    Pins,
+    Place,
+    hashed,
+    split_shares,
+    terms_of,
+    unpack_share,
+)
+from dpbandits.service.wire._binding import TAG
+from dpbandits.service.wire._sealing import OVERHEAD
+from dpbandits.storage._sql import SqlStore
 
 from .helpers import MODELS, Deployment, small_study
 from .live import served

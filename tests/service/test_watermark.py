@@ -13,11 +13,11 @@ import pytest
 
 from dpbandits.errors import InvalidValue, StorageError, StoreWentBack
 from dpbandits.privacy import SecureNoise
-from dpbandits.service.http_coordinator import coordinator_app
-from dpbandits.service.settings import Roles
-from dpbandits.service.study_file import read_shuffler, read_study
-from dpbandits.service.tokens import hashed, new_secret
-from dpbandits.service.watermark import Intent, Mark, Position, WatchedStore, Watermark
+from dpbandits.service.config import read_shuffler, read_study
+from dpbandits.service.coordinator import WatchedStore, Watermark, coordinator_app
+from dpbandits.service.coordinator._watermark import Intent, Mark, Position
+from dpbandits.service.shared import Roles
+from dpbandits.service.wire import hashed, new_secret
 from dpbandits.storage import Attempt, MemoryStore
 
 from .helpers import Deployment, small_study

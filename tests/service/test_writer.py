@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import pytest
 
 from dpbandits.errors import Refused, StorageError
-from dpbandits.service.writer import Writer
+from dpbandits.service.shared import Writer
 from dpbandits.storage import Attempt, LedgerEntry, MemoryStore, NewReport, Transaction
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dpbandits.errors import InvalidValue
-from dpbandits.protocol.planning import predict
+from dpbandits.protocol import predict
 from dpbandits.simulation import Setting, run_once
 from tests.world.files import cellular_text, write
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from dpbandits.storage import MemoryStore, Store
-from dpbandits.storage.sql import SqlStore
+from dpbandits.storage._sql import SqlStore
 
 from .postgres import new_database
 

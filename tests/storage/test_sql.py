@@ -17,9 +17,9 @@ from sqlalchemy import create_engine, text
 
 from dpbandits.errors import InvalidValue, Refused, StorageError
 from dpbandits.storage import Attempt, LedgerEntry, NewReport, StudyRecord
-from dpbandits.storage.migrations import MIGRATIONS, NEWEST, migrate, version
-from dpbandits.storage.sql import SqlStore, _engine
-from dpbandits.storage.sqlite_fast import _FRESH
+from dpbandits.storage._migrations import MIGRATIONS, NEWEST, migrate, version
+from dpbandits.storage._sql import SqlStore, _engine
+from dpbandits.storage._sqlite_fast import _FRESH
 
 ATTEMPT = Attempt(phase=1, number=1, state="collecting")
 
@@ -99,7 +99,7 @@ def test_a_killed_migration_loses_nothing(tmp_path: Path) -> None:
     engine.dispose()
     program = (
         "import os, signal, sys\n"
-        "from dpbandits.storage.sql import SqlStore\n"
+        "from dpbandits.storage._sql import SqlStore\n"
         "def hook(step):\n"
         "    if step == 'migrate-2-statement': os.kill(os.getpid(), signal.SIGKILL)\n"
         "SqlStore(sys.argv[1], hook=hook)\n"

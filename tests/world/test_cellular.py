@@ -15,7 +15,7 @@ import pytest
 
 from dpbandits.errors import InvalidValue
 from dpbandits.world import load
-from dpbandits.world.cellular import cellular
+from dpbandits.world._cellular import cellular
 
 from .files import SPLITS, cellular_text, write
 

@@ -2,12 +2,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from scipy.sparse import csr_array
 
 from dpbandits.errors import InvalidValue
-from dpbandits.world.features import whitened
+from dpbandits.world._features import whitened
 
 
 @given(seed=st.integers(0, 10**6), dimension=st.integers(2, 6), scale=st.sampled_from([1e-6, 1.0, 1e6]))

@@ -60,7 +60,7 @@ def test_a_large_cohort_has_the_law_of_a_small_one(monkeypatch: pytest.MonkeyPat
     actions = Actions.generate("ball", count=3, dimension=6, rng=3)
     instance = Instance.draw(actions, np.random.default_rng(4))
     population, clients = Population(instance, heterogeneity=0.5), 20_000
-    monkeypatch.setattr("dpbandits.world.population._LARGE", 0)
+    monkeypatch.setattr("dpbandits.world._population._LARGE", 0)
     rng = np.random.default_rng(5)
     averages = population.averages(clients, [0, 1, 2], [10**12] * 3, rng)
     rows = actions.matrix

@@ -9,7 +9,7 @@ import pytest
 
 from dpbandits.errors import InvalidValue
 from dpbandits.world import load
-from dpbandits.world.ranking import SAMPLE, ranking
+from dpbandits.world._ranking import SAMPLE, ranking
 
 from .files import ranking_text, write
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dpbandits.errors import InvalidValue
-from dpbandits.world.svmlight import read_svmlight
+from dpbandits.world._svmlight import read_svmlight
 
 from .files import write
 

@@ -1,6 +1,5 @@
 """What is not phased elimination, for comparison: LinUCB, which protects nobody, and its private kin."""
 
-from dpbandits.baselines.linucb import LinUCBTrace, linucb
-from dpbandits.baselines.private_linucb import Peer, PrivateLinUCBTrace, private_linucb
+import lazy_loader
 
-__all__ = ["LinUCBTrace", "Peer", "PrivateLinUCBTrace", "linucb", "private_linucb"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -23,21 +23,6 @@
 The certificate imports nothing of the search. The search asks it about each design that it has found.
 """
 
-from dpbandits.design.bounds import support_bound
-from dpbandits.design.certificate import Certificate, certify
-from dpbandits.design.covers import Cover, cover, cover_size
-from dpbandits.design.near_optimal import near_g_optimal
-from dpbandits.design.result import Design
-from dpbandits.design.rows import Selection
+import lazy_loader
 
-__all__ = [
-    "Certificate",
-    "Cover",
-    "Design",
-    "Selection",
-    "certify",
-    "cover",
-    "cover_size",
-    "near_g_optimal",
-    "support_bound",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

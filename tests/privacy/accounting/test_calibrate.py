@@ -22,7 +22,7 @@ from dpbandits.privacy.accounting import (
     least_discrete_gaussian_sigma,
     least_skellam_variance,
 )
-from dpbandits.privacy.accounting.calibrate import gaussian_variance
+from dpbandits.privacy.accounting._calibrate import gaussian_variance
 
 TARGETS = [(10.0, 0.25), (3.0, 1e-3), (1.0, 1e-6), (0.1, 1e-8)]
 COORDINATES = [1, 20, 60, 104]

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 from dp_accounting.pld import privacy_loss_distribution
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from numpy.typing import NDArray
 
 from dpbandits.privacy import PrivacyRequest, calibrate
@@ -32,7 +31,7 @@ from dpbandits.privacy.accounting import (
     compose,
     integer_sum,
 )
-from dpbandits.privacy.accounting.dots import dots_of
+from dpbandits.privacy.accounting._dominating_pair import dots_of
 
 Laws = tuple[NDArray[np.float64], NDArray[np.float64]]
 

@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dpbandits.privacy.accounting.fourier import GridMass, Spectrum, Window
+from dpbandits.privacy.accounting._fourier import GridMass, Spectrum, Window
 
 
 def exact_power(weights: list[int], count: int) -> list[int]:

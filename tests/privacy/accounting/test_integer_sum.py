@@ -7,8 +7,7 @@ import math
 import numpy as np
 import pytest
 from dp_accounting.pld import privacy_loss_distribution
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from dpbandits.errors import InvalidValue
 from dpbandits.privacy.accounting import (

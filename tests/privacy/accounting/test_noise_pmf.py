@@ -10,7 +10,7 @@ import pytest
 
 from dpbandits.errors import InvalidValue
 from dpbandits.privacy.accounting import Binomial, DiscreteGaussian, DiscreteLaplace, Skellam
-from dpbandits.privacy.accounting.noise_pmf import LARGEST_SUPPORT, running_sum
+from dpbandits.privacy.accounting._noise_pmf import LARGEST_SUPPORT, running_sum
 
 
 def _binomial(law: Binomial, low: int, high: int) -> list[mpmath.mpf]:

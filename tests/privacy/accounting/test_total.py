@@ -7,8 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
+from hypothesis import assume, given, settings, strategies as st
 
 from dpbandits.errors import InvalidValue
 from dpbandits.privacy.accounting import (
@@ -29,9 +28,9 @@ from dpbandits.privacy.accounting import (
     gaussian_delta,
     integer_sum,
 )
-from dpbandits.privacy.accounting.pair import worst_pair
-from dpbandits.privacy.accounting.rounded import wide_bounds
-from dpbandits.privacy.shuffle import ShuffledBits
+from dpbandits.privacy.accounting._wide_gaussian import wide_bounds
+from dpbandits.privacy.accounting._worst_pair import worst_pair
+from dpbandits.privacy.trust import ShuffledBits
 
 POSITIVE = st.one_of(
     st.floats(0, 1.7e308, exclude_min=True), st.floats(-320, 308).map(lambda power: 10.0**power)

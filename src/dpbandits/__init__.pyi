@@ -1,0 +1,75 @@
+from .actions import (
+    Actions as Actions,
+)
+from .design._near_optimal import (
+    near_g_optimal as near_g_optimal,
+)
+from .design._result import (
+    Design as Design,
+)
+from .errors import (
+    DpbanditsError as DpbanditsError,
+)
+from .privacy._guarantee import (
+    Guarantee as Guarantee,
+    PrivacyRequest as PrivacyRequest,
+)
+from .privacy._mechanism import (
+    Mechanism as Mechanism,
+    register as register,
+)
+from .privacy.noise._sources import (
+    SimulatedNoise as SimulatedNoise,
+)
+from .protocol._codec import (
+    decode as decode,
+    encode as encode,
+)
+from .protocol._exchange import (
+    analyze as analyze,
+    gather as gather,
+    respond as respond,
+    respond_with_averages as respond_with_averages,
+    shuffle as shuffle,
+)
+from .protocol._learner import (
+    ask as ask,
+    replay as replay,
+    tell as tell,
+)
+from .protocol._messages import (
+    Batch as Batch,
+    Plan as Plan,
+    Release as Release,
+    Report as Report,
+)
+from .protocol._planning import (
+    plan_study as plan_study,
+)
+from .protocol._schedule import (
+    Schedule as Schedule,
+)
+from .protocol._study import (
+    State as State,
+    Study as Study,
+)
+from .simulation._run import (
+    simulate as simulate,
+)
+from .simulation._setting import (
+    Setting as Setting,
+)
+from .simulation._sweep import (
+    sweep as sweep,
+)
+from .simulation._trace import (
+    RunTrace as RunTrace,
+)
+from .world._instance import (
+    Instance as Instance,
+)
+from .world._population import (
+    Population as Population,
+)
+
+__version__: str

@@ -1,0 +1,147 @@
+"""LinUCB, adapted as in the paper: each round asks one new client, and nobody's reward is protected.
+
+The client of round t has θ_u = θ* + ξ_u, ξ_u ~ N(0, σ²I), so its reward of x is ⟨θ*, x⟩ plus noise of law
+N(0, 1 + σ²‖x‖²). Played is the action of the largest
+
+    ⟨θ̂, x⟩ + radius(t)·√(x'V⁻¹x),   V = λI + Σ x x',   θ̂ = V⁻¹ Σ reward·x.
+
+After a play of x, with c = 1 + x'V⁻¹x and u = V⁻¹x/√c (Sherman and Morrison),
+
+    V⁻¹ ← V⁻¹ − uu',   ⟨θ̂, b⟩ ← ⟨θ̂, b⟩ + ⟨b, u⟩·(reward − ⟨θ̂, x⟩)/√c,   b'V⁻¹b ← b'V⁻¹b − ⟨b, u⟩²,
+
+so a round costs one product of the actions with a vector, and nothing is inverted or solved. All of it is
+written into arrays that are there: at a thousand actions, making new ones would cost as much as the
+arithmetic.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg.blas import daxpy, dger
+from threadpoolctl import threadpool_limits
+
+from dpbandits._arrays import FloatArray, IntArray
+from dpbandits._checks import non_negative, whole
+from dpbandits.world import Instance
+
+RIDGE = 1.0  # λ
+_RECORDED_TIMES = 200
+_BLOCK = 4096
+# b'V⁻¹b ≥ ‖b‖²/(λ + t); t rounds round off about t·2⁻⁵²·‖b‖²/λ: until t² is near 2⁵² all stay positive.
+_EXACT_ROUNDS = 10**6
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinUCBTrace:
+    """One run: the regret of the first `times[i]` rounds is `cumulative_regret[i]`."""
+
+    seed: int
+    horizon: int
+    times: tuple[int, ...]
+    cumulative_regret: tuple[float, ...]
+
+    @property
+    def participants(self) -> int:
+        """One client a round."""
+        return self.horizon
+
+    @property
+    def communication(self) -> int:
+        """One number a round."""
+        return self.horizon
+
+    @property
+    def regret(self) -> float:
+        """R(T)."""
+        return self.cumulative_regret[-1]
+
+    def regret_at(self, times: FloatArray) -> FloatArray:
+        """R(t) at the given rounds, linear between those that were recorded."""
+        recorded = np.array([0, *self.times]), np.array([0.0, *self.cumulative_regret])
+        return np.asarray(np.interp(times, *recorded), dtype=np.float64)
+
+
+def linucb(instance: Instance, *, horizon: int, heterogeneity: float, seed: int) -> LinUCBTrace:
+    """Play the whole horizon; all randomness comes from `seed`."""
+    # More BLAS threads would round differently, and so make results depend on the machine.
+    with threadpool_limits(limits=1):
+        played = choices(instance, horizon=horizon, heterogeneity=heterogeneity, seed=seed)
+    times, regret = recorded(instance, played)
+    return LinUCBTrace(seed=seed, horizon=horizon, times=times, cumulative_regret=regret)
+
+
+def recorded(instance: Instance, played: IntArray) -> tuple[tuple[int, ...], tuple[float, ...]]:
+    """Rounds that grow by a factor, and the regret up to each."""
+    regret = np.cumsum(instance.gaps[played])
+    times = np.unique(np.geomspace(1, len(played), _RECORDED_TIMES).round().astype(np.int64))
+    return tuple(times.tolist()), tuple(regret[times - 1].tolist())
+
+
+def choices(instance: Instance, *, horizon: int, heterogeneity: float, seed: int) -> IntArray:
+    """The action of each round."""
+    radius = radii(instance.actions.dimension, horizon, heterogeneity)
+    seen = rewards(instance, heterogeneity, np.random.default_rng(whole(0, seed=seed)))
+    rows = np.ascontiguousarray(instance.actions.matrix)
+    columns = np.asfortranarray(rows)  # of which the product with a vector is a few times faster
+    inverse = np.asfortranarray(np.eye(rows.shape[1]) / RIDGE)
+    scores, squares = np.zeros(len(rows)), np.einsum("ij,ij->i", rows, rows) / RIDGE
+    played, work, products = np.empty(horizon, dtype=np.int64), np.empty(len(rows)), np.empty(len(rows))
+    for time, width in enumerate(radius.tolist()):
+        np.sqrt(squares, out=work)
+        np.multiply(work, width, out=work)
+        np.add(work, scores, out=work)
+        chosen = int(work.argmax())
+        row, surprise = rows[chosen], seen.draw(chosen) - float(scores[chosen])
+        direction = inverse.dot(row)
+        shrunk = 1 / math.sqrt(1 + float(row.dot(direction)))
+        direction *= shrunk
+        np.dot(columns, direction, out=products)
+        daxpy(products, scores, a=surprise * shrunk)
+        np.multiply(products, products, out=products)
+        np.subtract(squares, products, out=squares)
+        if time >= _EXACT_ROUNDS:
+            np.maximum(squares, 0, out=squares)
+        dger(-1.0, direction, direction, a=inverse, overwrite_a=True)
+        played[time] = chosen
+    return played
+
+
+def radii(dimension: int, horizon: int, heterogeneity: float) -> FloatArray:
+    """√λ + √((1 + σ²)·(2·log(1/δ) + d·log(1 + t/(λd)))) after t = 0, 1, … rounds, with δ = 1/T."""
+    variance = 1 + non_negative(heterogeneity=heterogeneity) ** 2
+    rounds = np.arange(whole(1, horizon=horizon))
+    growth = dimension * np.log1p(rounds / (RIDGE * dimension))
+    return np.asarray(math.sqrt(RIDGE) + np.sqrt(variance * (2 * math.log(horizon) + growth)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rewards:
+    """What a new client answers, a round each."""
+
+    means: Sequence[float]
+    deviations: Sequence[float]
+    noise: Iterator[float]
+
+    def draw(self, action: int) -> float:
+        """The reward of one play."""
+        return self.means[action] + self.deviations[action] * next(self.noise)
+
+
+def rewards(instance: Instance, heterogeneity: float, rng: np.random.Generator) -> Rewards:
+    """Gaussian ones, a client's own taste included."""
+    rows = instance.actions.matrix
+    return Rewards(
+        means=(rows @ instance.theta).tolist(),
+        deviations=np.sqrt(1 + heterogeneity**2 * np.einsum("ij,ij->i", rows, rows)).tolist(),
+        noise=_standard_normal(rng),
+    )
+
+
+def _standard_normal(rng: np.random.Generator) -> Iterator[float]:
+    """Drawn a block at a time."""
+    while True:
+        yield from rng.standard_normal(_BLOCK).tolist()

@@ -1,0 +1,222 @@
+"""`dpbandits account`: what a mechanism, or a finished simulation, really guarantees."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from dpbandits._checks import at_least_zero_below_one, whole
+from dpbandits.cli._account_study import run_studies
+from dpbandits.cli._parser import DefaultsInHelp, number, whole_number
+from dpbandits.cli._plot import check_plot, plot_curve
+from dpbandits.cli._privacy_options import (
+    PRIVATE,
+    add_mechanism_options,
+    add_privacy_options,
+    calibrated,
+    privacy_request,
+)
+from dpbandits.cli._reach import reach_of, shown_reach
+from dpbandits.cli._writing import check_writable, write_document
+from dpbandits.errors import InvalidValue
+from dpbandits.privacy import Mechanism, PrivacyRequest
+from dpbandits.privacy.accounting import Event, gaussian_noise_ratio
+from dpbandits.protocol import decode, encode
+
+# Where the curve is shown, as multiples of the claimed ε.
+_MULTIPLES = (0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.85, 1.0, 1.2, 1.5, 2.0)
+
+
+def add_to(commands: Any, summary: str) -> None:
+    """Add the command and its options."""
+    parser = commands.add_parser(
+        "account",
+        help=summary,
+        description="Compute the exact privacy of a mechanism: bounds on δ at the claimed ε, ε at a chosen "
+        "δ, the whole δ(ε) curve, and the error that is paid for it. With RESULT, a JSON file written by "
+        "`dpbandits simulate`, account for the mechanisms of that simulation instead.",
+        formatter_class=DefaultsInHelp,
+    )
+    parser.set_defaults(run=run)
+    parser.add_argument("result", nargs="?", metavar="RESULT", help="a JSON file of `dpbandits simulate`")
+    parser.add_argument(
+        "--study",
+        metavar="STUDY.toml",
+        action="append",
+        help="account for a study as it will run; repeat for a client in several; --times: codes of a client",
+    )
+    group = parser.add_argument_group("mechanism")
+    group.add_argument("--trust", choices=PRIVATE, default="shuffle", help="whom clients trust")
+    add_privacy_options(group, epsilon=1.0, delta=1e-6)
+    add_mechanism_options(group, support=60, cohort=1000)
+    question = parser.add_argument_group("question and output")
+    question.add_argument(
+        "--at-delta", type=number, metavar="D", help="give ε at this δ (default: the claim's)"
+    )
+    question.add_argument("--times", type=whole_number, default=1, metavar="M", help="a client in M phases")
+    question.add_argument("--group", type=whole_number, default=1, metavar="K", help="K clients replaced")
+    question.add_argument("--json", metavar="PATH", help="write every number; - for standard output")
+    question.add_argument("--plot", metavar="PATH.png", help="draw the δ(ε) curve")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Account:
+    """The answer: the claim, what holds, what it costs, and the curve."""
+
+    claimed: dict[str, float]
+    holds: dict[str, float | None]
+    error: dict[str, float | None]
+    reach: dict[str, float | None]
+    parameters: dict[str, Any]
+    curve: list[dict[str, float]]
+
+
+def run(options: argparse.Namespace) -> int:
+    """Answer, in a table or in JSON."""
+    check_plot(options.plot)
+    check_writable(options.json)
+    whole(1, times=options.times)
+    whole(1, group=options.group)
+    if options.study:
+        return run_studies(options)
+    if options.result:
+        cases = _from_result(Path(options.result))
+    else:
+        request = privacy_request(options.trust, options)
+        cases = [(request, calibrated(request, options))]
+    accounts = [_account(request, mechanism, options) for request, mechanism in cases]
+    documents = [asdict(account) for account in accounts]
+    write_document(documents[0] if options.result is None else documents, options.json)
+    if options.json != "-":
+        for account in accounts:
+            _show(account)
+    if options.plot is not None:
+        plot_curve(accounts[0].claimed, accounts[0].curve, Path(options.plot))
+        print(f"plot of δ(ε): {options.plot}", file=sys.stderr)
+    return 0
+
+
+def _from_result(path: Path) -> list[tuple[PrivacyRequest, Mechanism]]:
+    """The mechanism of each private row of a simulation's JSON that hid least, as it was run."""
+    if not path.is_file():
+        raise InvalidValue("RESULT", path, "an existing JSON file that `dpbandits simulate` wrote")
+    try:
+        document = msgspec.json.decode(path.read_bytes())
+        shared = {k: document["settings"][k] for k in PrivacyRequest.__dataclass_fields__ if k != "trust"}
+        cases = []
+        for result in document["results"]:
+            request = PrivacyRequest(trust=result["trust"], **shared)
+            if result["mechanism"] is not None:
+                cases.append((request, decode(encode(result["mechanism"]), Mechanism)))  # type: ignore[type-abstract]
+    except (msgspec.DecodeError, KeyError, TypeError) as error:
+        raise InvalidValue("RESULT", path, f"a JSON file that `dpbandits simulate` wrote ({error})") from None
+    if not cases:
+        raise InvalidValue("RESULT", path, "at least one private trust model")
+    return cases
+
+
+def _account(request: PrivacyRequest, mechanism: Mechanism, options: argparse.Namespace) -> Account:
+    event: Event = mechanism.event.repeated(options.times).group(options.group)
+    lower, upper = event.delta_bounds(request.epsilon)
+    at_delta = (
+        request.delta if options.at_delta is None else at_least_zero_below_one(at_delta=options.at_delta)
+    )
+    return Account(
+        claimed={"epsilon": request.epsilon, "delta": request.delta},
+        holds={
+            "epsilon": request.epsilon,
+            "delta_lower": lower,
+            "delta_upper": upper,
+            "at_delta": at_delta,
+            "epsilon_at_delta": _finite(event.epsilon(at_delta)),
+        },
+        error=_error(request, mechanism),
+        reach=reach_of(mechanism),
+        parameters={
+            **asdict(mechanism),  # type: ignore[call-overload]
+            "trust": request.trust,
+            "noise": mechanism.noise_name,
+            "preset": request.preset,
+            "minimum_reports": mechanism.minimum_reports,
+            "message": f"{mechanism.message_size} {mechanism.unit}",
+            "neighbouring": "replace-one",
+            "accountant": event.accountant,
+            "needs": mechanism.needs,
+            "times": options.times,
+            "group": options.group,
+        },
+        curve=_curve(event, request.epsilon),
+    )
+
+
+def _curve(event: Event, claimed: float) -> list[dict[str, float]]:
+    points = []
+    for multiple in _MULTIPLES:
+        low, high = event.delta_bounds(multiple * claimed)
+        points.append({"epsilon": multiple * claimed, "delta_lower": low, "delta_upper": high})
+    return points
+
+
+def _error(request: PrivacyRequest, mechanism: Mechanism) -> dict[str, float | None]:
+    """The released mean's deviation, and its ratio to the exact Gaussian's at a trusted server."""
+    deviation = mechanism.error_deviation(mechanism.cohort)
+    if request.pure:
+        return {"sd_of_mean": deviation, "ratio_to_central_gaussian": None}
+    distance = 2 * mechanism.bound * (1 if mechanism.shape == "ball" else math.sqrt(mechanism.support))
+    gaussian = gaussian_noise_ratio(request.epsilon, request.delta) * distance / mechanism.cohort
+    return {"sd_of_mean": deviation, "ratio_to_central_gaussian": deviation / gaussian}
+
+
+def _finite(value: float) -> float | None:
+    return value if np.isfinite(value) else None
+
+
+def _show(account: Account) -> None:
+    console = Console(width=None if sys.stdout.isatty() else 120)
+    given, holds, error = account.parameters, account.holds, account.error
+    epsilon, delta = account.claimed["epsilon"], account.claimed["delta"]
+    console.print(
+        f"{given['trust']}, {given['noise']} noise, {given['preset']}: {given['cohort']:,} clients × "
+        f"{given['support']} numbers in {_region(given)}, {given['message']} each",
+        highlight=False,
+    )
+    console.print(f"claimed   ({epsilon:g}, {delta:g})-DP, one client replaced", highlight=False)
+    console.print(f"holds     {_verdict(account)}", highlight=False)
+    at_delta = holds["epsilon_at_delta"]
+    shown = "no ε" if at_delta is None else f"ε = {at_delta:.6g}"
+    console.print(
+        f"          {shown} at δ = {holds['at_delta']:g}; rests on: {given['needs']}", highlight=False
+    )
+    ratio = error["ratio_to_central_gaussian"]
+    compared = "" if ratio is None else f", {ratio:.4g} × the exact Gaussian's at a trusted server"
+    console.print(f"error     {error['sd_of_mean']:.6g} on each mean{compared}", highlight=False)
+    console.print(f"reach     {shown_reach(account.reach, given['trust'])}", highlight=False)
+    table = Table("ε", "δ at least", "δ at most", title=f"by {given['accountant']}", title_justify="left")
+    for point in account.curve:
+        table.add_row(f"{point['epsilon']:.4g}", f"{point['delta_lower']:.6g}", f"{point['delta_upper']:.6g}")
+    console.print(table)
+
+
+def _region(given: dict[str, Any]) -> str:
+    if given.get("shape") == "ball":
+        return f"a ball of radius {given['bound']:g}"
+    return f"[−{given['bound']:g}, {given['bound']:g}]"
+
+
+def _verdict(account: Account) -> str:
+    delta, upper, lower = account.claimed["delta"], account.holds["delta_upper"], account.holds["delta_lower"]
+    assert upper is not None
+    assert lower is not None
+    true = f"δ = {upper:.6g} at ε = {account.claimed['epsilon']:g}"
+    if lower > delta:
+        return f"[bold red]NOT AS CLAIMED[/]: {true}"
+    return f"as claimed: {true}" if upper <= delta * (1 + 1e-9) else f"not shown: {true} is what is proved"

@@ -1,0 +1,230 @@
+"""`dpbandits account --study`: what a study guarantees as it will run, and several studies together."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from itertools import combinations_with_replacement, product
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from dpbandits._checks import at_least_zero_below_one
+from dpbandits.cli._service_extra import require_service
+from dpbandits.cli._writing import write_document
+from dpbandits.design import support_bound
+from dpbandits.errors import InvalidValue
+from dpbandits.privacy import Mechanism, PrivacyRequest, calibrate, may_use_ball
+from dpbandits.privacy.accounting import Event, WorstOf, compose
+from dpbandits.protocol import Study, ask
+
+EXACT = "phase 1 as it will be planned"
+LARGEST = (
+    "later phases depend on releases and are taken with as many numbers as a client can report then: "
+    "averages of the largest support of a design, or, where those may be used, statistics, as many as the "
+    "actions have rank"
+)
+# Up to the first number, combinations of phases are examined one by one. Beyond it, releases are limited.
+_MOST_COMBINATIONS, _MOST_RELEASES = 100, 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Phase:
+    """A phase that asks a cohort, with the mechanism that hides least of those that may be used."""
+
+    phase: int
+    cohort: int
+    minimum_reports: int
+    numbers: int
+    shape: str
+    mechanism: str
+    noise: str
+    delta: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudyAccount:
+    """What a client of one phase has, and the weakest phase."""
+
+    study: str
+    privacy: dict[str, Any]
+    phases: list[Phase]
+    weakest: Phase
+    assumed: list[str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Together:
+    """What a client has that is in all studies, with `times` codes in each."""
+
+    times: int
+    group: int
+    epsilon: float | None
+    delta: float
+    accountant: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Accounted:
+    request: PrivacyRequest
+    account: StudyAccount
+    events: tuple[Event, ...]  # of all mechanisms of all phases, each once
+
+
+def run_studies(options: argparse.Namespace) -> int:
+    """Account for each study, and for a client in all of them."""
+    if options.result is not None or options.plot is not None:
+        raise InvalidValue("study", options.study[0], "no RESULT and no --plot with --study")
+    require_service()
+    found = [_accounted(Path(path)) for path in options.study]
+    together = _together(found, options)
+    document = {"studies": [asdict(one.account) for one in found], "together": together and asdict(together)}
+    write_document(document, options.json)
+    if options.json != "-":
+        _show([one.account for one in found], together)
+    return 0
+
+
+def _accounted(path: Path) -> _Accounted:
+    from dpbandits.service.config import TomlFile, study_of
+
+    study = study_of(TomlFile(path))
+    if study.privacy.trust == "none":
+        raise InvalidValue(f"{path}, privacy.trust", "none", "a trust model that hides something")
+    plan = ask(study.begin())
+    if plan.mechanism is None:
+        raise InvalidValue(f"{path}, study.horizon", study.horizon, "one in which a phase can end and report")
+    later = [(number, _later(study, plan.rank, cohort)) for number, cohort in _cohorts(study) if number > 1]
+    used: list[tuple[int, Sequence[Mechanism]]] = [(1, (plan.mechanism,)), *later]
+    phases = [_phase(study.privacy, number, mechanisms) for number, mechanisms in used]
+    account = StudyAccount(
+        study=str(path),
+        privacy=asdict(study.privacy),
+        phases=phases,
+        weakest=max(phases, key=lambda phase: phase.delta),
+        assumed=[EXACT] if len(phases) == 1 else [EXACT, LARGEST],
+    )
+    events = tuple(dict.fromkeys(one.event for _, mechanisms in used for one in mechanisms))
+    return _Accounted(request=study.privacy, account=account, events=events)
+
+
+def _cohorts(study: Study) -> list[tuple[int, int]]:
+    """The number and the cohort of each phase that may ask somebody, as far as clients last."""
+    found, left = [], math.inf if study.population is None else study.population
+    for number in range(1, study.schedule.reporting_phases(study.horizon) + 1):
+        cohort = study.schedule.cohort(number)
+        left -= cohort
+        if left < 0:
+            break
+        found.append((number, cohort))
+    return found
+
+
+def _later(study: Study, rank: int, cohort: int) -> Sequence[Mechanism]:
+    """Those that a later phase may have, with the largest number of reported numbers."""
+    averages = min(study.actions.count, math.floor(support_bound(rank)))
+    kinds = [("box", averages)]
+    if study.learning.recentred and study.learning.whitened:
+        kinds.append(("ball" if may_use_ball(study.privacy) else "box", rank))
+    return [
+        calibrate(study.privacy, support=support, cohort=cohort, bound=study.bound, shape=shape)
+        for shape, support in kinds
+    ]
+
+
+def _phase(request: PrivacyRequest, number: int, mechanisms: Sequence[Mechanism]) -> Phase:
+    mechanism = max(mechanisms, key=lambda one: one.event.delta(request.epsilon))
+    return Phase(
+        phase=number,
+        cohort=mechanism.cohort,
+        # Noise that is not shared suffices for any number of answers; the request sets the least number.
+        minimum_reports=max(mechanism.minimum_reports, request.minimum_reports(mechanism.cohort)),
+        numbers=mechanism.support,
+        shape=mechanism.shape,
+        mechanism=mechanism.kind,
+        noise=mechanism.noise_name,
+        delta=mechanism.event.delta(request.epsilon),
+    )
+
+
+def _together(found: Sequence[_Accounted], options: argparse.Namespace) -> Together | None:
+    """The worst combination of phases; a client serves in one phase of a study for each of its codes."""
+    if len(found) == 1 and options.times == options.group == 1 and options.at_delta is None:
+        return None
+    largest = max(one.request.delta for one in found)
+    delta = largest if options.at_delta is None else at_least_zero_below_one(at_delta=options.at_delta)
+    composed = _composed([one.events for one in found], options.times)
+    epsilon, accountant = _worst([event.group(options.group) for event in composed], delta)
+    return Together(
+        times=options.times,
+        group=options.group,
+        epsilon=epsilon if math.isfinite(epsilon) else None,
+        delta=delta,
+        accountant=accountant,
+    )
+
+
+def _composed(studies: Sequence[tuple[Event, ...]], times: int) -> list[Event]:
+    """Every combination of `times` events of each study, or one event that is no better than any of them."""
+    if math.prod(math.comb(len(events) + times - 1, times) for events in studies) <= _MOST_COMBINATIONS:
+        choices = [list(combinations_with_replacement(events, times)) for events in studies]
+        return [compose([one for part in parts for one in part]) for parts in product(*choices)]
+    releases = len(studies) * times
+    if releases > _MOST_RELEASES:
+        raise InvalidValue("times", f"{releases} releases", f"at most {_MOST_RELEASES} with these phases")
+    return [compose([WorstOf(events=events) for events in studies for _ in range(times)])]
+
+
+def _worst(events: Sequence[Event], delta: float) -> tuple[float, str]:
+    """The largest ε at this δ, and by which accountant."""
+    worst, epsilon = events[0], events[0].epsilon(delta)
+    for event in events[1:]:
+        if math.isfinite(epsilon) and (delta == 0 or event.delta(epsilon) > delta):
+            worst, epsilon = max((worst, epsilon), (event, event.epsilon(delta)), key=lambda one: one[1])
+    return epsilon, worst.accountant
+
+
+def _show(accounts: Sequence[StudyAccount], together: Together | None) -> None:
+    console = Console(width=None if sys.stdout.isatty() else 120)
+    for account in accounts:
+        asked = account.privacy
+        console.print(
+            f"{account.study}: {asked['trust']}, {asked['preset']}, claimed ({asked['epsilon']:g}, "
+            f"{asked['delta']:g})-DP, one client replaced",
+            highlight=False,
+        )
+        table = Table("phase", "cohort", "reports at least", "numbers", "mechanism", "noise", "δ at most")
+        for one in account.phases:
+            table.add_row(
+                str(one.phase),
+                f"{one.cohort:,}",
+                f"{one.minimum_reports:,}",
+                f"{one.numbers} ({one.shape})",
+                one.mechanism,
+                one.noise,
+                f"{one.delta:.6g}",
+            )
+        console.print(table)
+        weakest = account.weakest
+        verdict = "as claimed" if weakest.delta <= asked["delta"] * (1 + 1e-9) else "not shown"
+        console.print(
+            f"{verdict}: δ ≤ {weakest.delta:.6g} at ε = {asked['epsilon']:g}, in phase {weakest.phase}",
+            highlight=False,
+        )
+        for assumption in account.assumed:
+            console.print(f"assumed: {assumption}", highlight=False)
+    if together is not None:
+        console.print(_sentence(len(accounts), together), highlight=False)
+
+
+def _sentence(studies: int, together: Together) -> str:
+    who = "a client" if together.group == 1 else f"a group of {together.group} clients"
+    where = "in one phase of the study" if studies == 1 else f"in one phase of each of the {studies} studies"
+    codes = "" if together.times == 1 else f" with {together.times} codes for each"
+    shown = "no ε" if together.epsilon is None else f"ε = {together.epsilon:.6g}"
+    return f"together: {who} {where}{codes} has {shown} at δ = {together.delta:g} ({together.accountant})"

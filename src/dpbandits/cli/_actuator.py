@@ -1,0 +1,49 @@
+"""`dpbandits actuator`: the reference actuator, which tells what to play on standard output."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+from typing import Any
+
+from dpbandits._checks import positive
+from dpbandits.cli._parser import DefaultsInHelp, number
+from dpbandits.cli._service_extra import read_secret, require_service
+
+
+def add_to(commands: Any, summary: str) -> None:
+    """Add the command and its options."""
+    parser = commands.add_parser(
+        "actuator",
+        help=summary,
+        description="Play what the study at URL asks for, until it ends: each line on standard output is an "
+        "action and for how many rounds it is played, and is reported as played after them.",
+        formatter_class=DefaultsInHelp,
+    )
+    parser.set_defaults(run=run)
+    parser.add_argument("url", metavar="URL", help="of the coordinator")
+    parser.add_argument("--token-file", metavar="FILE", type=Path, required=True, help="the actuator's token")
+    parser.add_argument("--certificates", metavar="FILE", type=Path, help="whom to trust for TLS")
+    parser.add_argument(
+        "--rate", type=number, metavar="R", help="rounds a second (default: as fast as one can)"
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Until the study ends."""
+    require_service()
+    from dpbandits.service.actuator import Actuator, play_all
+    from dpbandits.service.shared import Patience, Transport
+
+    rate = None if options.rate is None else positive(rate=options.rate)
+
+    def play(action: int, rounds: int) -> None:
+        print(f"action {action} for {rounds} rounds", flush=True)
+        if rate is not None:
+            time.sleep(rounds / rate)
+
+    token = read_secret(options.token_file)
+    with Transport(certificates=options.certificates, patience=Patience(tries=1000)) as transport:
+        play_all(Actuator(options.url, token, transport), play)
+    return 0

@@ -1,0 +1,193 @@
+"""`dpbandits audit`: play the distinguishing game against the real mechanisms and report what it shows."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from dpbandits._checks import probability, whole
+from dpbandits.cli._parser import DefaultsInHelp, number, whole_number
+from dpbandits.cli._privacy_options import (
+    PRIVATE,
+    add_mechanism_options,
+    add_privacy_options,
+    calibrated,
+    privacy_request,
+)
+from dpbandits.cli._progress import progress_bar
+from dpbandits.cli._writing import check_writable, write_document
+from dpbandits.errors import FloatingPointNoise, InvalidValue
+from dpbandits.privacy import (
+    NOISES,
+    AuditResult,
+    Mechanism,
+    NoiseSource,
+    PrivacyRequest,
+    SecureNoise,
+    SimulatedNoise,
+    audit,
+)
+from dpbandits.privacy.auditing import CONFIDENCE, SAMPLES
+
+
+@dataclass(frozen=True, kw_only=True)
+class Audit:
+    """What was played, and what came of it."""
+
+    trust: str
+    noise: str
+    mechanism: Mechanism
+    result: AuditResult
+
+
+def add_to(commands: Any, summary: str) -> None:
+    """Add the command and its options."""
+    parser = commands.add_parser(
+        "audit",
+        help=summary,
+        description="Play the distinguishing game against the real mechanisms. Status 0: the claim stands; "
+        "1: it was refuted; 2: bad input.",
+        formatter_class=DefaultsInHelp,
+    )
+    parser.set_defaults(run=run)
+    _add_claim(parser.add_argument_group("claim"))
+    _add_game(parser.add_argument_group("game and output"))
+
+
+def _add_claim(group: Any) -> None:
+    default = PrivacyRequest()
+    group.add_argument(
+        "--trust",
+        choices=PRIVATE,
+        action="append",
+        help="whom clients trust; repeat for several (default: all that have the noise)",
+    )
+    add_privacy_options(group, epsilon=default.epsilon, delta=default.delta)
+    add_mechanism_options(group, support=4, cohort=8)
+
+
+def _add_game(group: Any) -> None:
+    group.add_argument(
+        "--samples", type=whole_number, default=SAMPLES, metavar="R", help="plays in each of the two worlds"
+    )
+    group.add_argument(
+        "--confidence", type=number, default=CONFIDENCE, metavar="C", help="with which all of it holds"
+    )
+    group.add_argument(
+        "--simulated-noise", action="store_true", help="the noise of simulations instead of the real one"
+    )
+    group.add_argument("--seed", type=whole_number, metavar="S", help="of the simulated noise (default: 0)")
+    group.add_argument("--json", metavar="PATH", help="write every number; - for standard output")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Audit every trust model, then say what was found."""
+    check_writable(options.json)
+    _check(options)
+    noise = _noise_source(options)
+    planned = [(request, _mechanism(request, options)) for request in _requests(options)]
+    audits = _play(planned, noise, options)
+    write_document(as_document(audits), options.json)
+    if options.json != "-":
+        print("\n".join(map(describe, audits)))
+    return int(any(one.result.violated for one in audits))
+
+
+def _check(options: argparse.Namespace) -> None:
+    whole(100, samples=options.samples)
+    probability(confidence=options.confidence)
+    if options.seed is not None and not options.simulated_noise:
+        raise InvalidValue("seed", options.seed, "none without --simulated-noise: the real noise has no seed")
+    whole(0, seed=options.seed or 0)
+
+
+def _noise_source(options: argparse.Namespace) -> NoiseSource:
+    return (
+        SimulatedNoise(np.random.default_rng(options.seed or 0)) if options.simulated_noise else SecureNoise()
+    )
+
+
+def _requests(options: argparse.Namespace) -> list[PrivacyRequest]:
+    """One for each trust model; unless asked otherwise, for those that can have the noise."""
+    able = [trust for trust in PRIVATE if options.noise in (None, *NOISES[trust])]
+    return [privacy_request(trust, options) for trust in dict.fromkeys(options.trust or able)]
+
+
+def _mechanism(request: PrivacyRequest, options: argparse.Namespace) -> Mechanism:
+    if request.mechanism_noise == "gaussian" and not options.simulated_noise:
+        raise FloatingPointNoise(
+            f"noise: got gaussian for trust {request.trust}, expected --simulated-noise, or noise "
+            "discrete-gaussian: floating-point noise is for simulations only"
+        )
+    return calibrated(request, options)
+
+
+def _play(
+    planned: list[tuple[PrivacyRequest, Mechanism]], noise: NoiseSource, options: argparse.Namespace
+) -> list[Audit]:
+    with progress_bar("playing", "games") as progress:
+        task = progress.add_task("games", total=len(planned) * 2 * options.samples)
+        return [
+            _audit(request, mechanism, noise, options, lambda plays: progress.advance(task, plays))
+            for request, mechanism in planned
+        ]
+
+
+def _audit(
+    request: PrivacyRequest,
+    mechanism: Mechanism,
+    noise: NoiseSource,
+    options: argparse.Namespace,
+    advance: Callable[[int], None],
+) -> Audit:
+    result = audit(
+        mechanism,
+        noise,
+        epsilon=request.epsilon,
+        delta=request.delta,
+        samples=options.samples,
+        confidence=options.confidence,
+        progress=advance,
+    )
+    return Audit(trust=request.trust, noise=request.mechanism_noise, mechanism=mechanism, result=result)
+
+
+def as_document(audits: list[Audit]) -> dict[str, Any]:
+    """The figures of the audit that shows most, and of each one."""
+    worst = max(audits, key=lambda one: (one.result.violated, one.result.epsilon_lower_bound))
+    return {**_as_dict(worst), "audits": [_as_dict(one) for one in audits]}
+
+
+def _as_dict(one: Audit) -> dict[str, Any]:
+    result = asdict(one.result)
+    mechanism = asdict(one.mechanism)  # type: ignore[call-overload]  # every mechanism is a dataclass
+    return {**result, "violated": one.result.violated, "trust": one.trust, "mechanism": mechanism}
+
+
+def _where(mechanism: Mechanism) -> str:
+    if mechanism.shape == "ball":
+        return f" along the diagonal of {mechanism.support} averages"
+    return f" in all of {mechanism.support} averages"
+
+
+def describe(one: Audit) -> str:
+    """What was played, the bound, and whether the claim stands."""
+    result, claim, bound = one.result, one.result.claimed, one.mechanism.bound
+    lines = [
+        f"{one.trust} with {one.mechanism.noise_name} noise: {result.samples:,} plays with one client at "
+        f"−{bound:g}{_where(one.mechanism)}, as many at +{bound:g}",
+        f"  claimed: ({claim.epsilon:g}, {claim.delta:g})-DP; shown: ε ≥ {result.epsilon_lower_bound:.3f} at "
+        f"that δ, with confidence {result.confidence:.7g}",
+    ]
+    if result.violation is None:
+        return "\n".join([*lines, "  the claim stands: nothing was seen that it does not allow"])
+    point = result.violation
+    refuted = (
+        f"  THE CLAIM IS REFUTED: at ε = {point.epsilon:.4g} it allows δ = {point.delta:.4g}, and the view "
+        f"gives away δ ≥ {point.delta_lower_bound:.4g}"
+    )
+    return "\n".join([*lines, refuted])

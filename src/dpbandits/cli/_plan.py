@@ -1,0 +1,220 @@
+"""`dpbandits plan`: what a study will cost, before anybody is asked."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from dpbandits._checks import whole
+from dpbandits.cli._output import cover_note, provenance
+from dpbandits.cli._parser import DefaultsInHelp, number, whole_number
+from dpbandits.cli._plan_file import check_new, write_study
+from dpbandits.cli._plot import check_plot, plot_plans
+from dpbandits.cli._privacy_options import PRIVATE, add_privacy_options
+from dpbandits.cli._problem_options import add_problem_options, setting_from
+from dpbandits.cli._progress import progress_bar
+from dpbandits.cli._reach import reach_of, shown_reach
+from dpbandits.cli._writing import check_writable, write_document
+from dpbandits.protocol import Study, ask, predict
+from dpbandits.simulation import SCHEDULES, Setting, run_once
+
+_SHOWN = 6  # phases whose numbers are listed one by one
+NEVER = "these settings will never eliminate an action"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One schedule at one ε."""
+
+    schedule: str
+    trust: str
+    epsilon: float | None
+    predicted_regret: float
+    simulated_regret: float | None
+    bound_on_regret: float
+    participants: int
+    phases: int
+    cohorts: list[int]
+    """How many clients each phase asks."""
+    lengths: list[int]
+    """How many rounds each of these phases plays, at least."""
+    communication: float | None
+    unit: str | None
+    first_elimination: int | None
+    reach: dict[str, float | None] | None
+    """By how much one liar moves a mean of the first phase; None if nobody is asked."""
+    cover_loss: float
+    """What the best action may lose to the best of a continuous set, over all rounds, if ‖θ*‖ = 1."""
+
+    @property
+    def never_eliminates(self) -> bool:
+        """Whether no phase is expected to drop anything."""
+        return self.first_elimination is None
+
+
+def add_to(commands: Any, summary: str) -> None:
+    """Add the command and its options."""
+    parser = commands.add_parser(
+        "plan",
+        help=summary,
+        description="Predict regret, participants and communication of a study for every schedule and a grid "
+        "of ε, and say plainly when nothing can be learnt. Regret is predicted for parameters drawn from a "
+        "prior on the actual actions, and simulated for the same.",
+        formatter_class=DefaultsInHelp,
+    )
+    parser.set_defaults(run=run)
+    group = parser.add_argument_group("study")
+    group.add_argument("--trust", choices=("none", *PRIVATE), default="shuffle", help="whom clients trust")
+    add_privacy_options(group, epsilon=1.0, delta=1e-6)
+    add_problem_options(parser.add_argument_group("problem"))
+    output = parser.add_argument_group("question and output")
+    output.add_argument(
+        "--epsilons", type=number, nargs="+", metavar="E", help="a grid of ε (default: ε/10, ε/3, ε, 3ε, 10ε)"
+    )
+    output.add_argument(
+        "--runs", type=whole_number, default=4, metavar="R", help="simulated runs a row; 0: none"
+    )
+    output.add_argument(
+        "--write",
+        metavar="STUDY.toml",
+        type=Path,
+        help="plan for this ε and --actions-file alone, and write a study file with explicit cohorts",
+    )
+    output.add_argument("--json", metavar="PATH", help="write every number; - for standard output")
+    output.add_argument(
+        "--plot", metavar="PATH.png", help="draw regret, participants and communication against ε"
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Plan every schedule at every ε."""
+    check_plot(options.plot)
+    check_writable(options.json)
+    whole(0, runs=options.runs)
+    settings = _settings(options)
+    check_new(options.write, settings[0])
+    rows, studies = list[Row](), list[Study]()
+    with progress_bar("planning", "rows") as progress:
+        task = progress.add_task("rows", total=len(settings))
+        for setting in settings:
+            row, study = _row(setting, options.runs)
+            rows.append(row)
+            studies.append(study)
+            progress.advance(task)
+    shared = {**asdict(settings[0]), "population": settings[0].clients}
+    write_document({"settings": shared, "rows": [_as_dict(row) for row in rows]}, options.json)
+    if options.json != "-":
+        _show(rows, settings[0])
+    if options.write is not None:
+        write_study(options.write, studies[0], str(settings[0].actions_file))
+        print(f"study file: {options.write}", file=sys.stderr)
+    if options.plot is not None:
+        plot_plans([_as_dict(row) for row in rows], Path(options.plot))
+        print(f"plot of the plans: {options.plot}", file=sys.stderr)
+    return 0
+
+
+def _settings(options: argparse.Namespace) -> list[Setting]:
+    base = setting_from(options, trust=options.trust)
+    if options.write is not None:
+        return [replace(base, schedule="budgeted")]
+    grid = options.epsilons or [options.epsilon * factor for factor in (0.1, 1 / 3, 1, 3, 10)]
+    if options.trust == "none":
+        grid = [options.epsilon]
+    return [replace(base, schedule=kind, epsilon=epsilon) for epsilon in grid for kind in SCHEDULES]
+
+
+def _row(setting: Setting, runs: int) -> tuple[Row, Study]:
+    spending = setting.planned()
+    study = setting.study(setting.instance(0).actions, spending)
+    prediction = predict(study)
+    traces = [run_once(setting, seed, spending) for seed in range(runs)]
+    asking = range(1, spending.schedule.reporting_phases(setting.horizon) + 1)
+    row = Row(
+        schedule=setting.schedule_kind,
+        trust=setting.trust,
+        epsilon=None if setting.trust == "none" else setting.epsilon,
+        predicted_regret=prediction.regret,
+        simulated_regret=float(np.mean([t.regret for t in traces])) if traces else None,
+        bound_on_regret=prediction.bound,
+        participants=spending.schedule.participants(setting.horizon),
+        phases=len(asking),
+        cohorts=[spending.schedule.cohort(phase) for phase in asking],
+        lengths=[spending.schedule.length(phase) for phase in asking],
+        communication=float(np.mean([t.communication for t in traces])) if traces else None,
+        unit=traces[0].unit if traces else None,
+        first_elimination=prediction.first_elimination,
+        reach=_reach(study),
+        cover_loss=study.actions.loss * setting.horizon,
+    )
+    return row, study
+
+
+def _reach(study: Study) -> dict[str, float | None] | None:
+    """Of the first phase, whose cohort is the smallest; of its smallest cohort if actions have their own."""
+    mechanisms = ask(study.begin()).mechanisms
+    return reach_of(min(mechanisms, key=lambda own: own.cohort)) if mechanisms else None
+
+
+def _as_dict(row: Row) -> dict[str, Any]:
+    return {**asdict(row), "never_eliminates": row.never_eliminates}
+
+
+def _show(rows: list[Row], setting: Setting) -> None:
+    console = Console(width=None if sys.stdout.isatty() else 150)
+    actions = setting.instance(0).actions
+    title = (
+        f"{provenance(setting)}{setting.trust}, {setting.horizon:,} rounds, "
+        f"{actions.count:,} actions in R^{actions.dimension}"
+    )
+    table = Table(title=title, title_justify="left")
+    for heading in ("ε", "schedule", "cohorts", "rounds", "participants", "first elimination",
+                    "predicted regret", "simulated", "at most, w.h.p.", "communication"):  # fmt: skip
+        table.add_column(heading, justify="left" if heading == "schedule" else "right")
+    for row in rows:
+        table.add_row(
+            "–" if row.epsilon is None else f"{row.epsilon:.3g}",
+            row.schedule,
+            _listed(row.cohorts),
+            _listed(row.lengths),
+            f"{row.participants:,}",
+            "[bold red]never[/]" if row.never_eliminates else f"phase {row.first_elimination}",
+            f"{row.predicted_regret:,.0f}",
+            "–" if row.simulated_regret is None else f"{row.simulated_regret:,.0f}",
+            f"{row.bound_on_regret:,.0f}",
+            "–" if row.communication is None else f"{row.communication:,.0f} {row.unit}",
+        )
+    console.print(table)
+    note = cover_note(max(row.cover_loss for row in rows))
+    if note is not None:
+        console.print(note, highlight=False)
+    for row in rows:
+        if row.reach is not None:
+            asked = "" if row.epsilon is None else f" at ε = {row.epsilon:.3g}"
+            liar = shown_reach(row.reach, row.trust)
+            console.print(f"{row.schedule}{asked}, first cohort: {liar}", highlight=False)
+    for row in rows:
+        if row.never_eliminates:
+            console.print(_advice(row), highlight=False)
+
+
+def _listed(numbers: list[int]) -> str:
+    """A few numbers, or the ends of many."""
+    if len(numbers) <= _SHOWN:
+        return " ".join(f"{number:,}" for number in numbers) or "–"
+    return f"{numbers[0]:,} … {numbers[-1]:,} ({len(numbers)})"
+
+
+def _advice(row: Row) -> str:
+    asked = "" if row.epsilon is None else f" at ε = {row.epsilon:.3g}"
+    return (
+        f"{row.schedule}{asked}: {NEVER}. More participants, a larger ε, a trust model with less noise "
+        "(central or shuffle), a smaller bound, or fewer dimensions would change that."
+    )

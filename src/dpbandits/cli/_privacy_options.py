@@ -1,0 +1,79 @@
+"""The options that say which privacy is asked for; every command that takes them takes them alike."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from dpbandits._checks import whole
+from dpbandits.cli._parser import number, whole_number
+from dpbandits.privacy import NOISES, PRESETS, SHAPES, Mechanism, PrivacyRequest, calibrate
+
+PRIVATE = tuple(trust for trust, noises in NOISES.items() if noises)
+_ALL_NOISES = tuple(dict.fromkeys(noise for noises in NOISES.values() for noise in noises))
+
+
+def add_privacy_options(group: Any, *, epsilon: float, delta: float, preset: str = "tight") -> None:
+    """`--preset`, `--noise`, `--epsilon`, `--delta`, `--bound` and `--silent-share`."""
+    group.add_argument(
+        "--preset", choices=PRESETS, default=preset, help="exact calibration, or the paper's constants"
+    )
+    group.add_argument(
+        "--noise", choices=_ALL_NOISES, help="the kind of noise (default: the trust model's own)"
+    )
+    group.add_argument("--epsilon", type=number, default=epsilon, metavar="E", help="privacy ε")
+    group.add_argument("--delta", type=number, default=delta, metavar="D", help="privacy δ; 0 for pure")
+    group.add_argument("--bound", type=number, default=1.0, metavar="B", help="clients clip to [−B, B]")
+    group.add_argument(
+        "--silent-share",
+        type=number,
+        default=0.0,
+        metavar="Q",
+        help="shared noise suffices even if this share of the reporting clients adds none",
+    )
+
+
+def add_mechanism_options(group: Any, *, support: int, cohort: int) -> None:
+    """`--support`, `--cohort`, `--clip` and `--minimum-reports`, for commands about one mechanism."""
+    group.add_argument(
+        "--support", type=whole_number, default=support, metavar="S", help="averages per client"
+    )
+    group.add_argument(
+        "--cohort", type=whole_number, default=cohort, metavar="N", help="clients that are asked"
+    )
+    group.add_argument(
+        "--clip", choices=SHAPES, default="box", help="each average by itself, or all of a client's in ℓ2"
+    )
+    group.add_argument(
+        "--minimum-reports",
+        type=whole_number,
+        metavar="M",
+        help="fewest answers that are released; shared noise suffices for them (default: the cohort)",
+    )
+
+
+def privacy_request(trust: str, options: argparse.Namespace) -> PrivacyRequest:
+    """What the options ask of one trust model."""
+    return PrivacyRequest(
+        trust=trust,
+        epsilon=options.epsilon,
+        delta=options.delta,
+        preset=options.preset,
+        noise=options.noise,
+        silent_share=options.silent_share,
+    )
+
+
+def calibrated(request: PrivacyRequest, options: argparse.Namespace) -> Mechanism:
+    """The mechanism that the options describe."""
+    whole(1, cohort=options.cohort)
+    if options.minimum_reports is not None:
+        whole(1, options.cohort, minimum_reports=options.minimum_reports)
+    return calibrate(
+        request,
+        support=options.support,
+        cohort=options.cohort,
+        bound=options.bound,
+        shape=options.clip,
+        minimum_reports=options.minimum_reports,
+    )

@@ -1,0 +1,152 @@
+"""`dpbandits reproduce`: the paper's figures and tables, run again and held against what it says."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import joblib
+from rich.console import Console
+from rich.table import Table
+
+from dpbandits._checks import whole
+from dpbandits.cli._parser import DefaultsInHelp, whole_number
+from dpbandits.cli._progress import progress_bar
+from dpbandits.errors import InvalidValue
+from dpbandits.experiments import (
+    EXPERIMENTS,
+    FULL_RUNS,
+    QUICK_RUNS,
+    SCOPES,
+    Item,
+    Results,
+    Scale,
+    check_matplotlib,
+    data_files,
+    draw,
+    examined,
+    named,
+    overall,
+    report,
+    run_cached,
+    tasks_of,
+)
+
+
+def add_to(commands: Any, summary: str) -> None:
+    """Add the command and its options."""
+    names = ", ".join(experiment.name for experiment in EXPERIMENTS)
+    parser = commands.add_parser(
+        "reproduce",
+        help=summary,
+        description="Run the paper's experiments, in both presets, and hold them against what it says: "
+        "figures, every number as CSV and JSON, and a report that needs nothing else. Finished runs are kept "
+        "in the folder, so a second start goes on where the first was stopped.",
+        formatter_class=DefaultsInHelp,
+    )
+    parser.set_defaults(run=run)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"one of {names} (default: all)")
+    parser.add_argument(
+        "--out", type=Path, default=Path("out/reproduce"), metavar="DIR", help="where all goes"
+    )
+    parser.add_argument(
+        "--runs",
+        type=whole_number,
+        metavar="R",
+        help=f"runs of each setting (default: {FULL_RUNS}, as in the paper; {QUICK_RUNS} with --quick)",
+    )
+    parser.add_argument(
+        "--workers", type=whole_number, default=joblib.cpu_count(), metavar="W", help="processes at a time"
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="few runs, in minutes; what rests on averages is not judged"
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run what the cache lacks, then write everything."""
+    whole(1, workers=options.workers)
+    experiments = named(options.names, EXPERIMENTS)
+    scale = Scale(runs=_runs(options), quick=options.quick)
+    check_matplotlib(out=options.out)
+    _make(options.out)
+    found, interrupted = _run_all(tasks_of(experiments, scale), options)
+    if interrupted:
+        return 130
+    items = [examined(experiment, Results(found), scale) for experiment in experiments]
+    _write(items, options)
+    _show(items)
+    print(f"report: {options.out / 'report.html'}", file=sys.stderr)
+    return 0
+
+
+def _runs(options: argparse.Namespace) -> int:
+    if options.runs is not None:
+        return int(options.runs)
+    return QUICK_RUNS if options.quick else FULL_RUNS
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InvalidValue("out", folder, f"a folder that can be made ({error.strerror})") from None
+
+
+def cache_file(folder: Path) -> Path:
+    """Where finished runs are kept: those of another version are not this one's."""
+    return folder / f"runs-{version('dpbandits')}.jsonl"
+
+
+def _run_all(tasks: list[Any], options: argparse.Namespace) -> tuple[list[Any], bool]:
+    found: list[Any] = []
+    with progress_bar("reproducing", "runs") as progress:
+        task = progress.add_task("runs", total=len(tasks))
+        try:
+            for finished in run_cached(tasks, workers=options.workers, cache=cache_file(options.out)):
+                found.append(finished)
+                progress.advance(task)
+        except KeyboardInterrupt:
+            _say_interrupted(len(found), len(tasks), options)
+            return found, True
+    return found, False
+
+
+def _say_interrupted(done: int, total: int, options: argparse.Namespace) -> None:
+    print(
+        f"interrupted; at least {done:,} of {total:,} runs are kept: to go on, start again with\n  "
+        + _command(options),
+        file=sys.stderr,
+    )
+
+
+def _command(options: argparse.Namespace) -> str:
+    parts = ["dpbandits", "reproduce", *options.names, "--out", str(options.out)]
+    parts += [] if options.runs is None else ["--runs", str(options.runs)]
+    return shlex.join([*parts, "--quick"] if options.quick else parts)
+
+
+def _write(items: list[Item], options: argparse.Namespace) -> None:
+    for item in items:
+        files = data_files(item)
+        if item.findings.panels:
+            drawn = draw(item.findings.panels)
+            files |= {f"{item.experiment.name}.{kind}": content for kind, content in drawn.items()}
+        for file, content in files.items():
+            (options.out / file).write_bytes(content)
+    page = report(items, command=_command(options), version=version("dpbandits"))
+    (options.out / "report.html").write_text(page, encoding="utf-8")
+
+
+def _show(items: list[Item]) -> None:
+    table = Table(title="What the paper says, and what we find", title_justify="left")
+    for heading in ("item", *SCOPES):
+        table.add_column(heading)
+    for item in items:
+        verdicts = (overall(item.findings.verdicts(scope)) or "–" for scope in SCOPES)
+        table.add_row(item.experiment.title, *verdicts)
+    Console(width=None if sys.stdout.isatty() else 110).print(table)

@@ -1,0 +1,54 @@
+"""`dpbandits terms`: write, sign and show the terms that a study runs under."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from dpbandits.cli._parser import DefaultsInHelp
+from dpbandits.cli._service_extra import require_service
+from dpbandits.errors import InvalidValue
+
+
+def add_to(commands: Any, summary: str) -> None:
+    """Add the command and its options."""
+    parser = commands.add_parser(
+        "terms",
+        help=summary,
+        description="Write the terms of the study that STUDY.toml describes, with a new random name for this "
+        "run: trust model, both parties' keys and addresses, (ε, δ), cohorts, mechanisms. Name the file as "
+        "[terms] file in STUDY.toml. Clients pin the digest that is printed, or the key that signed them. "
+        "If STUDY.toml names terms already, these are shown, and signed if --sign is given.",
+        formatter_class=DefaultsInHelp,
+    )
+    parser.set_defaults(run=run)
+    parser.add_argument("study", metavar="STUDY.toml", type=Path, help="see docs/deploying.md")
+    parser.add_argument("--sign", metavar="KEY.pem", type=Path, help="a key of `dpbandits keys signing`")
+    parser.add_argument("--out", metavar="FILE", type=Path, help="a new file for the terms")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Write the terms, and print their digest."""
+    require_service()
+    import msgspec
+
+    from dpbandits.service.config import read_study
+    from dpbandits.service.wire import SignedTerms, SigningKey, new_run
+
+    context = read_study(options.study).context
+    if context.participants is not None:
+        expected = "cohorts, as terms name them: `dpbandits plan --write` writes a file that has them"
+        raise InvalidValue("schedule.participants", context.participants, expected)
+    key = None if options.sign is None else SigningKey.load(options.sign)
+    signed = context.signed or SignedTerms.of(context.terms_for(new_run()))
+    if key is not None:
+        signed = signed.sign(key)
+    if options.out is not None:
+        if options.out.exists():
+            raise InvalidValue("out", options.out, "a path where there is no file yet")
+        options.out.write_bytes(msgspec.json.encode(signed) + b"\n")
+    print(msgspec.json.format(signed.terms, indent=2), file=sys.stderr)
+    print(signed.digest)
+    return 0

@@ -1,0 +1,144 @@
+"""What a design achieves, recomputed from the actions alone.
+
+Nothing here, in `verifier`, `leverage` and `frame`, is shared with the search that finds designs, but for the
+reading of rows (`rows`): scale and span are found again, by singular values where the search pivots, and all
+leverages are computed anew. The rank is the number of singular values above 1e-10 of the largest, after
+each column was divided by its largest entry.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dpbandits._arrays import FloatArray, IntArray
+from dpbandits.design._bounds import allowed_support
+from dpbandits.design._verifier import Verifier
+
+_SUM_SLACK = 1e-9  # by which the weights' sum may differ from one
+
+
+@dataclass(frozen=True, kw_only=True)
+class Certificate:
+    """What was found; `problems` says what is wrong, one sentence each, and is empty if nothing is."""
+
+    g: float
+    """The largest leverage x' V⁺ x over all actions x (or a bound, see below); infinite if not defined."""
+    rank: int
+    """The dimension of the span of all actions."""
+    support_size: int
+    support_limit: int
+    tolerance: float
+    spans: bool
+    """Whether the supported actions span all others."""
+    problems: tuple[str, ...]
+    g_is_exact: bool = field(default=True, compare=False)
+    """Whether g is the largest leverage itself, up to 64-bit rounding, or a bound from above."""
+    passes: float = field(default=1.0, compare=False)
+    """How often the rows were read, on average, until this was known."""
+
+    @property
+    def holds(self) -> bool:
+        """Whether the design keeps every promise."""
+        return not self.problems
+
+    @property
+    def g_limit(self) -> float:
+        """The largest g that is allowed."""
+        return self.tolerance * self.rank
+
+    @property
+    def slack(self) -> float:
+        """How far g lies below its limit."""
+        return self.g_limit - self.g
+
+
+def certify(
+    actions: FloatArray,
+    support: ArrayLike,
+    weights: ArrayLike,
+    *,
+    tolerance: float = 2.0,
+    max_support: int | None = None,
+) -> Certificate:
+    """Examine a design given as indices of rows and their weights. Flaws are reported, not raised.
+
+    The rows are read in blocks, never copied whole, and every one is found to be finite.
+    """
+    return examine(Verifier(actions), support, weights, tolerance=tolerance, max_support=max_support)
+
+
+def examine(
+    verifier: Verifier,
+    support: ArrayLike,
+    weights: ArrayLike,
+    *,
+    tolerance: float,
+    max_support: int | None,
+    thorough: bool = True,
+) -> Certificate:
+    """Do so with a verifier that may have measured other designs of the same actions before.
+
+    Unless it is to be `thorough`, g is not made more exact than is needed to know whether it is small enough.
+    """
+    indices, shares = np.asarray(support), np.asarray(weights, dtype=np.float64)
+    problems = _flaws_of_form(indices, shares, len(verifier.actions))
+    rank, g, spans = 0, math.inf, False
+    if not problems:
+        rank, g, spans = _measured(verifier, indices, shares, 0.0 if thorough else tolerance)
+    allowed = allowed_support(rank, tolerance, max_support)
+    if not problems:
+        problems = _broken_promises(rank, g, spans, indices.size, tolerance, allowed)
+    return Certificate(
+        g=g,
+        rank=rank,
+        support_size=int(indices.size),
+        support_limit=allowed,
+        tolerance=tolerance,
+        spans=spans,
+        problems=tuple(problems),
+        g_is_exact=verifier.exact,
+        passes=verifier.passes,
+    )
+
+
+def _measured(
+    verifier: Verifier, indices: IntArray, shares: FloatArray, tolerance: float
+) -> tuple[int, float, bool]:
+    """Return the rank of all rows, the largest leverage, and whether the supported rows span the others."""
+    spans = verifier.measure(indices, shares, tolerance=tolerance)
+    if not verifier.settled:
+        verifier.read_all()
+        spans = verifier.measure(indices, shares, tolerance=tolerance)
+    return verifier.rank, verifier.g, spans
+
+
+def _flaws_of_form(indices: IntArray, shares: FloatArray, row_count: int) -> list[str]:
+    if indices.ndim != 1 or indices.size == 0 or not np.issubdtype(indices.dtype, np.integer):
+        return ["the support is not a list of row indices"]
+    if shares.shape != indices.shape:
+        return [f"{shares.size} weights for {indices.size} supported rows"]
+    problems = []
+    if indices.min() < 0 or indices.max() >= row_count:
+        problems.append(f"the support names a row outside 0 ... {row_count - 1}")
+    if np.unique(indices).size < indices.size:
+        problems.append("the support names a row twice")
+    if not (np.isfinite(shares).all() and (shares > 0).all()):
+        problems.append("a weight is not a number > 0")
+    elif abs(math.fsum(shares) - 1) > _SUM_SLACK:
+        problems.append(f"the weights sum to {math.fsum(shares)!r}, not to 1")
+    return problems
+
+
+def _broken_promises(rank: int, g: float, spans: bool, size: int, tolerance: float, limit: int) -> list[str]:
+    problems = []
+    if not spans:
+        problems.append("an action lies outside the span of the supported actions")
+    elif not g <= tolerance * rank:
+        problems.append(f"g = {g:.6g} exceeds {tolerance:g} · rank = {tolerance * rank:.6g}")
+    if size > limit:
+        problems.append(f"{size} supported actions exceed the limit of {limit}")
+    return problems

@@ -1,0 +1,133 @@
+"""Near-G-optimal designs: the public function, and the search over few actions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from dpbandits._arrays import FloatArray
+from dpbandits._checks import finite_matrix, positive, whole
+from dpbandits.design._bounds import allowed_support
+from dpbandits.design._certificate import certify
+from dpbandits.design._exchange import Exchange
+from dpbandits.design._large import ATTEMPTS, MARGIN, Request, search_large
+from dpbandits.design._pruning import within, without_tiny_weights
+from dpbandits.design._result import Design
+from dpbandits.design._rows import Selection, as_rows
+from dpbandits.design._span import Span, find_span
+from dpbandits.design._start import WeightedSupport, checked_start, warm_weights
+from dpbandits.errors import DesignError, InvalidValue
+
+_MANY_ROWS = 4096  # from here on most rows are looked at once only
+_SEED = 0  # of the samples, unless a generator is given
+
+
+def near_g_optimal(
+    actions: FloatArray | Selection,
+    *,
+    tolerance: float = 2.0,
+    max_support: int | None = None,
+    warm_start: WeightedSupport | None = None,
+    rng: np.random.Generator | None = None,
+) -> Design:
+    """Weight a few rows so that every row x has leverage x' V⁺ x ≤ tolerance · rank.
+
+    The support has at most `max_support` rows or, if that is None, `support_bound(rank)` (for a
+    tolerance below 2, up to rank (rank + 1) / 2 if that is more). The first design that meets both
+    bounds is returned: a smaller tolerance buys smaller leverages with more supported rows.
+
+    Many rows are read about once, in blocks, and never copied whole: they may be a memory-mapped array
+    that does not fit into memory, or a `Selection` of rows of one. `warm_start` is an earlier design
+    whose `support` indexes these rows. `rng` draws the samples of rows with which a search over many
+    begins; without it they are always the same. Raises DesignError if no design within the bounds was found.
+    """
+    rows = as_rows(actions)
+    _check_options(tolerance, max_support, rng)
+    if len(rows) > max(_MANY_ROWS, 8 * rows.shape[1]):
+        design = _search_large(rows, tolerance, max_support, warm_start, rng)
+    else:
+        design = _search_small(finite_matrix(actions=np.asarray(rows)), tolerance, max_support, warm_start)
+    if not design.certificate.holds:
+        raise DesignError(
+            f"no design within the bounds was found for {len(rows):,} actions of rank {design.rank}: "
+            + "; ".join(design.certificate.problems)
+        )
+    return design
+
+
+def _search_large(
+    actions: FloatArray,
+    tolerance: float,
+    max_support: int | None,
+    warm_start: WeightedSupport | None,
+    rng: np.random.Generator | None,
+) -> Design:
+    start = None if warm_start is None else checked_start(warm_start, len(actions))
+    request = Request(actions=actions, tolerance=tolerance, max_support=max_support, start=start)
+    return search_large(request, np.random.default_rng(_SEED) if rng is None else rng)
+
+
+def _search_small(
+    actions: FloatArray,
+    tolerance: float,
+    max_support: int | None,
+    warm_start: WeightedSupport | None,
+) -> Design:
+    span = find_span(actions)
+    design = _search(actions, span, tolerance, max_support, warm_start)
+    if design.certificate.rank != span.rank:  # a singular value so near the threshold that rounding decides
+        span = find_span(actions, rank=design.certificate.rank)
+        design = _search(actions, span, tolerance, max_support, warm_start)
+    return design
+
+
+def _check_options(tolerance: float, max_support: int | None, rng: np.random.Generator | None) -> None:
+    if positive(tolerance=tolerance) <= 1:
+        raise InvalidValue("tolerance", tolerance, "a number > 1 (no design is below the rank)")
+    if max_support is not None:
+        whole(1, max_support=max_support)
+    if rng is not None and not isinstance(rng, np.random.Generator):
+        raise InvalidValue("rng", type(rng).__name__, "a numpy.random.Generator or None")
+
+
+def _search(
+    actions: FloatArray,
+    span: Span,
+    tolerance: float,
+    max_support: int | None,
+    warm_start: WeightedSupport | None,
+) -> Design:
+    """Return the first design that the certificate accepts, else the one with the smallest leverages."""
+    limit = allowed_support(span.rank, tolerance, max_support)
+    tried: list[Design] = []
+    for weights in _attempts(span, tolerance, limit, warm_start):
+        support = np.flatnonzero(weights).astype(np.int64)
+        shares = weights[support] / weights[support].sum()
+        certificate = certify(actions, support, shares, tolerance=tolerance, max_support=max_support)
+        tried.append(
+            Design(support=support, weights=shares, rank=span.rank, basis=span.basis, certificate=certificate)
+        )
+        if certificate.holds:
+            return tried[-1]
+    return min(tried, key=lambda design: design.certificate.g)
+
+
+def _attempts(
+    span: Span, tolerance: float, limit: int, warm_start: WeightedSupport | None
+) -> Iterator[FloatArray]:
+    """Yield weights that should meet the bounds, aiming lower and lower."""
+    if span.rank == 0:  # all actions are zero: any one of them tells everything
+        yield np.eye(1, len(span.coordinates))[0]
+        return
+    starts = [Exchange.on_pivots(span.coordinates, span.pivots)]
+    if warm_start is not None:
+        starts.insert(0, Exchange(span.coordinates, warm_weights(span, warm_start, limit)))
+    for start in starts:
+        exchange = start
+        for attempt in range(ATTEMPTS):
+            excess = (tolerance - 1) / 2**attempt
+            aim = span.rank * (1 + excess * (1 - MARGIN))
+            exchange.run(aim, max_steps=1000 + int(40 * span.rank / excess))
+            exchange = without_tiny_weights(exchange, aim)
+            yield within(exchange, limit)

@@ -1,0 +1,83 @@
+"""The actions as they are given: never copied whole, so they may be a memory-mapped file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dpbandits._arrays import FloatArray, IntArray
+from dpbandits.errors import InvalidValue
+
+BLOCK_BYTES = 2**21  # of 64-bit numbers: what stays in a core's cache while it is worked on
+
+
+class Selection:
+    """Some rows of a matrix, which are copied only as they are read."""
+
+    def __init__(self, matrix: FloatArray, indices: IntArray) -> None:
+        self.matrix, self.indices = matrix, indices
+        self.shape, self.ndim, self.dtype = (len(indices), matrix.shape[1]), 2, matrix.dtype
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def __getitem__(self, places: slice | IntArray) -> FloatArray:
+        chosen = self.indices[places]
+        if isinstance(places, slice) and chosen.size and (np.diff(chosen) == 1).all():
+            return self.matrix[chosen[0] : chosen[-1] + 1]  # neighbours need no copy
+        return self.matrix[chosen]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        return np.asarray(self.matrix[self.indices], dtype=dtype)
+
+
+def as_rows(actions: ArrayLike | Selection) -> FloatArray:
+    """Accept a matrix of real numbers, not yet known to be finite; other number types stay as they are."""
+    if isinstance(actions, Selection):
+        return cast("NDArray[np.float64]", actions)  # it is read by rows alone, as every matrix here
+    try:
+        matrix = np.asarray(actions)
+        if matrix.dtype.kind not in "fiub":
+            matrix = np.asarray(actions, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidValue("actions", type(actions).__name__, "a matrix of numbers") from None
+    if matrix.ndim != 2 or 0 in matrix.shape:
+        raise InvalidValue("actions", f"shape {matrix.shape}", "a matrix with at least one row and column")
+    return matrix
+
+
+def blocks(matrix: FloatArray) -> Iterator[tuple[slice, FloatArray]]:
+    """Cut the rows into blocks of 64-bit numbers that fit into a cache."""
+    size = max(1, BLOCK_BYTES // (8 * matrix.shape[1]))
+    for first in range(0, len(matrix), size):
+        here = slice(first, min(first + size, len(matrix)))
+        yield here, np.asarray(matrix[here], dtype=np.float64)
+
+
+def picked(matrix: FloatArray, indices: IntArray, kind: type[np.floating] = np.float64) -> NDArray[Any]:
+    """Copy some rows, all of them finite, as numbers of one kind."""
+    rows = np.empty((indices.size, matrix.shape[1]), dtype=kind)
+    size = max(1, BLOCK_BYTES // (8 * matrix.shape[1]))
+    for first in range(0, indices.size, size):
+        chosen = indices[first : first + size]
+        block = matrix[chosen]
+        if not np.isfinite(block).all():
+            check_finite(block, chosen)
+        with np.errstate(over="ignore"):
+            rows[first : first + size] = block
+    return rows
+
+
+def check_finite(rows: FloatArray, indices: IntArray | range) -> None:
+    """Name the first entry that is not a finite number; `indices` are the rows' places in the whole."""
+    finite = np.isfinite(rows)
+    if not finite.all():
+        row, column = np.argwhere(~finite)[0]
+        raise InvalidValue(
+            f"actions[{indices[row]}, {column}]",
+            rows[row, column],
+            "a finite number (no NaN, no infinity)",
+        )

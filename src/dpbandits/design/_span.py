@@ -1,0 +1,138 @@
+"""The dimensions that the actions really have, and coordinates in which none of them is small.
+
+Rank tolerance. Each column is first divided by its largest entry, so that a feature measured in tiny units
+counts as fully as any other. The rank is then the number of singular values above 1e-10 of the largest;
+what lies in the other directions is taken for noise, and rows are treated as their projections. So a row
+that is 1e-6 off a hyperplane adds a dimension and noise of 1e-12 does not. A column whose largest entry is
+below 1e-10 of the whole matrix's is not brought to scale: it counts as noise too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import solve_triangular
+from scipy.linalg.lapack import dgeqp3
+
+from dpbandits._arrays import FloatArray, IntArray
+
+NOISE = 1e-10
+_SIDE_BY_SIDE = 16
+_CLEARLY_FULL = 1e-4  # pivots that fall no further than this leave no doubt about the rank
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Span:
+    """The span of the actions, seen from `rank` of them (the pivots)."""
+
+    rank: int
+    basis: FloatArray
+    """Orthonormal columns that span the actions."""
+    coordinates: FloatArray
+    """One row per action: its coefficients with respect to the pivots."""
+    pivots: IntArray
+    """Actions that span all others, chosen greedily for volume."""
+    clear: bool
+    """Whether there are as many dimensions as columns, beyond doubt."""
+
+
+def find_span(actions: FloatArray, *, rank: int | None = None) -> Span:
+    """Find the span of the rows; the leading `rank` dimensions of it if that is given."""
+    units = units_from(heights(actions))
+    scaled = divided(actions, units)
+    dimension = actions.shape[1]
+    triangle, order = _pivoted(scaled)
+    basis = np.eye(dimension)
+    clear = _is_clearly_full(triangle)
+    if rank is not None or not clear:
+        directions = _leading_directions(scaled, rank)
+        if directions.shape[1] < dimension:
+            triangle, order = _pivoted(scaled @ directions)
+            basis = in_given_units(directions, units)
+    return Span(
+        rank=basis.shape[1],
+        basis=basis,
+        coordinates=_pivot_coordinates(triangle, order),
+        pivots=order[: basis.shape[1]],
+        clear=clear,
+    )
+
+
+def heights(rows: FloatArray) -> FloatArray:
+    """Return the largest absolute entry of each column; several rows side by side are faster."""
+    together = _SIDE_BY_SIDE if len(rows) >= _SIDE_BY_SIDE and rows.flags.c_contiguous else 1
+    whole = len(rows) - len(rows) % together
+    wide = rows[:whole].reshape(whole // together, -1)
+    tallest = np.maximum(wide.max(axis=0), -wide.min(axis=0)).reshape(together, -1)
+    peaks: FloatArray = tallest.max(axis=0)
+    for row in rows[whole:]:
+        np.maximum(peaks, np.abs(row), out=peaks)
+    return peaks
+
+
+def units_from(peaks: FloatArray) -> FloatArray:
+    """Return the largest entry of each column, or of all columns where a column is only noise."""
+    overall = peaks.max()
+    if overall == 0:
+        return np.ones_like(peaks)
+    units: FloatArray = np.where(peaks / overall > NOISE, peaks, overall)
+    return units
+
+
+def divided(actions: FloatArray, units: FloatArray) -> FloatArray:
+    """Divide columns by their units; the powers of two go first, so that nothing loses digits on the way.
+
+    Leverages do not depend on units, so nothing has to be undone afterwards.
+    """
+    mantissas, exponents = np.frexp(units)
+    scaled: FloatArray = np.ldexp(actions, -exponents)
+    scaled /= mantissas
+    return scaled
+
+
+def _pivoted(rows: FloatArray) -> tuple[FloatArray, IntArray]:
+    """Factorise rows' P = Q R, each step taking the row that is farthest from the span so far.
+
+    The diagonal of R holds those distances, falling; column i of R the orthonormal coordinates of row i.
+    """
+    if 0 in rows.shape:
+        return np.empty(rows.shape[::-1]), np.arange(len(rows))
+    packed, order, *_ = dgeqp3(rows.T)  # LAPACK's own: what lies below R's diagonal is not R's
+    return packed, order.astype(np.int64) - 1
+
+
+def _is_clearly_full(triangle: FloatArray) -> bool:
+    distances = np.abs(np.diagonal(triangle))
+    return distances.size == len(triangle) and bool(distances[-1] > _CLEARLY_FULL * distances[0])
+
+
+def _leading_directions(scaled: FloatArray, rank: int | None) -> FloatArray:
+    """Return the right singular vectors, as columns, of the singular values that are not noise."""
+    _, lengths, directions = np.linalg.svd(np.linalg.qr(scaled, mode="r"), full_matrices=False)
+    if rank is None:
+        rank = int(np.count_nonzero(lengths > NOISE * lengths[0]))
+    leading: FloatArray = directions[:rank].T
+    return leading
+
+
+def in_given_units(directions: FloatArray, units: FloatArray) -> FloatArray:
+    """Orthonormalise the directions after giving each column its own units back."""
+    basis: FloatArray = np.linalg.qr((units / units.max())[:, np.newaxis] * directions)[0]
+    return basis
+
+
+def _pivot_coordinates(triangle: FloatArray, order: IntArray) -> FloatArray:
+    """Express every row by the pivots: row = coordinates @ pivot rows.
+
+    With Q'X' = R and the pivots' block R₁, the coefficients of row i are R₁⁻¹ Rᵢ. However badly the rows
+    are conditioned, the pivots become unit vectors and the other entries stay moderate, because each
+    pivot was the farthest row of its step.
+    """
+    rank = len(triangle)
+    coordinates = np.empty((order.size, rank))
+    if rank:
+        inverse = solve_triangular(triangle[:, :rank], np.eye(rank), check_finite=False)
+        coordinates[order[:rank]] = np.eye(rank)
+        coordinates[order[rank:]] = (inverse @ triangle[:, rank:]).T
+    return coordinates

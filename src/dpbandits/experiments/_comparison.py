@@ -1,0 +1,40 @@
+"""The algorithms of Figure 3 and Table 2, at the horizon that Table 2's participants tell."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from dpbandits.experiments._experiment import Results, Scale, Work
+from dpbandits.experiments._jobs import LinUCB
+from dpbandits.experiments._models import PRESETS
+from dpbandits.simulation import ALGORITHMS, Setting, Simulated
+
+HORIZON = 50_000
+ALPHAS = (0.5, 0.6, 0.7, 0.8, 0.9)
+
+
+def algorithms(preset: str, runs: int) -> dict[str, Work]:
+    """By name; LinUCB has no presets and is the same work in both."""
+    base = replace(PRESETS[preset], horizon=HORIZON)
+    found = {
+        f"DPE α = {alpha:g}": Work(
+            label=f"{preset} DPE α={alpha:g}", job=Simulated(setting=replace(base, alpha=alpha)), runs=runs
+        )
+        for alpha in ALPHAS
+    }
+    found["LinUCB"] = Work(label="LinUCB", job=LinUCB(setting=Setting(horizon=HORIZON)), runs=runs)
+    if "pe" in ALGORITHMS:
+        one_a_round = replace(base, algorithm="pe")
+        found["PE"] = Work(label=f"{preset} PE", job=Simulated(setting=one_a_round), runs=runs)
+    return found
+
+
+def works(scale: Scale) -> list[Work]:
+    """All of both presets."""
+    return [work for preset in PRESETS for work in algorithms(preset, scale.runs).values()]
+
+
+def outcomes(results: Results, scale: Scale, preset: str) -> dict[str, list[Any]]:
+    """The runs of each algorithm."""
+    return {name: results.of(work) for name, work in algorithms(preset, scale.runs).items()}

@@ -1,0 +1,82 @@
+"""Every number of an experiment as CSV and JSON."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from dpbandits.experiments._findings import Cell, Panel
+from dpbandits.experiments._running import Item
+
+_OF_RUN = ("regret", "participants", "communication", "unit", "actions_left", "best_action_survived")
+
+
+def data_files(item: Item) -> dict[str, bytes]:
+    """The files by name: a CSV for each table, the curves and the runs, and one JSON of all that."""
+    name, findings = item.experiment.name, item.findings
+    files = {f"{name}-{table.name}.csv": as_csv(table.columns, table.rows) for table in findings.tables}
+    files[f"{name}-curves.csv"] = as_csv(
+        ("panel", "curve", "x", "mean", "standard deviation"), curve_rows(findings.panels)
+    )
+    files[f"{name}-runs.csv"] = as_csv(("label", "seed", *_OF_RUN, "true δ"), run_rows(item))
+    files[f"{name}.json"] = as_json(document(item))
+    return files
+
+
+def as_csv(columns: Sequence[str], rows: Iterable[Sequence[Cell]]) -> bytes:
+    """With headings; floats keep every digit."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow([column.strip() for column in columns])
+    writer.writerows(rows)
+    return text.getvalue().encode()
+
+
+def as_json(value: Any) -> bytes:
+    """Indented, with an end of line."""
+    return msgspec.json.format(msgspec.json.encode(value)) + b"\n"
+
+
+def curve_rows(panels: Iterable[Panel]) -> list[tuple[Cell, ...]]:
+    """A row for each point that is drawn."""
+    return [
+        (panel.title, curve.label, x, mean, deviation)
+        for panel in panels
+        for curve in panel.curves
+        for x, mean, deviation in zip(
+            curve.x, curve.mean, curve.deviation or (None,) * len(curve.x), strict=True
+        )
+    ]
+
+
+def run_rows(item: Item) -> list[tuple[Cell, ...]]:
+    """A row for each run; what a baseline does not have stays empty."""
+    rows = list[tuple[Cell, ...]]()
+    for label, runs in item.runs:
+        for run in runs:
+            stated = getattr(run, "guarantee", None)
+            values = tuple(getattr(run, field, None) for field in _OF_RUN)
+            rows.append((label, run.seed, *values, None if stated is None else stated.delta))
+    return rows
+
+
+def document(item: Item) -> dict[str, Any]:
+    """The findings, and the numbers of every run."""
+    experiment = item.experiment
+    columns = ("label", "seed", *_OF_RUN, "true_delta")
+    return {
+        "simulated": True,
+        "name": experiment.name,
+        "title": experiment.title,
+        "statement": experiment.statement,
+        "choices": experiment.choices,
+        "scale": item.scale,
+        "checks": item.findings.checks,
+        "tables": item.findings.tables,
+        "panels": item.findings.panels,
+        "runs": [dict(zip(columns, row, strict=True)) for row in run_rows(item)],
+    }

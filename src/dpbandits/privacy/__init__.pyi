@@ -1,0 +1,50 @@
+from ._calibration import (
+    calibrate as calibrate,
+    may_use_ball as may_use_ball,
+    typical_deviation as typical_deviation,
+)
+from ._guarantee import (
+    NEIGHBOURING as NEIGHBOURING,
+    NOISES as NOISES,
+    PRESETS as PRESETS,
+    TRUST_MODELS as TRUST_MODELS,
+    Guarantee as Guarantee,
+    PrivacyRequest as PrivacyRequest,
+    guarantee as guarantee,
+    weakest as weakest,
+)
+from ._limits import (
+    MOST_CLIENTS as MOST_CLIENTS,
+    checked_bound as checked_bound,
+    checked_entries as checked_entries,
+    tamed as tamed,
+)
+from ._mechanism import (
+    MECHANISMS as MECHANISMS,
+    SHAPES as SHAPES,
+    Mechanism as Mechanism,
+    Message as Message,
+    register as register,
+)
+from ._per_action import (
+    calibrate_scalars as calibrate_scalars,
+    scalar_deviations as scalar_deviations,
+    scalars_radius as scalars_radius,
+)
+from .auditing._game import (
+    AuditResult as AuditResult,
+    Claim as Claim,
+    Violation as Violation,
+    audit as audit,
+)
+from .noise._keyed import (
+    KeyedNoise as KeyedNoise,
+)
+from .noise._secure import (
+    SecureNoise as SecureNoise,
+    require_secure as require_secure,
+)
+from .noise._sources import (
+    NoiseSource as NoiseSource,
+    SimulatedNoise as SimulatedNoise,
+)

@@ -1,0 +1,284 @@
+"""What it costs to reveal, per coordinate, a sum of encoded values plus integer noise.
+
+Neighbouring = one client replaced. The other clients' values are given to the adversary, so what is
+accounted is one client's encoded vector plus the noise. Coordinates are independent: the pair of
+views is a product, and each factor is dominated by the pair of opposite ends of the box
+(docs/accounting-proofs.md, sections 1 and 2).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property, lru_cache
+from itertools import product
+
+import numpy as np
+
+from dpbandits._checks import non_negative, whole
+from dpbandits.errors import InvalidValue
+from dpbandits.privacy.accounting._chernoff import NEGLIGIBLE, is_negligible
+from dpbandits.privacy.accounting._discrete_gaussian import DiscreteGaussian
+from dpbandits.privacy.accounting._gaussian import gaussian_log_delta
+from dpbandits.privacy.accounting._least_argument import least_epsilon
+from dpbandits.privacy.accounting._lower_bound import lower_delta
+from dpbandits.privacy.accounting._noise_pmf import Binomial, DiscreteLaplace, Noise
+from dpbandits.privacy.accounting._skellam import Skellam
+from dpbandits.privacy.accounting._upper_bound import upper_deltas
+from dpbandits.privacy.accounting._wide_gaussian import wide_bounds
+from dpbandits.privacy.accounting._window import SHORTEST, Split, plan_window
+from dpbandits.privacy.accounting._work_limit import (
+    MOST_OUTCOMES,
+    MOST_POINTS,
+    MOST_SPLITS,
+    TooCostlyError,
+    affordable,
+    is_wide,
+)
+from dpbandits.privacy.accounting._worst_pair import Ends, Pair, swap_cost, worst_pair
+
+ACCOUNTANT = "exact sum of integers"
+_LARGEST_LOG_TAIL = 320.0
+_LARGEST_EPSILON = 20_000.0
+_LARGEST_PURE_EPSILON = 10**300
+
+
+@dataclass(frozen=True, kw_only=True)
+class IntegerSum:
+    """A release of `coordinates` noisy sums.
+
+    Give `shift` when each coordinate is encoded on 0 … shift and a replaced client may move it from
+    one end to the other; give `ends` when the box's ends are encoded otherwise. `noise` is the
+    total noise on one coordinate.
+    """
+
+    noise: Noise
+    coordinates: int
+    shift: int | None = None
+    ends: Ends | None = None
+
+    accountant = ACCOUNTANT
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.noise, Binomial | Skellam | DiscreteGaussian | DiscreteLaplace):
+            raise InvalidValue("noise", self.noise, "a log-concave law of this package")
+        whole(1, 10**9, coordinates=self.coordinates)
+        if (self.shift is None) == (self.ends is None):
+            raise InvalidValue("shift", self.shift, "exactly one of shift and ends")
+        if self.shift is not None:
+            whole(1, shift=self.shift)
+
+    @cached_property
+    def encoded_ends(self) -> Ends:
+        """The encodings of the two ends of the box."""
+        return self.ends if self.shift is None and self.ends is not None else Ends.whole(self.shift or 1)
+
+    def repeated(self, times: int) -> IntegerSum:
+        """The same release `times` times to the same client, each with noise of its own."""
+        return replace(self, coordinates=self.coordinates * whole(1, times=times))
+
+    def group(self, size: int) -> IntegerSum:
+        """The same release, for `size` clients replaced together (docs/accounting-proofs.md, section 9).
+
+        Ends that are rounded are taken at the whole numbers outside them, which is on the safe side.
+        """
+        if whole(1, size=size) == 1:
+            return self
+        return replace(self, shift=size * self.span, ends=None)
+
+    @property
+    def span(self) -> int:
+        """The distance of the farthest encoded values."""
+        return self.encoded_ends.high[-1][0] - self.encoded_ends.low[0][0]
+
+    @property
+    def exact_pure_epsilon(self) -> Fraction | None:
+        """An ε for which δ = 0, if any: coordinates·shift/scale for discrete Laplace noise.
+
+        Moving a discrete Laplace law by m changes the logarithm of any probability by at most
+        m/scale.
+        """
+        if not isinstance(self.noise, DiscreteLaplace):
+            return None
+        return self.coordinates * self.span / Fraction(self.noise.scale)
+
+    @property
+    def pure_epsilon(self) -> float:
+        """An ε for which δ = 0, rounded up; infinite if there is none."""
+        return Composition(sums=(self,)).pure_epsilon
+
+    def delta_bounds(self, epsilon: float) -> tuple[float, float]:
+        """(lower, upper) with lower ≤ δ(ε) ≤ upper."""
+        return Composition(sums=(self,)).delta_bounds(epsilon)
+
+    def delta(self, epsilon: float) -> float:
+        """A δ for which the release is (ε, δ)-private: the upper bound."""
+        return Composition(sums=(self,)).delta(epsilon)
+
+    def epsilon(self, delta: float) -> float:
+        """An ε for which the release is (ε, δ)-private, within 10⁻⁶ of the least, or infinite."""
+        return Composition(sums=(self,)).epsilon(delta)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Composition:
+    """Several releases about the same client, each with noise of its own, one after another."""
+
+    sums: tuple[IntegerSum, ...]
+
+    accountant = ACCOUNTANT
+
+    def __post_init__(self) -> None:
+        if not self.sums:
+            raise InvalidValue("sums", self.sums, "at least one release")
+
+    @property
+    def pure_epsilon(self) -> float:
+        """An ε for which δ = 0, rounded up; infinite if there is none."""
+        exact = [one.exact_pure_epsilon for one in self.sums]
+        if any(one is None for one in exact):
+            return math.inf
+        total = sum((one for one in exact if one is not None), Fraction(0))
+        if total > _LARGEST_PURE_EPSILON:
+            return math.inf
+        rounded = float(total)
+        return rounded if Fraction(rounded) >= total else math.nextafter(rounded, math.inf)
+
+    def repeated(self, times: int) -> Composition:
+        """All of it `times` times, with noise of its own each time."""
+        return Composition(sums=tuple(one.repeated(times) for one in self.sums))
+
+    def group(self, size: int) -> Composition:
+        """For `size` clients replaced together."""
+        return Composition(sums=tuple(one.group(size) for one in self.sums))
+
+    def delta_bounds(self, epsilon: float) -> tuple[float, float]:
+        """(lower, upper) with lower ≤ δ(ε) ≤ upper."""
+        return _bounds(self.sums, non_negative(epsilon=epsilon), True)
+
+    def delta(self, epsilon: float) -> float:
+        """A δ for which all releases together are (ε, δ)-private: the upper bound.
+
+        It is 1, never NaN, where nothing less is proved. It takes about a second at most: beyond the limits
+        of `_work_limit.py` it is the δ of less noise, or 1.
+        """
+        return _bounds(self.sums, non_negative(epsilon=epsilon), False)[1]
+
+    def epsilon(self, delta: float) -> float:
+        """An ε for which all together are (ε, δ)-private, within 10⁻⁶ of the least, or infinite."""
+        pure = self.pure_epsilon
+        if delta == 0:
+            return pure
+        return least_epsilon(self.delta, delta, pure)
+
+
+@lru_cache(maxsize=8192)
+def _bounds(sums: tuple[IntegerSum, ...], epsilon: float, both: bool) -> tuple[float, float]:
+    """(lower, upper), or 0 and 1 where the arithmetic fails or would take too long.
+
+    δ(ε) does not grow with ε, so the upper bound at `_LARGEST_EPSILON` holds for every larger ε.
+    """
+    if epsilon >= Composition(sums=sums).pure_epsilon:
+        return 0.0, 0.0
+    try:
+        with np.errstate(all="ignore"):
+            lower, upper = _computed(_merged(sums), min(epsilon, _LARGEST_EPSILON), both)
+    except (TooCostlyError, ArithmeticError, ValueError, MemoryError):
+        return 0.0, 1.0
+    if not 0 <= upper <= 1:
+        return 0.0, 1.0
+    return (lower if 0 <= lower <= upper and epsilon <= _LARGEST_EPSILON else 0.0), upper
+
+
+def _merged(sums: Sequence[IntegerSum]) -> list[IntegerSum]:
+    """Releases of the same noise and ends are one release of more coordinates."""
+    coordinates: dict[tuple[Noise, Ends], int] = {}
+    for one in sums:
+        key = one.noise, one.encoded_ends
+        coordinates[key] = coordinates.get(key, 0) + one.coordinates
+    return [IntegerSum(noise=n, ends=e, coordinates=count) for (n, e), count in coordinates.items()]
+
+
+def _computed(sums: Sequence[IntegerSum], epsilon: float, both: bool) -> tuple[float, float]:
+    """The bounds with the outcomes cut so far out that the cut does not show in them."""
+    log_tail = 45 - _guess_log_delta(sums, epsilon)
+    if len(sums) == 1 and _has_closed_form(sums[0], log_tail):
+        one = sums[0]
+        assert isinstance(one.noise, DiscreteGaussian)
+        return wide_bounds(one.noise, one.coordinates, one.span * math.sqrt(one.coordinates), epsilon)
+    upper, spent = 1.0, 0.0
+    while True:
+        log_tail = min(log_tail, _LARGEST_LOG_TAIL)
+        pairs, splits, exact = _family(sums, log_tail)
+        if len(splits) > 1 and is_negligible(pairs, splits, epsilon):
+            return 0.0, NEGLIGIBLE
+        if (len(splits) + 4 * len(pairs)) << SHORTEST > MOST_POINTS:
+            raise TooCostlyError
+        window = plan_window(pairs, splits, epsilon)
+        uppers = upper_deltas(pairs, splits, epsilon, window)
+        upper = min(upper, max(uppers))
+        cut = max(pair.missing for pair in pairs) * sum(splits[0])
+        cut += max(swap_cost(pairs, split, epsilon) for split in splits)
+        spent += 4 * sum(len(pair.log_p) for pair in pairs) + len(splits) * (window.length if window else 0)
+        if cut <= 1e-6 * upper or log_tail >= _LARGEST_LOG_TAIL or spent > MOST_POINTS / 4:
+            break
+        log_tail *= 1.5
+    # The lower bound may take any split; the worst for the upper bound is the one to take.
+    worst = splits[uppers.index(max(uppers))]
+    if len(splits) > 1:  # below this the quick bound may answer, and δ must not seem to grow with ε
+        upper = max(upper, NEGLIGIBLE)
+    return (lower_delta(pairs, worst, epsilon, window) if both and exact else 0.0), upper
+
+
+def _has_closed_form(one: IntegerSum, log_tail: float) -> bool:
+    ends = one.encoded_ends
+    return len(ends.low) == len(ends.high) == 1 and is_wide(one.noise, one.span, log_tail)
+
+
+def _guess_log_delta(sums: Sequence[IntegerSum], epsilon: float) -> float:
+    """log δ(ε) if the noise were Gaussian: only to decide how far out to look."""
+    ratio = math.fsum(s.coordinates * s.encoded_ends.distance**2 / max(s.noise.variance, 1e-9) for s in sums)
+    return max(gaussian_log_delta(epsilon, 1 / math.sqrt(max(ratio, 1e-250))), -200.0)
+
+
+def _is_sided(one: IntegerSum) -> bool:
+    """Whether it matters which end comes first."""
+    return not (one.noise.symmetric and one.encoded_ends.mirrored)
+
+
+def _patterns(sums: Sequence[IntegerSum]) -> int:
+    """The number of sign patterns that differ in what they cost."""
+    return math.prod(one.coordinates + 1 for one in sums if _is_sided(one))
+
+
+def has_too_many_patterns(sums: Sequence[IntegerSum]) -> bool:
+    """Whether the releases have to be accounted for one by one."""
+    merged = _merged(sums)
+    return len(merged) > 1 and (_patterns(merged) + 8 * len(merged)) << SHORTEST > MOST_POINTS
+
+
+def _family(sums: Sequence[IntegerSum], log_tail: float) -> tuple[list[Pair], list[Split], bool]:
+    """The pairs, in which numbers they occur, and whether no noise was replaced by less of it.
+
+    With mirror-symmetric noise and ends, a coordinate's pair is the same whichever end comes first.
+    Otherwise the number of coordinates in either direction matters, and every number is tried.
+    """
+    sided = [_is_sided(one) for one in sums]
+    if _patterns(sums) > MOST_SPLITS:
+        raise TooCostlyError
+    most = MOST_OUTCOMES // (len(sums) + sum(sided)) ** 2  # several pairs may take many rounds
+    noises = [affordable(one.noise, one.span, log_tail, most) for one in sums]
+    pairs: list[Pair] = []
+    choices: list[list[Split]] = []
+    for one, two_sided, noise in zip(sums, sided, noises, strict=True):
+        ends = one.encoded_ends
+        pairs.append(worst_pair(noise, ends.low, ends.high, log_tail))
+        if two_sided:
+            pairs.append(worst_pair(noise, ends.high, ends.low, log_tail))
+            choices.append([(n, one.coordinates - n) for n in range(one.coordinates + 1)])
+        else:
+            choices.append([(one.coordinates,)])
+    splits = [tuple(n for part in parts for n in part) for parts in product(*choices)]
+    return pairs, splits, noises == [one.noise for one in sums]

@@ -1,0 +1,75 @@
+"""The least argument at which a decreasing function is no longer positive."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import cache
+
+from dpbandits._checks import probability
+
+_MOST_STEPS = 200
+_LARGEST_EPSILON = 1e4
+
+
+def least(
+    excess: Callable[[float], float],
+    low: float,
+    high: float,
+    close: Callable[[float, float], bool],
+    *,
+    whole: bool = False,
+) -> float:
+    """An argument with excess ≤ 0, at most a `close` width above one with excess > 0.
+
+    `excess(low) > 0 ≥ excess(high)` is presumed; `close(width, high)` says when the bracket is
+    narrow enough. The secant between the bracket's ends is tried, kept off them so that both move;
+    every fourth step bisects. Only arguments that were themselves evaluated are returned. With
+    `whole`, only whole arguments are tried.
+    """
+    at_low, at_high = excess(low), excess(high)
+    for step in range(_MOST_STEPS):
+        width = high - low
+        if close(width, high) or (whole and width <= 1):
+            break
+        secant = (
+            low + width * at_low / (at_low - at_high)
+            if step % 4 < 3 and at_low > at_high
+            else low + width / 2
+        )
+        margin = max(0.02 * width, _narrow(close, width, high))
+        middle = min(max(secant, low + margin), high - margin)
+        if whole:
+            middle = min(max(round(middle), low + 1), high - 1)
+        value = excess(middle)
+        if value <= 0:
+            high, at_high = middle, value
+        else:
+            low, at_low = middle, value
+    return high
+
+
+def least_epsilon(delta_at: Callable[[float], float], delta: float, pure: float) -> float:
+    """An ε with delta_at(ε) ≤ δ, within 10⁻⁶ of the least; infinite if there is none below 10⁴ or `pure`."""
+    target = math.log(probability(delta=delta))
+
+    @cache
+    def excess(epsilon: float) -> float:
+        return math.log(max(delta_at(epsilon), 1e-300)) - target
+
+    if excess(0.0) <= 0:
+        return 0.0
+    low, high = 0.0, min(1.0, pure)
+    while excess(high) > 0:
+        low, high = high, min(2 * high, pure)
+        if low == high or (high > _LARGEST_EPSILON and pure > high):
+            return math.inf
+    return least(excess, low, high, lambda width, near: width <= 1e-6 * max(near, 1e-3))
+
+
+def _narrow(close: Callable[[float, float], bool], width: float, high: float) -> float:
+    """A width, at most half of the bracket's, that is nearly as large as `close` allows."""
+    width *= 0.5
+    while width > 0 and not close(width, high):
+        width *= 0.7
+    return width

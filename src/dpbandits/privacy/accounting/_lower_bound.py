@@ -1,0 +1,95 @@
+"""δ(ε) of a product of pairs from below.
+
+The adversary is made to look at one whole number only, the sum of the coordinates' losses rounded
+to the grid, and to test by a threshold. That is an attack, so what it achieves is a lower bound. No
+loss is moved, outcomes are only merged, so the bound falls short by the square of the spacing, not
+by the spacing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from dpbandits.privacy.accounting._fourier import (
+    Composed,
+    GridMass,
+    Spectrum,
+    Window,
+    binned,
+    length,
+    total,
+)
+from dpbandits.privacy.accounting._upper_bound import UNDERFLOW, some_happen
+from dpbandits.privacy.accounting._window import Split
+from dpbandits.privacy.accounting._worst_pair import Pair, loss_slack, swap_cost
+
+
+def lower_delta(pairs: Sequence[Pair], split: Split, epsilon: float, window: Window | None) -> float:
+    """What the threshold test achieves when split[i] coordinates follow pair i.
+
+    An outcome that is impossible under Q anywhere convicts at once, at no cost in Q; unlisted
+    outcomes never do.
+    """
+    slack = loss_slack(pairs, split)
+    if not slack <= 1:
+        return 0.0
+    surely = some_happen([min(pair.certain(), 1.0) for pair in pairs], split) * math.exp(-slack)
+    gain = 0.0 if window is None else _threshold_gain(pairs, split, epsilon, window, slack)
+    shown = surely + (gain if math.isfinite(gain) else 0.0)
+    underflow = UNDERFLOW * (1 + math.exp(min(epsilon, 600.0)))
+    return max(shown - swap_cost(pairs, split, epsilon) - underflow, 0.0)
+
+
+def merged(pair: Pair, spacing: float) -> tuple[GridMass, GridMass]:
+    """The P- and the Q-mass of the outcomes whose loss rounds to each grid point."""
+    losses, log_p = pair.finite()
+    index = np.rint(losses / spacing).astype(np.int64)
+    first = int(index.min())
+    under_p = binned(index - first, np.exp(log_p), 0)
+    under_q = binned(index - first, np.exp(log_p - losses), 0)
+    return GridMass(first=first, mass=under_p), GridMass(first=first, mass=under_q)
+
+
+def _threshold_gain(
+    pairs: Sequence[Pair], split: Split, epsilon: float, window: Window, slack: float
+) -> float:
+    """P(E) − e^ε·Q(E) from below, E = {the sum is between a threshold and the window's end}.
+
+    Q's masses are e^{−loss} times P's, so a tilt greater by one puts both sums' bulk at the same
+    place.
+    """
+    masses = [merged(pair, window.spacing) for pair in pairs]
+    raised = replace(window, tilt=window.tilt + 1)
+    under_p = Spectrum([under for under, _ in masses], window).compose(split)
+    under_q = Spectrum([under for _, under in masses], raised).compose(split)
+    losses = (window.first + np.arange(window.length)) * window.spacing
+    start = _threshold(under_p, under_q, window, epsilon, 2 * math.sqrt(sum(split)) + 2)
+    p_weights = np.exp(under_p.log_scale - window.tilt * losses[start:])
+    q_weights = np.exp(under_q.log_scale - raised.tilt * losses[start:] + epsilon)
+    # Wrapped mass is subtracted from P(E), where it weighs most at the threshold, and may stay in
+    # Q(E).
+    p_terms = p_weights * under_p.values[start:]
+    p_mass = total(p_terms) - under_p.relative * total(np.abs(p_terms))
+    p_mass -= float(p_weights.max(initial=0.0)) * (under_p.above + under_p.below)
+    p_mass -= length(p_weights) * under_p.error
+    q_terms = q_weights * under_q.values[start:]
+    q_mass = total(q_terms) + under_q.relative * total(np.abs(q_terms))
+    q_mass += length(q_weights) * under_q.error
+    return max(p_mass * math.exp(-slack) - q_mass * math.exp(slack), 0.0)
+
+
+def _threshold(under_p: Composed, under_q: Composed, window: Window, epsilon: float, steps: float) -> int:
+    """The index, within `steps` of ε, from where on the test gains most; any would be valid."""
+    losses = (window.first + np.arange(window.length)) * window.spacing
+    start, stop = np.searchsorted(losses, epsilon + np.array([-steps, steps]) * window.spacing)
+    near = losses[start:stop]
+    gains = np.exp(under_p.log_scale - window.tilt * near) * under_p.values[start:stop]
+    gains -= np.exp(under_q.log_scale - (window.tilt + 1) * near + epsilon) * under_q.values[start:stop]
+    if not len(gains):
+        return int(start)
+    passed_over = np.concatenate(([0.0], np.cumsum(gains)))
+    return int(start) + int(np.argmin(passed_over))

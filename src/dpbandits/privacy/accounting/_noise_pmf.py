@@ -1,0 +1,180 @@
+"""Integer noise laws: where their mass lies, and log-weights with a bound on their error.
+
+Every law here is log-concave, which is what the worst pair of inputs rests on. A law says
+
+- `reach(log_tail)`: a distance r with P(|Z − centre| ≥ r) ≤ 2·e^{−log_tail}, by a theorem named
+  beside it;
+- `log_weights(low, high)`: log P(Z = z) up to one constant for z = low … high, −∞ where it is
+  impossible, and a bound on the absolute error of each entry. u = 2⁻⁵³ is the unit roundoff.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from dpbandits._arrays import FloatArray
+from dpbandits._checks import positive, probability, whole
+from dpbandits.errors import InvalidValue
+
+UNIT_ROUNDOFF = 2.0**-53
+LARGEST_SUPPORT = 1 << 23
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogWeights:
+    """log-weights on consecutive integers; `error` bounds each entry's absolute error.
+
+    `swapped` bounds the total-variation distance between the law whose weights these are and the
+    law meant.
+    """
+
+    values: FloatArray
+    error: float
+    swapped: float = 0.0
+
+
+class Noise(Protocol):
+    """A log-concave law on the integers."""
+
+    @property
+    def centre(self) -> float:
+        """The mean."""
+
+    @property
+    def variance(self) -> float:
+        """The variance."""
+
+    @property
+    def symmetric(self) -> bool:
+        """Whether the law is its own mirror image."""
+
+    def reach(self, log_tail: float) -> float:
+        """A distance from the centre beyond which lies at most 2·e^{−log_tail} of the mass."""
+
+    def log_weights(self, low: int, high: int) -> LogWeights:
+        """The log-weights on low … high."""
+
+
+def running_sum(steps: FloatArray) -> tuple[FloatArray, float]:
+    """0 and the partial sums of terms of one sign, with the error bound relative to the last.
+
+    Summed in blocks of about √m: an entry is the sum of at most √m rows, each of at most √m terms,
+    so the error is at most (2√m + 2)·u times the sum of magnitudes, not m·u.
+    """
+    size = math.isqrt(max(len(steps) - 1, 0)) + 1
+    blocks = np.zeros((size, size))
+    blocks.ravel()[: len(steps)] = steps
+    inside = np.cumsum(blocks, axis=1)
+    before = np.concatenate(([0.0], np.cumsum(inside[:-1, -1])))
+    sums = (inside + before[:, None]).ravel()[: len(steps)]
+    return np.concatenate(([0.0], sums)), (2 * size + 2) * UNIT_ROUNDOFF
+
+
+def support_size(low: int, high: int) -> int:
+    """The number of outcomes low … high, if it can be handled."""
+    if high - low >= LARGEST_SUPPORT:
+        expected = f"at most {LARGEST_SUPPORT:,} outcomes; encode with fewer levels"
+        raise InvalidValue("noise", f"{high - low + 1:,} outcomes", expected)
+    return high - low + 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Binomial:
+    """The number of ones among `bits` bits that are one with `chance` each."""
+
+    bits: int
+    chance: float = 0.5
+
+    def __post_init__(self) -> None:
+        whole(1, 1 << 50, bits=self.bits)
+        probability(chance=self.chance)
+
+    @property
+    def centre(self) -> float:
+        """The mean."""
+        return self.bits * self.chance
+
+    @property
+    def variance(self) -> float:
+        """The variance."""
+        return self.bits * self.chance * (1 - self.chance)
+
+    @property
+    def symmetric(self) -> bool:
+        """Fair bits only."""
+        return self.chance == 0.5
+
+    def reach(self, log_tail: float) -> float:
+        """Hoeffding (1963): P(|Z − Np| ≥ r) ≤ 2·exp(−2r²/N)."""
+        return math.sqrt(self.bits * log_tail / 2)
+
+    def log_weights(self, low: int, high: int) -> LogWeights:
+        """Sums, outwards from the mode, of the logarithms of the ratios of neighbouring weights.
+
+        With c = z + 1 and M = N + 1, P(z+1)/P(z) = (M − c)p/(c(1−p)), which is 1 + a, a = (Mp −
+        c)/(c(1−p)) ≥ 0, up to the mode; beyond it the inverse is 1 + a, a = (c − Mp)/((M − c)p) ≥
+        0. For a ≥ 0, log1p does not magnify a's relative error. For fair bits the numerator is
+        exact: relative error ≤ 6u a term, the terms have one sign, so at most 6u·|log-weight| in
+        all. Otherwise u·Mp in the numerator adds at most u/(1−p) a term, because c ≤ Mp on the one
+        side and c ≥ Mp on the other.
+        """
+        values = np.full(support_size(low, high), -np.inf)
+        mode = min(math.floor((self.bits + 1) * self.chance), self.bits)
+        first, last = min(max(low, 0), mode), max(min(high, self.bits), mode)
+        support_size(first, last)
+        top = (self.bits + 1) * self.chance
+        below = np.arange(mode, first, -1, dtype=np.float64)
+        above = np.arange(mode + 1, last + 1, dtype=np.float64)
+        rise = np.log1p(np.maximum(top - below, 0) / (below * (1 - self.chance)))
+        fall = np.log1p(np.maximum(above - top, 0) / ((self.bits + 1 - above) * self.chance))
+        down, down_error = running_sum(-rise)
+        up, up_error = running_sum(-fall)
+        weights = np.concatenate((down[::-1], up[1:]))
+        inside = slice(max(low, first), min(high, last) + 1)
+        if inside.start < inside.stop:
+            values[inside.start - low : inside.stop - low] = weights[
+                inside.start - first : inside.stop - first
+            ]
+        error = (6 * UNIT_ROUNDOFF + max(down_error, up_error)) * -float(weights.min())
+        if not self.symmetric:
+            error += 4 * UNIT_ROUNDOFF / (1 - self.chance) * len(weights)
+        return LogWeights(values=values, error=error)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DiscreteLaplace:
+    """P(Z = z) proportional to exp(−|z|/scale)."""
+
+    scale: float
+
+    def __post_init__(self) -> None:
+        positive(scale=self.scale)
+
+    @property
+    def centre(self) -> float:
+        """The mean."""
+        return 0.0
+
+    @property
+    def variance(self) -> float:
+        """2q/(1−q)² with q = e^{−1/scale}."""
+        return 0.5 / math.sinh(0.5 / self.scale) ** 2 if self.scale > 1e-3 else 0.0
+
+    @property
+    def symmetric(self) -> bool:
+        """Always."""
+        return True
+
+    def reach(self, log_tail: float) -> float:
+        """P(|Z| ≥ r) = 2q^r/(1+q) ≤ 2·e^{−r/scale} for whole r."""
+        return math.ceil(self.scale * log_tail)
+
+    def log_weights(self, low: int, high: int) -> LogWeights:
+        """−|z|/scale: one rounding."""
+        support_size(low, high)
+        values = -np.abs(np.arange(low, high + 1, dtype=np.float64)) / self.scale
+        return LogWeights(values=values, error=-float(values.min()) * UNIT_ROUNDOFF)

@@ -1,0 +1,96 @@
+"""The Skellam law: the difference of two independent Poisson variables of equal mean."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpbandits._arrays import FloatArray
+from dpbandits._checks import positive
+from dpbandits.privacy.accounting._noise_pmf import UNIT_ROUNDOFF, LogWeights, running_sum, support_size
+
+
+@dataclass(frozen=True, kw_only=True)
+class Skellam:
+    """P(Z = z) = e^{−v}·I_{|z|}(v), v the variance; shares of it add up to it exactly."""
+
+    variance: float
+
+    def __post_init__(self) -> None:
+        positive(variance=self.variance)
+
+    @property
+    def centre(self) -> float:
+        """The mean."""
+        return 0.0
+
+    @property
+    def symmetric(self) -> bool:
+        """Always."""
+        return True
+
+    def reach(self, log_tail: float) -> float:
+        """√(2vL) + L/3, by Bernstein.
+
+        log E e^{λZ} = v(cosh λ − 1) ≤ vλ²/(2(1 − λ/3)) for 0 ≤ λ < 3, since 2·3^{k−2} ≤ k! for k ≥
+        2: Z is sub-gamma (Boucheron, Lugosi and Massart 2013, Section 2.4), on both sides.
+        """
+        return math.sqrt(2 * self.variance * log_tail) + log_tail / 3
+
+    def log_weights(self, low: int, high: int) -> LogWeights:
+        """Sums of log(I_k/I_{k−1}), k = 1, 2, …, outwards from zero."""
+        support_size(low, high)
+        last = max(abs(low), abs(high))
+        excess, errors = _excesses(self.variance, last)
+        sums, summing = running_sum(-np.log1p(excess))
+        values = sums[np.abs(np.arange(low, high + 1))]
+        error = float(np.sum(errors / (1 + excess))) - float(sums[-1]) * (summing + 3 * UNIT_ROUNDOFF)
+        return LogWeights(values=values, error=error)
+
+
+def _ratio_bounds(variance: float, order: int) -> tuple[float, float]:
+    """Amos (1974): I_k(x)/I_{k−1}(x) is x/(k − ½ + √((k ± ½)² + x²)) or between the two."""
+    below = variance / (order - 0.5 + math.hypot(order + 0.5, variance))
+    return below, variance / (order - 0.5 + math.hypot(order - 0.5, variance))
+
+
+def _excesses(variance: float, last: int) -> tuple[FloatArray, FloatArray]:
+    """e_k = I_{k−1}(v)/I_k(v) − 1 for k = 1 … last, each with a bound on its absolute error.
+
+    I_{k−1} − I_{k+1} = (2k/v)·I_k gives, with d_{k+1} = 1 − I_{k+1}/I_k = e_{k+1}/(1 + e_{k+1}),
+
+        e_k = 2k/v − d_{k+1},
+
+    run from above, where it forgets its start: the derivative of d_k with respect to e_k is (1 +
+    e_k)⁻². An error E of d_{k+1}, u·2k/v of the quotient and u·e_k of the difference give that of
+    e_k, which shrinks by (1 + e_k)² on its way to d_k, where 2u·d_k join it. The start lies so far
+    above `last` that its own error, bounded by Amos, has shrunk by e^{−40}. Second-order terms
+    change a bound E by a factor 1 + O(E) a step: doubling the result covers them.
+    """
+    start = last + math.ceil(20 / math.asinh((last + 1) / variance)) + 1
+    below, above = _ratio_bounds(variance, start + 1)
+    shortfall, found = 1 - above, []
+    for quotient in (2 * np.arange(start, 0, -1) / variance).tolist():
+        excess = quotient - shortfall
+        found.append(excess)
+        shortfall = excess / (1 + excess)
+    excesses = np.array(found[::-1])
+    forgotten = math.exp(-2 * float(np.log1p(excesses[last:]).sum()))
+    errors = (above - below + 8 * UNIT_ROUNDOFF) * forgotten + _added_errors(excesses, variance)[:last]
+    return excesses[:last], 2 * errors
+
+
+def _added_errors(excesses: FloatArray, variance: float) -> FloatArray:
+    """What the roundings of all steps from the start down to k leave at k.
+
+    As e_k ≤ 2k/v and d_k ≤ e_k, step j adds at most 12u·j/v. Shrinking by a_j = (1 + e_j)⁻² ≤ a_k for j ≥ k
+    leaves 12u/v times Σ_j j·a_k^{j−k} = k/(1 − a_k) + a_k/(1 − a_k)² at most; without shrinking, Σ_j j.
+    """
+    orders = np.arange(1, len(excesses) + 1, dtype=np.float64)
+    kept = (1 + excesses) ** -2.0
+    lost = excesses * (2 + excesses) * kept
+    shrinking = orders / lost + kept / (lost * lost)
+    plain = (len(orders) * (len(orders) + 1.0) - orders * (orders - 1)) / 2
+    return np.asarray(12 * UNIT_ROUNDOFF / variance * np.minimum(shrinking, plain), dtype=np.float64)

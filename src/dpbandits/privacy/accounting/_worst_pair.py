@@ -1,0 +1,183 @@
+"""One coordinate's worst pair: what the adversary sees under either of two inputs.
+
+P is the law of noise plus the encoding of one end of the box, Q that of noise plus the encoding of
+the other end. Why these two are the worst is proved in docs/accounting-proofs.md (section 2).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.special import logsumexp
+
+from dpbandits._arrays import FloatArray
+from dpbandits._checks import whole
+from dpbandits.errors import InvalidValue
+from dpbandits.privacy.accounting._noise_pmf import UNIT_ROUNDOFF, DiscreteLaplace, Noise
+
+Law = tuple[tuple[int, float], ...]
+
+
+def _checked(field: str, law: Law) -> Law:
+    """A law on whole numbers, as sorted (value, probability), that adds up to one."""
+    kept = tuple(sorted((int(value), float(chance)) for value, chance in law if chance != 0))
+    values = [value for value, _ in kept]
+    total = math.fsum(chance for _, chance in kept)
+    positive = all(chance > 0 for _, chance in kept)
+    if not positive or len(set(values)) < len(values) or not abs(total - 1) <= 1e-14:
+        raise InvalidValue(field, law, "distinct values with probabilities that sum to 1")
+    return kept
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ends:
+    """The encodings of the two ends of the box, each a law on whole numbers.
+
+    The likelihood ratio of `high` to `low` must not fall in the value: high(i)·low(j) ≤
+    high(j)·low(i), i < j.
+    """
+
+    low: Law
+    high: Law
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "low", _checked("low", self.low))
+        object.__setattr__(self, "high", _checked("high", self.high))
+        low, high = dict(self.low), dict(self.high)
+        values = sorted(low | high)
+        below = np.array([low.get(value, 0.0) for value in values])
+        above = np.array([high.get(value, 0.0) for value in values])
+        cross = np.triu(np.outer(above, below) - np.outer(below, above), 1)
+        if (cross > 1e-15).any():
+            raise InvalidValue("high", self.high, "a law whose likelihood ratio to `low` never falls")
+
+    @classmethod
+    def whole(cls, shift: int) -> Ends:
+        """0 and `shift`, without rounding."""
+        return cls(low=((0, 1.0),), high=((whole(1, shift=shift), 1.0),))
+
+    @classmethod
+    def rounded(cls, low: float, high: float) -> Ends:
+        """Two positions, each rounded to a neighbouring whole number at random without bias."""
+        if not (math.isfinite(low) and math.isfinite(high) and low < high):
+            raise InvalidValue("high", high, f"a finite position above low = {low}")
+        return cls(low=_rounding(low), high=_rounding(high))
+
+    @property
+    def mirrored(self) -> bool:
+        """Whether turning the axis round exchanges the two ends."""
+        total = self.low[0][0] + self.high[-1][0]
+        return tuple((total - value, chance) for value, chance in reversed(self.low)) == self.high
+
+    @property
+    def distance(self) -> float:
+        """The difference of the two means."""
+        low = math.fsum(value * chance for value, chance in self.low)
+        return math.fsum(value * chance for value, chance in self.high) - low
+
+
+def _rounding(position: float) -> Law:
+    floor = math.floor(position)
+    return ((floor, floor + 1 - position), (floor + 1, position - floor))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pair:
+    """log P and log Q on the outcomes that are listed.
+
+    `missing` bounds the P-mass that is not listed, `error` the absolute error of each logarithm,
+    and `swapped` the total-variation distance of the listed laws from the ones that are meant.
+    """
+
+    log_p: FloatArray
+    log_q: FloatArray
+    missing: float
+    error: float
+    swapped: float
+
+    def finite(self) -> tuple[FloatArray, FloatArray]:
+        """Losses log(P/Q) and log-masses of the outcomes that both laws can have."""
+        return self._finite
+
+    @cached_property
+    def _finite(self) -> tuple[FloatArray, FloatArray]:
+        both = np.isfinite(self.log_q)
+        return self.log_p[both] - self.log_q[both], self.log_p[both]
+
+    def certain(self) -> float:
+        """The P-mass of the listed outcomes that Q cannot have: their loss is infinite."""
+        return float(np.exp(self.log_p[~np.isfinite(self.log_q)]).sum())
+
+
+def worst_pair(noise: Noise, first: Law, second: Law, log_tail: float) -> Pair:
+    """P = noise + first against Q = noise + second, where all but 2e^{−log_tail} of P lies."""
+    if isinstance(noise, DiscreteLaplace):
+        return _laplace_pair(noise, first, second)
+    reach = noise.reach(log_tail)
+    start = math.floor(noise.centre - reach) + first[0][0]
+    stop = math.ceil(noise.centre + reach) + first[-1][0] + 1
+    lowest = start - max(first[-1][0], second[-1][0])
+    weights = noise.log_weights(lowest, stop - 1 - min(first[0][0], second[0][0]))
+    log_mass = weights.values - logsumexp(weights.values)
+    log_p = _mixture(log_mass, first, start - lowest, stop - lowest)
+    log_q = _mixture(log_mass, second, start - lowest, stop - lowest)
+    listed = np.isfinite(log_p)
+    log_p, log_q = log_p[listed], log_q[listed]
+    missing = 2 * math.exp(-log_tail)
+    # The sum that normalises lacks at most `missing`, and inherits the weights' error; a logarithm
+    # of size D is rounded by u·D, and exponentials and sums of the mixture by a few u more.
+    depth = -float(log_p.min()) + float(np.abs(log_q[np.isfinite(log_q)]).max(initial=0.0))
+    error = 2 * weights.error + 2 * missing + UNIT_ROUNDOFF * (64 + 4 * depth)
+    return Pair(log_p=log_p, log_q=log_q, missing=missing, error=error, swapped=weights.swapped)
+
+
+def _laplace_pair(noise: DiscreteLaplace, first: Law, second: Law) -> Pair:
+    """The same for Laplace noise, with nothing missing.
+
+    Below the lowest of the encoded values log P/Q does not change, nor does it above the highest: either tail
+    is one outcome, of 1/(1 − q) times the mass at its end, q = e^{−1/scale}.
+    """
+    lowest, highest = min(first[0][0], second[0][0]), max(first[-1][0], second[-1][0])
+    span, places = highest - lowest, np.arange(lowest - highest, highest - lowest + 1)
+    log_stop = math.log(-math.expm1(-1 / noise.scale))
+    log_mass = -np.abs(places) / noise.scale + (log_stop - math.log1p(math.exp(-1 / noise.scale)))
+    pair = []
+    for law in (first, second):
+        log_law = _mixture(log_mass, tuple((v - lowest, p) for v, p in law), span, 2 * span + 1).copy()
+        log_law[[0, -1]] -= log_stop
+        pair.append(log_law)
+    depth = span / noise.scale - 2 * log_stop
+    error = UNIT_ROUNDOFF * (64 + 8 * depth)
+    return Pair(log_p=pair[0], log_q=pair[1], missing=0.0, error=error, swapped=0.0)
+
+
+def _mixture(log_mass: FloatArray, law: Law, start: int, stop: int) -> FloatArray:
+    """The logarithm of noise plus `law` at the places start … stop − 1."""
+    rows = [log_mass[start - value : stop - value] for value, _ in law]
+    if len(rows) == 1:
+        return rows[0]
+    if len(rows) == 2:
+        (_, one), (_, other) = law
+        return np.logaddexp(rows[0] + math.log(one), rows[1] + math.log(other))
+    mixture = logsumexp(np.array(rows), axis=0, b=np.array([[chance] for _, chance in law]))
+    return np.asarray(mixture, dtype=np.float64)
+
+
+def loss_slack(pairs: Sequence[Pair], split: Sequence[int]) -> float:
+    """A bound on |log(computed/true)| of the P- or Q-mass of any set of composed outcomes.
+
+    Per coordinate: the logarithms' own error, the roundings of a loss and its place in a grid cell,
+    those of sums.
+    """
+    errors = (pair.error + UNIT_ROUNDOFF * (len(pair.log_p) + 64) for pair in pairs)
+    return math.fsum(count * error for count, error in zip(split, errors, strict=True))
+
+
+def swap_cost(pairs: Sequence[Pair], split: Sequence[int], epsilon: float) -> float:
+    """What replacing the laws meant by those listed can change δ(ε): TV(P) + e^ε·TV(Q)."""
+    total = math.fsum(count * pair.swapped for count, pair in zip(split, pairs, strict=True))
+    return min(total * (1 + math.exp(min(epsilon, 600.0))), 1.0)

@@ -1,0 +1,5 @@
+"""The audit: a distinguishing game against the mechanisms as they run, and what its results prove."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,0 +1,4 @@
+from ._game import (
+    CONFIDENCE as CONFIDENCE,
+    SAMPLES as SAMPLES,
+)

@@ -1,0 +1,212 @@
+"""Every law of noise, drawn exactly from coins: whole numbers, and no floating-point noise.
+
+Floating-point noise has holes: some outputs are possible for one input and impossible for its neighbour,
+which undoes the privacy. Here each sampler draws from its distribution and not from an approximation. Where
+the coins' bits come from is decided in _secure.py and _keyed.py.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Literal
+
+import numpy as np
+
+from dpbandits._arrays import FloatArray, IntArray
+from dpbandits.privacy.noise import _discrete as discrete
+from dpbandits.privacy.noise._coins import BLOCK, Coins, Heads, first_accepted
+from dpbandits.privacy.noise._max_norm_radius import exact_offset
+from dpbandits.privacy.noise._ranges import (
+    checked_cube,
+    checked_mean,
+    checked_parts,
+    checked_probabilities,
+    checked_probability,
+    checked_rows,
+    checked_scale,
+    checked_shape,
+    checked_trials,
+)
+from dpbandits.privacy.noise._sources import BitArray
+
+
+class ExactNoise:
+    """The samplers that `SecureNoise` and `KeyedNoise` share; `_coins` is theirs."""
+
+    __slots__ = ()
+    _coins: Coins
+
+    @property
+    def simulated(self) -> Literal[False]:
+        """Fit to leave the machine."""
+        return False
+
+    def bernoulli(self, probabilities: FloatArray) -> IntArray:
+        """One coin, 0 or 1, for each probability, which is not rounded."""
+        wanted = checked_probabilities(probabilities)
+        return self._coins.flip(wanted.reshape(-1)).astype(np.int64).reshape(wanted.shape)
+
+    def binomial(self, trials: int, probability: float, shape: tuple[int, ...]) -> IntArray:
+        """The number of heads among `trials` coins, of a probability that is not rounded."""
+        left, chance, size = checked_trials(trials), checked_probability(probability), checked_shape(shape)
+        count_heads = _fair_heads if chance == 0.5 else _biased_heads
+        total = np.zeros(int(np.prod(size)), dtype=np.int64)
+        most = 8 * max(1, BLOCK // max(1, total.size))
+        while left > 0 and total.size:
+            total += count_heads(self._coins, min(left, most), chance, total.size)
+            left -= most
+        return total.reshape(size)
+
+    def poisson(self, mean: float, shape: tuple[int, ...]) -> IntArray:
+        """Poisson variables, of a mean that is rounded to a multiple of 2⁻³². Takes time ∝ mean."""
+        # Poisson(3.2) is the sum of three Poisson(1) and of one whose every point is kept by a coin of 0.2.
+        size = checked_shape(shape)
+        whole, rest = divmod(round(checked_mean(mean) * 2**32), 2**32)
+        extra = _poisson_one(self._coins, int(np.prod(size)))
+        kept = self._coins.flip(np.full(int(extra.sum()), rest / 2**32))
+        total = _heads_by_owner(extra, kept)
+        most = max(1, BLOCK // max(1, total.size))
+        for start in range(0, whole if total.size else 0, most):
+            summands = min(most, whole - start)
+            total += (
+                _poisson_one(self._coins, total.size * summands).reshape(total.size, summands).sum(axis=1)
+            )
+        return total.reshape(size)
+
+    def discrete_gaussian(self, scale: float, shape: tuple[int, ...]) -> IntArray:
+        """P(x) ∝ exp(−x²/(2·scale²)) on the integers (_discrete.py)."""
+        size = checked_shape(shape)
+        return discrete.gaussian(self._coins, checked_scale(scale), int(np.prod(size))).reshape(size)
+
+    def discrete_laplace(self, scale: float, shape: tuple[int, ...]) -> IntArray:
+        """P(x) ∝ exp(−|x|/scale) on the integers (_discrete.py)."""
+        size = checked_shape(shape)
+        return discrete.laplace(self._coins, checked_scale(scale), int(np.prod(size))).reshape(size)
+
+    def polya(self, parts: int, scale: float, shape: tuple[int, ...]) -> IntArray:
+        """P(m) ∝ C(m + 1/parts − 1, m)·exp(−m/scale) on 0, 1, 2.. Takes time ∝ scale."""
+        sharers, size = checked_parts(parts), checked_shape(shape)
+        decay = 1 / Fraction(checked_scale(scale, sharers))
+        # What `_climb` accepts sums to (1−p)·Σ C(m+r−1, m)p^m = (1−p)^(1−r).
+        acceptance = float(-np.expm1(-1 / scale)) ** (1 - 1 / sharers)
+        drawn = first_accepted(
+            int(np.prod(size)), acceptance, lambda tries: _climb(self._coins, sharers, decay, tries)
+        )
+        return drawn.reshape(size)
+
+    def box_norm(self, scale: float, shape: tuple[int, int]) -> IntArray:
+        """Rows z with P(z) ∝ exp(−max|z|/scale). The derivation is in _max_norm_radius.py."""
+        rows, coordinates = checked_cube(shape)
+        laplace = self.discrete_laplace(scale, (rows, coordinates + 1))
+        # Given y ≥ 0, y is geometric of ratio q. Given y < 0, −1 − y is too: P(y) ∝ q^|y| = q·q^(−1−y).
+        radii = np.where(laplace >= 0, laplace, -1 - laplace).sum(axis=1)
+        offsets = [exact_offset(float(scale), coordinates, self._coins.random_bits) for _ in range(rows)]
+        radii += np.array(offsets, dtype=np.int64)
+        reach = np.repeat(radii, coordinates)
+        points: IntArray = self._coins.below((2 * reach + 1).astype(np.uint64)).astype(np.int64) - reach
+        return points.reshape(rows, coordinates)
+
+    def permute_rows(self, bits: BitArray) -> BitArray:
+        """Each row in the order of uniform 64-bit keys, drawn anew while two of a row are equal."""
+        rows, columns = checked_rows(bits).shape
+        permuted = np.empty_like(bits)
+        most = max(1, BLOCK // max(1, columns))
+        for start in range(0, rows, most):
+            block = bits[start : start + most]
+            permuted[start : start + most] = np.take_along_axis(
+                block, _orders(self._coins, *block.shape), axis=1
+            )
+        return permuted
+
+
+def _orders(coins: Coins, rows: int, columns: int) -> IntArray:
+    # Every order of distinct keys is equally likely.
+    keys = coins.words(rows * columns).reshape(rows, columns)
+    orders: IntArray = keys.argsort(axis=1)
+    ranked = np.take_along_axis(keys, orders, axis=1)
+    tied = np.flatnonzero((ranked[:, 1:] == ranked[:, :-1]).any(axis=1))
+    if tied.size:
+        orders[tied] = _orders(coins, tied.size, columns)
+    return orders
+
+
+def _heads_by_owner(flips: IntArray, heads: Heads) -> IntArray:
+    """The heads of each owner, when the first `flips[0]` coins are of the first owner, and so on."""
+    owners = np.repeat(np.arange(flips.size), flips)
+    return np.bincount(owners[heads], minlength=flips.size)
+
+
+def _fair_heads(coins: Coins, trials: int, _half: float, count: int) -> IntArray:
+    """The ones among `trials` bits; the bits of the last byte that are not needed are cleared."""
+    width = (trials + 7) // 8
+    drawn = coins.random_bytes(count * width).reshape(count, width).copy()
+    drawn[:, -1] >>= np.uint8(8 * width - trials)
+    ones: IntArray = np.bitwise_count(drawn).sum(axis=1, dtype=np.int64)
+    return ones
+
+
+def _biased_heads(coins: Coins, trials: int, chance: float, count: int) -> IntArray:
+    """A byte for each coin: heads below ⌊256p⌋, tails above, and when equal a coin of the rest of 256p."""
+    floor = int(256 * chance)
+    if floor == 256:
+        return np.full(count, trials, dtype=np.int64)
+    drawn = coins.random_bytes(count * trials).reshape(count, trials)
+    undecided = (drawn == floor).sum(axis=1, dtype=np.int64)
+    late = coins.flip(np.full(int(undecided.sum()), 256 * chance - floor))
+    decided: IntArray = (drawn < floor).sum(axis=1, dtype=np.int64)
+    return decided + _heads_by_owner(undecided, late)
+
+
+def _poisson_one(coins: Coins, count: int) -> IntArray:
+    """Poisson(1) variables: e/4 of the attempts succeed."""
+    return first_accepted(count, np.e / 4, lambda tries: _poisson_attempts(coins, tries))
+
+
+def _poisson_attempts(coins: Coins, count: int) -> IntArray:
+    """Propose k with probability 2^−(k+1), accept with 2^(k−1)/k!: together 1/(4·k!).
+
+    The proposal counts the heads before the first tails. The acceptance is 1/2 for k = 0 and otherwise the
+    product of 2/i for i = 2..k, of which each factor is a coin, flipped on the way up.
+    """
+    result = np.zeros(count, dtype=np.int64)
+    climbing = coins.fair(count)
+    result[~climbing & coins.fair(count)] = -1
+    live, height = np.flatnonzero(climbing), 1
+    while live.size:
+        result[live] = height
+        live, height = live[coins.fair(live.size)], height + 1
+        kept = coins.below(np.full(live.size, height, dtype=np.uint64)) < 2
+        result[live[~kept]] = -1
+        live = live[kept]
+    return result
+
+
+def _climb(coins: Coins, parts: int, decay: Fraction, count: int) -> IntArray:
+    """Attempts at a Pólya variable, r = 1/parts and p = exp(−decay); −1 for those that fell.
+
+    At height m a coin of p decides whether to climb on; without it the result is m. An attempt that climbs
+    must hold on with a coin of (m + r)/(m + 1), or falls. So the result is m with probability
+    (1−p)·p^m·Π_{i=1..m} (i−1+r)/i = (1−p)·p^m·C(m+r−1, m). All attempts that are left stand at one height,
+    so several steps are drawn at once, and those after the first tails are ignored.
+    """
+    result = np.full(count, -1, dtype=np.int64)
+    live, height, steps = np.arange(count), 0, 1
+    while live.size:
+        climbs = coins.exponential(decay, live.size * steps).reshape(live.size, steps)
+        heights = np.arange(height, height + steps, dtype=np.uint64)
+        above = np.tile((heights + np.uint64(1)) * np.uint64(parts), live.size)
+        at = np.tile(heights * np.uint64(parts) + np.uint64(1), live.size)
+        holds = coins.rational(at, above).reshape(live.size, steps)
+        stop, fall = _first_tails(climbs), _first_tails(holds)
+        stopped = (stop < steps) & (stop <= fall)
+        result[live[stopped]] = height + stop[stopped]
+        live = live[(stop == steps) & (fall == steps)]
+        height += steps
+        steps = min(height, max(1, BLOCK // max(1, live.size)))
+    return result
+
+
+def _first_tails(heads: Heads) -> IntArray:
+    """Where the first tails of each row is; the number of columns when there is none."""
+    first: IntArray = np.where(heads.all(axis=1), heads.shape[1], heads.argmin(axis=1))
+    return first

@@ -1,0 +1,18 @@
+from ._radii import (
+    FEW_COORDINATES as FEW_COORDINATES,
+    SHORTEST as SHORTEST,
+    Spread as Spread,
+    chernoff_factor as chernoff_factor,
+    chernoff_radius as chernoff_radius,
+    gaussian_exceeded as gaussian_exceeded,
+    least_whole as least_whole,
+    mixture_radius as mixture_radius,
+    shortened_radius as shortened_radius,
+    skellam_exceeded as skellam_exceeded,
+    squared_norms as squared_norms,
+    sub_gaussian_factor as sub_gaussian_factor,
+    sub_gaussian_radius as sub_gaussian_radius,
+)
+from ._sums import (
+    joint_radius as joint_radius,
+)

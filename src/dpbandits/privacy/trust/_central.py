@@ -1,0 +1,97 @@
+"""The central model: clients trust the server, which adds noise to the sum of their averages.
+
+Replacing one client moves the mean of vectors in [−B, B]^s by at most 2B√s/n in ℓ2 and 2B/n in ℓ∞.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from dpbandits._arrays import FloatArray
+from dpbandits.privacy._mechanism import Message, Payload, register
+from dpbandits.privacy._noisy_lattice import NoisyLattice, sent_message
+from dpbandits.privacy.noise import NoiseSource, simulated_only
+from dpbandits.privacy.trust._continuous import ContinuousGaussian
+
+PARTIES = (
+    "the server is trusted: it sees every report, shows them to nobody, adds the noise and releases each sum "
+    "once; clients may lie and collude"
+)
+
+
+@register
+@dataclass(frozen=True, kw_only=True)
+class CentralLattice(NoisyLattice):
+    """R encodes, S is the identity, A adds one share of integer noise to the sum."""
+
+    support: int
+    cohort: int
+    bound: float
+    levels: int
+    noise: str
+    scale: float
+    shape: str = "box"
+    kind: str = "central-lattice"
+
+    trust = "central"
+    unit = "numbers"
+    parties = PARTIES
+
+    def shares_added(self, reports: int) -> int:  # noqa: ARG002
+        """The server adds one."""
+        return 1
+
+    @cached_property
+    def message(self) -> Message:
+        """Places on the grid, in the ball if there is one."""
+        return sent_message(self.levels, self.support, self.shape, None, 0)
+
+    def _randomize(self, clipped: FloatArray, noise: NoiseSource) -> Payload:
+        return self.lattice.encode(clipped, noise)
+
+    def _analyze(self, batch: Payload, reports: int, noise: NoiseSource) -> FloatArray:
+        return self._simulated_mean(batch.sum(axis=0), reports, noise)
+
+    def _simulated_mean(self, total: Payload, reports: int, noise: NoiseSource) -> FloatArray:
+        return self.lattice.decode_mean(total + self.law.draw(1, self.support, noise)[0], reports)
+
+
+@register
+@dataclass(frozen=True, kw_only=True)
+class CentralGaussian(ContinuousGaussian):
+    """A adds N(0, scale²) in floating point to the mean (paper, Eq. 5): for simulations only."""
+
+    support: int
+    cohort: int
+    bound: float
+    noise_ratio: float
+    kind: str = "central-gaussian"
+
+    trust = "central"
+    parties = PARTIES
+
+    @cached_property
+    def message(self) -> Message:
+        """The clipped averages."""
+        return Message(kind="numbers", shape=(self.support,), low=-self.bound, high=self.bound)
+
+    def scale(self, reports: int) -> float:
+        """σ_nc: `noise_ratio` times the ℓ2 distance by which one client can move the mean."""
+        return float(self.noise_ratio * 2 * self.bound * np.sqrt(self.support) / reports)
+
+    def _randomize(self, clipped: FloatArray, noise: NoiseSource) -> Payload:  # noqa: ARG002
+        return clipped
+
+    def _analyze(self, batch: Payload, reports: int, noise: NoiseSource) -> FloatArray:
+        return self._simulated_mean(batch.sum(axis=0), reports, noise)
+
+    def _simulated_mean(self, total: Payload, reports: int, noise: NoiseSource) -> FloatArray:
+        added = simulated_only(noise).gaussian(self.scale(reports), (self.support,))
+        return np.asarray(total / reports + added, dtype=np.float64)
+
+    def error_deviation(self, reports: int) -> float:
+        """σ_nc of the paper."""
+        return self.scale(reports)

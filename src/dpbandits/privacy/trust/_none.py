@@ -1,0 +1,53 @@
+"""No privacy: the server sees every client's averages (DPE, the non-private DP-DPE)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from dpbandits._arrays import FloatArray
+from dpbandits.privacy._mechanism import Mechanism, Message, Payload, register
+from dpbandits.privacy.accounting import Event, NothingHidden
+from dpbandits.privacy.noise import NoiseSource
+
+
+@register
+@dataclass(frozen=True, kw_only=True)
+class NoPrivacy(Mechanism):
+    """R, S are the identity and A is the plain mean. Nothing is protected."""
+
+    support: int
+    cohort: int
+    bound: float
+    kind: str = "none"
+
+    noise = "none"
+    trust = "none"
+    unit = "numbers"
+    parties = "everybody is trusted: nothing is hidden from the server"
+
+    def _randomize(self, clipped: FloatArray, noise: NoiseSource) -> Payload:  # noqa: ARG002
+        return clipped
+
+    def _analyze(self, batch: Payload, reports: int, noise: NoiseSource) -> FloatArray:  # noqa: ARG002
+        mean: FloatArray = batch.mean(axis=0)
+        return mean
+
+    def _simulated_mean(self, total: Payload, reports: int, noise: NoiseSource) -> FloatArray:  # noqa: ARG002
+        return np.asarray(total / reports, dtype=np.float64)
+
+    @cached_property
+    def message(self) -> Message:
+        """The clipped averages."""
+        return Message(kind="numbers", shape=(self.support,), low=-self.bound, high=self.bound)
+
+    def error_deviation(self, reports: int) -> float:  # noqa: ARG002
+        """The mean is exact."""
+        return 0.0
+
+    @property
+    def event(self) -> Event:
+        """Whoever sees the mean may learn everything."""
+        return NothingHidden()

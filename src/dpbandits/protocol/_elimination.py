@@ -1,0 +1,110 @@
+"""Line 16 of Algorithm 1: which actions may still be best, found for many actions in a few vector products.
+
+Of a few active actions every width is computed. Of many, widths are first bounded from below and above
+(`brackets`); only actions whose gap lies between the bounds need their width. What survives is the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbandits._arrays import FloatArray, IntArray
+from dpbandits.protocol._inference import Inference
+from dpbandits.protocol._study import State
+from dpbandits.protocol._width_bounds import BLOCK, Bracket, bracket
+
+Exact = Callable[[IntArray], FloatArray]
+
+FEW = 1 << 14  # active actions of which all widths are computed
+_MANY = 1 / 16  # of the active actions in doubt: a new pass is worth it
+_FIRST = 1 << 10  # actions among which the largest width is first sought
+
+
+def survivors(
+    state: State, inference: Inference, scores: FloatArray, *, few: int = FEW
+) -> tuple[NDArray[np.bool_], float]:
+    """Which of the active actions may still be best, and the largest width (see `State.width`)."""
+    active = state.active_actions
+    towards = int(active[np.argmax(scores)]) if state.study.learning.differences else None
+
+    def exact(places: IntArray) -> FloatArray:
+        return widths_of(inference, active[places], towards=towards)
+
+    found = _bracket(state, inference, scores, towards) if len(active) > few else None
+    if found is not None:
+        return _kept(found, scores, exact, towards), _widest(found, exact)
+    every = exact(np.arange(len(active)))
+    return _kept(Bracket(low=every, high=every), scores, exact, towards), float(np.max(every))
+
+
+def _bracket(state: State, inference: Inference, scores: FloatArray, towards: int | None) -> Bracket | None:
+    """Bounds from the first phase with this design or, where these leave much open, from this one.
+
+    Nothing but the state decides which, so that a study that is replayed gives the same numbers.
+    """
+    own, support = inference.evidence, inference.evidence.plan.support
+    first = next((before for before in state.history if before.plan.support == support), own)
+    found = bracket(state, inference, first, towards=towards)
+    if first is own or found is None or _doubtful(found, scores, towards) <= _MANY * len(scores):
+        return found
+    return bracket(state, inference, own, towards=towards)
+
+
+def widths_of(inference: Inference, active: IntArray, *, towards: int | None = None) -> FloatArray:
+    """Of each action, or of its difference to one; a block of rows at a time, to spare memory."""
+    matrix = inference.study.actions.matrix
+    found = np.empty(len(active))
+    for start in range(0, len(active), BLOCK):
+        rows = matrix[active[start : start + BLOCK]]
+        found[start : start + BLOCK] = inference.widths(rows if towards is None else matrix[towards] - rows)
+    return found
+
+
+def _doubtful(found: Bracket, scores: FloatArray, towards: int | None) -> int:
+    """How many actions the bounds leave open: whether they stay, or whether theirs is the largest width."""
+    threshold = float(np.max(scores)) if towards is not None else float(np.max(scores - found.high))
+    reach = threshold - scores
+    unsure = (reach > found.low) & (reach <= found.high)
+    return int(np.count_nonzero(unsure) + np.count_nonzero(found.high >= np.max(found.low)))
+
+
+def _kept(found: Bracket, scores: FloatArray, exact: Exact, towards: int | None) -> NDArray[np.bool_]:
+    """Drop x if the best score exceeds its own by more than the width of the difference.
+
+    Without differences: if what the best is at least exceeds what x is at most, each by its own width.
+    """
+    best = float(np.max(scores)) if towards is not None else _threshold(found, scores, exact)
+    if towards is not None:
+        sure, unsure = best - scores <= found.low, best - scores <= found.high
+    else:
+        sure, unsure = scores + found.low >= best, scores + found.high >= best
+    places = np.flatnonzero(unsure & ~sure)
+    if places.size:
+        own = exact(places)
+        fits = best - scores[places] <= own if towards is not None else scores[places] + own >= best
+        sure[places] = fits
+    return sure
+
+
+def _threshold(found: Bracket, scores: FloatArray, exact: Exact) -> float:
+    """The largest score less its width."""
+    if found.low is found.high:
+        return float(np.max(scores - found.low))
+    places = np.flatnonzero(scores - found.low >= np.max(scores - found.high))
+    return float(np.max(scores[places] - exact(places)))
+
+
+def _widest(found: Bracket, exact: Exact) -> float:
+    """The largest width; a bound of it from above if too many actions may have it."""
+    places = np.flatnonzero(found.high >= np.max(found.low))
+    order = places
+    if places.size > _FIRST:
+        order = places[np.argpartition(-found.high[places], _FIRST)[:_FIRST]]
+    largest = float(np.max(exact(order)))
+    left = np.setdiff1d(places[found.high[places] > largest], order)
+    if left.size > _MANY * len(found.high):
+        return float(np.max(found.high[left]))
+    return max(largest, float(np.max(exact(left), initial=0.0)))

@@ -1,0 +1,136 @@
+"""From rewards to a release: the client's, the third party's and the server's part of a phase."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from dpbandits._arrays import FloatArray
+from dpbandits.errors import PlanMismatch, ProtocolError, TooFewReports
+from dpbandits.privacy import Mechanism, NoiseSource, tamed
+from dpbandits.protocol._messages import Batch, Payload, Plan, Release, Report
+from dpbandits.protocol._sums import checked_payload
+
+
+def respond(plan: Plan, rewards: Sequence[Sequence[float]], noise: NoiseSource) -> Report:
+    """At the client: average the rewards of each supported action, clip, randomize (R).
+
+    No reward makes it raise or stay silent: NaN counts as 0, and each number is first forced into
+    −2⁶⁰ … 2⁶⁰. Whether a client reports must not depend on its data.
+    """
+    counts = tuple(len(seen) for seen in rewards)
+    if counts != plan.plays:
+        raise ProtocolError(f"rewards: got {counts} per action, expected {plan.plays}, one for each play")
+    averages = np.array([[float(np.mean(tamed(seen))) for seen in rewards]])
+    return _report(plan, averages, noise)
+
+
+def respond_with_averages(plan: Plan, averages: Sequence[float], noise: NoiseSource) -> Report:
+    """At a client that kept running averages instead of every reward: clip, randomize (R).
+
+    As with `respond`, no average makes it raise.
+    """
+    if len(averages) != len(plan.support):
+        raise ProtocolError(f"averages: got {len(averages)}, expected {len(plan.support)}, one an action")
+    return _report(plan, tamed(averages)[None], noise)
+
+
+def shuffle(plan: Plan, reports: Sequence[Report], noise: NoiseSource) -> Batch:
+    """At the third party: check that the reports are the cohort's and in their range, and run S."""
+    mechanism = _mechanism(plan)
+    if any(report.plan != plan.digest for report in reports):
+        raise PlanMismatch(f"a report belongs to another plan than {plan.digest[:12]}")
+    if len(reports) < mechanism.minimum_reports:
+        raise TooFewReports(len(reports), mechanism.minimum_reports)
+    if len(reports) > plan.cohort:
+        raise ProtocolError(f"reports: got {len(reports):,}, expected at most the cohort's {plan.cohort:,}")
+    payloads = np.stack([checked_payload(plan, report) for report in reports])
+    shuffled = mechanism.shuffle(payloads, noise)
+    return Batch(plan=plan.digest, payload=Payload.pack(shuffled), reports=len(reports))
+
+
+def analyze(plan: Plan, batch: Batch, noise: NoiseSource) -> Release:
+    """At the server: the private means (A)."""
+    if batch.plan != plan.digest:
+        raise PlanMismatch(f"the batch belongs to another plan than {plan.digest[:12]}")
+    means = _mechanism(plan).analyze(batch.payload.unpack(), batch.reports, noise) + plan.centre
+    return _release(plan, means, batch.reports, noise)
+
+
+def gather(plan: Plan, releases: Sequence[Release]) -> Release:
+    """At the server: the releases of all parts of a plan, in their order, as the release of the plan."""
+    if [release.plan for release in releases] != [part.digest for part in plan.parts]:
+        raise PlanMismatch(f"the releases are not those of the {len(plan.parts)} parts of phase {plan.phase}")
+    if not plan.separate:
+        return releases[0]
+    means = [mean for release in releases for mean in release.means]
+    counts = [release.reports for release in releases]
+    return _gathered(plan, means, counts, simulated=any(release.simulated for release in releases))
+
+
+def simulate_release(plan: Plan, averages: FloatArray, noise: NoiseSource) -> Release:
+    """All three at once, for a simulation: the same distribution without a message per client.
+
+    `averages` has a row for each client of the cohort and a column for each supported action.
+    """
+    if averages.shape != (plan.cohort, len(plan.support)):
+        raise ProtocolError(
+            f"averages: got shape {averages.shape}, expected {(plan.cohort, len(plan.support))}"
+        )
+    return simulate_release_in_blocks(plan, [plan.reported(averages)], noise)
+
+
+def simulate_release_in_blocks(plan: Plan, blocks: Iterable[FloatArray], noise: NoiseSource) -> Release:
+    """The same for what clients report (`Plan.reported`), a block of clients at a time, to spare memory."""
+    _check_simulated(noise)
+    means = _mechanism(plan).simulate_blocks(blocks, noise) + plan.centre
+    return _release(plan, means, plan.cohort, noise)
+
+
+def simulate_separate_release(
+    plan: Plan, groups: Iterable[Iterable[FloatArray]], noise: NoiseSource
+) -> Release:
+    """What `gather` makes of all parts' simulated releases, without a message for each of them.
+
+    `groups` has for each part what its clients report, a column a block.
+    """
+    _check_simulated(noise)
+    if not plan.separate:
+        raise ProtocolError(f"phase {plan.phase} has no parts: take simulate_release_in_blocks")
+    means = [
+        float(own.simulate_blocks(blocks, noise)[0])
+        for own, blocks in zip(plan.separate, groups, strict=True)
+    ]
+    centred = (np.array(means) + plan.centre).tolist()
+    return _gathered(plan, centred, plan.plays, simulated=noise.simulated)
+
+
+def _check_simulated(noise: NoiseSource) -> None:
+    if not noise.simulated:
+        raise ProtocolError("simulate_release takes simulated noise only")
+
+
+def _report(plan: Plan, averages: FloatArray, noise: NoiseSource) -> Report:
+    randomized = _mechanism(plan).randomize(plan.reported(averages), noise)[0]
+    return Report(plan=plan.digest, payload=Payload.pack(randomized))
+
+
+def _release(plan: Plan, means: FloatArray, reports: int, noise: NoiseSource) -> Release:
+    return Release(plan=plan.digest, means=tuple(means.tolist()), reports=reports, simulated=noise.simulated)
+
+
+def _gathered(plan: Plan, means: Sequence[float], counts: Sequence[int], *, simulated: bool) -> Release:
+    return Release(
+        plan=plan.digest, means=tuple(means), reports=sum(counts), simulated=simulated, counts=tuple(counts)
+    )
+
+
+def _mechanism(plan: Plan) -> Mechanism:
+    if plan.separate:
+        raise ProtocolError(
+            f"phase {plan.phase} asks each client for one action: take one of the plan's parts"
+        )
+    if plan.mechanism is None:
+        raise ProtocolError(f"phase {plan.phase} plays and asks nobody")
+    return plan.mechanism

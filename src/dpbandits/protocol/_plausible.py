@@ -1,0 +1,54 @@
+"""Whether honest clients can have produced a release: a check of the means, not of anybody's data.
+
+The mean of clipped reports lies in [−bound, bound], or in the ball of that radius, and the mechanism leaves
+an error that rarely exceeds its `error_radius`. A mean farther out was moved by clients that lied, or by a
+fault. A release that passes may have been moved too, by less: `Mechanism.reach_of_one` says by how much.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from dpbandits._arrays import FloatArray
+from dpbandits.errors import PlanMismatch
+from dpbandits.privacy import Mechanism
+from dpbandits.privacy.tails import sub_gaussian_factor
+from dpbandits.protocol._messages import Plan, Release
+
+FALSE_ALARM = 1e-9
+"""The chance, at most, that an honest cohort's mean of one number is taken for implausible."""
+_ROUNDING = 1e-9
+
+
+def plausible(plan: Plan, release: Release) -> bool:
+    """Whether every mean of the release, less its offset, lies where honest clients' means do.
+
+    Of honest clients that is false with a probability of at most 10⁻⁹ for each number, and 10⁻⁹ more in a
+    ball.
+    """
+    if release.plan != plan.digest or len(release.means) != plan.numbers:
+        raise PlanMismatch(f"the release belongs to another plan than {plan.digest[:12]}")
+    means = np.array(release.means) - plan.centre
+    if plan.separate:
+        counts = release.counts
+        return all(
+            _within(own, mean[None], reports)
+            for own, mean, reports in zip(plan.separate, means, counts, strict=True)
+        )
+    return all(_within(own, means, release.reports) for own in plan.mechanisms)
+
+
+def _within(mechanism: Mechanism, means: FloatArray, reports: int) -> bool:
+    most = mechanism.bound * (1 + _ROUNDING)
+    directions = np.eye(mechanism.support)
+    radii = mechanism.error_radius(directions, np.zeros(len(means)), FALSE_ALARM / 2, reports)  # either side
+    if not (np.abs(means) <= most + radii * (1 + _ROUNDING)).all():
+        return False
+    if mechanism.shape == "box":
+        return True
+    # The error is a sub-Gaussian vector with proxy deviation²: docs/accounting-proofs.md, section 13.
+    factor = math.sqrt(mechanism.support) + sub_gaussian_factor(FALSE_ALARM)
+    length = mechanism.error_deviation(reports) * factor
+    return float(np.linalg.norm(means)) <= most + length * (1 + _ROUNDING)

@@ -1,0 +1,13 @@
+from ._agent import (
+    take_part as take_part,
+)
+from ._client import (
+    AsyncClient as AsyncClient,
+    ClientCore as ClientCore,
+)
+from ._consent import (
+    Consent as Consent,
+)
+from ._memory_file import (
+    MemoryFile as MemoryFile,
+)

@@ -1,0 +1,16 @@
+from ._app import (
+    coordinator_app as coordinator_app,
+)
+from ._context import (
+    Context as Context,
+)
+from ._coordinator import (
+    Coordinator as Coordinator,
+)
+from ._http_link import (
+    HttpLink as HttpLink,
+)
+from ._watermark import (
+    WatchedStore as WatchedStore,
+    Watermark as Watermark,
+)

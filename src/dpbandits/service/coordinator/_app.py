@@ -1,0 +1,315 @@
+"""The coordinator over HTTP: a table of endpoints, and the thread that moves the study on."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import threading
+from collections.abc import AsyncIterator
+
+import msgspec
+from starlette.applications import Starlette
+
+from dpbandits.errors import DpbanditsError, Refused, Unreachable
+from dpbandits.protocol import Plan
+from dpbandits.service.coordinator._coordinator import Coordinator
+from dpbandits.service.shared import (
+    Call,
+    Endpoint,
+    Guard,
+    Limits,
+    Metrics,
+    Rates,
+    Roles,
+    Served,
+    application,
+    common_endpoints,
+    report_endpoint,
+)
+from dpbandits.service.wire import (
+    ClientReply,
+    ClientRequest,
+    EnrolmentReply,
+    EnrolmentRequest,
+    Envelope,
+    PlayReply,
+    ResultsReply,
+    RoundsRequest,
+    ScheduleReply,
+    StatusReply,
+    StudyReply,
+    TaskReply,
+    TaskRequest,
+)
+
+log = logging.getLogger("dpbandits.service")
+
+
+_TOGETHER = 0.02  # seconds in which pokes are taken as one
+
+
+class CoordinatorService(Served):
+    """Handlers; each is a line or two around what the coordinator does."""
+
+    def __init__(self, coordinator: Coordinator, driver: Driver, metrics: Metrics) -> None:
+        super().__init__(coordinator.writer, metrics, coordinator.context.keys)
+        self._coordinator = coordinator
+        self._driver = driver
+
+    async def study(self, _call: Call) -> StudyReply:
+        """What everybody may know."""
+        return self._coordinator.operator.about()
+
+    async def enrolments(self, call: Call) -> EnrolmentReply:
+        """New one-time codes."""
+        reply = self._coordinator.operator.new_codes(call.body.count)
+        await self.run("codes", lambda t: self._coordinator.operator.keep_codes(t, reply.codes))
+        return reply
+
+    async def clients(self, call: Call) -> ClientReply:
+        """A client enrols."""
+        return await self.run(
+            "enrol", lambda t: self._coordinator.clients.enrol(t, call.secret, call.body.token)
+        )
+
+    async def tasks(self, call: Call) -> TaskReply:
+        """A client asks whether it is asked."""
+        request: TaskRequest = call.body
+        task = self._coordinator.clients.task
+        reply = await self.run("join", lambda t: task(t, call.secret, request.pseudonym, request.have))
+        self._driver.poke()
+        return reply
+
+    async def envelope(self, call: Call) -> Envelope:
+        """A client's report."""
+        plan = await self._plan(call.phase)
+        return self._coordinator.clients.envelope(plan, call.attempt, call.secret, call.body)
+
+    async def _plan(self, phase: int) -> Plan:
+        course = self._coordinator.context.course
+        known = course.known_plan(phase)
+        if known is None:
+            plans = await self.run("read", lambda t: {record.phase for record in t.plans()})
+            if phase not in plans:
+                raise Refused("not-found", "no such phase")
+            known = await self.run("read", lambda t: course.plan(t, phase))
+        if not known.reports:
+            raise Refused("closed", "this phase asks nobody")
+        return known
+
+    async def play(self, _call: Call) -> PlayReply:
+        """What to play now."""
+        return await self.run("read", self._coordinator.actuator.play)
+
+    async def schedule(self, _call: Call) -> ScheduleReply:
+        """What the whole phase plays."""
+        return await self.run("read", self._coordinator.actuator.schedule)
+
+    async def rounds(self, call: Call) -> ScheduleReply:
+        """What was played."""
+        told: RoundsRequest = call.body
+        count = self._coordinator.actuator.rounds
+        reply = await self.run("rounds", lambda t: count(t, told.phase, told.attempt, told.played))
+        self._driver.poke()
+        return reply
+
+    async def status(self, _call: Call) -> StatusReply:
+        """How far the study is, and what keeps it from going on."""
+        reply = await self.run("read", self._coordinator.operator.status)
+        return msgspec.structs.replace(reply, trouble=self._driver.trouble)
+
+    async def results(self, _call: Call) -> ResultsReply:
+        """What was learnt."""
+        return await self.run("read", self._coordinator.operator.results)
+
+
+class Driver:
+    """A thread that moves the study on: at once when poked, and every `seconds` for what time decides.
+
+    A step that cannot be taken (the shuffler is away, the disk full) is tried again, ever less often.
+    """
+
+    def __init__(self, coordinator: Coordinator, metrics: Metrics, *, seconds: float = 0.2) -> None:
+        self._coordinator = coordinator
+        self._metrics = metrics
+        self._seconds = seconds
+        self.trouble = ""
+        self._poked = threading.Event()
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="driver", daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def poke(self) -> None:
+        """Something may have become due."""
+        self._poked.set()
+
+    def stop(self) -> None:
+        """End after the step that is under way."""
+        self._stopped.set()
+        self._poked.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        wait = self._seconds
+        while not self._stopped.is_set():
+            wait = self._seconds if self._stepped() else min(2 * wait, 50 * self._seconds)
+            self._poked.wait(wait)
+            self._poked.clear()
+            self._stopped.wait(_TOGETHER)
+
+    def _stepped(self) -> bool:
+        try:
+            while self._coordinator.advance() and not self._stopped.is_set():
+                self._measure()
+        except Unreachable:
+            self.trouble = "the shuffler cannot be reached"
+            log.warning("unreachable", extra={"kind": "the shuffler"})
+        except DpbanditsError as error:
+            self.trouble = str(error)
+            log.error("step", extra={"kind": type(error).__name__, "told": str(error)})
+        except Exception as error:
+            self.trouble = f"an error of the program: {type(error).__name__}"
+            log.error("step", extra={"kind": type(error).__name__})
+        else:
+            self.trouble = ""
+            return True
+        self._metrics.driver_errors.inc()
+        return False
+
+    def _measure(self) -> None:
+        status = self._coordinator.writer.run("read", self._coordinator.operator.status)
+        self._metrics.phase.set(status.phase)
+        self._metrics.releases.set(status.releases)
+        self._metrics.failed_attempts.set(status.failed_attempts)
+        self._metrics.rounds_played.set(status.rounds_played)
+        self._metrics.actions_left.set(status.actions_left)
+        log.info(
+            "study",
+            extra={"phase": status.phase, "attempt": status.attempt, "state": status.state},
+        )
+
+
+def coordinator_app(coordinator: Coordinator, roles: Roles, limits: Limits | None = None) -> Starlette:
+    """The application; it owns the coordinator and closes it at the end."""
+    metrics, limits = Metrics(), limits or Limits()
+    driver = Driver(coordinator, metrics)
+    served = CoordinatorService(coordinator, driver, metrics)
+    endpoints = common_endpoints("dpbandits coordinator", served, coordinator_endpoints(served))
+    guard = Guard(roles=roles.hashes, limits=limits, rates=Rates(limits), metrics=metrics)
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_app: Starlette) -> AsyncIterator[None]:
+        driver.start()
+        yield
+        await served.opener.close()
+        await asyncio.to_thread(driver.stop)
+        await asyncio.to_thread(coordinator.close)
+
+    return application(endpoints, guard, lifespan=lifespan)
+
+
+def coordinator_endpoints(served: CoordinatorService) -> list[Endpoint]:
+    """Version 1 of the API. Reports come first: routes are tried in turn."""
+    return [*_for_clients(served), *_for_the_actuator(served), *_for_the_operator(served)]
+
+
+def _for_clients(served: CoordinatorService) -> list[Endpoint]:
+    """What a client sends and asks for."""
+    return [
+        report_endpoint(served, "Send the one report, sealed"),
+        Endpoint(
+            method="GET",
+            path="/v1/study",
+            role=None,
+            summary="The study",
+            gives=StudyReply,
+            handler=served.study,
+        ),
+        Endpoint(
+            method="POST",
+            path="/v1/clients",
+            role="enrolment",
+            summary="Enrol with a one-time code",
+            takes=ClientRequest,
+            gives=ClientReply,
+            handler=served.clients,
+            refusals=(409,),
+        ),
+        Endpoint(
+            method="POST",
+            path="/v1/tasks",
+            role="client",
+            summary="Join a cohort if there is a place, and see where one stands",
+            takes=TaskRequest,
+            gives=TaskReply,
+            handler=served.tasks,
+            refusals=(409,),
+        ),
+    ]
+
+
+def _for_the_actuator(served: CoordinatorService) -> list[Endpoint]:
+    """What to play, and what was played."""
+    return [
+        Endpoint(
+            method="GET",
+            path="/v1/play",
+            role="actuator",
+            summary="Play now",
+            gives=PlayReply,
+            handler=served.play,
+        ),
+        Endpoint(
+            method="GET",
+            path="/v1/schedule",
+            role="actuator",
+            summary="What the whole phase plays",
+            gives=ScheduleReply,
+            handler=served.schedule,
+        ),
+        Endpoint(
+            method="POST",
+            path="/v1/rounds",
+            role="actuator",
+            summary="How many rounds of an attempt were played in all",
+            takes=RoundsRequest,
+            gives=ScheduleReply,
+            handler=served.rounds,
+            refusals=(409,),
+        ),
+    ]
+
+
+def _for_the_operator(served: CoordinatorService) -> list[Endpoint]:
+    """Who may enrol, how far the study is, and what was learnt."""
+    return [
+        Endpoint(
+            method="POST",
+            path="/v1/enrolments",
+            role="operator",
+            summary="New one-time codes by which clients enrol",
+            takes=EnrolmentRequest,
+            gives=EnrolmentReply,
+            handler=served.enrolments,
+        ),
+        Endpoint(
+            method="GET",
+            path="/v1/status",
+            role="operator",
+            summary="How far the study is",
+            gives=StatusReply,
+            handler=served.status,
+        ),
+        Endpoint(
+            method="GET",
+            path="/v1/results",
+            role="operator",
+            summary="What was learnt",
+            gives=ResultsReply,
+            handler=served.results,
+        ),
+    ]

@@ -1,0 +1,71 @@
+"""The coordinator's link to a shuffler over HTTPS."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from dpbandits.errors import ProtocolError
+from dpbandits.service.shared import Patience, Transport, call
+from dpbandits.service.wire import (
+    SHARES_AT_ONCE,
+    CollectionReply,
+    CollectionRequest,
+    SharesReply,
+    SumsRequest,
+)
+
+
+class HttpLink:
+    """Tries a few times; whoever drives the coordinator tries again later."""
+
+    def __init__(self, url: str, token: str, *, certificates: Path | None = None) -> None:
+        self._url = url.rstrip("/")
+        self._token = token
+        self._transport = Transport(certificates=certificates, patience=Patience(tries=3))
+
+    def open(self, phase: int, attempt: int, request: CollectionRequest) -> CollectionReply:
+        """Tell it the plan and the cohort."""
+        return self._call("PUT", phase, attempt, "", request)
+
+    def look(self, phase: int, attempt: int) -> CollectionReply:
+        """Whether it is there, and what state a collection is in."""
+        return self._call("GET", phase, attempt, "")
+
+    def close(self, phase: int, attempt: int) -> CollectionReply:
+        """Take no more reports."""
+        return self._call("POST", phase, attempt, "/close")
+
+    def shares(self, phase: int, attempt: int) -> Iterator[tuple[str, bytes]]:
+        """The coordinator's sealed shares, by pseudonym, page by page; the caller ends it after the last
+        member."""
+        after = ""
+        while True:
+            url = self._path(phase, attempt, f"/shares?after={after}")
+            page = self._transport.hold(call("GET", url, SharesReply, secret=self._token)).shares
+            if not page:
+                return
+            if len(page) > SHARES_AT_ONCE:
+                raise ProtocolError(f"the shuffler sent {len(page):,} shares in a page of {SHARES_AT_ONCE:,}")
+            yield from ((pseudonym, _bytes(sealed)) for pseudonym, sealed in page)
+            after = page[-1][0]
+
+    def sums(self, phase: int, attempt: int, without: list[str]) -> CollectionReply:
+        """The shuffler's sums."""
+        return self._call("POST", phase, attempt, "/sums", SumsRequest(without=without))
+
+    def _path(self, phase: int, attempt: int, rest: str) -> str:
+        return f"{self._url}/v1/phases/{phase}/attempts/{attempt}/collection{rest}"
+
+    def _call(self, method: str, phase: int, attempt: int, rest: str, body: Any = None) -> CollectionReply:
+        url = self._path(phase, attempt, rest)
+        return self._transport.hold(call(method, url, CollectionReply, secret=self._token, body=body))
+
+
+def _bytes(text: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except ValueError:
+        raise ProtocolError("the shuffler sent a share that is not base64") from None

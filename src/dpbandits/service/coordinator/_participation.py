@@ -1,0 +1,92 @@
+"""The coordinator's part with clients: enrol, join, report. Each client is asked once in a study."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import msgspec
+
+from dpbandits.errors import Refused
+from dpbandits.protocol import Plan, encode
+from dpbandits.service.coordinator._context import Context
+from dpbandits.service.wire import ClientReply, Envelope, TaskReply, hashed
+from dpbandits.storage import Attempt, LedgerEntry, Transaction
+
+_TASK = {"gathering": "joined", "playing": "joined", "opening": "joined", "collecting": "report"}
+
+
+class Participation:
+    """What clients may do."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    def enrol(self, transaction: Transaction, code: str, token: str) -> ClientReply:
+        """Make the holder of a one-time code a client; `token` is the hash of what it chose."""
+        transaction.enrol(hashed(code), token)
+        return ClientReply(study=self._context.name)
+
+    def task(self, transaction: Transaction, secret: str, pseudonym: str, have: str = "") -> TaskReply:
+        """Where a client stands; it joins if there is a place. The ledger is written before this returns."""
+        found = transaction.standing(hashed(secret))
+        if found is None:
+            raise Refused("unknown-credential", "no such client")
+        client, entry = found
+        latest = transaction.latest(lock=entry is None)
+        if entry is None and latest is not None:
+            entry = self._join(transaction, latest, client, pseudonym)
+        if entry is not None and entry.pseudonym != pseudonym:
+            raise Refused("already-asked", "this client takes part under another pseudonym")
+        if entry is None:
+            return self._unasked(transaction, latest)
+        return self._standing(transaction, entry, latest, have)
+
+    def _join(
+        self, transaction: Transaction, attempt: Attempt, client: str, pseudonym: str
+    ) -> LedgerEntry | None:
+        plan = self._context.course.plan(transaction, attempt.phase)
+        if attempt.state != "gathering" or attempt.joined >= plan.cohort:
+            return None
+        asked = transaction.entry_of(client=client)
+        if asked is not None:  # by another worker, while we waited for the lock
+            return asked
+        entry = LedgerEntry(client=client, phase=attempt.phase, attempt=attempt.number, pseudonym=pseudonym)
+        transaction.burn([entry])
+        transaction.change_attempt(attempt, replace(attempt, joined=attempt.joined + 1))
+        return entry
+
+    def _unasked(self, transaction: Transaction, latest: Attempt | None) -> TaskReply:
+        """Once a plan asks nobody, it is the last: nobody will be asked any more."""
+        if latest is None:
+            return self._reply("wait")
+        last = not self._context.course.plan(transaction, latest.phase).reports
+        return self._reply("ended" if last or self._context.ended(transaction, latest) else "wait")
+
+    def _standing(
+        self, transaction: Transaction, entry: LedgerEntry, latest: Attempt | None, have: str
+    ) -> TaskReply:
+        plan = self._context.course.plan(transaction, entry.phase)
+        running = latest is not None and (latest.phase, latest.number) == (entry.phase, entry.attempt)
+        state = _TASK.get(latest.state, "over") if running and latest is not None else "over"
+        reply = self._reply(state)
+        known = have == plan.digest or state == "over"
+        return msgspec.structs.replace(
+            reply,
+            phase=entry.phase,
+            attempt=entry.attempt,
+            plan_digest=plan.digest,
+            plan=msgspec.Raw(b"null" if known else encode(plan)),
+            sum_bits=0 if plan.mechanism is None else plan.mechanism.sum_bits,
+            reported=entry.report is not None,
+        )
+
+    def _reply(self, state: str) -> TaskReply:
+        seconds = self._context.timing.poll_seconds
+        nothing = msgspec.Raw(b"null")
+        return TaskReply(study=self._context.name, state=state, poll_seconds=seconds, plan=nothing)
+
+    def envelope(self, plan: Plan, attempt: int, secret: str, body: bytes) -> Envelope:
+        """A report that came, or a refusal. Touches no store."""
+        if self._context.shuffled:
+            raise Refused("elsewhere", "reports of this study go to its shuffler")
+        return Envelope(plan=plan, place=self._context.place(plan, attempt, hashed(secret)), body=body)

@@ -1,0 +1,92 @@
+"""The coordinator's part with the actuator: what to play, and what was played."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from dpbandits.errors import Refused
+from dpbandits.protocol import Plan
+from dpbandits.service.coordinator._context import Context
+from dpbandits.service.wire import PlayReply, Run, ScheduleReply
+from dpbandits.storage import Attempt, Transaction
+
+
+class Playing:
+    """What an actuator may do."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    def schedule(self, transaction: Transaction) -> ScheduleReply:
+        """What the current attempt plays: each supported action's rounds in a row."""
+        latest = transaction.latest()
+        if latest is None:
+            return ScheduleReply(
+                study=self._study, state="beginning", phase=0, attempt=0, rounds=0, played=0, runs=[]
+            )
+        plan = self._context.course.plan(transaction, latest.phase)
+        return ScheduleReply(
+            study=self._study,
+            state="ended" if self._context.ended(transaction, latest) else latest.state,
+            phase=latest.phase,
+            attempt=latest.number,
+            rounds=plan.rounds,
+            played=latest.played,
+            runs=[
+                Run(action=action, plays=plays)
+                for action, plays in zip(plan.support, plan.plays, strict=True)
+            ],
+        )
+
+    def play(self, transaction: Transaction) -> PlayReply:
+        """The action of the next round."""
+        latest = transaction.latest()
+        if latest is None or latest.state != "playing":
+            state = "beginning" if latest is None else latest.state
+            phase, attempt = (0, 0) if latest is None else (latest.phase, latest.number)
+            return self._play(state, phase, attempt, 0, None)
+        plan = self._context.course.plan(transaction, latest.phase)
+        action = _action_at(plan, latest.played)
+        return self._play(latest.state, latest.phase, latest.number, latest.played, action)
+
+    def rounds(self, transaction: Transaction, phase: int, attempt: int, played: int) -> ScheduleReply:
+        """So many rounds of this attempt were played in all; fewer than known changes nothing."""
+        latest = transaction.latest(lock=True)
+        if latest is None or (phase, attempt) > (latest.phase, latest.number):
+            raise Refused("not-playing", "this attempt has not begun")
+        if (phase, attempt) == (latest.phase, latest.number):
+            self._count(transaction, latest, played)
+        return self.schedule(transaction)
+
+    def _count(self, transaction: Transaction, latest: Attempt, played: int) -> None:
+        if played > self._context.course.plan(transaction, latest.phase).rounds:
+            raise Refused("too-many-rounds", "this attempt has fewer rounds")
+        if played <= latest.played:
+            return
+        if latest.state != "playing":
+            raise Refused("not-playing", "this attempt is not being played")
+        transaction.change_attempt(latest, replace(latest, played=played))
+
+    def _play(self, state: str, phase: int, attempt: int, played: int, action: int | None) -> PlayReply:
+        matrix = self._context.study.actions.matrix
+        return PlayReply(
+            study=self._study,
+            state=state,
+            phase=phase,
+            attempt=attempt,
+            round=played,
+            action=action,
+            vector=[] if action is None else matrix[action].tolist(),
+        )
+
+    @property
+    def _study(self) -> str:
+        return self._context.name
+
+
+def _action_at(plan: Plan, played: int) -> int | None:
+    for action, plays in zip(plan.support, plan.plays, strict=True):
+        if played < plays:
+            return action
+        played -= plays
+    return None

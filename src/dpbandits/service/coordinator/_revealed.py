@@ -1,0 +1,87 @@
+"""What a shuffler reveals, checked: the coordinator believes none of it.
+
+A shuffler may return one client's share many times, invent members, send pages without end, or reveal sums
+that are no residues. Each of these raises `ProtocolError`: nothing is released, and the log has the line. If
+it sums another set than the coordinator does, the attempt fails and fresh clients are asked. What it cannot
+be kept from is adding a number of its own to the sums: see docs/privacy.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from dpbandits.errors import ProtocolError, Refused
+from dpbandits.protocol import Plan, Sums, add_shares, nothing
+from dpbandits.service.coordinator._context import Context
+from dpbandits.service.wire import PURPOSE, CollectionReply, set_checksum, unbound_share, unpack_share
+from dpbandits.storage import Attempt
+
+STATES = ("closed", "summed", "failed")
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnSums:
+    """In split mode: the sums of the coordinator's shares, who is not in them, and the checksum of who is."""
+
+    sums: Sums
+    without: list[str]
+    checksum: str
+
+
+def own_sums(
+    context: Context,
+    plan: Plan,
+    attempt: int,
+    credentials: Mapping[str, str],
+    shares: Iterable[tuple[str, bytes]],
+) -> OwnSums:
+    """Add up the coordinator's shares of distinct members, given in ascending order of their pseudonyms.
+
+    `credentials` has the token's hash of each member. A share that does not open, or that its client did not
+    make, is left out; the shuffler is told to leave its own half out, too.
+    """
+    total, without, summed, last = nothing(plan), list[str](), list[tuple[str, bytes]](), ""
+    for pseudonym, sealed in shares:
+        if pseudonym <= last:
+            raise ProtocolError("the shuffler sent shares twice or out of order: nothing is released")
+        if pseudonym not in credentials:
+            raise ProtocolError("the shuffler sent a share of somebody who is no member: nothing is released")
+        last = pseudonym
+        try:
+            share = _opened(context, plan, attempt, pseudonym, credentials[pseudonym], sealed)
+        except Refused:
+            without.append(pseudonym)
+        else:
+            total = add_shares(plan, total, [share])
+            summed.append((pseudonym, sealed))
+    return OwnSums(sums=total, without=without, checksum=set_checksum(summed))
+
+
+def _opened(
+    context: Context, plan: Plan, attempt: int, pseudonym: str, credential: str, sealed: bytes
+) -> Sums:
+    place = context.place(plan, attempt, pseudonym)
+    opened = context.keys.open(sealed, place, PURPOSE)
+    return unpack_share(plan, unbound_share(opened, place, credential))
+
+
+def checked_reply(context: Context, plan: Plan, attempt: Attempt, reply: CollectionReply) -> CollectionReply:
+    """A reply to closing or summing that is about this attempt and that a shuffler can honestly give."""
+    place = (context.name, attempt.phase, attempt.number)
+    if (reply.study, reply.phase, reply.attempt) != place or reply.state not in STATES:
+        raise ProtocolError("the shuffler answered about another collection, or in no known state")
+    if not 0 <= reply.reports <= min(attempt.joined, plan.cohort):
+        raise ProtocolError(f"the shuffler counts {reply.reports:,} reports of {attempt.joined:,} members")
+    return reply
+
+
+def revealed_sums(plan: Plan, reply: CollectionReply) -> Sums | None:
+    """The sums in a reply, or None if there were too few reports."""
+    if reply.state != "summed":
+        return None
+    assert plan.mechanism is not None
+    modulus = 1 << plan.mechanism.sum_bits
+    if len(reply.sums) != plan.numbers or not all(0 <= one < modulus for one in reply.sums):
+        raise ProtocolError("the shuffler's sums are no residues of this plan")
+    return Sums(plan=plan.digest, sums=tuple(reply.sums), reports=reply.reports)

@@ -1,0 +1,54 @@
+from ._clock import (
+    Clock as Clock,
+    SteadyClock as SteadyClock,
+)
+from ._common_endpoints import (
+    ATTEMPT as ATTEMPT,
+    Served as Served,
+    common_endpoints as common_endpoints,
+    report_endpoint as report_endpoint,
+)
+from ._dialogue import (
+    Dialogue as Dialogue,
+    Patience as Patience,
+    call as call,
+    tell as tell,
+)
+from ._endpoints import (
+    Call as Call,
+    Endpoint as Endpoint,
+    Guard as Guard,
+    application as application,
+)
+from ._logs import (
+    configure_logs as configure_logs,
+)
+from ._metrics import (
+    Metrics as Metrics,
+)
+from ._rates import (
+    Rates as Rates,
+)
+from ._serving import (
+    Listening as Listening,
+    serve as serve,
+    server_for as server_for,
+)
+from ._settings import (
+    Limits as Limits,
+    Roles as Roles,
+    ShufflerAddress as ShufflerAddress,
+    Timing as Timing,
+)
+from ._tls import (
+    LOOPBACK as LOOPBACK,
+    self_signed as self_signed,
+)
+from ._transport import (
+    AsyncTransport as AsyncTransport,
+    Transport as Transport,
+)
+from ._writer import (
+    Hook as Hook,
+    Writer as Writer,
+)

@@ -1,0 +1,298 @@
+"""One table of endpoints makes the routes, the checks before them, and the OpenAPI description.
+
+Before a handler runs: the body is no longer than its caller may send, the caller is within its rate, the
+token is of the endpoint's role, and a JSON body is of its type. Roles of single clients (`client`,
+`enrolment`, `ticket`) are checked by the handler, against the store. Nothing of a request is logged but its
+route, status and time.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.datastructures import QueryParams
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import Message, Receive, Scope, Send
+
+from dpbandits.errors import InvalidValue, Refused, StorageError, Unreachable
+from dpbandits.service.shared._metrics import Metrics
+from dpbandits.service.shared._rates import Rates
+from dpbandits.service.shared._settings import Limits
+from dpbandits.service.wire import ErrorReply, role_of
+
+log = logging.getLogger("dpbandits.service")
+
+PER_CLIENT = ("client", "enrolment", "ticket")
+"""Roles that single clients have; the store knows their secrets' hashes."""
+
+STATUS = {
+    "unknown-credential": 401,
+    "wrong-role": 403,
+    "not-found": 404,
+    "no-collection": 404,
+    "wrong-method": 405,
+    "closed": 410,
+    "too-large": 413,
+    "unreadable": 422,
+    "too-many-rounds": 422,
+    "too-fast": 429,
+    "unavailable": 503,
+}
+"""By reason; every other refusal is a conflict, 409."""
+
+_NUMBER_LIMIT = 10**6  # of phases and attempts in paths
+
+
+class Call(msgspec.Struct, frozen=True, kw_only=True):
+    """A request that passed the checks."""
+
+    secret: str
+    body: Any
+    phase: int
+    attempt: int
+    query: Mapping[str, str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Endpoint:
+    """A method and path, who may call it, what it takes and gives: types, `bytes`, or None for nothing."""
+
+    method: str
+    path: str
+    role: str | None
+    summary: str
+    gives: Any
+    handler: Callable[[Call], Awaitable[Any]]
+    takes: Any = None
+    query: tuple[str, ...] = ()
+    refusals: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Guard:
+    """What all endpoints of a party share."""
+
+    roles: Mapping[str, str]
+    limits: Limits
+    rates: Rates
+    metrics: Metrics
+
+
+class _Application(Starlette):
+    """Starlette, but its first route, reports, is looked at before everything else.
+
+    So the busiest requests pass by layers that turn errors into answers: what handles them lets no error out.
+    """
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        first = self.router.routes[0]
+        if scope["type"] == "http" and isinstance(first, Route):
+            found = first.path_regex.match(scope["path"])
+            if found is not None:
+                scope["path_params"] = found.groupdict()
+                await first.app(scope, receive, send)
+                return
+        await super().__call__(scope, receive, send)
+
+
+def application(endpoints: Sequence[Endpoint], guard: Guard, **options: Any) -> Starlette:
+    """The routes of a table, the busiest first, and errors that are JSON and never a traceback."""
+    by_path: dict[str, dict[str, Endpoint]] = {}
+    for endpoint in endpoints:
+        by_path.setdefault(endpoint.path, {})[endpoint.method] = endpoint
+    routes = [Route(path, _Dispatch(path, methods, guard)) for path, methods in by_path.items()]
+
+    async def nowhere(_request: Request, _error: Exception) -> Response:
+        return _refusal(Refused("not-found", "no such path"))
+
+    return _Application(routes=routes, exception_handlers={404: nowhere}, **options)
+
+
+class _Dispatch:
+    """What answers at one path: an ASGI application that makes no more of a request than it uses."""
+
+    def __init__(self, path: str, methods: dict[str, Endpoint], guard: Guard) -> None:
+        self._path = path
+        self._methods = methods
+        self._guard = guard
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        began = time.perf_counter()
+        endpoint = self._methods.get(scope["method"])
+        if endpoint is None:
+            response: Response | None = _wrong_method(self._methods)
+        else:
+            response = await _answer(scope, receive, endpoint, self._guard)
+        took = time.perf_counter() - began
+        await _send(response, scope, receive, send)
+        method, status = "other" if endpoint is None else endpoint.method, _status(response)
+        self._guard.metrics.requested(method, self._path, status, took)
+        if log.isEnabledFor(logging.DEBUG):
+            extra = {"method": method, "route": self._path, "status": status, "took": took}
+            log.debug("request", extra=extra)
+
+
+_NOTHING: Message = {"type": "http.response.start", "status": 204, "headers": []}
+_END: Message = {"type": "http.response.body"}
+
+
+async def _send(response: Response | None, scope: Scope, receive: Receive, send: Send) -> None:
+    if response is not None:
+        await response(scope, receive, send)
+    else:
+        await send(_NOTHING)
+        await send(_END)
+
+
+def _status(response: Response | None) -> int:
+    return 204 if response is None else response.status_code
+
+
+async def _answer(scope: Scope, receive: Receive, endpoint: Endpoint, guard: Guard) -> Response | None:
+    """None if all is well and there is nothing to tell."""
+    try:
+        return _reply(await endpoint.handler(await _checked(scope, receive, endpoint, guard)))
+    except Refused as refusal:
+        if refusal.reason == "unknown-credential" and not guard.rates.allow_failure(_address(scope)):
+            refusal = Refused("too-fast", "too many failed attempts; wait")
+        return _refusal(refusal)
+    except InvalidValue as error:
+        return _refusal(Refused("unreadable", f"{error.field}: expected {error.expected}"))
+    except (StorageError, Unreachable):
+        return _refusal(Refused("unavailable", "try again later"))
+    except ClientDisconnect:
+        return _refusal(Refused("unreadable", "the request ended early"))
+    except Exception as error:  # a mistake of ours: where it was is logged, what it was about is not
+        log.error(
+            "failure", extra={"route": endpoint.path, "kind": type(error).__name__, "at": _where(error)}
+        )
+        guard.metrics.failures.inc()
+        return _json(500, ErrorReply(error="failure", message="this is a mistake of the server"))
+
+
+async def _checked(scope: Scope, receive: Receive, endpoint: Endpoint, guard: Guard) -> Call:
+    secret = _bearer(scope, endpoint)
+    role = role_of(secret, guard.roles) if secret else None
+    _check_role(endpoint, role, bool(secret))
+    if role is None and not guard.rates.allow(secret, _address(scope)):
+        raise Refused("too-fast", "too many requests; wait")
+    largest = guard.limits.body_bytes if role is None else guard.limits.trusted_body_bytes
+    data = await _body(receive, largest if endpoint.takes is not None else 0)
+    parameters: Mapping[str, str] = scope["path_params"]
+    return Call(
+        secret=secret,
+        body=_decoded(data, endpoint),
+        phase=_number(parameters.get("phase")),
+        attempt=_number(parameters.get("attempt")),
+        query=_query(scope, endpoint.query) if endpoint.query else {},
+    )
+
+
+def _bearer(scope: Scope, endpoint: Endpoint) -> str:
+    if endpoint.role is None:
+        return ""
+    given = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
+    kind, _, secret = given.partition(b" ")
+    if kind.lower() != b"bearer" or not 16 <= len(secret) <= 200 or not secret.isascii():
+        raise Refused("unknown-credential", "expected a header `Authorization: Bearer …`")
+    text: str = secret.decode("ascii")
+    return text
+
+
+def _check_role(endpoint: Endpoint, role: str | None, given: bool) -> None:
+    if endpoint.role is None or (role is None and endpoint.role in PER_CLIENT and given):
+        return
+    if role is None:
+        raise Refused("unknown-credential", "no such token")
+    if role != endpoint.role:
+        raise Refused("wrong-role", f"this is for the {endpoint.role}")
+
+
+async def _body(receive: Receive, largest: int) -> bytes:
+    parts, size, more = list[bytes](), 0, True
+    while more:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        part: bytes = message.get("body", b"")
+        size += len(part)
+        if size > largest:
+            raise Refused("too-large", f"expected a body of at most {largest:,} bytes")
+        parts.append(part)
+        more = message.get("more_body", False)
+    return b"".join(parts)
+
+
+def _decoded(data: bytes, endpoint: Endpoint) -> Any:
+    if endpoint.takes in (None, bytes):
+        return data
+    try:
+        return msgspec.json.decode(data, type=endpoint.takes)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise Refused("unreadable", f"expected {endpoint.takes.__name__} ({_safe(error)})") from None
+
+
+def _safe(error: Exception) -> str:
+    """What msgspec says names a field and a type, never a value."""
+    return str(error).split("\n", maxsplit=1)[0][:200]
+
+
+def _number(text: str | None) -> int:
+    """A phase or an attempt of the path; none is 0."""
+    if text is None:
+        return 0
+    if not (text.isascii() and text.isdigit() and len(text) <= 7 and int(text) <= _NUMBER_LIMIT):
+        raise Refused("not-found", "no such phase or attempt")
+    return int(text)
+
+
+def _query(scope: Scope, names: Sequence[str]) -> dict[str, str]:
+    given = QueryParams(scope["query_string"])
+    return {name: given.get(name, "") for name in names}
+
+
+def _address(scope: Scope) -> str:
+    client = scope.get("client")
+    return "" if client is None else client[0]
+
+
+def _where(error: Exception) -> str:
+    trace, place = error.__traceback__, "nowhere"
+    while trace is not None:
+        place = f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}"
+        trace = trace.tb_next
+    return place
+
+
+def _reply(value: Any) -> Response | None:
+    return value if value is None or isinstance(value, Response) else _json(200, value)
+
+
+def _json(status: int, value: Any) -> Response:
+    return Response(msgspec.json.encode(value), status_code=status, media_type="application/json")
+
+
+def _refusal(refusal: Refused) -> Response:
+    response = _json(
+        STATUS.get(refusal.reason, 409), ErrorReply(error=refusal.reason, message=refusal.message)
+    )
+    if response.status_code in (429, 503):
+        response.headers["Retry-After"] = "1"
+    if response.status_code == 401:
+        response.headers["WWW-Authenticate"] = "Bearer"
+    return response
+
+
+def _wrong_method(methods: Mapping[str, Endpoint]) -> Response:
+    expected = ", ".join(sorted(methods))
+    response = _refusal(Refused("wrong-method", f"expected {expected}"))
+    response.headers["Allow"] = expected
+    return response

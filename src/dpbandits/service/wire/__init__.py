@@ -1,0 +1,5 @@
+"""What the parties send one another: messages, sealed reports, terms, signatures, tokens."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

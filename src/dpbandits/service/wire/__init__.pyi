@@ -1,0 +1,70 @@
+from ._binding import (
+    PURPOSE as PURPOSE,
+    bound_share as bound_share,
+    set_checksum as set_checksum,
+    unbound_share as unbound_share,
+)
+from ._envelope import (
+    Envelope as Envelope,
+)
+from ._layout import (
+    pack_report as pack_report,
+    report_size as report_size,
+    split_shares as split_shares,
+    unpack_report as unpack_report,
+    unpack_share as unpack_share,
+)
+from ._messages import (
+    SHARES_AT_ONCE as SHARES_AT_ONCE,
+    ClientReply as ClientReply,
+    ClientRequest as ClientRequest,
+    CollectionReply as CollectionReply,
+    CollectionRequest as CollectionRequest,
+    EnrolmentReply as EnrolmentReply,
+    EnrolmentRequest as EnrolmentRequest,
+    ErrorReply as ErrorReply,
+    GuaranteeReply as GuaranteeReply,
+    KeyReply as KeyReply,
+    PhaseResult as PhaseResult,
+    PlayReply as PlayReply,
+    ResultsReply as ResultsReply,
+    RoundsRequest as RoundsRequest,
+    Run as Run,
+    ScheduleReply as ScheduleReply,
+    SharesReply as SharesReply,
+    StatusReply as StatusReply,
+    StudyReply as StudyReply,
+    SumsRequest as SumsRequest,
+    TaskReply as TaskReply,
+    TaskRequest as TaskRequest,
+)
+from ._pins import (
+    Pins as Pins,
+)
+from ._sealing import (
+    KeyPair as KeyPair,
+    Place as Place,
+    PublicKey as PublicKey,
+    unreadable as unreadable,
+    write_private as write_private,
+)
+from ._signing import (
+    SigningKey as SigningKey,
+    VerifyKey as VerifyKey,
+)
+from ._terms import (
+    MODES as MODES,
+    MOST_COHORT as MOST_COHORT,
+    PartyTerms as PartyTerms,
+    SignedTerms as SignedTerms,
+    Terms as Terms,
+    new_run as new_run,
+    proved_delta as proved_delta,
+    terms_of as terms_of,
+)
+from ._tokens import (
+    checked_hash as checked_hash,
+    hashed as hashed,
+    new_secret as new_secret,
+    role_of as role_of,
+)

@@ -1,0 +1,88 @@
+"""What a simulated run leaves behind: a line for each phase, and the totals."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from dpbandits._arrays import FloatArray
+from dpbandits.privacy import Guarantee, Mechanism
+
+
+@dataclass(frozen=True, kw_only=True)
+class PhaseTrace:
+    """One phase. `active` counts the actions before it, `width` is the largest one used after it.
+
+    `clipped` is the share of the clients' averages that the bound cut; `elapsed` the seconds taken,
+    which is the only entry that differs between two runs of the same seed.
+    """
+
+    index: int
+    active: int
+    support: int
+    plays: int
+    cohort: int
+    width: float | None
+    regret: float
+    communication: int
+    clipped: float
+    elapsed: float = field(compare=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunTrace:
+    """One run. Regret is measured against the truth that the learner never saw.
+
+    `final_action` is the best guess at the end; a play of it loses `final_gap` against the best action.
+    `cover_loss` is what the best action may lose, over all rounds, to the best of a continuous set for
+    which the actions stand; it is not part of `regret`.
+    """
+
+    seed: int
+    phases: tuple[PhaseTrace, ...]
+    unit: str
+    actions_left: int
+    best_action_survived: bool
+    final_action: int
+    final_gap: float
+    guarantee: Guarantee | None
+    mechanism: Mechanism | None  # the one that hides least, for whoever wants to account for it again
+    simulated: bool = True
+    cover_loss: float = 0.0
+
+    @property
+    def width(self) -> float | None:
+        """The last width that was stated; None if nobody was ever asked."""
+        return next((phase.width for phase in reversed(self.phases) if phase.width is not None), None)
+
+    @property
+    def regret(self) -> float:
+        """R(T)."""
+        return float(sum(phase.regret for phase in self.phases))
+
+    @property
+    def regret_with_cover(self) -> float:
+        """What R(T) is at most if the best point of the continuous set is what one regrets."""
+        return self.regret + self.cover_loss
+
+    @property
+    def rounds(self) -> int:
+        """T."""
+        return sum(phase.plays for phase in self.phases)
+
+    @property
+    def communication(self) -> int:
+        """C(T), in `unit`."""
+        return sum(phase.communication for phase in self.phases)
+
+    @property
+    def participants(self) -> int:
+        """The clients that were asked, each once."""
+        return sum(phase.cohort for phase in self.phases)
+
+    def regret_at(self, times: FloatArray) -> FloatArray:
+        """R(t) at the given rounds, linear within a phase."""
+        ends = np.cumsum([0, *(phase.plays for phase in self.phases)])
+        totals = np.cumsum([0.0, *(phase.regret for phase in self.phases)])
+        return np.asarray(np.interp(times, ends, totals), dtype=np.float64)

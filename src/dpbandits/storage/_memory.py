@@ -1,0 +1,182 @@
+"""A store that does not outlive its process: for tests, and the plainest statement of the rules."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields, replace
+from typing import TypeVar
+
+from dpbandits.errors import Refused
+from dpbandits.storage._interface import (
+    ACCEPTED,
+    CLOSED,
+    DIFFERENT,
+    REPEATED,
+    UNKNOWN,
+    Store,
+    Transaction,
+)
+from dpbandits.storage._records import (
+    Attempt,
+    LedgerEntry,
+    NewReport,
+    PlanRecord,
+    ReleaseRecord,
+    StoredReport,
+    StudyRecord,
+)
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+
+
+@dataclass
+class _Tables:
+    study: dict[str, StudyRecord] = field(default_factory=dict)
+    plans: dict[int, PlanRecord] = field(default_factory=dict)
+    releases: dict[int, ReleaseRecord] = field(default_factory=dict)
+    attempts: dict[tuple[int, int], Attempt] = field(default_factory=dict)
+    codes: dict[str, str | None] = field(default_factory=dict)
+    ledger: dict[str, LedgerEntry] = field(default_factory=dict)
+    reports: dict[str, NewReport] = field(default_factory=dict)
+    batches: dict[tuple[int, int], bytes] = field(default_factory=dict)
+
+    def copy(self) -> _Tables:
+        return _Tables(**{one.name: dict(getattr(self, one.name)) for one in fields(self)})
+
+
+class MemoryStore(Store):
+    """Dictionaries under a lock; a transaction works on copies."""
+
+    def __init__(self) -> None:
+        self._tables = _Tables()
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def transaction(self) -> Iterator[Transaction]:
+        """One at a time; kept when it ends well."""
+        with self._lock:
+            tables = self._tables.copy()
+            yield _MemoryTransaction(tables)
+            self._tables = tables
+
+    def close(self) -> None:
+        """Nothing to let go of."""
+
+
+class _MemoryTransaction(Transaction):
+    def __init__(self, tables: _Tables) -> None:
+        self._tables = tables
+
+    def study(self) -> StudyRecord | None:
+        return self._tables.study.get("study")
+
+    def begin_study(self, record: StudyRecord) -> None:
+        _once(self._tables.study, "study", record, "this store has a study")
+
+    def plans(self) -> tuple[PlanRecord, ...]:
+        return tuple(plan for _, plan in sorted(self._tables.plans.items()))
+
+    def add_plan(self, record: PlanRecord) -> None:
+        _once(self._tables.plans, record.phase, record, f"phase {record.phase} has a plan")
+
+    def releases(self) -> tuple[ReleaseRecord, ...]:
+        return tuple(release for _, release in sorted(self._tables.releases.items()))
+
+    def add_release(self, record: ReleaseRecord) -> None:
+        _once(self._tables.releases, record.phase, record, f"phase {record.phase} has a release")
+
+    def attempts(self) -> tuple[Attempt, ...]:
+        return tuple(attempt for _, attempt in sorted(self._tables.attempts.items()))
+
+    def latest(self, *, lock: bool = False) -> Attempt | None:  # noqa: ARG002
+        return max(self._tables.attempts.items(), default=(None, None))[1]
+
+    def add_attempt(self, attempt: Attempt) -> None:
+        _once(self._tables.attempts, (attempt.phase, attempt.number), attempt, "this attempt was begun")
+
+    def change_attempt(self, before: Attempt, after: Attempt) -> None:
+        if self._tables.attempts.get((before.phase, before.number)) != before:
+            raise Refused("changed", "this attempt is not as it was read")
+        self._tables.attempts[after.phase, after.number] = after
+
+    def add_codes(self, codes: Sequence[str]) -> None:
+        for code in codes:
+            self._tables.codes.setdefault(code, None)
+
+    def enrol(self, code: str, token: str) -> str:
+        if code not in self._tables.codes:
+            raise Refused("unknown-credential", "no such enrolment code")
+        if self._tables.codes[code] not in (None, token) or self.client_of(token) not in (None, code):
+            raise Refused("already-enrolled", "this code, or this token, was used by another")
+        self._tables.codes[code] = token
+        return code
+
+    def client_of(self, token: str) -> str | None:
+        return next((code for code, given in self._tables.codes.items() if given == token), None)
+
+    def entry_of(self, *, client: str | None = None, pseudonym: str | None = None) -> LedgerEntry | None:
+        if client is not None:
+            return self._tables.ledger.get(client)
+        return next((entry for entry in self._tables.ledger.values() if entry.pseudonym == pseudonym), None)
+
+    def burn(self, entries: Sequence[LedgerEntry]) -> None:
+        used = {entry.pseudonym for entry in self._tables.ledger.values()}
+        for entry in entries:
+            if entry.client in self._tables.ledger or entry.pseudonym in used:
+                raise Refused("already-asked", "a client, or a pseudonym, takes part once")
+            self._tables.ledger[entry.client] = entry
+            used.add(entry.pseudonym)
+
+    def members(self, phase: int, attempt: int) -> tuple[str, ...]:
+        return tuple(sorted(entry.pseudonym for entry in self._of(phase, attempt)))
+
+    def credentials(self, phase: int, attempt: int) -> dict[str, str]:
+        tokens = {entry.pseudonym: self._tables.codes.get(entry.client) for entry in self._of(phase, attempt)}
+        return {pseudonym: token for pseudonym, token in tokens.items() if token is not None}
+
+    def _of(self, phase: int, attempt: int) -> list[LedgerEntry]:
+        entries = self._tables.ledger.values()
+        return [entry for entry in entries if (entry.phase, entry.attempt) == (phase, attempt)]
+
+    def accept(self, reports: Sequence[NewReport]) -> list[str]:
+        return [self._accept(report) for report in reports]
+
+    def _accept(self, report: NewReport) -> str:
+        entry = self.entry_of(pseudonym=report.pseudonym)
+        if entry is None or (entry.phase, entry.attempt) != (report.phase, report.attempt):
+            return UNKNOWN
+        if entry.report is not None:
+            return REPEATED if entry.report == report.digest else DIFFERENT
+        attempt = self._tables.attempts.get((entry.phase, entry.attempt))
+        if attempt is None or attempt.state != "collecting":
+            return CLOSED
+        self._tables.ledger[entry.client] = replace(entry, report=report.digest)
+        self._tables.reports[report.pseudonym] = report
+        return ACCEPTED
+
+    def count_reports(self, phase: int, attempt: int) -> int:
+        return sum(entry.report is not None for entry in self._of(phase, attempt))
+
+    def reports(self, phase: int, attempt: int, after: str = "") -> Iterator[StoredReport]:
+        for pseudonym, kept in sorted(self._tables.reports.items()):
+            if (kept.phase, kept.attempt) == (phase, attempt) and pseudonym > after:
+                yield StoredReport(pseudonym=pseudonym, sealed=kept.sealed, relayed=kept.relayed)
+
+    def drop_reports(self, phase: int, attempt: int) -> None:
+        for report in list(self.reports(phase, attempt)):
+            del self._tables.reports[report.pseudonym]
+
+    def batch(self, phase: int, attempt: int) -> bytes | None:
+        return self._tables.batches.get((phase, attempt))
+
+    def keep_batch(self, phase: int, attempt: int, body: bytes) -> None:
+        _once(self._tables.batches, (phase, attempt), body, "this attempt has a batch")
+
+
+def _once(table: dict[Key, Value], key: Key, value: Value, why_not: str) -> None:
+    if key in table:
+        raise Refused("already-kept", why_not)
+    table[key] = value

@@ -1,0 +1,50 @@
+"""From raw features to actions in the unit ball.
+
+    x = (1, z·min(1, r/‖z‖)/r)/√2
+
+where z are the leading principal components of the standardised features, each of variance one. The constant
+carries the mean reward. Whitening makes a unit of ridge mean the same in every direction. Rows longer than r
+are pulled in, so that a few outliers do not squeeze all others together. None of this looks at a reward.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from dpbandits._arrays import FloatArray
+from dpbandits._checks import whole
+from dpbandits.errors import InvalidValue
+
+_ROUNDING = (
+    1e-7  # a column's deviation is a difference of squares; below this share of its size it is rounding
+)
+_TINY = 1e-9  # components whose variance is below this share of the largest are rounding
+
+
+def whitened(features: csr_array, dimension: int, *, longest: float) -> FloatArray:
+    """One action for each row; r is the quantile `longest` of their lengths. Rows stay sparse."""
+    whole(2, dimension=dimension)
+    mean = np.asarray(features.mean(axis=0)).ravel()
+    second = np.asarray((features.T @ features).todense()) / features.shape[0]
+    covariance = second - np.outer(mean, mean)
+    deviation, size = np.sqrt(np.maximum(np.diag(covariance), 0)), np.sqrt(np.diag(second))
+    varies = deviation > _ROUNDING * size
+    scale = np.where(varies, 1 / np.where(varies, deviation, 1), 0)
+    values, vectors = np.linalg.eigh(covariance * np.outer(scale, scale))
+    leading = np.argsort(values)[::-1][: dimension - 1]
+    rank = int(np.sum(values > _TINY * values.max(initial=0.0)))
+    if rank < dimension - 1:
+        raise InvalidValue(
+            "dimension", dimension, f"at most {rank + 1}: the features span {rank} and a constant"
+        )
+    rotation = scale[:, None] * vectors[:, leading] / np.sqrt(values[leading])
+    components = np.asarray(features @ rotation) - mean @ rotation
+    return _in_the_ball(components, longest)
+
+
+def _in_the_ball(components: FloatArray, longest: float) -> FloatArray:
+    lengths = np.linalg.norm(components, axis=1, keepdims=True)
+    radius = float(np.quantile(lengths, longest))
+    pulled = components / np.maximum(lengths, radius)
+    return np.asarray(np.hstack([np.ones((len(pulled), 1)), pulled]) / np.sqrt(2), dtype=np.float64)

@@ -1,0 +1,64 @@
+"""The truth of one problem: the actions and θ*, hence every action's mean reward and gap."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dpbandits._arrays import FloatArray
+from dpbandits._checks import finite_matrix
+from dpbandits.actions import Actions
+from dpbandits.errors import InvalidValue
+
+_NORM_SLACK = 1e-9  # θ* may have been normalised in floating point
+
+
+class Instance:
+    """An action set and the θ* that the learner never sees.
+
+    Mean rewards are ⟨θ*, x⟩, unless `measured` gives them: real ones need not be linear in the actions.
+    """
+
+    def __init__(self, actions: Actions, theta: ArrayLike, *, measured: ArrayLike | None = None) -> None:
+        vector = finite_matrix(theta=np.atleast_2d(np.asarray(theta)))[0]
+        if vector.shape != (actions.dimension,):
+            raise InvalidValue("theta", f"{vector.size} numbers", f"{actions.dimension}, as the actions have")
+        if np.linalg.norm(vector) > 1 + _NORM_SLACK:
+            raise InvalidValue("theta", f"norm {np.linalg.norm(vector):.6g}", "a vector of norm <= 1")
+        self.actions = actions
+        self.theta: FloatArray = vector
+        self.mean_rewards: FloatArray = actions.matrix @ vector
+        if measured is not None:
+            self.mean_rewards = finite_matrix(measured=np.atleast_2d(np.asarray(measured)))[0]
+            if self.mean_rewards.shape != (actions.count,):
+                raise InvalidValue(
+                    "measured", f"{self.mean_rewards.size} numbers", f"{actions.count}, one for each action"
+                )
+
+    @classmethod
+    def draw(cls, actions: Actions, rng: np.random.Generator) -> Instance:
+        """θ* uniform on the unit sphere."""
+        direction = rng.standard_normal(actions.dimension)
+        return cls(actions, direction / np.linalg.norm(direction))
+
+    @cached_property
+    def gaps(self) -> FloatArray:
+        """What one play of each action loses against the best one."""
+        lost: FloatArray = self.mean_rewards.max() - self.mean_rewards
+        return lost
+
+    @cached_property
+    def best_action(self) -> int:
+        """The index of x*."""
+        return int(np.argmin(self.gaps))
+
+    def cover_loss(self, rounds: int) -> float:
+        """What the best action may lose in so many rounds to the best point of the set it stands for."""
+        return self.actions.loss * float(np.linalg.norm(self.theta)) * rounds
+
+    def regret(self, support: Sequence[int], plays: Sequence[int]) -> float:
+        """R of playing `support[i]` for `plays[i]` rounds."""
+        return float(np.dot(self.gaps[list(support)], np.array(plays, dtype=np.float64)))

@@ -1,0 +1,108 @@
+"""The clients: who they are is drawn when they are asked, and nobody is asked twice.
+
+Clients are independent, so drawing a cohort without replacement from a population of N is the same as
+drawing fresh clients until N have been drawn.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dpbandits._arrays import FloatArray
+from dpbandits._checks import finite_matrix, non_negative
+from dpbandits.errors import InvalidValue
+from dpbandits.world._clients import Clients
+from dpbandits.world._instance import Instance
+
+_LARGE = 1 << 22  # numbers in a cohort's θ_u; smaller ones are all drawn, as they have always been
+
+
+class Population(Clients):
+    """θ_u = θ* + ξ_u with ξ_u ~ N(0, σ²I)."""
+
+    def __init__(
+        self,
+        instance: Instance,
+        *,
+        heterogeneity: float,
+        size: int | None = None,
+        rewards: str = "gaussian",
+    ) -> None:
+        super().__init__(instance, size=size, rewards=rewards)
+        self.heterogeneity = non_negative(heterogeneity=heterogeneity)
+
+    def _mean_rewards(self, cohort: int, support: list[int], rng: np.random.Generator) -> FloatArray:
+        """Of many clients and few actions not all of θ_u is drawn.
+
+        With rows = L Q, Q of orthonormal rows, Qξ_u is N(0, σ²I) again, so that ⟨ξ_u, x⟩ = (L Qξ_u)_x needs
+        as many draws as there are actions.
+        """
+        rows = self.instance.actions.matrix[support]
+        if self.heterogeneity == 0:
+            alike = np.empty((cohort, len(rows)))
+            alike[:] = rows @ self.instance.theta
+            return alike
+        if len(rows) < rows.shape[1] and (len(rows) == 1 or cohort * rows.shape[1] > _LARGE):
+            factor = np.linalg.qr(rows.T).R.T * self.heterogeneity
+            means = rng.standard_normal((cohort, len(rows))) @ factor.T
+            means += rows @ self.instance.theta
+            return np.asarray(means, dtype=np.float64)
+        clients = rng.standard_normal((cohort, rows.shape[1]))
+        clients *= self.heterogeneity
+        clients += self.instance.theta
+        return np.asarray(clients @ rows.T, dtype=np.float64)
+
+
+class FittedPopulation(Clients):
+    """θ_u = θ* + ξ_u with ξ_u ~ N(0, Σ), Σ fitted to the users of a data set: semi-real."""
+
+    def __init__(
+        self,
+        instance: Instance,
+        *,
+        covariance: ArrayLike,
+        size: int | None = None,
+        rewards: str = "gaussian",
+    ) -> None:
+        super().__init__(instance, size=size, rewards=rewards)
+        matrix = finite_matrix(covariance=np.asarray(covariance))
+        dimension = instance.actions.dimension
+        if matrix.shape != (dimension, dimension):
+            raise InvalidValue("covariance", f"shape {matrix.shape}", f"({dimension}, {dimension})")
+        values, vectors = np.linalg.eigh(matrix)
+        if values[0] < -1e-9 * max(values[-1], 1e-300):
+            raise InvalidValue("covariance", f"eigenvalue {values[0]:.3g}", "none below zero")
+        # Rounding may leave an eigenvalue a little below zero where Σ is singular.
+        self._root = vectors * np.sqrt(np.maximum(values, 0))
+
+    def _mean_rewards(self, cohort: int, support: list[int], rng: np.random.Generator) -> FloatArray:
+        rows = self.instance.actions.matrix[support]
+        scattered = rng.standard_normal((cohort, rows.shape[1])) @ (rows @ self._root).T
+        return np.asarray(scattered + rows @ self.instance.theta, dtype=np.float64)
+
+
+class ResampledPopulation(Clients):
+    """Each client is one of the users of a data set, drawn with replacement: semi-real.
+
+    `tastes` has a row for each user and a column for each action: what the user expects of it.
+    """
+
+    def __init__(
+        self,
+        instance: Instance,
+        *,
+        tastes: ArrayLike,
+        size: int | None = None,
+        rewards: str = "gaussian",
+    ) -> None:
+        super().__init__(instance, size=size, rewards=rewards)
+        self.tastes = finite_matrix(tastes=np.asarray(tastes))
+        if self.tastes.shape[1] != instance.actions.count:
+            raise InvalidValue(
+                "tastes", f"{self.tastes.shape[1]} columns", f"{instance.actions.count}, one for each action"
+            )
+
+    def _mean_rewards(self, cohort: int, support: list[int], rng: np.random.Generator) -> FloatArray:
+        users = rng.integers(len(self.tastes), size=cohort)
+        return np.asarray(self.tastes[users[:, None], np.array(support)], dtype=np.float64)
