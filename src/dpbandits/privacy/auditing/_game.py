@@ -21,7 +21,7 @@ import numpy as np
 from dpbandits._arrays import FloatArray
 from dpbandits._checks import at_least_zero_below_one, non_negative, probability, whole
 from dpbandits.privacy._mechanism import Mechanism
-from dpbandits.privacy.auditing._evidence import Evidence, Limits
+from dpbandits.privacy.auditing._evidence import AuditEvidence, Limits
 from dpbandits.privacy.auditing._likelihood_ratios import Scorer, Views, others_value
 from dpbandits.privacy.noise import NoiseSource
 
@@ -168,17 +168,17 @@ def _curve(mechanism: Mechanism, claim: Claim, tested: int) -> list[Claim]:
     return [Claim(epsilon=epsilon, delta=delta) for epsilon, delta in points if delta < 1]
 
 
-def _evidence(low: FloatArray, high: FloatArray, *, limits: int, confidence: float) -> list[Evidence]:
+def _evidence(low: FloatArray, high: FloatArray, *, limits: int, confidence: float) -> list[AuditEvidence]:
     """Either world may be the one to be recognised, by any of the scores; all errors add up (Bonferroni)."""
     tail = (1 - confidence) / (limits * 2 * len(low))
     found = []
     for one, other in zip(low, high, strict=True):
-        found.append(Evidence.of(other, one, tail))
-        found.append(Evidence.of(-one, -other, tail))
+        found.append(AuditEvidence.of(other, one, tail))
+        found.append(AuditEvidence.of(-one, -other, tail))
     return found
 
 
-def _judge(claim: Claim, curve: list[Claim], evidence: list[Evidence]) -> tuple[float, Violation | None]:
+def _judge(claim: Claim, curve: list[Claim], evidence: list[AuditEvidence]) -> tuple[float, Violation | None]:
     """The largest ε that is shown at the claimed δ, and the point that is missed by most, if any is."""
     at_claim = [one.about_epsilon(claim.delta) for one in evidence]
     points = [_missed(claim, at_claim)]
