@@ -110,7 +110,7 @@ def choices(instance: Instance, *, horizon: int, heterogeneity: float, seed: int
     radius = radii(instance.actions.dimension, horizon, heterogeneity)
     seen = rewards(instance, heterogeneity, np.random.default_rng(whole(0, seed=seed)))
     rows = np.ascontiguousarray(instance.actions.matrix)
-    columns = np.asfortranarray(rows)
+    columns = np.asfortranarray(rows)  # the product of this with a vector is several times faster
     inverse = np.asfortranarray(np.eye(rows.shape[1]) / RIDGE)
     scores, squares = np.zeros(len(rows)), np.einsum("ij,ij->i", rows, rows) / RIDGE
     played, work, products = np.empty(horizon, dtype=np.int64), np.empty(len(rows)), np.empty(len(rows))
