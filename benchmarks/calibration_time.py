@@ -42,20 +42,20 @@ def random_request(rng: np.random.Generator) -> PrivacyRequest | None:
 def measure(rng: np.random.Generator) -> tuple[float, str] | None:
     """Seconds and what was asked for."""
     request = random_request(rng)
-    support, cohort = int(rng.integers(1, 101)), int(np.exp(rng.uniform(0, np.log(1e6))))
+    coordinates, cohort = int(rng.integers(1, 101)), int(np.exp(rng.uniform(0, np.log(1e6))))
     if request is None:
         return None
     shape = "ball" if may_use_ball(request) and rng.random() < 0.3 else "box"
     start = process_time()
     try:
-        mechanism = calibrate(request, support=support, cohort=cohort, bound=1.0, shape=shape)
+        mechanism = calibrate(request, coordinates=coordinates, cohort=cohort, bound=1.0, shape=shape)
     except (InvalidValue, OutsideTheorem, NotAvailable) as error:
-        return process_time() - start, f"{error} <- {request} {support=} {cohort=} {shape=}"
+        return process_time() - start, f"{error} <- {request} {coordinates=} {cohort=} {shape=}"
     seconds = process_time() - start
     delta = mechanism.event.delta(request.epsilon)
     if request.preset == "tight" and not delta <= request.delta:
         raise SystemExit(f"delta: got {delta}, expected at most that of {request}")
-    return seconds, f"{request} {support=} {cohort=} {shape=}"
+    return seconds, f"{request} {coordinates=} {cohort=} {shape=}"
 
 
 def main() -> int:

@@ -154,5 +154,5 @@ def test_of_a_mechanism_that_says_nothing_nothing_is_assumed() -> None:
             return 2 * super().error_radius(*arguments)
 
     spread = Spread(least=0, most=1, largest=1)
-    assert Odd(support=1, cohort=1, bound=1).radius_factors(spread, 1e-3, 1) == (0, np.inf)
-    assert NoPrivacy(support=1, cohort=1, bound=1).radius_factors(spread, np.exp(-2), 1) == (2, 2)
+    assert Odd(coordinates=1, cohort=1, bound=1).radius_factors(spread, 1e-3, 1) == (0, np.inf)
+    assert NoPrivacy(coordinates=1, cohort=1, bound=1).radius_factors(spread, np.exp(-2), 1) == (2, 2)

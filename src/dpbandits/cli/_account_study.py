@@ -132,8 +132,8 @@ def _later(study: Study, rank: int, cohort: int) -> Sequence[Mechanism]:
     if study.learning.recentred and study.learning.whitened:
         kinds.append(("ball" if may_use_ball(study.privacy) else "box", rank))
     return [
-        calibrate(study.privacy, support=support, cohort=cohort, bound=study.bound, shape=shape)
-        for shape, support in kinds
+        calibrate(study.privacy, coordinates=coordinates, cohort=cohort, bound=study.bound, shape=shape)
+        for shape, coordinates in kinds
     ]
 
 
@@ -144,7 +144,7 @@ def _phase(request: PrivacyRequest, number: int, mechanisms: Sequence[Mechanism]
         cohort=mechanism.cohort,
         # Noise that is not shared suffices for any number of answers; the request sets the least number.
         minimum_reports=max(mechanism.minimum_reports, request.minimum_reports(mechanism.cohort)),
-        numbers=mechanism.support,
+        numbers=mechanism.coordinates,
         shape=mechanism.shape,
         mechanism=mechanism.kind,
         noise=mechanism.noise_name,

@@ -67,7 +67,7 @@ def _add_claim(group: Any) -> None:
         help="whom clients trust; repeat for several (default: all that have the noise)",
     )
     add_privacy_options(group, epsilon=default.epsilon, delta=default.delta)
-    add_mechanism_options(group, support=4, cohort=8)
+    add_mechanism_options(group, coordinates=4, cohort=8)
 
 
 def _add_game(group: Any) -> None:
@@ -170,8 +170,8 @@ def _as_dict(one: Audit) -> dict[str, Any]:
 
 def _where(mechanism: Mechanism) -> str:
     if mechanism.shape == "ball":
-        return f" along the diagonal of {mechanism.support} averages"
-    return f" in all of {mechanism.support} averages"
+        return f" along the diagonal of {mechanism.coordinates} averages"
+    return f" in all of {mechanism.coordinates} averages"
 
 
 def describe(one: Audit) -> str:

@@ -33,10 +33,10 @@ def add_privacy_options(group: Any, *, epsilon: float, delta: float, preset: str
     )
 
 
-def add_mechanism_options(group: Any, *, support: int, cohort: int) -> None:
-    """`--support`, `--cohort`, `--clip` and `--minimum-reports`, for commands about one mechanism."""
+def add_mechanism_options(group: Any, *, coordinates: int, cohort: int) -> None:
+    """`--coordinates`, `--cohort`, `--clip` and `--minimum-reports`, for commands about one mechanism."""
     group.add_argument(
-        "--support", type=whole_number, default=support, metavar="S", help="averages per client"
+        "--coordinates", type=whole_number, default=coordinates, metavar="S", help="averages per client"
     )
     group.add_argument(
         "--cohort", type=whole_number, default=cohort, metavar="N", help="clients that are asked"
@@ -71,7 +71,7 @@ def calibrated(request: PrivacyRequest, options: argparse.Namespace) -> Mechanis
         whole(1, options.cohort, minimum_reports=options.minimum_reports)
     return calibrate(
         request,
-        support=options.support,
+        coordinates=options.coordinates,
         cohort=options.cohort,
         bound=options.bound,
         shape=options.clip,

@@ -124,7 +124,7 @@ def dpe_communication(setting: Setting) -> float:
     if setting.trust != "shuffle":
         return support * sum(cohorts)
     request, whole = replace(setting.privacy(), preset="paper"), math.floor(support)
-    mechanisms = [calibrate(request, support=whole, cohort=size, bound=setting.bound) for size in cohorts]
+    mechanisms = [calibrate(request, coordinates=whole, cohort=size, bound=setting.bound) for size in cohorts]
     return float(sum(own.cohort * own.message_size for own in mechanisms))
 
 

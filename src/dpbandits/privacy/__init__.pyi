@@ -27,9 +27,9 @@ from ._mechanism import (
     register as register,
 )
 from ._per_action import (
-    calibrate_scalars as calibrate_scalars,
-    scalar_deviations as scalar_deviations,
-    scalars_radius as scalars_radius,
+    calibrate_per_action as calibrate_per_action,
+    per_action_deviations as per_action_deviations,
+    per_action_radius as per_action_radius,
 )
 from .auditing._game import (
     AuditResult as AuditResult,

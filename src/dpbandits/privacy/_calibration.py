@@ -14,7 +14,7 @@ from dpbandits._checks import one_of, whole
 from dpbandits.errors import InvalidValue, OutsideTheorem
 from dpbandits.privacy._guarantee import PrivacyRequest
 from dpbandits.privacy._lattice import enough_levels
-from dpbandits.privacy._limits import checked_bound, checked_cohort, checked_support
+from dpbandits.privacy._limits import checked_bound, checked_cohort, checked_coordinates
 from dpbandits.privacy._mechanism import SHAPES, Mechanism, by_name
 from dpbandits.privacy._noisy_lattice import encoded_distance, least_largest
 from dpbandits.privacy.accounting import (
@@ -53,41 +53,41 @@ _USUAL_COHORT = 2**16
 def calibrate(
     request: PrivacyRequest,
     *,
-    support: int,
+    coordinates: int,
     cohort: int,
     bound: float,
     shape: str = "box",
     minimum_reports: int | None = None,
 ) -> Mechanism:
-    """The mechanism for `cohort` clients that report `support` averages each, in a box or a ball."""
+    """The mechanism for `cohort` clients that report `coordinates` averages each, in a box or a ball."""
     if one_of(SHAPES, shape=shape) == "ball":
         request = in_ball(request)
-    checked_support(support)
+    checked_coordinates(coordinates)
     checked_cohort(cohort)
     checked_bound(bound)
     if request.trust == "none":
-        return NoPrivacy(support=support, cohort=cohort, bound=bound)
+        return NoPrivacy(coordinates=coordinates, cohort=cohort, bound=bound)
     least = request.minimum_reports(cohort) if minimum_reports is None else minimum_reports
     whole(1, cohort, minimum_reports=least)
     named = by_name(request.trust).get(request.mechanism_noise)
     if named is not None:
-        return named.calibrated(request, support=support, cohort=cohort, bound=bound, least=least)
+        return named.calibrated(request, coordinates=coordinates, cohort=cohort, bound=bound, least=least)
     if request.mechanism_noise == "gaussian":
-        return _continuous(request, support, cohort, bound)
+        return _continuous(request, coordinates, cohort, bound)
     if request.trust != "shuffle":
-        return _single_party(request, support, cohort, bound, shape)
+        return _single_party(request, coordinates, cohort, bound, shape)
     if request.mechanism_noise != "binomial":
-        return _summed(request, support, cohort, bound, least, shape)
+        return _summed(request, coordinates, cohort, bound, least, shape)
     if request.preset == "paper":
-        return algorithm_2(request, support=support, cohort=cohort, bound=bound, least=least)
-    return _bits(request, support, cohort, bound, least)
+        return algorithm_2(request, coordinates=coordinates, cohort=cohort, bound=bound, least=least)
+    return _bits(request, coordinates, cohort, bound, least)
 
 
-def _continuous(request: PrivacyRequest, support: int, cohort: int, bound: float) -> Mechanism:
+def _continuous(request: PrivacyRequest, coordinates: int, cohort: int, bound: float) -> Mechanism:
     formula = classical_noise_ratio if request.preset == "paper" else gaussian_noise_ratio
     kind = CentralGaussian if request.trust == "central" else LocalGaussian
     ratio = formula(request.epsilon, request.delta)
-    return kind(support=support, cohort=cohort, bound=bound, noise_ratio=ratio)
+    return kind(coordinates=coordinates, cohort=cohort, bound=bound, noise_ratio=ratio)
 
 
 def may_use_ball(request: PrivacyRequest) -> bool:
@@ -103,14 +103,16 @@ def in_ball(request: PrivacyRequest) -> PrivacyRequest:
     return replace(request, noise="discrete-gaussian")
 
 
-def _single_party(request: PrivacyRequest, support: int, cohort: int, bound: float, shape: str) -> Mechanism:
+def _single_party(
+    request: PrivacyRequest, coordinates: int, cohort: int, bound: float, shape: str
+) -> Mechanism:
     kind = CentralLattice if request.trust == "central" else LocalLattice
     # How many values are rounded for each time that noise is added.
     values = max(cohort, _USUAL_COHORT) if request.trust == "central" else 1
     grid = _ball_grid if shape == "ball" else _levels_and_scale
-    levels, scale = grid(request, support, values, shares=1, rounding=_FINE)
+    levels, scale = grid(request, coordinates, values, shares=1, rounding=_FINE)
     return kind(
-        support=support,
+        coordinates=coordinates,
         cohort=cohort,
         bound=bound,
         levels=levels,
@@ -121,15 +123,15 @@ def _single_party(request: PrivacyRequest, support: int, cohort: int, bound: flo
 
 
 def _summed(
-    request: PrivacyRequest, support: int, cohort: int, bound: float, least: int, shape: str
+    request: PrivacyRequest, coordinates: int, cohort: int, bound: float, least: int, shape: str
 ) -> Mechanism:
     shares = max(1, noisy_reports(least, request.silent_share))
     grid = _ball_grid if shape == "ball" else _levels_and_scale
     limited = request.mechanism_noise != "polya"
     exact = replace(request, delta=(1 - _REPLACED) * request.delta) if limited else request
-    levels, scale = grid(exact, support, cohort, shares=shares, rounding=_COARSE)
+    levels, scale = grid(exact, coordinates, cohort, shares=shares, rounding=_COARSE)
     return SummedShares(
-        support=support,
+        coordinates=coordinates,
         cohort=cohort,
         bound=bound,
         levels=levels,
@@ -137,24 +139,24 @@ def _summed(
         scale=scale,
         least_reports=least,
         silent_share=request.silent_share,
-        largest_share=_largest_share(request, support, cohort, scale, shape) if limited else None,
+        largest_share=_largest_share(request, coordinates, cohort, scale, shape) if limited else None,
         shape=shape,
     )
 
 
-def _largest_share(request: PrivacyRequest, support: int, cohort: int, scale: float, shape: str) -> int:
+def _largest_share(request: PrivacyRequest, coordinates: int, cohort: int, scale: float, shape: str) -> int:
     """The least for which replaced reports add a hundredth of δ at most: (1 + e^ε)·cohort·chance."""
     # Cohorts of nearly the same size have the same; the last factor covers rounding.
     allowed = _REPLACED * request.delta / (1 + math.exp(min(request.epsilon, 600.0))) * (1 - 1e-6)
     law = LAWS[request.mechanism_noise](scale=scale)
-    return least_largest(law, support, shape, allowed / (1 << cohort.bit_length()))
+    return least_largest(law, coordinates, shape, allowed / (1 << cohort.bit_length()))
 
 
-def _bits(request: PrivacyRequest, support: int, cohort: int, bound: float, least: int) -> Mechanism:
+def _bits(request: PrivacyRequest, coordinates: int, cohort: int, bound: float, least: int) -> Mechanism:
     shares = max(1, noisy_reports(least, request.silent_share))
-    chosen = _encoding(request.epsilon, request.delta, support, shares)
+    chosen = _encoding(request.epsilon, request.delta, coordinates, shares)
     return ShuffledBits(
-        support=support,
+        coordinates=coordinates,
         cohort=cohort,
         bound=bound,
         reach=bound,
@@ -166,76 +168,76 @@ def _bits(request: PrivacyRequest, support: int, cohort: int, bound: float, leas
 
 
 def _levels_and_scale(
-    request: PrivacyRequest, support: int, values: int, *, shares: int, rounding: float
+    request: PrivacyRequest, coordinates: int, values: int, *, shares: int, rounding: float
 ) -> tuple[int, float]:
     """A grid so fine that rounding `values` values hardly counts, and the scale of a share of noise on it."""
     noise, epsilon, delta = request.mechanism_noise, request.epsilon, request.delta
     if noise == "k-norm":
-        deviation = math.sqrt((support + 1) * (support + 2) / 3) / epsilon
+        deviation = math.sqrt((coordinates + 1) * (coordinates + 2) / 3) / epsilon
     elif noise in ("laplace", "polya"):
-        deviation = math.sqrt(2) * support / epsilon
+        deviation = math.sqrt(2) * coordinates / epsilon
     else:
-        deviation = gaussian_noise_ratio(epsilon, delta) * math.sqrt(support)
+        deviation = gaussian_noise_ratio(epsilon, delta) * math.sqrt(coordinates)
     levels = enough_levels(deviation_per_level=deviation, reports=values, share=rounding)
     if noise == "k-norm":  # radii are bounded with s levels to spare, which so fine a grid makes little of
-        levels = max(levels, 2 ** math.ceil(math.log2(max(1.0, 4 * support * epsilon))))
-    return levels, _scale(noise, epsilon, delta, support, levels, shares)
+        levels = max(levels, 2 ** math.ceil(math.log2(max(1.0, 4 * coordinates * epsilon))))
+    return levels, _scale(noise, epsilon, delta, coordinates, levels, shares)
 
 
 def _ball_grid(
-    request: PrivacyRequest, support: int, values: int, *, shares: int, rounding: float
+    request: PrivacyRequest, coordinates: int, values: int, *, shares: int, rounding: float
 ) -> tuple[int, float]:
     """The same for a ball. Rounding lengthens distances a little, and a share must not be too small."""
     ratio = gaussian_noise_ratio(request.epsilon, request.delta)
     levels = enough_levels(deviation_per_level=ratio, reports=values, share=rounding)
-    finest = max(_LENGTHENED * math.sqrt(support), _LEAST_SHARE * math.sqrt(shares) / ratio)
+    finest = max(_LENGTHENED * math.sqrt(coordinates), _LEAST_SHARE * math.sqrt(shares) / ratio)
     levels = max(levels, 1 << math.ceil(math.log2(finest)))
-    distance = encoded_distance(levels, support)
-    return levels, least_ball_scale(request.epsilon, request.delta, support, distance, shares)
+    distance = encoded_distance(levels, coordinates)
+    return levels, least_ball_scale(request.epsilon, request.delta, coordinates, distance, shares)
 
 
 @lru_cache(maxsize=4096)
-def _scale(noise: str, epsilon: float, delta: float, support: int, levels: int, shares: int) -> float:
+def _scale(noise: str, epsilon: float, delta: float, coordinates: int, levels: int, shares: int) -> float:
     """The least scale of one of `shares` shares for which (ε, δ) is proved."""
     if noise == "k-norm":
         return discrete_laplace_scale(epsilon, 1, levels)
     if noise in ("laplace", "polya"):
         if delta == 0:
-            return discrete_laplace_scale(epsilon, support, levels)
-        return least_discrete_laplace_scale(epsilon, delta, support, levels)
+            return discrete_laplace_scale(epsilon, coordinates, levels)
+        return least_discrete_laplace_scale(epsilon, delta, coordinates, levels)
     if noise == "skellam":
-        variance = least_skellam_variance(epsilon, delta, support, levels) / shares
+        variance = least_skellam_variance(epsilon, delta, coordinates, levels) / shares
         return math.sqrt(variance + 2**-31)  # the mean of a share is rounded to a multiple of 2⁻³²
     if shares == 1:
         # On a fine grid the analytic Gaussian's scale is right but for parts in ten thousand.
-        near = gaussian_noise_ratio(epsilon, delta) * math.sqrt(support) * levels * (1 + 1e-4)
-        if GaussianLaw(scale=near).event(support, levels).delta(epsilon) <= delta:
+        near = gaussian_noise_ratio(epsilon, delta) * math.sqrt(coordinates) * levels * (1 + 1e-4)
+        if GaussianLaw(scale=near).event(coordinates, levels).delta(epsilon) <= delta:
             return near
-    return least_discrete_gaussian_sigma(epsilon, delta, support, levels, shares=shares)
+    return least_discrete_gaussian_sigma(epsilon, delta, coordinates, levels, shares=shares)
 
 
 @lru_cache(maxsize=4096)
-def _encoding(epsilon: float, delta: float, support: int, shares: int) -> tuple[int, int]:
-    chosen = choose_encoding(epsilon, delta, support, shares)
+def _encoding(epsilon: float, delta: float, coordinates: int, shares: int) -> tuple[int, int]:
+    chosen = choose_encoding(epsilon, delta, coordinates, shares)
     return chosen.levels, chosen.bits
 
 
 def typical_deviation(
-    request: PrivacyRequest, *, support: int, clients: int, bound: float, shape: str = "box"
+    request: PrivacyRequest, *, coordinates: int, clients: int, bound: float, shape: str = "box"
 ) -> float:
     """The error of each mean, by the mechanism's formula and not a calibration: good to a few percent."""
     if request.trust == "none":
         return 0.0
     if request.mechanism_noise in by_name(request.trust):  # one that was added by name: only it knows
-        mechanism = calibrate(request, support=support, cohort=clients, bound=bound)
+        mechanism = calibrate(request, coordinates=coordinates, cohort=clients, bound=bound)
         return mechanism.error_deviation(clients)
     noise, diameter = "discrete-gaussian" if shape == "ball" else request.mechanism_noise, 2 * bound
     if noise == "k-norm":
-        on_sum = diameter * math.sqrt((support + 1) * (support + 2) / 3) / request.epsilon
+        on_sum = diameter * math.sqrt((coordinates + 1) * (coordinates + 2) / 3) / request.epsilon
     elif noise in ("laplace", "polya"):
-        on_sum = diameter * math.sqrt(2) * support / request.epsilon
+        on_sum = diameter * math.sqrt(2) * coordinates / request.epsilon
     else:
-        distance = diameter if shape == "ball" else diameter * math.sqrt(support)
+        distance = diameter if shape == "ball" else diameter * math.sqrt(coordinates)
         on_sum = distance * gaussian_noise_ratio(request.epsilon, request.delta)
     if request.trust == "local":
         return on_sum / math.sqrt(clients)
@@ -244,7 +246,7 @@ def typical_deviation(
 
 
 def algorithm_2(
-    request: PrivacyRequest, *, support: int, cohort: int, bound: float, least: int
+    request: PrivacyRequest, *, coordinates: int, cohort: int, bound: float, least: int
 ) -> ShuffledBits:
     """The paper's Algorithm 2 (ε̂, g, b, p as printed), with g rounded up to an integer."""
     epsilon, delta = request.epsilon, request.delta
@@ -253,16 +255,16 @@ def algorithm_2(
     if delta >= 0.5:
         raise OutsideTheorem(f"delta: got {delta:g}, expected < 0.5 (the paper's shuffle theorem)")
     scaled_epsilon = epsilon / (18 * math.sqrt(math.log(2 / delta)))  # ε̂
-    log_term = math.log(4 * support / delta)
+    log_term = math.log(4 * coordinates / delta)
     first = scaled_epsilon * math.sqrt(cohort) / (6 * math.sqrt(5 * log_term))
-    levels = math.ceil(max(first, math.sqrt(support), 10))
+    levels = math.ceil(max(first, math.sqrt(coordinates), 10))
     ones = 90 * levels**2 * log_term / (scaled_epsilon**2 * cohort)
     noise_bits = math.ceil(2 * ones)
     return ShuffledBits(
-        support=support,
+        coordinates=coordinates,
         cohort=cohort,
         bound=bound,
-        reach=bound * math.sqrt(support),
+        reach=bound * math.sqrt(coordinates),
         levels=levels,
         noise_bits=noise_bits,
         noise_probability=ones / noise_bits,

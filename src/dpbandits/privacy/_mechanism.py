@@ -26,7 +26,7 @@ import numpy as np
 from dpbandits._arrays import FloatArray
 from dpbandits._checks import one_of, whole
 from dpbandits.errors import InvalidValue, NotAvailable, TooFewReports
-from dpbandits.privacy._limits import checked_bound, checked_cohort, checked_support
+from dpbandits.privacy._limits import checked_bound, checked_cohort, checked_coordinates
 from dpbandits.privacy._message import Message, Payload, Reach
 from dpbandits.privacy.accounting import Event
 from dpbandits.privacy.noise import NoiseSource
@@ -51,10 +51,10 @@ __all__ = [
 
 
 class Mechanism(ABC):
-    """R, S and A for a cohort of `cohort` clients that report `support` averages each."""
+    """R, S and A for a cohort of `cohort` clients that report `coordinates` averages each."""
 
     kind: str
-    support: int
+    coordinates: int
     cohort: int
     bound: float
     shape: str = "box"
@@ -72,7 +72,7 @@ class Mechanism(ABC):
         cls,
         request: Any,  # noqa: ARG003
         *,
-        support: int,  # noqa: ARG003
+        coordinates: int,  # noqa: ARG003
         cohort: int,  # noqa: ARG003
         bound: float,  # noqa: ARG003
         least: int,  # noqa: ARG003
@@ -82,7 +82,7 @@ class Mechanism(ABC):
 
     def __post_init__(self) -> None:
         one_of(SHAPES, shape=self.shape)
-        checked_support(self.support)
+        checked_coordinates(self.coordinates)
         checked_cohort(self.cohort)
         checked_bound(self.bound)
 
@@ -122,11 +122,11 @@ class Mechanism(ABC):
         """How many numbers clipping changes."""
         if self.shape == "box":
             return int(np.count_nonzero(np.abs(averages) > self.bound))
-        return self.support * int(np.count_nonzero(squared_norms(_in_radii(averages, self.bound)) > 1))
+        return self.coordinates * int(np.count_nonzero(squared_norms(_in_radii(averages, self.bound)) > 1))
 
     @final
     def randomize(self, averages: FloatArray, noise: NoiseSource) -> Payload:
-        """R, at the client: a row of `support` averages per client becomes a row to be sent."""
+        """R, at the client: a row of `coordinates` averages per client becomes a row to be sent."""
         return self._randomize(self.clip(averages), noise)
 
     @final
@@ -144,7 +144,7 @@ class Mechanism(ABC):
     @final
     def simulate_blocks(self, blocks: Iterable[FloatArray], noise: NoiseSource) -> FloatArray:
         """The same for a cohort that comes a block of rows at a time, to spare memory."""
-        total, reports = np.zeros(self.support), 0
+        total, reports = np.zeros(self.coordinates), 0
         for block in blocks:
             part = self._simulated_sum(self.clip(block), noise)
             total, reports = part if reports == 0 else total + part, reports + len(block)
@@ -172,7 +172,7 @@ class Mechanism(ABC):
     @cached_property
     def message(self) -> Message:
         """What a reader of one client's answer must check before it counts: finite numbers, by default."""
-        return Message(kind="numbers", shape=(self.support,), low=-math.inf, high=math.inf)
+        return Message(kind="numbers", shape=(self.coordinates,), low=-math.inf, high=math.inf)
 
     @property
     def unit_of_message(self) -> float:
@@ -207,7 +207,7 @@ class Mechanism(ABC):
     @property
     def message_size(self) -> int:
         """What one client sends, in `unit`: one number an action, unless a mechanism says otherwise."""
-        return self.support
+        return self.coordinates
 
     @property
     @abstractmethod

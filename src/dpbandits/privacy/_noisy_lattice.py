@@ -61,12 +61,12 @@ class NoisyLattice(Mechanism):
     def event(self) -> Event:
         """What revealing the noisy sum costs; in a box, opposite corners are the worst pair of clients."""
         if self.shape == "box":
-            return _event(self.law, self.support, self.levels)
+            return _event(self.law, self.coordinates, self.levels)
         return BallSum(
             scale=self.scale,
             shares=self.noise_shares,
-            coordinates=self.support,
-            distance=encoded_distance(self.levels, self.support),
+            coordinates=self.coordinates,
+            distance=encoded_distance(self.levels, self.coordinates),
             reachable=self.levels,
         )
 
@@ -80,7 +80,7 @@ class NoisyLattice(Mechanism):
 
     def error_deviation(self, reports: int) -> float:
         """Rounding and noise."""
-        noise = self.shares_added(reports) * self.law.variance(self.support)
+        noise = self.shares_added(reports) * self.law.variance(self.coordinates)
         return math.sqrt(self.lattice.rounding_variance(reports) + noise * (self.lattice.step / reports) ** 2)
 
     def error_radius(
@@ -103,7 +103,7 @@ class NoisyLattice(Mechanism):
         """Those of the law, for the part of the error that is not rounding."""
         of_error = 1 - self.lattice.rounding_variance(reports) / self.error_deviation(reports) ** 2
         noise = spread.part(max(of_error, 0.0), scale=self.lattice.step / reports)
-        return self.law.factors(noise, confidence, self.shares_added(reports), self.support)
+        return self.law.factors(noise, confidence, self.shares_added(reports), self.coordinates)
 
 
 def encoded_distance(levels: int, coordinates: int) -> float:

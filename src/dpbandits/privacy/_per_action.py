@@ -31,7 +31,7 @@ from dpbandits.privacy.trust import ShuffledBits
 _DIGITS = 4
 
 
-def calibrate_scalars(
+def calibrate_per_action(
     request: PrivacyRequest, *, cohorts: Sequence[int], bounds: Sequence[float]
 ) -> tuple[Mechanism, ...]:
     """For each cohort a mechanism for one reward of each of its clients, clipped to [−bound, bound]."""
@@ -40,7 +40,7 @@ def calibrate_scalars(
     if request.trust == "shuffle":
         return tuple(_shared(request, cohort, bound) for cohort, bound in zip(cohorts, bounds, strict=True))
     # A single party's noise does not depend on the cohort, nor, in units of its grid, on the bound.
-    base: Any = calibrate(request, support=1, cohort=max(cohorts), bound=max(bounds))
+    base: Any = calibrate(request, coordinates=1, cohort=max(cohorts), bound=max(bounds))
     apart = [replace(base, cohort=cohort, bound=bound) for cohort, bound in zip(cohorts, bounds, strict=True)]
     return cast("tuple[Mechanism, ...]", tuple(apart))
 
@@ -69,7 +69,7 @@ def _shared(request: PrivacyRequest, cohort: int, bound: float) -> Mechanism:
     # With more reports than these there is more noise, which cannot hurt.
     return calibrate(
         request,
-        support=1,
+        coordinates=1,
         cohort=cohort,
         bound=bound,
         shape="ball" if may_use_ball(request) else "box",
@@ -97,7 +97,7 @@ def algorithm_4(request: PrivacyRequest, *, cohort: int, bound: float, least: in
     ones = 90 * levels**2 * math.log(2 / delta) / ((epsilon / 2) ** 2 * cohort)
     noise_bits = math.ceil(2 * ones)
     return ShuffledBits(
-        support=1,
+        coordinates=1,
         cohort=cohort,
         bound=bound,
         reach=bound,
@@ -109,7 +109,7 @@ def algorithm_4(request: PrivacyRequest, *, cohort: int, bound: float, least: in
     )
 
 
-def scalar_deviations(mechanisms: Sequence[Mechanism], reports: Sequence[int]) -> FloatArray:
+def per_action_deviations(mechanisms: Sequence[Mechanism], reports: Sequence[int]) -> FloatArray:
     """The deviation, at most, of the error of each cohort's mean."""
     return _deviations(tuple(mechanisms), tuple(reports))
 
@@ -122,7 +122,7 @@ def _deviations(mechanisms: tuple[Mechanism, ...], reports: tuple[int, ...]) -> 
     return found
 
 
-def scalars_radius(
+def per_action_radius(
     mechanisms: Sequence[Mechanism],
     coefficients: FloatArray,
     other_variance: FloatArray,
@@ -132,7 +132,7 @@ def scalars_radius(
     """`Mechanism.error_radius` for errors that are independent over cohorts: a column for each."""
     laws = [_tail_law(mechanism) for mechanism in mechanisms]
     if any(law is None for law in laws):
-        deviations = scalar_deviations(mechanisms, reports)
+        deviations = per_action_deviations(mechanisms, reports)
         return sub_gaussian_radius(other_variance + coefficients**2 @ deviations**2, confidence)
     lattices = cast("Sequence[NoisyLattice]", mechanisms)
     rounding = np.array([own.lattice.rounding_variance(n) for own, n in zip(lattices, reports, strict=True)])

@@ -71,13 +71,13 @@ def _may_ask(state: State) -> bool:
 def _asking_plan(state: State, design: Design, plays: IntArray) -> Plan:
     """A phase that reports. Once there is an estimate, clients report and clip what it leaves open."""
     study, clients = state.study, state.study.schedule.cohort(state.phase)
-    support, bound, shape, offsets = len(plays), study.bound, "box", list[float]()
+    coordinates, bound, shape, offsets = len(plays), study.bound, "box", list[float]()
     mixing: FloatArray | None = None
     if study.learning.recentred:
         statistics = _averages(study, design.support, plays)
         chosen = choose(study, statistics, design.rank, clients, _known(state))
         mixing, bound, shape = chosen.statistics.mixing, chosen.bound, chosen.shape
-        support = len(chosen.statistics.targets)
+        coordinates = len(chosen.statistics.targets)
         if chosen.recentred:
             offsets = _on_grid(chosen.statistics.targets @ np.array(state.estimate)).tolist()
     return _plan(
@@ -85,7 +85,7 @@ def _asking_plan(state: State, design: Design, plays: IntArray) -> Plan:
         support=design.support.tolist(),
         plays=plays.tolist(),
         rank=design.rank,
-        mechanism=calibrate(study.privacy, support=support, cohort=clients, bound=bound, shape=shape),
+        mechanism=calibrate(study.privacy, coordinates=coordinates, cohort=clients, bound=bound, shape=shape),
         offsets=offsets,
         mixing=() if mixing is None else mixing.tolist(),
     )

@@ -114,7 +114,7 @@ class Reporting:
         """Of the error that privacy leaves on the mean of each number, roughly."""
         return typical_deviation(
             study.privacy,
-            support=len(self.statistics.targets),
+            coordinates=len(self.statistics.targets),
             clients=clients,
             bound=self.bound,
             shape=self.shape,

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbandits._arrays import FloatArray, IntArray
-from dpbandits.privacy import Mechanism, scalar_deviations, scalars_radius
+from dpbandits.privacy import Mechanism, per_action_deviations, per_action_radius
 from dpbandits.privacy.trust import CentralLattice, LocalLattice
 from dpbandits.protocol._clipping import residual_deviations
 from dpbandits.protocol._estimation import LeastSquares
@@ -73,7 +73,7 @@ def mean_variances(study: Study, evidence: Evidence) -> tuple[FloatArray, FloatA
     plan = evidence.plan
     rows = study.actions.matrix[list(plan.support)]
     scatter = reward_deviations(study, rows) ** 2 / np.array(evidence.counts)
-    noise = scalar_deviations(plan.separate, evidence.counts) ** 2
+    noise = per_action_deviations(plan.separate, evidence.counts) ** 2
     scatter.flags.writeable = noise.flags.writeable = False
     return scatter, noise
 
@@ -86,7 +86,7 @@ def separate_widths(
     scatter, _ = mean_variances(study, evidence)
     cut = any(evidence.excess)
     confidence = study.confidence / 2 if cut else study.confidence  # half of β pays for what is cut
-    radius = scalars_radius(
+    radius = per_action_radius(
         evidence.plan.separate, coefficients, coefficients**2 @ scatter, confidence, evidence.counts
     )
     return radius + pull(coefficients, study, evidence, confidence) if cut else radius
@@ -118,7 +118,7 @@ def paper_separate_width(study: Study, evidence: Evidence) -> float:
     laplace = [_laplace_scale(own) for own in plan.separate]
     if min(laplace) > 0:
         return width + 2 * plan.rank / length * max(laplace) * _laplace_sum(plan, evidence, level)
-    deviations = scalar_deviations(plan.separate, evidence.counts)
+    deviations = per_action_deviations(plan.separate, evidence.counts)
     counts = np.array(evidence.counts, dtype=np.float64)
     if study.privacy.trust == "local":
         privacy = float(np.max(deviations * np.sqrt(counts))) * math.sqrt(2 * support / length)

@@ -11,7 +11,7 @@ import numpy as np
 
 from dpbandits._arrays import FloatArray, IntArray
 from dpbandits.design import Design
-from dpbandits.privacy import calibrate_scalars
+from dpbandits.privacy import calibrate_per_action
 from dpbandits.protocol._clipping import GRID
 from dpbandits.protocol._inference import Inference
 from dpbandits.protocol._messages import Plan, Release
@@ -37,7 +37,7 @@ def separate_plan(state: State, design: Design, plays: IntArray) -> Plan:
         rank=design.rank,
         mechanism=None,
         offsets=tuple(offsets),
-        separate=calibrate_scalars(study.privacy, cohorts=plays.tolist(), bounds=bounds.tolist()),
+        separate=calibrate_per_action(study.privacy, cohorts=plays.tolist(), bounds=bounds.tolist()),
     )
 
 

@@ -61,7 +61,7 @@ def _factor(epsilon: float) -> float:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Evidence:
+class AuditEvidence:
     """Plays to choose a threshold on and plays to test it on; each limit may err with chance `tail`."""
 
     chosen_on: Worlds
@@ -69,10 +69,10 @@ class Evidence:
     tail: float
 
     @staticmethod
-    def of(recognised: FloatArray, other: FloatArray, tail: float) -> Evidence:
+    def of(recognised: FloatArray, other: FloatArray, tail: float) -> AuditEvidence:
         """The first half of the plays chooses, the second one tests."""
         middle = len(recognised) // 2
-        return Evidence(
+        return AuditEvidence(
             chosen_on=(np.sort(recognised[:middle]), np.sort(other[:middle])),
             tested_on=(np.sort(recognised[middle:]), np.sort(other[middle:])),
             tail=tail,

@@ -21,12 +21,12 @@ import numpy as np
 from dpbandits._arrays import FloatArray
 from dpbandits._checks import at_least_zero_below_one, non_negative, probability, whole
 from dpbandits.privacy._mechanism import Mechanism
-from dpbandits.privacy.auditing._evidence import Evidence, Limits
+from dpbandits.privacy.auditing._evidence import AuditEvidence, Limits
 from dpbandits.privacy.auditing._likelihood_ratios import Scorer, Views, others_value
 from dpbandits.privacy.noise import NoiseSource
 
 Reveals = Callable[[Mechanism, FloatArray, NoiseSource], Views]
-"""From averages (plays × reports × support; the client is the first report) to a view for each play."""
+"""From averages (plays × reports × coordinates; the client is the first report) to a view for each play."""
 
 SAMPLES = 20_000
 CONFIDENCE = 1 - 1e-6
@@ -119,10 +119,10 @@ def audit(
 
 def reveal(mechanism: Mechanism, averages: FloatArray, noise: NoiseSource) -> Views:
     """What whoever is not trusted sees, play by play."""
-    plays, reports, support = averages.shape
+    plays, reports, coordinates = averages.shape
     if mechanism.trust == "local":
         return mechanism.randomize(averages[:, 0], noise)
-    sent = mechanism.randomize(averages.reshape(-1, support), noise)
+    sent = mechanism.randomize(averages.reshape(-1, coordinates), noise)
     forwarded = [mechanism.shuffle(one, noise) for one in sent.reshape(plays, reports, *sent.shape[1:])]
     if mechanism.trust == "shuffle":
         return np.stack(forwarded)
@@ -153,7 +153,9 @@ def _play(
     scorer = Scorer(mechanism, reports)
     scored = []
     for start in range(0, plays, block):
-        averages = np.full((min(block, plays - start), reports, mechanism.support), others_value(mechanism))
+        averages = np.full(
+            (min(block, plays - start), reports, mechanism.coordinates), others_value(mechanism)
+        )
         averages[:, 0] = side * _OUTSIDE * mechanism.bound
         scored.append(np.array(scorer(reveals(mechanism, averages, noise))))
         if progress is not None:
@@ -168,17 +170,17 @@ def _curve(mechanism: Mechanism, claim: Claim, tested: int) -> list[Claim]:
     return [Claim(epsilon=epsilon, delta=delta) for epsilon, delta in points if delta < 1]
 
 
-def _evidence(low: FloatArray, high: FloatArray, *, limits: int, confidence: float) -> list[Evidence]:
+def _evidence(low: FloatArray, high: FloatArray, *, limits: int, confidence: float) -> list[AuditEvidence]:
     """Either world may be the one to be recognised, by any of the scores; all errors add up (Bonferroni)."""
     tail = (1 - confidence) / (limits * 2 * len(low))
     found = []
     for one, other in zip(low, high, strict=True):
-        found.append(Evidence.of(other, one, tail))
-        found.append(Evidence.of(-one, -other, tail))
+        found.append(AuditEvidence.of(other, one, tail))
+        found.append(AuditEvidence.of(-one, -other, tail))
     return found
 
 
-def _judge(claim: Claim, curve: list[Claim], evidence: list[Evidence]) -> tuple[float, Violation | None]:
+def _judge(claim: Claim, curve: list[Claim], evidence: list[AuditEvidence]) -> tuple[float, Violation | None]:
     """The largest ε that is shown at the claimed δ, and the point that is missed by most, if any is."""
     at_claim = [one.about_epsilon(claim.delta) for one in evidence]
     points = [_missed(claim, at_claim)]

@@ -96,7 +96,7 @@ def _unwrapped(mechanism: SummedShares, sums: Payload) -> FloatArray:
 def _ratio(mechanism: Mechanism) -> Ratio | None:
     """log P(moved | high) − log P(moved | low), summed over coordinates; None for an unknown mechanism."""
     if isinstance(mechanism, CentralGaussian | LocalGaussian):
-        variance = (mechanism.noise_ratio * 2 * mechanism.bound) ** 2 * mechanism.support
+        variance = (mechanism.noise_ratio * 2 * mechanism.bound) ** 2 * mechanism.coordinates
         return lambda moved: 2 * mechanism.bound / variance * moved.sum(axis=1)
     if mechanism.shape == "ball":  # discrete Gaussian: the ratio grows with the part along the diagonal
         return lambda moved: moved.sum(axis=1)

@@ -27,7 +27,7 @@ PARTIES = (
 class CentralLattice(NoisyLattice):
     """R encodes, S is the identity, A adds one share of integer noise to the sum."""
 
-    support: int
+    coordinates: int
     cohort: int
     bound: float
     levels: int
@@ -47,7 +47,7 @@ class CentralLattice(NoisyLattice):
     @cached_property
     def message(self) -> Message:
         """Places on the grid, in the ball if there is one."""
-        return sent_message(self.levels, self.support, self.shape, None, 0)
+        return sent_message(self.levels, self.coordinates, self.shape, None, 0)
 
     def _randomize(self, clipped: FloatArray, noise: NoiseSource) -> Payload:
         return self.lattice.encode(clipped, noise)
@@ -56,7 +56,7 @@ class CentralLattice(NoisyLattice):
         return self._simulated_mean(batch.sum(axis=0), reports, noise)
 
     def _simulated_mean(self, total: Payload, reports: int, noise: NoiseSource) -> FloatArray:
-        return self.lattice.decode_mean(total + self.law.draw(1, self.support, noise)[0], reports)
+        return self.lattice.decode_mean(total + self.law.draw(1, self.coordinates, noise)[0], reports)
 
 
 @register
@@ -64,7 +64,7 @@ class CentralLattice(NoisyLattice):
 class CentralGaussian(ContinuousGaussian):
     """A adds N(0, scale²) in floating point to the mean (paper, Eq. 5): for simulations only."""
 
-    support: int
+    coordinates: int
     cohort: int
     bound: float
     noise_ratio: float
@@ -76,11 +76,11 @@ class CentralGaussian(ContinuousGaussian):
     @cached_property
     def message(self) -> Message:
         """The clipped averages."""
-        return Message(kind="numbers", shape=(self.support,), low=-self.bound, high=self.bound)
+        return Message(kind="numbers", shape=(self.coordinates,), low=-self.bound, high=self.bound)
 
     def scale(self, reports: int) -> float:
         """σ_nc: `noise_ratio` times the ℓ2 distance by which one client can move the mean."""
-        return float(self.noise_ratio * 2 * self.bound * np.sqrt(self.support) / reports)
+        return float(self.noise_ratio * 2 * self.bound * np.sqrt(self.coordinates) / reports)
 
     def _randomize(self, clipped: FloatArray, noise: NoiseSource) -> Payload:  # noqa: ARG002
         return clipped
@@ -89,7 +89,7 @@ class CentralGaussian(ContinuousGaussian):
         return self._simulated_mean(batch.sum(axis=0), reports, noise)
 
     def _simulated_mean(self, total: Payload, reports: int, noise: NoiseSource) -> FloatArray:
-        added = simulated_only(noise).gaussian(self.scale(reports), (self.support,))
+        added = simulated_only(noise).gaussian(self.scale(reports), (self.coordinates,))
         return np.asarray(total / reports + added, dtype=np.float64)
 
     def error_deviation(self, reports: int) -> float:

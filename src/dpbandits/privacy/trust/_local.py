@@ -28,7 +28,7 @@ RARELY = 1e-12
 class LocalLattice(NoisyLattice):
     """R encodes and adds a whole share of noise, S is the identity, A is the plain mean."""
 
-    support: int
+    coordinates: int
     cohort: int
     bound: float
     levels: int
@@ -44,20 +44,22 @@ class LocalLattice(NoisyLattice):
     @cached_property
     def message(self) -> Message:
         """Encoded values with noise that is larger with a probability of at most 10⁻¹²."""
-        largest = least_largest(self.law, self.support, self.shape, RARELY)
-        return sent_message(self.levels, self.support, self.shape, self.law, largest)
+        largest = least_largest(self.law, self.coordinates, self.shape, RARELY)
+        return sent_message(self.levels, self.coordinates, self.shape, self.law, largest)
 
     def _randomize(self, clipped: FloatArray, noise: NoiseSource) -> Payload:
         # Replacing what is too far out is processing of a private report: it costs no privacy.
         return self.message.or_centre(
-            self.lattice.encode(clipped, noise) + self.law.draw(len(clipped), self.support, noise)
+            self.lattice.encode(clipped, noise) + self.law.draw(len(clipped), self.coordinates, noise)
         )
 
     def _analyze(self, batch: Payload, reports: int, noise: NoiseSource) -> FloatArray:  # noqa: ARG002
         return self.lattice.decode_mean(batch.sum(axis=0), reports)
 
     def _simulated_mean(self, total: Payload, reports: int, noise: NoiseSource) -> FloatArray:
-        return self.lattice.decode_mean(total + self.law.draw_total(reports, self.support, noise), reports)
+        return self.lattice.decode_mean(
+            total + self.law.draw_total(reports, self.coordinates, noise), reports
+        )
 
 
 @register
@@ -65,7 +67,7 @@ class LocalLattice(NoisyLattice):
 class LocalGaussian(ContinuousGaussian):
     """R adds N(0, scale²) in floating point (paper, Theorem 4.4): for simulations only."""
 
-    support: int
+    coordinates: int
     cohort: int
     bound: float
     noise_ratio: float
@@ -77,13 +79,13 @@ class LocalGaussian(ContinuousGaussian):
     @property
     def scale(self) -> float:
         """σ_nl: `noise_ratio` times the ℓ2 distance between two clients' vectors."""
-        return self.noise_ratio * 2 * self.bound * math.sqrt(self.support)
+        return self.noise_ratio * 2 * self.bound * math.sqrt(self.coordinates)
 
     @cached_property
     def message(self) -> Message:
         """Averages with noise that is larger with a probability of at most 10⁻¹²."""
-        most = self.bound + self.scale * sub_gaussian_factor(RARELY / (2 * self.support))
-        return Message(kind="numbers", shape=(self.support,), low=-most, high=most)
+        most = self.bound + self.scale * sub_gaussian_factor(RARELY / (2 * self.coordinates))
+        return Message(kind="numbers", shape=(self.coordinates,), low=-most, high=most)
 
     def _randomize(self, clipped: FloatArray, noise: NoiseSource) -> Payload:
         return self.message.or_centre(clipped + simulated_only(noise).gaussian(self.scale, clipped.shape))
@@ -94,7 +96,7 @@ class LocalGaussian(ContinuousGaussian):
 
     def _simulated_mean(self, total: Payload, reports: int, noise: NoiseSource) -> FloatArray:
         # The mean of n independent N(0, scale²) variables is one N(0, scale²/n) variable.
-        added = simulated_only(noise).gaussian(self.error_deviation(reports), (self.support,))
+        added = simulated_only(noise).gaussian(self.error_deviation(reports), (self.coordinates,))
         return np.asarray(total / reports + added, dtype=np.float64)
 
     def error_deviation(self, reports: int) -> float:

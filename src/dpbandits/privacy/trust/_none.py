@@ -18,7 +18,7 @@ from dpbandits.privacy.noise import NoiseSource
 class NoPrivacy(Mechanism):
     """R, S are the identity and A is the plain mean. Nothing is protected."""
 
-    support: int
+    coordinates: int
     cohort: int
     bound: float
     kind: str = "none"
@@ -41,7 +41,7 @@ class NoPrivacy(Mechanism):
     @cached_property
     def message(self) -> Message:
         """The clipped averages."""
-        return Message(kind="numbers", shape=(self.support,), low=-self.bound, high=self.bound)
+        return Message(kind="numbers", shape=(self.coordinates,), low=-self.bound, high=self.bound)
 
     def error_deviation(self, reports: int) -> float:  # noqa: ARG002
         """The mean is exact."""

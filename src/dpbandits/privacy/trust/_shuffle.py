@@ -55,7 +55,7 @@ def _check_reports(cohort: int, least: int, silent_share: float) -> None:
 class ShuffledBits(Mechanism):
     """R encodes to bits, S permutes each coordinate's bits, A sums and shifts back."""
 
-    support: int
+    coordinates: int
     cohort: int
     bound: float
     reach: float
@@ -109,7 +109,7 @@ class ShuffledBits(Mechanism):
     @cached_property
     def message(self) -> Message:
         """`width` bits for each action."""
-        return Message(kind="bits", shape=(self.support, self.width), low=0, high=1)
+        return Message(kind="bits", shape=(self.coordinates, self.width), low=0, high=1)
 
     @property
     def sum_bits(self) -> int:
@@ -127,7 +127,7 @@ class ShuffledBits(Mechanism):
 
     def shuffle(self, payloads: Payload, noise: NoiseSource) -> Payload:
         """All bits of one coordinate, of all clients, in a random order."""
-        by_coordinate = payloads.transpose(1, 0, 2).reshape(self.support, -1)
+        by_coordinate = payloads.transpose(1, 0, 2).reshape(self.coordinates, -1)
         return noise.permute_rows(by_coordinate)
 
     def _analyze(self, batch: Payload, reports: int, noise: NoiseSource) -> FloatArray:  # noqa: ARG002
@@ -139,7 +139,7 @@ class ShuffledBits(Mechanism):
 
     def _simulated_mean(self, total: Payload, reports: int, noise: NoiseSource) -> FloatArray:
         # The sum of n independent Bin(b, p) variables is one Bin(n·b, p) variable.
-        added = noise.binomial(reports * self.noise_bits, self.noise_probability, (self.support,))
+        added = noise.binomial(reports * self.noise_bits, self.noise_probability, (self.coordinates,))
         return self._decode(total + added, reports)
 
     def _decode(self, ones: IntArray, reports: int) -> FloatArray:
@@ -153,14 +153,14 @@ class ShuffledBits(Mechanism):
     @property
     def message_size(self) -> int:
         """So many bits for each action."""
-        return self.support * self.width
+        return self.coordinates * self.width
 
     @property
     def event(self) -> Event:
         """The sum's bits of the least number of noisy reports; the rest is post-processing."""
         bits = self.noisy_reports * self.noise_bits
         low, high = (float(self.lattice.position(np.array(end))) for end in (-self.bound, self.bound))
-        return _binomial_event(bits, self.noise_probability, self.support, low, high)
+        return _binomial_event(bits, self.noise_probability, self.coordinates, low, high)
 
 
 @lru_cache(maxsize=256)
@@ -184,7 +184,7 @@ class SummedShares(NoisyLattice):
     `largest_share` is the largest noise, in levels, that a client sends on a coordinate; None for Pólya.
     """
 
-    support: int
+    coordinates: int
     cohort: int
     bound: float
     levels: int
@@ -234,7 +234,7 @@ class SummedShares(NoisyLattice):
         """
         if self.largest_share is not None:
             return self.cohort * self.largest_share
-        return _largest_noise(self.law, self.support, 1 << self.cohort.bit_length())
+        return _largest_noise(self.law, self.coordinates, 1 << self.cohort.bit_length())
 
     @cached_property
     def modulus_bits(self) -> int:
@@ -245,16 +245,16 @@ class SummedShares(NoisyLattice):
     def message(self) -> Message:
         """Encoded values with no more noise than `largest_share`; without one, all residues."""
         if self.largest_share is not None:
-            return sent_message(self.levels, self.support, self.shape, self.law, self.largest_share)
+            return sent_message(self.levels, self.coordinates, self.shape, self.law, self.largest_share)
         half = 1 << whole(1, 62, modulus_bits=self.modulus_bits) - 1
-        return Message(kind="integers", shape=(self.support,), low=-half, high=half - 1)
+        return Message(kind="integers", shape=(self.coordinates,), low=-half, high=half - 1)
 
     @property
     def distance(self) -> float:
         """The chance, at most, that any report of a cohort is replaced: what the account must allow for."""
         if self.largest_share is None:
             return 0.0
-        chance = chance_replaced(self.law, self.support, self.shape, self.largest_share)
+        chance = chance_replaced(self.law, self.coordinates, self.shape, self.largest_share)
         return min(self.cohort * chance * (1 + 1e-9), _NEARLY_ONE)
 
     @property
@@ -273,7 +273,7 @@ class SummedShares(NoisyLattice):
         return sums
 
     def _randomize(self, clipped: FloatArray, noise: NoiseSource) -> Payload:
-        sent = self.lattice.encode(clipped, noise) + self.law.draw(len(clipped), self.support, noise)
+        sent = self.lattice.encode(clipped, noise) + self.law.draw(len(clipped), self.coordinates, noise)
         if self.largest_share is not None:
             return self.message.or_centre(sent)
         half = 1 << self.modulus_bits - 1  # the residue nearest to zero
@@ -291,9 +291,11 @@ class SummedShares(NoisyLattice):
         return self.lattice.decode_mean(total, reports)
 
     def _simulated_mean(self, total: Payload, reports: int, noise: NoiseSource) -> FloatArray:
-        return self.lattice.decode_mean(total + self.law.draw_total(reports, self.support, noise), reports)
+        return self.lattice.decode_mean(
+            total + self.law.draw_total(reports, self.coordinates, noise), reports
+        )
 
     @property
     def message_size(self) -> int:
         """One number modulo 2^`modulus_bits` for each action."""
-        return self.support * self.modulus_bits
+        return self.coordinates * self.modulus_bits
