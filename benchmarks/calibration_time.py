@@ -15,7 +15,7 @@ from time import process_time
 import numpy as np
 
 from dpbandits.errors import InvalidValue, NotAvailable, OutsideTheorem
-from dpbandits.privacy import NOISES, PrivacyRequest, calibrate, may_use_ball
+from dpbandits.privacy import TRUST_MODELS, PrivacyRequest, calibrate, may_use_ball
 
 MOST_SECONDS = 5.0
 
@@ -23,7 +23,7 @@ MOST_SECONDS = 5.0
 def random_request(rng: np.random.Generator) -> PrivacyRequest | None:
     """Of any trust model, noise and preset; None if there is no such mechanism."""
     trust = str(rng.choice(["central", "local", "shuffle"]))
-    noise = str(rng.choice(NOISES[trust]))
+    noise = str(rng.choice(TRUST_MODELS[trust].noises))
     delta = 0.0 if rng.random() < 0.1 else float(np.exp(rng.uniform(np.log(1e-10), np.log(0.25))))
     try:
         return PrivacyRequest(

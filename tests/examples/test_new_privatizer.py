@@ -30,7 +30,8 @@ NOTEBOOK = EXAMPLES / "new_privatizer.ipynb"
 def _one_bit(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
     monkeypatch.syspath_prepend(EXAMPLES)
     yield importlib.import_module("one_bit")
-    del MECHANISMS["one-bit"], sys.modules["one_bit"]
+    MECHANISMS.remove("one-bit")
+    del sys.modules["one_bit"]
 
 
 def _texts(notebook: Any) -> list[str]:

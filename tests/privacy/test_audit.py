@@ -13,7 +13,6 @@ from scipy.stats import binom
 from dpbandits._arrays import FloatArray, IntArray
 from dpbandits.errors import FloatingPointNoise, InvalidValue
 from dpbandits.privacy import (
-    NOISES,
     AuditResult,
     Mechanism,
     NoiseSource,
@@ -23,7 +22,6 @@ from dpbandits.privacy import (
     audit,
     calibrate,
 )
-from dpbandits.privacy._guarantee import PURE_NOISES
 from dpbandits.privacy._lattice import Lattice
 from dpbandits.privacy.accounting import Binomial, GaussianEvent, IntegerSum
 from dpbandits.privacy.auditing._evidence import AuditEvidence, lower_limit, upper_limit
@@ -38,6 +36,7 @@ from dpbandits.privacy.trust import (
     ShuffledBits,
     SummedShares,
 )
+from tests.privacy.noises import NOISES, PURE_NOISES
 
 ALL = [(trust, noise) for trust, noises in NOISES.items() for noise in noises]
 

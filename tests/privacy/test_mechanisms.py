@@ -17,7 +17,6 @@ from dpbandits.errors import (
 )
 from dpbandits.privacy import (
     MECHANISMS,
-    NOISES,
     Mechanism,
     PrivacyRequest,
     SecureNoise,
@@ -27,6 +26,7 @@ from dpbandits.privacy import (
 )
 from dpbandits.privacy._noisy_lattice import NoisyLattice
 from dpbandits.privacy.trust import ShuffledBits, SummedShares
+from tests.privacy.noises import NOISES
 
 from .conformance import errors, exchange, looks_like, real_path, simulated_path
 

@@ -12,7 +12,6 @@ from scipy.stats import binom, ks_2samp
 
 from dpbandits.errors import InvalidValue, OutsideTheorem
 from dpbandits.privacy import (
-    NOISES,
     Mechanism,
     PrivacyRequest,
     SimulatedNoise,
@@ -22,12 +21,12 @@ from dpbandits.privacy import (
     per_action_deviations,
     per_action_radius,
 )
-from dpbandits.privacy._guarantee import PURE_NOISES
 from dpbandits.privacy._per_action import algorithm_4
 from dpbandits.privacy.auditing._game import reveal
 from dpbandits.privacy.noise import BoxNormLaw
 from dpbandits.privacy.noise._laws import LaplaceLaw
 from dpbandits.privacy.trust import CentralLattice, ShuffledBits
+from tests.privacy.noises import NOISES, PURE_NOISES
 
 from .conformance import errors, real_path, simulated_path
 

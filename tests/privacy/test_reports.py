@@ -16,7 +16,6 @@ from scipy.stats import nbinom, skellam
 
 from dpbandits.errors import InvalidValue
 from dpbandits.privacy import (
-    NOISES,
     Mechanism,
     Message,
     PrivacyRequest,
@@ -30,6 +29,7 @@ from dpbandits.privacy.noise import BoxNormLaw, GaussianLaw, NoiseLaw
 from dpbandits.privacy.noise._laws import LaplaceLaw, PolyaLaw, SkellamLaw
 from dpbandits.privacy.trust import LocalLattice, SummedShares
 from dpbandits.privacy.trust._local import RARELY
+from tests.privacy.noises import NOISES
 
 COHORT, COORDINATES, BOUND = 30, 5, 1.5
 PURE = ("k-norm", "polya")

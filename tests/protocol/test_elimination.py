@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from dpbandits.actions import Actions
-from dpbandits.privacy import NOISES, PrivacyRequest, SimulatedNoise
-from dpbandits.privacy._guarantee import PURE_NOISES
+from dpbandits.privacy import PrivacyRequest, SimulatedNoise
 from dpbandits.privacy.tails import Spread
 from dpbandits.privacy.trust import NoPrivacy
 from dpbandits.protocol import (
@@ -29,6 +28,7 @@ from dpbandits.protocol import (
 from dpbandits.protocol._elimination import survivors, widths_of
 from dpbandits.protocol._inference import Inference
 from dpbandits.protocol._width_bounds import bracket
+from tests.privacy.noises import NOISES, PURE_NOISES
 
 from .helpers import people, small_study
 

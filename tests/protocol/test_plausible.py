@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 from dpbandits.errors import PlanMismatch
-from dpbandits.privacy import NOISES, PrivacyRequest, SimulatedNoise, calibrate, calibrate_per_action
+from dpbandits.privacy import PrivacyRequest, SimulatedNoise, calibrate, calibrate_per_action
 from dpbandits.protocol import Plan, Release, plausible, simulate_release, simulate_separate_release
+from tests.privacy.noises import NOISES
 
 COHORT, SUPPORT = 50, 4
 CASES = [(trust, noise, "box") for trust, noises in NOISES.items() for noise in noises or (None,)]

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from dpbandits.errors import DpbanditsError, InvalidValue
-from dpbandits.privacy import MECHANISMS, NOISES, Mechanism, PrivacyRequest, SimulatedNoise, calibrate
+from dpbandits.privacy import MECHANISMS, Mechanism, PrivacyRequest, SimulatedNoise, calibrate
 from dpbandits.protocol import (
     Batch,
     Payload,
@@ -31,6 +31,7 @@ from dpbandits.protocol import (
     shuffle,
 )
 from dpbandits.protocol._messages import LARGEST_ACTION, MOST_PLAYS
+from tests.privacy.noises import NOISES
 
 LARGEST, SMALLEST = 2.0**60, 2.0**-60
 COHORT = 6

@@ -94,8 +94,10 @@ def _accounted(path: Path) -> _Accounted:
     from dpbandits.service.config import TomlFile, study_of
 
     study = study_of(TomlFile(path))
-    if study.privacy.trust == "none":
-        raise InvalidValue(f"{path}, privacy.trust", "none", "a trust model that hides something")
+    if not study.privacy.trust_model.private:
+        raise InvalidValue(
+            f"{path}, privacy.trust", study.privacy.trust, "a trust model that hides something"
+        )
     plan = ask(study.begin())
     if plan.mechanism is None:
         raise InvalidValue(f"{path}, study.horizon", study.horizon, "one in which a phase can end and report")

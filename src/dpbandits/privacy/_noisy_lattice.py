@@ -9,10 +9,10 @@ from typing import ClassVar
 from dpbandits._arrays import FloatArray, IntArray
 from dpbandits._checks import one_of, whole
 from dpbandits.errors import InvalidValue
+from dpbandits.privacy import accounting
 from dpbandits.privacy._lattice import Lattice
 from dpbandits.privacy._limits import MOST_SUM
 from dpbandits.privacy._mechanism import Mechanism, Message, Payload
-from dpbandits.privacy.accounting import BallSum, Event
 from dpbandits.privacy.noise import LAWS, GaussianLaw, NoiseLaw, NoiseSource, checked_scale
 from dpbandits.privacy.tails import Spread, least_whole, squared_norms
 
@@ -58,11 +58,11 @@ class NoisyLattice(Mechanism):
         return _law(self.noise, self.scale, self.noise_shares)
 
     @property
-    def event(self) -> Event:
+    def event(self) -> accounting.Event:
         """What revealing the noisy sum costs; in a box, opposite corners are the worst pair of clients."""
         if self.shape == "box":
             return _event(self.law, self.coordinates, self.levels)
-        return BallSum(
+        return accounting.BallSum(
             scale=self.scale,
             shares=self.noise_shares,
             coordinates=self.coordinates,
@@ -157,6 +157,6 @@ def _law(noise: str, scale: float, shares: int) -> NoiseLaw:
 
 
 @lru_cache(maxsize=256)
-def _event(law: NoiseLaw, coordinates: int, shift: int) -> Event:
+def _event(law: NoiseLaw, coordinates: int, shift: int) -> accounting.Event:
     """Events remember what they have computed, so equal ones should be one."""
     return law.event(coordinates, shift)

@@ -130,7 +130,7 @@ class Reporting:
 
 def choose(study: Study, statistics: Statistics, rank: int, clients: int, before: Known | None) -> Reporting:
     """Averages or whitened statistics, whichever leaves the smaller errors on the supported actions."""
-    if not study.learning.whitened or study.privacy.trust == "none":
+    if not study.learning.whitened or not study.privacy.trust_model.private:
         return _clipped(study, statistics, "box", before)
     shape = "ball" if may_use_ball(study.privacy) else "box"
     decorrelated = _clipped(study, whitened(statistics, rank), shape, before)
@@ -158,14 +158,16 @@ def excess(study: Study, reporting: Reporting, before: Known | None, clients: in
 def _clipped(study: Study, statistics: Statistics, shape: str, before: Known | None) -> Reporting:
     """Around zero, or around the last estimate where that is closer."""
 
+    private = study.privacy.trust_model.private
+
     def radius(known: Known | None) -> float:
-        margin = _FAR if study.privacy.trust == "none" else MARGIN
+        margin = MARGIN if private else _FAR
         return _up(clip_radius(*statistics.residuals(study, shape, known), margin))
 
     around_zero = radius(None)
     if study.bounded_rewards:
         around_zero = min(around_zero, _up(float(statistics.reach(shape, study.bound).max())))
-    around_estimate = math.inf if before is None or study.privacy.trust == "none" else radius(before)
+    around_estimate = radius(before) if private and before is not None else math.inf
     recentred = around_estimate < around_zero
     return Reporting(
         statistics=statistics,

@@ -53,7 +53,7 @@ def separate_evidence(state: State, plan: Plan, release: Release) -> Evidence:
 
 def _clipping(state: State, support: tuple[int, ...], plays: IntArray) -> Clipping:
     study, widths = state.study, None
-    if state.evidence is not None and study.privacy.trust != "none":
+    if state.evidence is not None and study.privacy.trust_model.private:
         widths = _widths(study, state.evidence, support)
     return clipping(study, study.actions.matrix[list(support)], plays, widths)
 

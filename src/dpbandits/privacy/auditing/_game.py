@@ -120,18 +120,22 @@ def audit(
 def reveal(mechanism: Mechanism, averages: FloatArray, noise: NoiseSource) -> Views:
     """What whoever is not trusted sees, play by play."""
     plays, reports, coordinates = averages.shape
-    if mechanism.trust == "local":
+    view = mechanism.trust_model.view
+    if view == "report":
         return mechanism.randomize(averages[:, 0], noise)
     sent = mechanism.randomize(averages.reshape(-1, coordinates), noise)
     forwarded = [mechanism.shuffle(one, noise) for one in sent.reshape(plays, reports, *sent.shape[1:])]
-    if mechanism.trust == "shuffle":
+    if view == "batch":
         return np.stack(forwarded)
     return np.stack([mechanism.analyze(batch, reports, noise) for batch in forwarded])
 
 
 def _reports(mechanism: Mechanism) -> int:
     """Noise that clients share is least when as few of them answer as may; local noise is not shared."""
-    return {"shuffle": mechanism.minimum_reports, "local": 1}.get(mechanism.trust, mechanism.cohort)
+    model = mechanism.trust_model
+    if model.view == "report":
+        return 1
+    return mechanism.minimum_reports if model.shares_noise else mechanism.cohort
 
 
 def _block(mechanism: Mechanism) -> int:

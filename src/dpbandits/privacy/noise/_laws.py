@@ -17,19 +17,11 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import nbinom
 
 from dpbandits._arrays import FloatArray, IntArray
 from dpbandits._checks import between, whole
+from dpbandits.privacy import accounting
 from dpbandits.privacy._limits import MOST_CLIENTS
-from dpbandits.privacy.accounting import (
-    DiscreteGaussian,
-    DiscreteLaplace,
-    Event,
-    IntegerSum,
-    PureEvent,
-    Skellam,
-)
 from dpbandits.privacy.noise._ranges import LEAST_SCALE, MOST, checked_parts, checked_scale
 from dpbandits.privacy.noise._sources import NoiseSource, SimulatedNoise
 from dpbandits.privacy.tails import (
@@ -73,7 +65,7 @@ class NoiseLaw(ABC):
         return total
 
     @abstractmethod
-    def event(self, coordinates: int, shift: int) -> Event:
+    def event(self, coordinates: int, shift: int) -> accounting.Event:
         """What it costs to reveal a sum that a client can move by `shift` in each coordinate."""
 
     @abstractmethod
@@ -113,10 +105,10 @@ class GaussianLaw(NoiseLaw):
             return super().draw_total(rows, coordinates, noise)
         return noise.discrete_gaussian(self.scale * math.sqrt(rows), (coordinates,))
 
-    def event(self, coordinates: int, shift: int) -> Event:
+    def event(self, coordinates: int, shift: int) -> accounting.Event:
         """Exact, coordinate by coordinate."""
-        law = DiscreteGaussian(scale=self.scale, shares=self.shares)
-        return IntegerSum(noise=law, coordinates=coordinates, shift=shift)
+        law = accounting.DiscreteGaussian(scale=self.scale, shares=self.shares)
+        return accounting.IntegerSum(noise=law, coordinates=coordinates, shift=shift)
 
     def variance(self, coordinates: int) -> float:  # noqa: ARG002
         """At most scale²."""
@@ -205,10 +197,10 @@ class SkellamLaw(CumulantLaw):
     def _difference(mean: float, shape: tuple[int, ...], noise: NoiseSource) -> IntArray:
         return noise.poisson(mean, shape) - noise.poisson(mean, shape)
 
-    def event(self, coordinates: int, shift: int) -> Event:
+    def event(self, coordinates: int, shift: int) -> accounting.Event:
         """Exact, coordinate by coordinate."""
-        law = Skellam(variance=self.shares * 2 * self.mean)
-        return IntegerSum(noise=law, coordinates=coordinates, shift=shift)
+        law = accounting.Skellam(variance=self.shares * 2 * self.mean)
+        return accounting.IntegerSum(noise=law, coordinates=coordinates, shift=shift)
 
     def variance(self, coordinates: int) -> float:  # noqa: ARG002
         """Twice the mean."""
@@ -237,9 +229,11 @@ class LaplaceLaw(CumulantLaw):
         """Independent draws."""
         return noise.discrete_laplace(self.scale, (rows, coordinates))
 
-    def event(self, coordinates: int, shift: int) -> Event:
+    def event(self, coordinates: int, shift: int) -> accounting.Event:
         """Exact, coordinate by coordinate; ε = coordinates·shift/scale is pure."""
-        return IntegerSum(noise=DiscreteLaplace(scale=self.scale), coordinates=coordinates, shift=shift)
+        return accounting.IntegerSum(
+            noise=accounting.DiscreteLaplace(scale=self.scale), coordinates=coordinates, shift=shift
+        )
 
     def variance(self, coordinates: int) -> float:  # noqa: ARG002
         """2q/(1 − q)² with q = e^(−1/scale); never 0, which it would be to floats at the least scales."""
@@ -301,11 +295,13 @@ class BoxNormLaw(NoiseLaw):
 
     def exceeded(self, coordinates: int, largest: int) -> float:
         """By the law that `radius_quantile` bounds the radius with."""
+        from scipy.stats import nbinom  # slow to import, and only this law needs it
+
         return float(nbinom.sf(largest - coordinates, coordinates + 1, self._stop)) * (1 + 1e-9)
 
-    def event(self, coordinates: int, shift: int) -> Event:  # noqa: ARG002
+    def event(self, coordinates: int, shift: int) -> accounting.Event:  # noqa: ARG002
         """ε = shift/scale, whatever the number of coordinates."""
-        return PureEvent.ratio(shift, self.scale)
+        return accounting.PureEvent.ratio(shift, self.scale)
 
     def variance(self, coordinates: int) -> float:
         """E m(m + 1)/3 with the radius m replaced by one that is never smaller."""
@@ -366,6 +362,8 @@ class BoxNormLaw(NoiseLaw):
         return float(self._quantiles(coordinates, np.array([tail]))[0])
 
     def _quantiles(self, coordinates: int, tails: FloatArray) -> FloatArray:
+        from scipy.stats import nbinom
+
         exceeded = nbinom.isf(tails, coordinates + 1, self._stop)
         return np.asarray(exceeded * (1 + 1e-9) + 1 + coordinates, dtype=np.float64)
 

@@ -9,21 +9,20 @@ from functools import cached_property
 import numpy as np
 
 from dpbandits._arrays import FloatArray
-from dpbandits.privacy._mechanism import Message, Payload, register
+from dpbandits.privacy._calibration import FINE, levels_and_scale
+from dpbandits.privacy._guarantee import PrivacyRequest
+from dpbandits.privacy._mechanism import Mechanism, Message, Payload
 from dpbandits.privacy._noisy_lattice import NoisyLattice, least_largest, sent_message
+from dpbandits.privacy._trust_model import TrustModel
 from dpbandits.privacy.noise import NoiseSource, simulated_only
 from dpbandits.privacy.tails import sub_gaussian_factor
-from dpbandits.privacy.trust._continuous import ContinuousGaussian
-
-PARTIES = (
-    "nothing but the client's own device, which adds the noise: the server and all other clients may collude"
-)
+from dpbandits.privacy.trust import _single_party
+from dpbandits.privacy.trust._single_party import ContinuousGaussian
 
 RARELY = 1e-12
 """An honest report is replaced, because its noise is in a far tail, with this probability at most."""
 
 
-@register
 @dataclass(frozen=True, kw_only=True)
 class LocalLattice(NoisyLattice):
     """R encodes and adds a whole share of noise, S is the identity, A is the plain mean."""
@@ -39,7 +38,6 @@ class LocalLattice(NoisyLattice):
 
     trust = "local"
     unit = "numbers"
-    parties = PARTIES
 
     @cached_property
     def message(self) -> Message:
@@ -62,7 +60,6 @@ class LocalLattice(NoisyLattice):
         )
 
 
-@register
 @dataclass(frozen=True, kw_only=True)
 class LocalGaussian(ContinuousGaussian):
     """R adds N(0, scale²) in floating point (paper, Theorem 4.4): for simulations only."""
@@ -74,7 +71,6 @@ class LocalGaussian(ContinuousGaussian):
     kind: str = "local-gaussian"
 
     trust = "local"
-    parties = PARTIES
 
     @property
     def scale(self) -> float:
@@ -102,3 +98,49 @@ class LocalGaussian(ContinuousGaussian):
     def error_deviation(self, reports: int) -> float:
         """σ_nl/√n of the paper."""
         return self.scale / math.sqrt(reports)
+
+
+def _calibrate(
+    request: PrivacyRequest,
+    *,
+    coordinates: int,
+    cohort: int,
+    bound: float,
+    shape: str,
+    least: int,  # noqa: ARG001
+) -> Mechanism:
+    if request.mechanism_noise == "gaussian":
+        ratio = _single_party.noise_ratio(request)
+        return LocalGaussian(coordinates=coordinates, cohort=cohort, bound=bound, noise_ratio=ratio)
+    levels, scale = levels_and_scale(request, coordinates, 1, shape=shape, shares=1, rounding=FINE)
+    return LocalLattice(
+        coordinates=coordinates,
+        cohort=cohort,
+        bound=bound,
+        levels=levels,
+        noise=request.mechanism_noise,
+        scale=scale,
+        shape=shape,
+    )
+
+
+def _typical_error(request: PrivacyRequest, on_sum: float, clients: int) -> float:  # noqa: ARG001
+    return on_sum / math.sqrt(clients)
+
+
+LOCAL = TrustModel(
+    name="local",
+    rests_on="nothing but the client's own device, which adds the noise: the server and all other clients "
+    "may collude",
+    noise_by="client",
+    view="report",
+    mechanisms=(LocalGaussian, LocalLattice),
+    calibrate=_calibrate,
+    noises=_single_party.NOISES,
+    pure_noises=_single_party.PURE,
+    simulated_noises=_single_party.SIMULATED,
+    defaults=_single_party.DEFAULTS,
+    gaussian_noise="discrete-gaussian",
+    laplace_noise="laplace",
+    typical_error=_typical_error,
+)
