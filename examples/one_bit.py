@@ -20,12 +20,14 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from dpbandits._checks import positive
-from dpbandits.privacy import Mechanism, Message, NoiseSource, register
-from dpbandits.privacy._mechanism import FloatArray, Payload
+from dpbandits.errors import InvalidValue
+from dpbandits.privacy import Mechanism, Message, NoiseSource, Payload, register
 from dpbandits.privacy.accounting import PureEvent
 from dpbandits.privacy.tails import squared_norms, sub_gaussian_radius
+
+FloatArray = NDArray[np.float64]
 
 
 @register
@@ -46,7 +48,8 @@ class OneBit(Mechanism):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        positive(epsilon=self.epsilon)
+        if not 0 < self.epsilon < math.inf:
+            raise InvalidValue("epsilon", self.epsilon, "a finite number > 0")
 
     @classmethod
     def calibrated(cls, request: Any, *, coordinates: int, cohort: int, bound: float, least: int) -> OneBit:  # noqa: ARG003

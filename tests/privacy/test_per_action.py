@@ -21,7 +21,7 @@ from dpbandits.privacy import (
     per_action_deviations,
     per_action_radius,
 )
-from dpbandits.privacy._per_action import algorithm_4
+from dpbandits.privacy.trust._shuffle import algorithm_4
 from dpbandits.privacy.auditing._game import reveal
 from dpbandits.privacy.noise import BoxNormLaw
 from dpbandits.privacy.noise._laws import LaplaceLaw

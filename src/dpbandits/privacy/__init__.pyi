@@ -20,8 +20,11 @@ from ._limits import (
 from ._mechanism import (
     SHAPES as SHAPES,
     Mechanism as Mechanism,
-    Message as Message,
     register as register,
+)
+from ._message import (
+    Message as Message,
+    Payload as Payload,
 )
 from ._per_action import (
     calibrate_per_action as calibrate_per_action,

@@ -22,6 +22,7 @@ from dpbandits._arrays import FloatArray, IntArray
 from dpbandits._checks import between, whole
 from dpbandits.privacy import accounting
 from dpbandits.privacy._limits import MOST_CLIENTS
+from dpbandits.privacy.noise._max_norm_radius import radius_exceeded
 from dpbandits.privacy.noise._ranges import LEAST_SCALE, MOST, checked_parts, checked_scale
 from dpbandits.privacy.noise._sources import NoiseSource, SimulatedNoise
 from dpbandits.privacy.tails import (
@@ -295,9 +296,7 @@ class BoxNormLaw(NoiseLaw):
 
     def exceeded(self, coordinates: int, largest: int) -> float:
         """By the law that `radius_quantile` bounds the radius with."""
-        from scipy.stats import nbinom  # slow to import, and only this law needs it
-
-        return float(nbinom.sf(largest - coordinates, coordinates + 1, self._stop)) * (1 + 1e-9)
+        return radius_exceeded(self.scale, coordinates, largest) * (1 + 1e-9)
 
     def event(self, coordinates: int, shift: int) -> accounting.Event:  # noqa: ARG002
         """ε = shift/scale, whatever the number of coordinates."""
@@ -362,7 +361,7 @@ class BoxNormLaw(NoiseLaw):
         return float(self._quantiles(coordinates, np.array([tail]))[0])
 
     def _quantiles(self, coordinates: int, tails: FloatArray) -> FloatArray:
-        from scipy.stats import nbinom
+        from scipy.stats import nbinom  # slow to import; a client that reports does not come here
 
         exceeded = nbinom.isf(tails, coordinates + 1, self._stop)
         return np.asarray(exceeded * (1 + 1e-9) + 1 + coordinates, dtype=np.float64)
