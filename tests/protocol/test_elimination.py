@@ -20,8 +20,8 @@ from dpbandits.protocol import (
     State,
     Steps,
     Study,
+    _elimination as module,
     ask,
-    elimination as module,
     simulate_release,
     tell,
 )
