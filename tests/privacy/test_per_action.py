@@ -21,11 +21,11 @@ from dpbandits.privacy import (
     per_action_deviations,
     per_action_radius,
 )
-from dpbandits.privacy.trust._shuffle import algorithm_4
 from dpbandits.privacy.auditing._game import reveal
 from dpbandits.privacy.noise import BoxNormLaw
 from dpbandits.privacy.noise._laws import LaplaceLaw
 from dpbandits.privacy.trust import CentralLattice, ShuffledBits
+from dpbandits.privacy.trust._shuffle import algorithm_4
 from tests.privacy.noises import NOISES, PURE_NOISES
 
 from .conformance import errors, real_path, simulated_path

@@ -21,7 +21,7 @@ from scipy.linalg import cholesky, qr, solve_triangular
 
 from dpbandits._arrays import FloatArray
 from dpbandits.privacy import may_use_ball, typical_deviation
-from dpbandits.protocol._clipping import GRID, MARGIN, clip_radius, mean_excess
+from dpbandits.protocol._clipping import GRID, MARGIN, clip_radius, mean_excess, on_grid
 from dpbandits.protocol._estimation import LeastSquares
 from dpbandits.protocol._study import Study
 
@@ -162,11 +162,11 @@ def _clipped(study: Study, statistics: Statistics, shape: str, before: Known | N
 
     def radius(known: Known | None) -> float:
         margin = MARGIN if private else _FAR
-        return _up(clip_radius(*statistics.residuals(study, shape, known), margin))
+        return float(on_grid(clip_radius(*statistics.residuals(study, shape, known), margin), up=True))
 
     around_zero = radius(None)
     if study.bounded_rewards:
-        around_zero = min(around_zero, _up(float(statistics.reach(shape, study.bound).max())))
+        around_zero = min(around_zero, float(on_grid(statistics.reach(shape, study.bound).max(), up=True)))
     around_estimate = radius(before) if private and before is not None else math.inf
     recentred = around_estimate < around_zero
     return Reporting(
@@ -175,10 +175,6 @@ def _clipped(study: Study, statistics: Statistics, shape: str, before: Known | N
         bound=around_estimate if recentred else around_zero,
         recentred=recentred,
     )
-
-
-def _up(radius: float) -> float:
-    return math.ceil(radius * GRID) / GRID
 
 
 def whitened(statistics: Statistics, rank: int) -> Statistics:
@@ -215,4 +211,4 @@ def _column_basis(matrix: FloatArray, rank: int) -> FloatArray:
 
 def _rounded(mixing: FloatArray) -> FloatArray:
     steps = 2.0 ** (np.ceil(np.log2(np.abs(mixing).max(axis=1, keepdims=True))) - _DIGITS)
-    return np.asarray(np.round(mixing / steps) * steps, dtype=np.float64)
+    return on_grid(mixing, step=steps)

@@ -12,7 +12,7 @@ import numpy as np
 from dpbandits._arrays import FloatArray, IntArray
 from dpbandits.design import Design
 from dpbandits.privacy import calibrate_per_action
-from dpbandits.protocol._clipping import GRID
+from dpbandits.protocol._clipping import GRID, on_grid
 from dpbandits.protocol._inference import Inference
 from dpbandits.protocol._messages import Plan, Release
 from dpbandits.protocol._separate import Clipping, clipping
@@ -25,9 +25,9 @@ def separate_plan(state: State, design: Design, plays: IntArray) -> Plan:
     bounds, offsets = np.full(len(plays), study.bound), list[float]()
     if study.clips_what_is_likely:
         chosen = _clipping(state, support, plays)
-        bounds = np.ceil(chosen.bounds * GRID) / GRID
+        bounds = on_grid(chosen.bounds, up=True)
         if chosen.recentred.any():
-            centre = np.round(study.actions.matrix[design.support] @ np.array(state.estimate) * GRID) / GRID
+            centre = on_grid(study.actions.matrix[design.support] @ np.array(state.estimate))
             offsets = np.where(chosen.recentred, centre, 0.0).tolist()
     return Plan(
         study=study.name,

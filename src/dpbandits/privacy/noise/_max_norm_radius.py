@@ -80,9 +80,10 @@ def exact_offset(scale: float, coordinates: int, random_bits: Callable[[int], in
 def radius_exceeded(scale: float, coordinates: int, largest: int) -> float:
     """Return an upper bound on the probability that the radius is above `largest`.
 
-    The radius is at most s plus a negative binomial variable of s + 1 successes, each of chance p = 1 − q. That
-    is above `largest` if n = `largest` + 1 trials have at most s successes: Σ C(n, i)·p^i·q^(n − i) over i ≤ s.
-    All terms are positive, so thirty of the fifty digits below are right at least.
+    The radius is at most s plus a negative binomial variable of s + 1 successes, each of chance p = 1 − q.
+    That is above `largest` if n = `largest` + 1 trials have at most s successes, which has the probability
+    Σ C(n, i)·p^i·q^(n − i) over i ≤ s. All terms are positive, so at least thirty of the fifty digits below
+    are right.
     """
     if largest < coordinates:
         return 1.0
