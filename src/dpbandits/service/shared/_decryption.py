@@ -2,7 +2,7 @@
 
 Decrypting one report takes about as long as everything else in a request, and the library that does it holds
 Python's global interpreter lock. So on a machine with a second core, the reports that arrive together in one
-pass of the event loop are decrypted in a helper process (_decryption_process.py). They are sent to it in small
+pass of the event loop are decrypted in a helper process (_decryption_process.py). They go there in small
 batches, so that the first results arrive before the last report is decrypted. A few reports are decrypted in
 this process, because the round trip would take longer. If the helper process ends, all are decrypted here.
 """
