@@ -122,7 +122,7 @@ class PureEvent:
         return PureEvent(pure_epsilon=rounded if rounded >= exact else math.nextafter(rounded, math.inf))
 
     def delta_bounds(self, epsilon: float) -> tuple[float, float]:
-        """Return 0 and `delta(epsilon)`. The lower bound is 0 because nothing but pure privacy is known."""
+        """Return 0 and `delta(epsilon)`. The lower bound is 0: nothing more is known."""
         return 0.0, self.delta(epsilon)
 
     def delta(self, epsilon: float) -> float:

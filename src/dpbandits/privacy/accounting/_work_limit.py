@@ -16,11 +16,11 @@ from dpbandits.privacy.accounting._noise_pmf import Binomial, Noise
 from dpbandits.privacy.accounting._skellam import Skellam
 
 MOST_OUTCOMES = 1 << 22
-"""Outcomes of all coordinates' pairs that are listed, in all."""
+"""The largest total number of listed outcomes, over the pairs of all coordinates."""
 MOST_POINTS = 3 * 10**7
-"""Grid points of all sign patterns' transforms, in all."""
+"""The largest total number of grid points, over the transforms of all sign patterns."""
 MOST_SPLITS = 20_000
-"""Sign patterns that are looked at."""
+"""The largest number of sign patterns."""
 
 # One step of the Skellam recurrence takes as long as several outcomes. The time of a convolution of shares
 # grows with the square of the number of outcomes.

@@ -1,4 +1,4 @@
-"""The worst pair of one coordinate: the two distributions that an adversary must tell apart.
+"""The worst pair of one coordinate: the two distributions that an adversary must distinguish.
 
 P is the distribution of noise plus the encoding of one end of the box, and Q that of noise plus the encoding
 of the other end. docs/accounting-proofs.md (section 2) proves that these two are the worst.
