@@ -34,6 +34,6 @@ def test_few_coordinates_have_a_shorter_radius_that_is_still_exceeded_rarely(
         monkeypatch.undo()
         assert short <= usual
         assert exceeded(law, coefficients, deviation, short) <= confidence
-        # Half of the radius is too short; with little other noise, the radius is much shorter than the usual one.
+        # Half of it is too short; with little other noise, it is much shorter than the usual radius.
         assert exceeded(law, coefficients, deviation, short / 2) > confidence
         assert deviation > 1 or short < 0.9 * usual

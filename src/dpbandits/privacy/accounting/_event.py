@@ -42,19 +42,45 @@ class Event(Protocol):
         """An ε for which δ = 0, or infinity if there is none."""
 
     def delta_bounds(self, epsilon: float) -> tuple[float, float]:
-        """Return (lower, upper) with lower ≤ δ(ε) ≤ upper."""
+        """Return (lower, upper) with lower ≤ δ(ε) ≤ upper.
+
+        Args:
+            epsilon: The ε, at least 0.
+        """
 
     def delta(self, epsilon: float) -> float:
-        """Return a δ for which the event is (ε, δ)-private."""
+        """Return a δ for which the event is (ε, δ)-private.
+
+        Args:
+            epsilon: The ε, at least 0.
+
+        Returns:
+            The upper bound, between 0 and 1; it is 1 if nothing smaller is proved.
+        """
 
     def epsilon(self, delta: float) -> float:
-        """Return an ε for which the event is (ε, δ)-private, or infinity if none is found."""
+        """Return an ε for which the event is (ε, δ)-private.
+
+        Args:
+            delta: The δ, at least 0 and below 1.
+
+        Returns:
+            The least ε found, or infinity if none is found.
+        """
 
     def repeated(self, times: int) -> Event:
-        """Return the event of the same release `times` times, with independent noise each time."""
+        """Return the event of the same release several times, with independent noise each time.
+
+        Args:
+            times: The number of releases, at least 1.
+        """
 
     def group(self, size: int) -> Event:
-        """Return the event for `size` clients replaced together."""
+        """Return the event for several clients replaced together.
+
+        Args:
+            size: The number of clients, at least 1.
+        """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,6 +140,10 @@ class PureEvent:
 
         The quotient is computed in exact rational arithmetic, because a float that is rounded down would
         understate ε. Above 10³⁰⁰ the event counts as `NothingHidden`.
+
+        Args:
+            shift: The largest change of the released value by one client.
+            scale: The scale of the noise.
         """
         exact = Fraction(shift) / Fraction(scale)
         if exact > _LARGEST_PURE_EPSILON:

@@ -59,10 +59,22 @@ class Noise(Protocol):
         """Whether the distribution is symmetric about its mean."""
 
     def reach(self, log_tail: float) -> float:
-        """Return a distance from the centre beyond which lies at most 2·e^{−log_tail} of the mass."""
+        """Return a distance from the centre beyond which lies at most 2·e^{−log_tail} of the mass.
+
+        Args:
+            log_tail: The negative logarithm of the tail.
+        """
 
     def log_weights(self, low: int, high: int) -> LogWeights:
-        """Return the log-weights on low … high."""
+        """Return the log-weights on low … high.
+
+        Args:
+            low: The first integer.
+            high: The last integer.
+
+        Raises:
+            InvalidValue: If there are more than `LARGEST_SUPPORT` integers.
+        """
 
 
 def running_sum(steps: FloatArray) -> tuple[FloatArray, float]:

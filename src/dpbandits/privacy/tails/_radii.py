@@ -52,7 +52,11 @@ class Spread:
 
 
 def squared_norms(rows: FloatArray) -> FloatArray:
-    """Return ‖a‖² of each row."""
+    """Return ‖a‖² of each row.
+
+    Args:
+        rows: One vector a per row.
+    """
     squared: FloatArray = np.einsum("ij,ij->i", rows, rows)
     return squared
 
