@@ -131,6 +131,7 @@ def _measured(
 ) -> tuple[int, float, bool]:
     """Return the rank of all rows, the largest leverage, and whether the supported rows span the others."""
     spans = verifier.measure(indices, shares, tolerance=tolerance)
+    # The supported rows alone did not prove the rank: read all rows and measure again.
     if not verifier.settled:
         verifier.read_all()
         spans = verifier.measure(indices, shares, tolerance=tolerance)

@@ -26,6 +26,7 @@ from dpbandits._checks import non_negative, positive, probability, whole
 from dpbandits.errors import OutsideTheorem
 from dpbandits.privacy.accounting._gaussian import gaussian_delta, gaussian_epsilon
 
+# Larger ε count as no privacy at all, so that ε fits into a float.
 _LARGEST_PURE_EPSILON = 10**300
 _MOST_TIMES = 10**9
 
@@ -109,6 +110,7 @@ class GaussianEvent:
 
     def epsilon(self, delta: float) -> float:
         """Return the least ε, or infinity for δ = 0."""
+        # Gaussian noise is never pure: no finite ε has δ = 0.
         return math.inf if delta == 0 else gaussian_epsilon(probability(delta=delta), self.noise_ratio)
 
     def repeated(self, times: int) -> GaussianEvent:

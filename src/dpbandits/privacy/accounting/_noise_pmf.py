@@ -83,6 +83,7 @@ def running_sum(steps: FloatArray) -> tuple[FloatArray, float]:
     The terms are summed in blocks of about √m. An entry is the sum of at most √m rows of at most √m terms
     each, so the error is at most (2√m + 2)·u times the sum of magnitudes, instead of m·u.
     """
+    # A square matrix that holds all terms: sums within rows, plus sums of whole rows before.
     size = math.isqrt(max(len(steps) - 1, 0)) + 1
     blocks = np.zeros((size, size))
     blocks.ravel()[: len(steps)] = steps
@@ -147,6 +148,7 @@ class Binomial:
         """
         values = np.full(support_size(low, high), -np.inf)
         mode = min(math.floor((self.bits + 1) * self.chance), self.bits)
+        # Weights are relative to the mode, so the sums must start there even if it is outside low … high.
         first, last = min(max(low, 0), mode), max(min(high, self.bits), mode)
         support_size(first, last)
         top = (self.bits + 1) * self.chance

@@ -38,12 +38,14 @@ def affordable(noise: Noise, span: int, log_tail: float, most: int) -> Noise:
     It is the given distribution itself if that is small enough. `span` is the distance between the farthest
     encoded ends.
     """
+    # A pair lists 2·(reach + span) outcomes and a few more for rounding.
     reach = (most - 2 * span) / 2 - 2
     if reach <= log_tail:
         raise TooCostlyError
     if isinstance(noise, Binomial):
         return replace(noise, bits=min(noise.bits, max(1, math.floor(2 * reach * reach / log_tail))))
     if isinstance(noise, Skellam):
+        # Solve reach = √(2vL) + L/3 for v, with L = log_tail.
         largest = (min(reach, _STEPS * most) - log_tail / 3) ** 2 / (2 * log_tail)
         return replace(noise, variance=min(noise.variance, largest))
     if isinstance(noise, DiscreteGaussian):

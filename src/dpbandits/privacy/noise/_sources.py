@@ -208,6 +208,8 @@ class SimulatedNoise:
         """Draw rows z with P(z) ∝ exp(−max|z|/scale); `shape` is (rows, coordinates)."""
         rows, coordinates = checked_cube(shape)
         cumulative = np.array(offset_distribution(checked_scale(scale), coordinates, DIGITS), dtype=float)
+        # Radius = offset + negative binomial (see _max_norm_radius.py); a simulation may round the
+        # probabilities.
         offsets = np.searchsorted(cumulative, self._rng.random(rows), side="right")
         failure = -np.expm1(-1 / scale)
         radii = (offsets + self._rng.negative_binomial(coordinates + 1, failure, size=rows))[:, None]
