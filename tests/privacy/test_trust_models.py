@@ -241,3 +241,12 @@ def test_every_mechanism_belongs_to_a_registered_model() -> None:
     for name, model in TRUST_MODELS.items():
         assert model.name == name
         assert all(model.is_pure(noise) for noise in model.pure_noises)
+
+
+def test_the_guide_shows_the_file_that_is_tested() -> None:
+    guide = (HERE.parents[1] / "docs" / "how-to" / "new-trust-model.md").read_text(encoding="utf-8")
+    source = (HERE / "toy_trust_model.py").read_text(encoding="utf-8")
+    assert f"```python\n{source}```\n" in guide
+    fields = set(re.findall(r"^\| `(\w+)`(?:, `(\w+)`)?", guide, flags=re.MULTILINE))
+    named = {name for pair in fields for name in pair if name}
+    assert named == set(TrustModel.__dataclass_fields__)
