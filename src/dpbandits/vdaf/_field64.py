@@ -68,9 +68,9 @@ class Field64(Field):
 
     def sum(self, values: Elements, axis: int = -1) -> Elements:
         """The sums along one axis, of at most 2³² elements each."""
-        low: Words = (values & _LOW).sum(axis=axis, dtype=np.uint64)
-        high: Words = (values >> _HALF).sum(axis=axis, dtype=np.uint64)
-        return self.add(low % _PRIME, _product(high, np.uint64(2**32)))
+        low: Words = (values & _LOW).sum(axis=axis, dtype=np.uint64, keepdims=True)
+        high: Words = (values >> _HALF).sum(axis=axis, dtype=np.uint64, keepdims=True)
+        return self.add(low % _PRIME, _product(high, np.uint64(2**32))).squeeze(axis)
 
     def to_bytes(self, values: Elements) -> bytes:
         """The encodings of all elements, one after another."""
