@@ -39,7 +39,7 @@ OPERATIONS: list[tuple[str, Callable[[int, int], int]]] = [
 
 @fields
 @pytest.mark.parametrize(("name", "operation"), OPERATIONS, ids=[name for name, _ in OPERATIONS])
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(data=st.data())
 def test_operations_are_those_of_integers(
     field: Field, name: str, operation: Callable[[int, int], int], data: st.DataObject

@@ -244,7 +244,8 @@ def _weighted_bits(numbers: Elements, largest: int) -> Elements:
     last = numbers > sum(small)
     rest = numbers - last * last_weight
     bits = [(rest >> place) & 1 for place in range(len(small))]
-    return np.stack([*bits, last.astype(np.int64)], axis=-1).reshape(len(numbers), -1)
+    stacked = np.stack([*bits, last.astype(np.int64)], axis=-1)
+    return stacked.reshape(len(numbers), numbers.shape[1] * len(_weights(largest)))
 
 
 def _from_weighted_bits(field: Field, bits: Elements, numbers: int, largest: int) -> Elements:

@@ -44,20 +44,23 @@ def sum_vec_with_multiproof(
 
 
 def best_chunk(bits: int) -> int:
-    """The number of bits per call of the gadget that makes a proof about `bits` bits shortest."""
+    """The number of bits per call of the gadget that makes a proof about `bits` bits shortest.
 
-    def proof_elements(chunk: int) -> int:
-        calls = -(-bits // chunk)
-        return 2 * chunk + 2 * (1 << calls.bit_length()) - 1
-
-    return min(range(1, bits + 1), key=proof_elements)
+    A proof has 2 chunk + 2p - 1 elements, where p is a power of two above the number of calls. For each p,
+    the smallest chunk with at most p - 1 calls is best.
+    """
+    lengths = [2**exponent for exponent in range(1, bits.bit_length() + 1)]
+    _, chunk = min((2 * -(-bits // (p - 1)) + 2 * p - 1, -(-bits // (p - 1))) for p in lengths)
+    return chunk
 
 
 def sum_vec(*, numbers: int, largest: int, chunk: int, context: bytes, shares: int = 2) -> Prio3:
     """Sums of vectors over Field128 with one proof (Prio3SumVec); slow."""
-    return Prio3(
-        circuit=SumVec(FIELD128, numbers, largest, chunk), algorithm=3, context=context, shares=shares
-    )
+    whole(1, 100_000, numbers=numbers)
+    whole(1, 2**62, largest=largest)
+    whole(1, numbers * largest.bit_length(), chunk=chunk)
+    circuit = SumVec(FIELD128, numbers, largest, chunk)
+    return Prio3(circuit=circuit, algorithm=3, context=context, shares=shares)
 
 
 def count(*, context: bytes, shares: int = 2) -> Prio3:
@@ -67,9 +70,12 @@ def count(*, context: bytes, shares: int = 2) -> Prio3:
 
 def total(*, largest: int, context: bytes, shares: int = 2) -> Prio3:
     """The sum of whole numbers from 0 to `largest` (Prio3Sum)."""
+    whole(1, 2**62, largest=largest)
     return Prio3(circuit=Sum(FIELD64, largest), algorithm=2, context=context, shares=shares)
 
 
 def histogram(*, length: int, chunk: int, context: bytes, shares: int = 2) -> Prio3:
     """How often each index from 0 to `length` - 1 was measured (Prio3Histogram, over Field128; slow)."""
+    whole(1, length=length)
+    whole(1, length, chunk=chunk)
     return Prio3(circuit=Histogram(FIELD128, length, chunk), algorithm=4, context=context, shares=shares)

@@ -14,7 +14,7 @@ import numpy as np
 
 from dpbandits.vdaf._derivation import NONCE_SIZE, Derivation
 from dpbandits.vdaf._field import Elements, Mask
-from dpbandits.vdaf._flp import decide, proof_length, query
+from dpbandits.vdaf._flp import decide, proof_length, query, verifier_length
 from dpbandits.vdaf._xof import SEED_SIZE
 
 _BLOCK = 256  # reports checked at once: 30 MB for 20 numbers of 13 bits
@@ -122,7 +122,8 @@ def combine_batch(
         verifiers = field.add(verifiers, values)
         accepted &= sized & valid
         parts = [before + share[body:] for before, share in zip(parts, shares, strict=True)]
-    accepted &= decide(derivation.circuit, verifiers.reshape(reports, derivation.proofs, -1))
+    by_proof = verifiers.reshape(reports, derivation.proofs, verifier_length(derivation.circuit))
+    accepted &= decide(derivation.circuit, by_proof)
     messages = [derivation.joint_seed(part) if derivation.blind_size else b"" for part in parts]
     return [message if valid else None for message, valid in zip(messages, accepted, strict=True)]
 
