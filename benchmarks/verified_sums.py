@@ -5,8 +5,8 @@
 All times are processor times of one core. Rates are also printed as ratios: verification in batches over
 verification of one report at a time, and verification over the hashing that it contains.
 
-Exits with status 1 if a server verifies fewer than 1,500 reports per second, if more than 8,000 bytes per
-report are sent, or if a client needs more than 60 ms for a report. These targets are for 20 numbers of 13 bits.
+For 20 numbers of 13 bits, exits with status 1 if a server verifies fewer than 1,500 reports per second, if
+more than 8,000 bytes per report are sent, or if a client needs more than 60 ms per report.
 """
 
 from __future__ import annotations
@@ -95,11 +95,9 @@ def sizes(vdaf: Prio3) -> int:
     common = NONCE_SIZE + vdaf.public_share_size
     leader, helper = common + vdaf.leader_share_size, common + vdaf.helper_share_size
     exchange = 2 * vdaf.verifier_share_size + vdaf.message_size
-    print(
-        f"upload              {leader + helper:7,} bytes per report, with nonce and public share for each server"
-    )
-    print(f"  to the leader     {leader:7,}")
-    print(f"  to the helper     {helper:7,}")
+    print(f"upload              {leader + helper:7,} bytes per report")
+    print(f"  to the leader     {leader:7,} with nonce and public share")
+    print(f"  to the helper     {helper:7,} with nonce and public share")
     print(f"between servers     {exchange:7,} bytes per report")
     print(f"in total            {leader + helper + exchange:7,} bytes per report")
     return leader + helper + exchange
@@ -137,6 +135,8 @@ def main() -> None:
     print(f"{options.numbers} numbers of {options.bits} bits, {vdaf.proofs} proofs")
     total = sizes(vdaf)
     rate, client = measure(vdaf, options.reports)
+    if (options.numbers, options.bits) != (20, 13):
+        return
     missed = rate < LEAST_RATE or total > MOST_BYTES or client > MOST_CLIENT_SECONDS
     print("targets missed" if missed else "targets met")
     sys.exit(1 if missed else 0)

@@ -17,7 +17,7 @@ from dpbandits.vdaf._field import Elements, Mask
 from dpbandits.vdaf._flp import decide, proof_length, query, verifier_length
 from dpbandits.vdaf._xof import SEED_SIZE
 
-_BLOCK = 256  # reports checked at once: 30 MB for 20 numbers of 13 bits
+_BLOCK = 256  # reports checked at once: 11 MB of arrays for 20 numbers of 13 bits
 
 
 @dataclass(frozen=True, eq=False)
