@@ -154,6 +154,44 @@ def test_malformed_verifier_shares_and_messages_are_rejected() -> None:
     assert not finished.values[:4].any()
 
 
+def test_a_report_for_the_nonce_of_zeros_does_not_pass_under_a_malformed_nonce() -> None:
+    """Malformed strings are replaced by zeros, which must not become a way to replay a report."""
+    vdaf = vectors()
+    report = vdaf.shard([1, 2, 3], bytes(NONCE_SIZE), os.urandom(vdaf.rand_size))
+    nonces = [bytes(NONCE_SIZE), b"", bytes(NONCE_SIZE - 1), bytes(NONCE_SIZE + 1)]
+    assert verify(vdaf, nonces, [report] * 4)[0] == [True, False, False, False]
+
+
+@pytest.mark.parametrize("server", [LEADER, HELPER])
+def test_a_string_of_the_wrong_size_gets_no_verifier_share(server: int) -> None:
+    vdaf = vectors()
+    (nonce,), ((public, inputs),) = reports_of(vdaf, [[1, 2, 3]])
+    share = inputs[server]
+    rows = [(nonce, public, share), (nonce + b"x", public, share), (nonce, public[1:], share)]
+    rows += [(nonce, public, share[1:]), (nonce, public, b"")]
+    prepared, sent = vdaf.prepare_batch(KEY, server, *map(list, zip(*rows, strict=True)))
+    assert [share is None for share in sent] == [False, True, True, True, True]
+    assert prepared.accepted.tolist() == [True, False, False, False, False]
+
+
+def test_a_leader_share_with_an_element_that_is_too_large_gets_no_verifier_share() -> None:
+    vdaf = vectors()
+    nonces, ((public, (leader, _)),) = reports_of(vdaf, [[1, 2, 3]])
+    too_large = vdaf.circuit.field.modulus.to_bytes(8, "little") + leader[8:]
+    prepared, sent = vdaf.prepare_batch(KEY, LEADER, nonces * 2, [public] * 2, [leader, too_large])
+    assert [share is None for share in sent] == [False, True]
+    assert prepared.accepted.tolist() == [True, False]
+
+
+def test_a_verifier_share_with_an_element_that_is_too_large_is_not_read_as_zeros() -> None:
+    """Verifiers of zeros pass the decision, so only the mask rejects what is replaced by zeros."""
+    vdaf = vectors()
+    zeros = bytes(vdaf.verifier_share_size)
+    too_large = vdaf.circuit.field.modulus.to_bytes(8, "little") + zeros[8:]
+    messages = vdaf.combine_batch([zeros, too_large, zeros[1:], None], [zeros] * 4)
+    assert [message is None for message in messages] == [False, True, True, True]
+
+
 def test_a_test_point_that_is_a_root_of_unity_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     """It would reveal part of the measurement to the other server."""
     vdaf = vectors()
