@@ -1,4 +1,5 @@
-# Everything is set up on first use, in .venv, from pyproject.toml.
+# Each target creates the virtual environment .venv on first use and installs what pyproject.toml lists.
+# Example: make test PYTHON=/usr/bin/python3.12
 PYTHON ?= python3
 export OMP_NUM_THREADS := 1
 export OPENBLAS_NUM_THREADS := 1
@@ -8,22 +9,23 @@ BIN := $(VENV)/bin
 .PHONY: run test lint bench deployed load faults liars clean
 .DELETE_ON_ERROR:
 
-## The main job: the trust models side by side at the paper's scale, a table and a plot in out/.
+## Compare the trust models at the paper's scale; print a table and write a plot and JSON to out/.
 run: $(VENV)/run.installed
 	@mkdir -p out
 	$(BIN)/dpbandits simulate --plot out/regret.png --json out/regret.json
 
-## Lint, types, architecture and all tests.
+## Run the linters, the type checker, the import contracts and all tests.
 test: lint
 	$(BIN)/python -m pytest -n auto
 
+## Run the linters, the type checker and the import contracts.
 lint: $(VENV)/dev.installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-## Speed as ratios, each against what is measured beside it in the same run.
+## Measure speed; each figure is a ratio of two times from the same run (docs/benchmarks.md).
 bench: $(VENV)/dev.installed
 	$(BIN)/python benchmarks/run_cost.py
 	$(BIN)/python benchmarks/shuffle_accounting.py
@@ -34,16 +36,17 @@ bench: $(VENV)/dev.installed
 	$(BIN)/python benchmarks/mapped_actions.py
 	$(BIN)/python benchmarks/million_actions.py
 
-## Studies of 2,000 clients in real processes, for every trust model.
+## Run studies with 2,000 clients in real processes, for every trust model.
 deployed: $(VENV)/dev.installed
 	$(BIN)/python benchmarks/deployed_study.py
 
-## Reports taken in durably, against an empty handler of the same server; then memory over many of them.
+## Measure the rate of durably stored reports relative to an empty handler, then memory over a million reports.
 load: $(VENV)/dev.installed
 	$(BIN)/python benchmarks/service_load.py
 	$(BIN)/python benchmarks/service_load.py --reports 1000000
 
-## Studies under faults: RUNS of them, which follow from SEED; then PROCESSES of real processes over TLS, half a minute each.
+## Run RUNS studies under faults drawn from SEED, then PROCESSES studies with real processes over TLS, half a
+## minute each. Example: make faults RUNS=20 SEED=7 PROCESSES=1
 RUNS ?= 500
 SEED ?= 1
 PROCESSES ?= 10
@@ -51,11 +54,13 @@ faults: $(VENV)/dev.installed
 	$(BIN)/python -m tests.faults --runs $(RUNS) --seed $(SEED)
 	$(BIN)/python -m tests.faults --processes --runs $(PROCESSES) --seed $(SEED)
 
-## What hostile parties gain: 100,000 plans of a hostile coordinator, and one liar in each of 500 studies.
+## Measure what hostile parties gain: 100,000 plans of a hostile coordinator, and one liar in each of
+## 500 studies.
 liars: $(VENV)/dev.installed
 	$(BIN)/python -m tests.service.hostile_plans --plans 100000 --seed $(SEED)
 	$(BIN)/python benchmarks/one_liar.py --studies 500
 
+## Delete the virtual environment, all results and all caches.
 clean:
 	rm -rf $(VENV) out build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 

@@ -30,7 +30,7 @@ from dpbandits.storage import MemoryStore
 
 from .helpers import Deployment, small_study
 
-ALL = Consent(trusts=TRUST_MODELS, epsilon=20, delta=1e-3)
+ALL = Consent(trusts=tuple(TRUST_MODELS), epsilon=20, delta=1e-3)
 KEYS = {name: str(KeyPair.new().public) for name in ("coordinator", "shuffler", "another")}
 OWN = PartyTerms(url="https://coordinator.test", key=KEYS["coordinator"])
 SHUFFLER = PartyTerms(url="https://shuffler.test", key=KEYS["shuffler"])
@@ -265,7 +265,7 @@ def test_a_store_keeps_its_terms_and_other_settings_are_refused() -> None:
 
 
 def test_a_schedule_is_planned_once_and_kept_in_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
-    from dpbandits.service import context as module
+    from dpbandits.service.coordinator import _context as module
 
     planned = list[int]()
     original = module.budgeted

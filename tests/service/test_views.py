@@ -22,8 +22,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dpbandits.privacy import TRUST_MODELS, SecureNoise
 from dpbandits.protocol import Plan, ask, one_report, respond_with_averages
-from dpbandits.service import client as client_module
-from dpbandits.service.client import AsyncClient, ClientCore, Consent, take_part
+from dpbandits.service.client import AsyncClient, ClientCore, Consent, _client as client_module, take_part
 from dpbandits.service.coordinator import coordinator_app
 from dpbandits.service.shared import AsyncTransport, Roles, Timing
 from dpbandits.service.shared._logs import JsonLines
@@ -137,7 +136,7 @@ def _studied(trust: str, mode: str | None, tmp_path: Path) -> tuple[list[float],
     async def everybody(url: str) -> None:
         async with AsyncTransport() as transport:
             for _ in codes:
-                consent = Consent(trusts=TRUST_MODELS, epsilon=20, delta=1e-3)
+                consent = Consent(trusts=tuple(TRUST_MODELS), epsilon=20, delta=1e-3)
                 pins = Pins(terms=deployed.context.name)
                 cores.append(ClientCore(url=url, consent=consent, pins=pins))
             parts = [
