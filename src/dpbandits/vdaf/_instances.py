@@ -49,9 +49,9 @@ def best_chunk(bits: int) -> int:
     A proof has 2 chunk + 2p - 1 elements, where p is a power of two above the number of calls. For each p,
     the smallest chunk with at most p - 1 calls is best.
     """
-    lengths = [2**exponent for exponent in range(1, bits.bit_length() + 1)]
-    _, chunk = min((2 * -(-bits // (p - 1)) + 2 * p - 1, -(-bits // (p - 1))) for p in lengths)
-    return chunk
+    lengths = [1 << exponent for exponent in range(1, bits.bit_length() + 1)]
+    chunks = {p: -(-bits // (p - 1)) for p in lengths}
+    return chunks[min(lengths, key=lambda p: 2 * chunks[p] + 2 * p - 1)]
 
 
 def sum_vec(*, numbers: int, largest: int, chunk: int, context: bytes, shares: int = 2) -> Prio3:
