@@ -8,7 +8,7 @@ import numpy as np
 
 from dpbandits._arrays import FloatArray
 from dpbandits.errors import PlanMismatch, ProtocolError, TooFewReports
-from dpbandits.privacy import Mechanism, NoiseSource, tamed
+from dpbandits.privacy import NoiseSource, tamed
 from dpbandits.protocol._messages import Batch, Payload, Plan, Release, Report
 from dpbandits.protocol._sums import checked_payload
 
@@ -38,7 +38,7 @@ def respond_with_averages(plan: Plan, averages: Sequence[float], noise: NoiseSou
 
 def shuffle(plan: Plan, reports: Sequence[Report], noise: NoiseSource) -> Batch:
     """At the third party: check that the reports are the cohort's and in their range, and run S."""
-    mechanism = _mechanism(plan)
+    mechanism = plan.asked_mechanism
     if any(report.plan != plan.digest for report in reports):
         raise PlanMismatch(f"a report belongs to another plan than {plan.digest[:12]}")
     if len(reports) < mechanism.minimum_reports:
@@ -54,7 +54,7 @@ def analyze(plan: Plan, batch: Batch, noise: NoiseSource) -> Release:
     """At the server: the private means (A)."""
     if batch.plan != plan.digest:
         raise PlanMismatch(f"the batch belongs to another plan than {plan.digest[:12]}")
-    means = _mechanism(plan).analyze(batch.payload.unpack(), batch.reports, noise) + plan.centre
+    means = plan.asked_mechanism.analyze(batch.payload.unpack(), batch.reports, noise) + plan.centre
     return _release(plan, means, batch.reports, noise)
 
 
@@ -84,7 +84,7 @@ def simulate_release(plan: Plan, averages: FloatArray, noise: NoiseSource) -> Re
 def simulate_release_in_blocks(plan: Plan, blocks: Iterable[FloatArray], noise: NoiseSource) -> Release:
     """The same for what clients report (`Plan.reported`), a block of clients at a time, to spare memory."""
     _check_simulated(noise)
-    means = _mechanism(plan).simulate_blocks(blocks, noise) + plan.centre
+    means = plan.asked_mechanism.simulate_blocks(blocks, noise) + plan.centre
     return _release(plan, means, plan.cohort, noise)
 
 
@@ -112,7 +112,7 @@ def _check_simulated(noise: NoiseSource) -> None:
 
 
 def _report(plan: Plan, averages: FloatArray, noise: NoiseSource) -> Report:
-    randomized = _mechanism(plan).randomize(plan.reported(averages), noise)[0]
+    randomized = plan.asked_mechanism.randomize(plan.reported(averages), noise)[0]
     return Report(plan=plan.digest, payload=Payload.pack(randomized))
 
 
@@ -124,13 +124,3 @@ def _gathered(plan: Plan, means: Sequence[float], counts: Sequence[int], *, simu
     return Release(
         plan=plan.digest, means=tuple(means), reports=sum(counts), simulated=simulated, counts=tuple(counts)
     )
-
-
-def _mechanism(plan: Plan) -> Mechanism:
-    if plan.separate:
-        raise ProtocolError(
-            f"phase {plan.phase} asks each client for one action: take one of the plan's parts"
-        )
-    if plan.mechanism is None:
-        raise ProtocolError(f"phase {plan.phase} plays and asks nobody")
-    return plan.mechanism

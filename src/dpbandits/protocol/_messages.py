@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from dpbandits._arrays import FloatArray
 from dpbandits._checks import finite_matrix, whole
-from dpbandits.errors import InvalidValue
+from dpbandits.errors import InvalidValue, ProtocolError
 from dpbandits.privacy import MOST_CLIENTS, Mechanism, checked_entries
 from dpbandits.protocol._codec import digest
 
@@ -115,6 +115,21 @@ class Plan:
     def mechanisms(self) -> tuple[Mechanism, ...]:
         """Those that some client answers through: one, one for each action, or none."""
         return self.separate if self.mechanism is None else (self.mechanism,)
+
+    @property
+    def asked_mechanism(self) -> Mechanism:
+        """The mechanism that each client of this phase answers through.
+
+        Raises:
+            ProtocolError: The phase asks nobody, or it has one cohort per action: then `parts` have one each.
+        """
+        if self.separate:
+            raise ProtocolError(
+                f"phase {self.phase} asks each client for one action: take one of the plan's parts"
+            )
+        if self.mechanism is None:
+            raise ProtocolError(f"phase {self.phase} plays and asks nobody")
+        return self.mechanism
 
     @cached_property
     def parts(self) -> tuple[Plan, ...]:
