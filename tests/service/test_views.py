@@ -185,10 +185,10 @@ def _bodies(plan: Plan, keys: tuple[KeyPair, KeyPair], averages: list[float]) ->
         small_study("shuffle"), run="0" * 32, coordinator=coordinator, shuffler=shuffler, mode="split"
     )
     for _ in range(BODIES):
-        core = ClientCore(url="https://nowhere")
-        name = hashed(core.memory.ticket)
-        place = Place(study=plan.study, phase=1, attempt=1, plan=plan.digest, pseudonym=name)
-        bodies.append((core._sealed(plan, averages, place, terms), name))
+        core = ClientCore(url="https://nowhere", plan=plan)
+        core.memory.phase = core.memory.attempt = 1
+        core._prepare(averages, terms)
+        bodies.append((core.memory.sealed, hashed(core.memory.ticket)))
     return bodies
 
 
