@@ -1,4 +1,4 @@
-"""Radii against brute force: sums over all outcomes of a small law."""
+"""Radii compared with brute force: sums over all outcomes of a small distribution."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_few_coordinates_have_a_shorter_radius_that_is_still_exceeded_rarely(
         monkeypatch.undo()
         assert short <= usual
         assert exceeded(law, coefficients, deviation, short) <= confidence
-        # Half of it would not do, and against little other noise it is a good deal shorter.
+        # Half of it is too short; with little other noise, it is much shorter than the usual radius.
         assert exceeded(law, coefficients, deviation, short / 2) > confidence
         assert deviation > 1 or short < 0.9 * usual
 
