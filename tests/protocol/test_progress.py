@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpbandits.protocol import Study, _inference, leader
-from dpbandits.protocol._inference import Inference
+from dpbandits.protocol import Study, _learner, fitted, leader
 from tests.protocol.helpers import people, run, small_study
 
 STUDIES = [
@@ -40,7 +39,7 @@ def test_every_phase_has_a_record_that_agrees_with_the_state(
         assert one.estimated_mean == pytest.approx(float(row @ np.array(after.estimate)), abs=1e-12)
         assert after.evidence is not None
         if preset == "tight":
-            own = Inference.of(study, after.evidence).widths(row[None])[0]
+            own = fitted(study, after.evidence).widths(np.array([one.leader]))[0]
             assert one.width == pytest.approx(own, rel=1e-12)
         else:
             assert one.width == after.width
@@ -72,7 +71,7 @@ def test_before_anybody_is_asked_there_is_no_estimate() -> None:
 
 
 def test_while_too_many_are_near_the_last_estimate_decides_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_inference, "_MANY", -1)
+    monkeypatch.setattr(_learner, "_MANY", -1)
     for after in run(small_study("local", "tight", horizon=20_000))[0][1:]:
         scores = after.study.actions.matrix[after.active_actions] @ np.array(after.estimate)
         assert after.progress[-1].leader == after.active_actions[np.argmax(scores)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
@@ -38,7 +38,7 @@ def respond_with_averages(plan: Plan, averages: Sequence[float], noise: NoiseSou
 
 def shuffle(plan: Plan, reports: Sequence[Report], noise: NoiseSource) -> Batch:
     """At the third party: check that the reports are the cohort's and in their range, and run S."""
-    mechanism = _mechanism(plan)
+    mechanism = plan.required_mechanism
     if any(report.plan != plan.digest for report in reports):
         raise PlanMismatch(f"a report belongs to another plan than {plan.digest[:12]}")
     if len(reports) < mechanism.minimum_reports:
@@ -54,7 +54,7 @@ def analyze(plan: Plan, batch: Batch, noise: NoiseSource) -> Release:
     """At the server: the private means (A)."""
     if batch.plan != plan.digest:
         raise PlanMismatch(f"the batch belongs to another plan than {plan.digest[:12]}")
-    means = _mechanism(plan).analyze(batch.payload.unpack(), batch.reports, noise) + plan.centre
+    means = plan.required_mechanism.analyze(batch.payload.unpack(), batch.reports, noise) + plan.centre
     return _release(plan, means, batch.reports, noise)
 
 
@@ -62,7 +62,7 @@ def gather(plan: Plan, releases: Sequence[Release]) -> Release:
     """At the server: the releases of all parts of a plan, in their order, as the release of the plan."""
     if [release.plan for release in releases] != [part.digest for part in plan.parts]:
         raise PlanMismatch(f"the releases are not those of the {len(plan.parts)} parts of phase {plan.phase}")
-    if not plan.separate:
+    if not plan.per_action:
         return releases[0]
     means = [mean for release in releases for mean in release.means]
     counts = [release.reports for release in releases]
@@ -78,41 +78,51 @@ def simulate_release(plan: Plan, averages: FloatArray, noise: NoiseSource) -> Re
         raise ProtocolError(
             f"averages: got shape {averages.shape}, expected {(plan.cohort, len(plan.support))}"
         )
-    return simulate_release_in_blocks(plan, [plan.reported(averages)], noise)
+    return simulate_groups(plan, [[plan.reported(averages)]], noise)[0]
 
 
-def simulate_release_in_blocks(plan: Plan, blocks: Iterable[FloatArray], noise: NoiseSource) -> Release:
-    """The same for what clients report (`Plan.reported`), a block of clients at a time, to spare memory."""
-    _check_simulated(noise)
-    means = _mechanism(plan).simulate_blocks(blocks, noise) + plan.centre
-    return _release(plan, means, plan.cohort, noise)
-
-
-def simulate_separate_release(
+def simulate_groups(
     plan: Plan, groups: Iterable[Iterable[FloatArray]], noise: NoiseSource
-) -> Release:
-    """What `gather` makes of all parts' simulated releases, without a message for each of them.
+) -> tuple[Release, float]:
+    """The same for cohorts that come in blocks of clients, to save memory, and for plans with parts.
 
-    `groups` has for each part what its clients report, a column a block.
+    Args:
+        plan: The plan of a phase that asks clients.
+        groups: For each mechanism of the plan what its clients report (`Plan.reported`), in blocks of rows.
+        noise: Simulated noise.
+
+    Returns:
+        The release, and the share of the reported numbers that clipping changed.
+
+    Raises:
+        ProtocolError: The noise is not simulated, or nobody is asked.
     """
-    _check_simulated(noise)
-    if not plan.separate:
-        raise ProtocolError(f"phase {plan.phase} has no parts: take simulate_release_in_blocks")
-    means = [
-        float(own.simulate_blocks(blocks, noise)[0])
-        for own, blocks in zip(plan.separate, groups, strict=True)
-    ]
-    centred = (np.array(means) + plan.centre).tolist()
-    return _gathered(plan, centred, plan.plays, simulated=noise.simulated)
-
-
-def _check_simulated(noise: NoiseSource) -> None:
     if not noise.simulated:
         raise ProtocolError("simulate_release takes simulated noise only")
+    if not plan.asks:
+        raise ProtocolError(f"phase {plan.phase} plays and asks nobody")
+    cut, means = 0, list[FloatArray]()
+
+    def counted(mechanism: Mechanism, blocks: Iterable[FloatArray]) -> Iterator[FloatArray]:
+        nonlocal cut
+        for reported in blocks:
+            cut += mechanism.entries_cut(reported)
+            yield reported
+
+    for mechanism, blocks in zip(plan.mechanisms, groups, strict=True):
+        means.append(mechanism.simulate_blocks(counted(mechanism, blocks), noise))
+    release = Release(
+        plan=plan.digest,
+        means=tuple((np.concatenate(means) + plan.centre).tolist()),
+        reports=plan.cohort,
+        simulated=noise.simulated,
+        counts=plan.plays if plan.per_action else (),
+    )
+    return release, cut / (plan.cohort * means[0].size)
 
 
 def _report(plan: Plan, averages: FloatArray, noise: NoiseSource) -> Report:
-    randomized = _mechanism(plan).randomize(plan.reported(averages), noise)[0]
+    randomized = plan.required_mechanism.randomize(plan.reported(averages), noise)[0]
     return Report(plan=plan.digest, payload=Payload.pack(randomized))
 
 
@@ -124,13 +134,3 @@ def _gathered(plan: Plan, means: Sequence[float], counts: Sequence[int], *, simu
     return Release(
         plan=plan.digest, means=tuple(means), reports=sum(counts), simulated=simulated, counts=tuple(counts)
     )
-
-
-def _mechanism(plan: Plan) -> Mechanism:
-    if plan.separate:
-        raise ProtocolError(
-            f"phase {plan.phase} asks each client for one action: take one of the plan's parts"
-        )
-    if plan.mechanism is None:
-        raise ProtocolError(f"phase {plan.phase} plays and asks nobody")
-    return plan.mechanism

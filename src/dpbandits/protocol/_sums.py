@@ -43,7 +43,7 @@ def checked_payload(plan: Plan, report: Report) -> NDArray[Any]:
     """One client's answer, if it is one that the plan's mechanism can have made; nothing of it is told."""
     if report.plan != plan.digest:
         raise PlanMismatch(f"the report belongs to another plan than {plan.digest[:12]}")
-    message, payload = _mechanism(plan).message, report.payload
+    message, payload = plan.required_mechanism.message, report.payload
     entries = {"numbers": payload.numbers, "integers": payload.integers, "bits": payload.bits}
     present = [kind for kind, found in entries.items() if found]
     if payload.shape != message.shape or present != [message.kind]:
@@ -55,7 +55,7 @@ def checked_payload(plan: Plan, report: Report) -> NDArray[Any]:
 
 def checked_array(plan: Plan, array: NDArray[Any]) -> NDArray[Any]:
     """The same for what an answer's payload holds."""
-    message = _mechanism(plan).message
+    message = plan.required_mechanism.message
     if not message.admits(array):
         raise InvalidValue(
             "payload", "another shape, kind or range", f"{message.kind} that the mechanism can make"
@@ -137,13 +137,7 @@ def _signed(mechanism: Mechanism, totals: IntArray) -> IntArray:
 
 
 def _summable(plan: Plan) -> Mechanism:
-    mechanism = _mechanism(plan)
+    mechanism = plan.required_mechanism
     if mechanism.message.kind == "numbers":
         raise ProtocolError("answers in floating point are not added up: their sum depends on the order")
     return mechanism
-
-
-def _mechanism(plan: Plan) -> Mechanism:
-    if plan.mechanism is None:
-        raise ProtocolError(f"phase {plan.phase} plays and asks nobody")
-    return plan.mechanism

@@ -19,8 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbandits._arrays import IntArray
-from dpbandits.errors import DpbanditsError, ProtocolError, Refused
-from dpbandits.privacy import Mechanism
+from dpbandits.errors import DpbanditsError, Refused
 from dpbandits.protocol import Payload, Plan, Report, Sums, checked_array, checked_payload, one_report
 from dpbandits.service.wire._binding import TAG
 from dpbandits.service.wire._sealing import OVERHEAD
@@ -31,7 +30,7 @@ _LAYOUT = {"numbers": np.dtype("<f8"), "integers": np.dtype("<i8")}
 def pack_report(plan: Plan, report: Report) -> bytes:
     """The bytes of an answer."""
     array = checked_payload(plan, report)
-    message = _mechanism(plan).message
+    message = plan.required_mechanism.message
     return report.payload.bits if message.kind == "bits" else array.astype(_LAYOUT[message.kind]).tobytes()
 
 
@@ -42,7 +41,7 @@ def unpack_report(plan: Plan, data: bytes) -> Report:
 
 def check_report(plan: Plan, data: bytes) -> NDArray[Any]:
     """What an answer holds, if it is one that the plan's mechanism can have made."""
-    message = _mechanism(plan).message
+    message = plan.required_mechanism.message
     if len(data) != report_size(plan):
         raise Refused("unreadable", "the report has another length than the plan's reports have")
     if message.kind == "bits":
@@ -59,7 +58,7 @@ def check_report(plan: Plan, data: bytes) -> NDArray[Any]:
 
 def report_size(plan: Plan) -> int:
     """The length of every report's plaintext."""
-    message = _mechanism(plan).message
+    message = plan.required_mechanism.message
     entries = math.prod(message.shape)
     return -(-entries // 8) if message.kind == "bits" else 8 * entries
 
@@ -77,7 +76,7 @@ def body_size(plan: Plan, *, split: bool) -> int:
 def split_shares(plan: Plan, report: Report) -> tuple[bytes, bytes]:
     """Two shares, each uniform by itself: for the shuffler and for the coordinator."""
     sums = np.array(one_report(plan, report).sums, dtype=np.int64)
-    mask = np.int64((1 << _mechanism(plan).sum_bits) - 1)
+    mask = np.int64((1 << plan.required_mechanism.sum_bits) - 1)
     # Uniform modulo 2^64, of which the modulus is a divisor.
     one = np.frombuffer(os.urandom(8 * len(sums)), dtype="<i8").astype(np.int64) & mask
     other = (sums - one) & mask
@@ -89,16 +88,10 @@ def unpack_share(plan: Plan, data: bytes) -> Sums:
     if len(data) != share_size(plan):
         raise Refused("unreadable", "the share has another length than the plan's shares have")
     residues: IntArray = np.frombuffer(data, dtype="<i8").astype(np.int64)
-    if residues.min() < 0 or int(residues.max()) >= 1 << _mechanism(plan).sum_bits:
+    if residues.min() < 0 or int(residues.max()) >= 1 << plan.required_mechanism.sum_bits:
         raise Refused("unreadable", "the share is not a residue modulo the plan's power of two")
     return Sums(plan=plan.digest, sums=tuple(residues.tolist()), reports=1)
 
 
 def _native(kind: str) -> type[np.float64] | type[np.int64]:
     return np.float64 if kind == "numbers" else np.int64
-
-
-def _mechanism(plan: Plan) -> Mechanism:
-    if plan.mechanism is None:
-        raise ProtocolError(f"phase {plan.phase} plays and asks nobody")
-    return plan.mechanism
