@@ -7,13 +7,6 @@ import numpy as np
 from dpbandits._arrays import IntArray
 
 
-def packed(indices: IntArray, count: int) -> bytes:
-    """The bitmap of some of `count` actions."""
-    mask = np.zeros(count, dtype=bool)
-    mask[indices] = True
-    return np.packbits(mask).tobytes()
-
-
 def unpacked(bitmap: bytes, count: int) -> IntArray:
     """The indices in a bitmap of `count` actions, ascending."""
     return np.flatnonzero(np.unpackbits(np.frombuffer(bitmap, dtype=np.uint8), count=count))

@@ -47,8 +47,10 @@ def survivors(
     found = _bracket(state, fit, scores, towards) if len(active) > few else None
     if found is not None:
         return _kept(found, scores, exact, towards), _widest(found, exact)
-    every = fit.widths(active, towards=towards)
-    return _kept(Bracket(low=every, high=every), scores, exact, towards), float(np.max(every))
+    widths = exact(np.arange(len(active)))
+    if towards is not None:
+        return np.max(scores) - scores <= widths, float(np.max(widths))
+    return scores + widths >= np.max(scores - widths), float(np.max(widths))
 
 
 def _bracket(state: State, fit: Fit, scores: FloatArray, towards: int | None) -> Bracket | None:
@@ -92,8 +94,6 @@ def _kept(found: Bracket, scores: FloatArray, exact: Exact, towards: int | None)
 
 def _threshold(found: Bracket, scores: FloatArray, exact: Exact) -> float:
     """The largest score less its width."""
-    if found.low is found.high:
-        return float(np.max(scores - found.low))
     places = np.flatnonzero(scores - found.low >= np.max(scores - found.high))
     return float(np.max(scores[places] - exact(places)))
 

@@ -22,7 +22,7 @@ from dpbandits._arrays import FloatArray, IntArray
 from dpbandits.actions import Actions
 from dpbandits.design import Design, Selection, near_g_optimal, support_bound
 from dpbandits.errors import PlanMismatch, ProtocolError, StudyEnded
-from dpbandits.protocol._bitmap import packed, unpacked
+from dpbandits.protocol._bitmap import unpacked
 from dpbandits.protocol._elimination import survivors
 from dpbandits.protocol._messages import Plan, Release
 from dpbandits.protocol._progress import Progress
@@ -112,13 +112,16 @@ def tell(state: State, plan: Plan, release: Release | None) -> State:
     if release is None:
         return _without_release(played, plan)
     study, active = state.study, state.active_actions
-    evidence = study.assignment_rule.evidence(state, plan, release, _last_fit(state))
+    evidence = study.assignment_rule.evidence(state, plan, plan.counts(release), _last_fit(state))
+    evidence = replace(evidence, means=release.means)
     fit = fitted(study, evidence)
-    scores = fit.means(active)
+    scores = study.reward_model.means(study.actions.matrix, active, fit.estimate)
     keep, widest = survivors(state, fit, scores)
+    left = np.zeros(study.actions.count, dtype=bool)
+    left[active[keep]] = True
     after = replace(
         played,
-        active=packed(active[keep], study.actions.count),
+        active=np.packbits(left).tobytes(),
         clients_asked=played.clients_asked + plan.cohort,
         width=widest,
         history=(*state.history, replace(evidence, estimate=tuple(fit.estimate.tolist()))),

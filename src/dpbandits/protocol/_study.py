@@ -12,7 +12,7 @@ from dpbandits._checks import between, non_negative, one_of, whole
 from dpbandits.actions import Actions
 from dpbandits.errors import InvalidValue, NotEnoughClients
 from dpbandits.privacy import PrivacyRequest, checked_bound
-from dpbandits.protocol._bitmap import packed, unpacked
+from dpbandits.protocol._bitmap import unpacked
 from dpbandits.protocol._codec import digest
 from dpbandits.protocol._evidence import PhaseEvidence
 from dpbandits.protocol._progress import Progress
@@ -72,6 +72,7 @@ class Study:
         one_of(ASSIGNMENTS, assignment=self.assignment)
         one_of(REWARD_MODELS, model=self.model)
         self._check_steps()
+        self.reward_model.check(self)
         # What cannot be privatised is refused here, before anybody is asked.
         self.assignment_rule.check_privacy(self)
         if self.population is not None:
@@ -108,7 +109,7 @@ class Study:
         """
         return self.learning.recentred or self.privacy.trust == "none"
 
-    @property
+    @cached_property
     def learning(self) -> Steps:
         """The steps taken: those chosen, or those of the preset that the reward model supports."""
         if self.steps is not None:
@@ -138,8 +139,8 @@ class Study:
 
     def begin(self) -> State:
         """The state before the first phase: every action may be best."""
-        everything = np.arange(self.actions.count)
-        return State(study=self, active=packed(everything, self.actions.count))
+        everything = np.ones(self.actions.count, dtype=bool)
+        return State(study=self, active=np.packbits(everything).tobytes())
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,7 +24,7 @@ from dpbandits.privacy.trust import CentralLattice
 from dpbandits.protocol._clipping import GRID
 from dpbandits.protocol._evidence import PhaseEvidence
 from dpbandits.protocol._linear_algebra import extremes
-from dpbandits.protocol._messages import Plan, Release
+from dpbandits.protocol._messages import Plan
 from dpbandits.protocol._reporting import Reporting, Statistics, choose, clipping_bias
 from dpbandits.protocol.assignment._interface import Assignment, Crowd, MeanErrors
 
@@ -74,8 +74,8 @@ class Everyone(Assignment):
             mixing=() if mixing is None else tuple(map(tuple, mixing.tolist())),
         )
 
-    def evidence(self, state: State, plan: Plan, release: Release, known: Fit | None) -> PhaseEvidence:
-        """The means; where clients clipped numbers that may be real, also how far that may move them."""
+    def evidence(self, state: State, plan: Plan, counts: tuple[int, ...], known: Fit | None) -> PhaseEvidence:
+        """Where clients clipped numbers that may be real, how far that may move the means."""
         study, mechanism, bias = state.study, plan.required_mechanism, tuple[float, ...]()
         if study.learning.recentred:
             statistics = _statistics(study, np.array(plan.support), np.array(plan.plays))
@@ -85,8 +85,8 @@ class Everyone(Assignment):
                 bound=mechanism.bound,
                 recentred=bool(plan.offsets),
             )
-            bias = clipping_bias(study, reporting, known, release.reports)
-        return PhaseEvidence(plan=plan, reports=release.reports, means=release.means, clipping_bias=bias)
+            bias = clipping_bias(study, reporting, known, counts[0])
+        return PhaseEvidence(plan=plan, reports=counts[0], clipping_bias=bias)
 
     def errors(self, study: Study, evidence: PhaseEvidence) -> MeanErrors:
         """Those of one cohort's means."""
@@ -134,13 +134,17 @@ class CohortErrors(MeanErrors):
         scaled = coefficients @ plan.mixing_matrix / np.sqrt(reports * self.weights)
         return np.hstack([scaled, own * coefficients])
 
-    def radius(self, coefficients: FloatArray, directions: FloatArray) -> FloatArray:
+    def radius(
+        self, coefficients: FloatArray, directions: FloatArray, *, confidence: float | None = None
+    ) -> FloatArray:
         """With sub-Gaussian noise √(2·v'Cv·log(1/β)), and what clipping adds."""
         study, plan, clients = self.study, self.evidence.plan, self.evidence.reports
         on_averages = coefficients if plan.mixing_matrix is None else coefficients @ plan.mixing_matrix
         variances = (on_averages**2) @ (1 / (clients * self.weights))
         variances += study.heterogeneity**2 / clients * np.einsum("ij,ij->i", directions, directions)
-        radius = self._mechanism.error_radius(coefficients, variances, study.confidence, clients)
+        radius = self._mechanism.error_radius(
+            coefficients, variances, confidence or study.confidence, clients
+        )
         bias = np.array(self.evidence.clipping_bias)
         if not bias.size:
             return radius

@@ -17,7 +17,7 @@ from dpbandits._arrays import FloatArray, IntArray
 from dpbandits.design import Design
 from dpbandits.errors import NotAvailable
 from dpbandits.protocol._evidence import PhaseEvidence
-from dpbandits.protocol._messages import Plan, Release
+from dpbandits.protocol._messages import Plan
 
 if TYPE_CHECKING:
     from dpbandits.protocol._study import State, Study
@@ -68,16 +68,19 @@ class MeanErrors(ABC):
         return coefficients * np.sqrt(self.variances)
 
     @abstractmethod
-    def radius(self, coefficients: FloatArray, directions: FloatArray) -> FloatArray:
-        """What ⟨a, e⟩ exceeds with a probability of at most `Study.confidence`, clipping included.
+    def radius(
+        self, coefficients: FloatArray, directions: FloatArray, *, confidence: float | None = None
+    ) -> FloatArray:
+        """What ⟨a, e⟩ exceeds with a small probability, clipping included.
 
         Args:
             coefficients: One row a of coefficients of the reported numbers per bound.
             directions: For each row the same combination of the numbers' features, along which clients'
                 own parameters deviate.
+            confidence: The probability, β = `Study.confidence` if not given.
 
         Returns:
-            One bound per row.
+            One bound per row. Each holds on one side: ⟨a, e⟩ may also be far below zero.
         """
 
     def norm_radius(self, coefficients: FloatArray, directions: FloatArray) -> float:  # noqa: ARG002
@@ -139,10 +142,14 @@ class Assignment(ABC):
         """
 
     @abstractmethod
-    def evidence(self, state: State, plan: Plan, release: Release, known: Fit | None) -> PhaseEvidence:
-        """What can be concluded from a release, clipping included; without an estimate.
+    def evidence(self, state: State, plan: Plan, counts: tuple[int, ...], known: Fit | None) -> PhaseEvidence:
+        """What the errors of a phase depend on, clipping included; without means and estimate.
 
-        `state` and `known` are those from before the phase, from which the plan was made.
+        Args:
+            state: The state before the phase.
+            plan: The plan of the phase.
+            counts: How many clients reported through each mechanism of the plan.
+            known: The last fit before the phase, around which clients may have clipped.
         """
 
     @abstractmethod

@@ -32,7 +32,7 @@ from dpbandits.privacy import Mechanism, calibrate_scalars, scalar_deviations, s
 from dpbandits.privacy.trust import CentralLattice, LocalLattice
 from dpbandits.protocol._clipping import GRID, residual_deviations
 from dpbandits.protocol._evidence import PhaseEvidence
-from dpbandits.protocol._messages import Plan, Release
+from dpbandits.protocol._messages import Plan
 from dpbandits.protocol.assignment._interface import Assignment, Crowd, MeanErrors
 
 if TYPE_CHECKING:
@@ -81,18 +81,12 @@ class OnePerRound(Assignment):
             per_action=calibrate_scalars(study.privacy, cohorts=plays.tolist(), bounds=bounds.tolist()),
         )
 
-    def evidence(self, state: State, plan: Plan, release: Release, known: Fit | None) -> PhaseEvidence:
+    def evidence(self, state: State, plan: Plan, counts: tuple[int, ...], known: Fit | None) -> PhaseEvidence:
         """The clipping is a function of what was known before the phase, so the plan need not hold it."""
         study, scales = state.study, tuple[float, ...]()
         if study.clips_what_is_likely:
             scales = tuple(_clipping(study, plan.support, np.array(plan.plays), known).scales.tolist())
-        return PhaseEvidence(
-            plan=plan,
-            reports=release.reports,
-            means=release.means,
-            counts=release.counts,
-            clipping_scales=scales,
-        )
+        return PhaseEvidence(plan=plan, reports=sum(counts), counts=counts, clipping_scales=scales)
 
     def errors(self, study: Study, evidence: PhaseEvidence) -> MeanErrors:
         """Those of independent means, one per action."""
@@ -176,10 +170,16 @@ class PerActionErrors(MeanErrors):
         """Every reward has its own client, so means have no deviation in common."""
         return 0.0
 
-    def radius(self, coefficients: FloatArray, directions: FloatArray) -> FloatArray:  # noqa: ARG002
+    def radius(
+        self,
+        coefficients: FloatArray,
+        directions: FloatArray,  # noqa: ARG002
+        *,
+        confidence: float | None = None,
+    ) -> FloatArray:
         """From the joint law of all mechanisms' errors; half of β pays for what clipping cuts off."""
         evidence, cut = self.evidence, any(self.evidence.clipping_scales)
-        confidence = self.study.confidence / 2 if cut else self.study.confidence
+        confidence = (confidence or self.study.confidence) / (2 if cut else 1)
         radius = scalars_radius(
             evidence.plan.per_action,
             coefficients,
@@ -225,7 +225,8 @@ class PerActionErrors(MeanErrors):
         """What N Laplace variables of scale one, times factors of at most one, add up to.
 
         The paper prints no width for this. Each is sub-Gamma with variance 2 and scale 1, so
-        2√(N·log(1/β)) + log(1/β) is exceeded with probability at most β. N counts the noises: one per action, or one per client.
+        2√(N·log(1/β)) + log(1/β) is exceeded with probability at most β. N counts the noises: one per action,
+        or one per client.
         """
         plan = self.evidence.plan
         noises = self.evidence.reports if plan.per_action[0].trust == "local" else len(plan.support)

@@ -1,7 +1,7 @@
 """What the learner needs to know about a reward model.
 
 A `RewardModel` says how mean rewards depend on an unknown parameter, and fits the parameter to the released
-means of a phase. A `Fit` gives the estimated mean reward of every action and how far it may be off. The
+means of a phase. A `Fit` holds the estimate and says how far the mean reward of an action may be off. The
 learner eliminates, commits and records progress with these alone. A new model is one file:
 
     @register_model
@@ -76,10 +76,6 @@ class Fit(ABC):
             One width per action; β is `Study.confidence`.
         """
 
-    def means(self, actions: IntArray) -> FloatArray:
-        """The estimated mean reward of each action."""
-        return self.study.reward_model.means(self.study.actions.matrix, actions, self.estimate)
-
     @cached_property
     def precision(self) -> FloatArray:
         """The inverse of the covariance, on its range."""
@@ -133,6 +129,9 @@ class RewardModel(ABC):
     """What `Study.model` calls it."""
     steps: ClassVar[tuple[str, ...]] = ("differences", "committed")
     """The steps beyond the paper that it supports, see `Steps`. A study takes no others."""
+
+    def check(self, study: Study) -> None:  # noqa: B027 - most models serve every study
+        """Raise an `InvalidValue` if the model cannot serve a study with these settings."""
 
     @abstractmethod
     def fit(self, study: Study, evidence: PhaseEvidence, errors: MeanErrors) -> Fit:
