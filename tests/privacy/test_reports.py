@@ -1,11 +1,13 @@
-"""What one report may be, and what replacing a report costs.
+"""The set of admitted reports, and the privacy cost of replacing a report.
 
-Tails and δ are compared with sums over the whole law, a route of their own.
+Tails and δ are compared with sums over the whole distribution, which are independent of the proofs.
 """
 
 from __future__ import annotations
 
 import math
+import re
+import struct
 from dataclasses import replace
 from typing import Any
 
@@ -16,13 +18,12 @@ from scipy.stats import nbinom, skellam
 
 from dpbandits.errors import InvalidValue
 from dpbandits.privacy import (
-    NOISES,
     Mechanism,
     Message,
     PrivacyRequest,
     SimulatedNoise,
     calibrate,
-    calibrate_scalars,
+    calibrate_per_action,
 )
 from dpbandits.privacy._noisy_lattice import chance_replaced, encoded_distance, least_largest
 from dpbandits.privacy.accounting import Approximated
@@ -30,8 +31,9 @@ from dpbandits.privacy.noise import BoxNormLaw, GaussianLaw, NoiseLaw
 from dpbandits.privacy.noise._laws import LaplaceLaw, PolyaLaw, SkellamLaw
 from dpbandits.privacy.trust import LocalLattice, SummedShares
 from dpbandits.privacy.trust._local import RARELY
+from tests.privacy.noises import NOISES
 
-COHORT, SUPPORT, BOUND = 30, 5, 1.5
+COHORT, COORDINATES, BOUND = 30, 5, 1.5
 PURE = ("k-norm", "polya")
 CASES = [(trust, noise, "box") for trust, noises in NOISES.items() for noise in noises or (None,)]
 CASES += [(trust, "discrete-gaussian", "ball") for trust in ("central", "local", "shuffle")]
@@ -40,7 +42,7 @@ CASES += [(trust, "discrete-gaussian", "ball") for trust in ("central", "local",
 def made(trust: str, noise: str | None, shape: str = "box", **changes: Any) -> Any:
     delta = 0.0 if noise in PURE else 1e-3
     request = PrivacyRequest(**{"trust": trust, "noise": noise, "epsilon": 3.0, "delta": delta, **changes})
-    return calibrate(request, support=SUPPORT, cohort=COHORT, bound=BOUND, shape=shape)
+    return calibrate(request, coordinates=COORDINATES, cohort=COHORT, bound=BOUND, shape=shape)
 
 
 @pytest.fixture(params=CASES, ids=lambda case: "-".join(map(str, case)), name="mechanism")
@@ -57,7 +59,7 @@ def simulated(seed: int = 0) -> SimulatedNoise:
 
 
 def _one_coordinate(law: NoiseLaw, reach: int) -> Any:
-    """P(z) for |z| ≤ reach, from the definition."""
+    """P(z) for |z| ≤ reach, computed from the definition."""
     places = np.arange(-reach, reach + 1)
     if isinstance(law, SkellamLaw):
         return skellam.pmf(places, law.mean, law.mean)
@@ -123,7 +125,7 @@ def test_the_least_limit_is_the_least(shape: str) -> None:
 
 
 def test_honest_reports_are_admitted_whatever_the_data_are(mechanism: Mechanism) -> None:
-    rows = np.array([[-9.0] * SUPPORT, [9.0] * SUPPORT, [9.0, -9.0] * 2 + [0.0], [0.0] * SUPPORT])
+    rows = np.array([[-9.0] * COORDINATES, [9.0] * COORDINATES, [9.0, -9.0] * 2 + [0.0], [0.0] * COORDINATES])
     for seed in range(20):
         sent = mechanism.randomize(np.repeat(rows, 5, axis=0), simulated(seed))
         assert mechanism.message.admitted(sent).all()
@@ -148,8 +150,8 @@ class FarOut(SimulatedNoise):  # type: ignore[misc]
 @pytest.mark.parametrize("shape", ["box", "ball"])
 def test_a_report_with_noise_from_a_far_tail_is_replaced_by_the_centre(trust: str, shape: str) -> None:
     mechanism = made(trust, "discrete-gaussian", shape)
-    sent = mechanism.randomize(np.full((2, SUPPORT), 0.3), FarOut())
-    assert sent[0].tolist() == [mechanism.levels // 2] * SUPPORT
+    sent = mechanism.randomize(np.full((2, COORDINATES), 0.3), FarOut())
+    assert sent[0].tolist() == [mechanism.levels // 2] * COORDINATES
     assert len(set(sent[1].tolist())) > 1
     assert mechanism.message.admitted(sent).all()
 
@@ -158,14 +160,14 @@ def test_a_report_with_noise_from_a_far_tail_is_replaced_by_the_centre(trust: st
 @pytest.mark.parametrize("shape", ["box", "ball"])
 def test_what_lies_just_outside_is_refused(trust: str, shape: str) -> None:
     message = made(trust, "discrete-gaussian", shape).message
-    centre = np.full(SUPPORT, message.twice_centre // 2, dtype=np.int64)
+    centre = np.full(COORDINATES, message.twice_centre // 2, dtype=np.int64)
     for end, outwards in ((message.low, -1), (message.high, 1)):
         one = centre.copy()
         one[2] = end
         assert message.admits(one) or shape == "ball"
         one[2] += outwards
         assert not message.admits(one)
-    corner = np.full(SUPPORT, message.high, dtype=np.int64)
+    corner = np.full(COORDINATES, message.high, dtype=np.int64)
     assert message.admits(corner) == (shape == "box")
     assert not message.admits(centre.astype(np.float64))
     assert not message.admits(centre[:-1])
@@ -196,11 +198,80 @@ def test_numbers_that_are_none_are_refused() -> None:
     assert message.admits(np.array([0.0, 1.5, -1.5, 0, 0]))
 
 
+# Reports as bytes
+
+LAYOUTS = [
+    (
+        Message(kind="numbers", shape=(2,), low=-1.5, high=1.5),
+        [-0.0, 1.5],
+        "0000000000000080000000000000f83f",
+    ),
+    (Message(kind="integers", shape=(2,), low=-2, high=258), [-2, 258], "feffffffffffffff0201000000000000"),
+    (Message(kind="bits", shape=(2, 3), low=0, high=1), [[1, 1, 0], [1, 0, 1]], "d4"),
+    (Message(kind="bits", shape=(1, 8), low=0, high=1), [[1, 0, 0, 0, 0, 0, 0, 1]], "81"),
+]
+
+
+@pytest.mark.parametrize(("message", "entries", "packed"), LAYOUTS, ids=lambda one: str(one)[:30])
+def test_the_layout_is_fixed_and_keeps_every_bit(message: Message, entries: Any, packed: str) -> None:
+    kinds = {"numbers": np.float64, "integers": np.int64, "bits": np.uint8}
+    array = np.array(entries, dtype=kinds[message.kind])
+    assert message.pack(array).hex() == packed
+    assert len(message.pack(array)) == message.size
+    rows = message.unpack([bytes.fromhex(packed)] * 3)
+    assert rows.shape == (3, *message.shape)
+    assert rows.dtype == array.dtype
+    assert [message.pack(row).hex() for row in rows] == [packed] * 3
+    assert message.unpack([]).shape == (0, *message.shape)
+
+
+@pytest.mark.parametrize(
+    ("kind", "entry"),
+    [
+        ("numbers", struct.pack("<d", 1.6)),
+        ("numbers", struct.pack("<d", math.nan)),
+        ("numbers", struct.pack("<d", -math.inf)),
+        ("integers", struct.pack("<q", 259)),
+        ("integers", struct.pack("<q", -(2**63))),
+        ("bits", b"\xd5"),
+        ("bits", b"\xd6"),
+    ],
+)
+def test_one_false_report_among_honest_ones_is_refused_without_its_content(kind: str, entry: bytes) -> None:
+    message, _, packed = next(layout for layout in LAYOUTS if layout[0].kind == kind)
+    honest = bytes.fromhex(packed)
+    with pytest.raises(InvalidValue, match="payload: got (entries out of range|bits after)") as refused:
+        message.unpack([honest, entry + honest[len(entry) :], honest])
+    assert not {"259", "1.6", "nan", "inf", "d5"} & {*re.findall(r"[\w.]+", str(refused.value))}
+
+
+def test_reports_of_wrong_lengths_are_refused_even_if_together_they_fit() -> None:
+    for message, _, packed in LAYOUTS:
+        honest = bytes.fromhex(packed)
+        for lengths in ([honest[:-1]], [honest + b"\0"], [b""], [honest + b"\0", honest[:-1]]):
+            with pytest.raises(InvalidValue, match=f"another length, expected {message.size} bytes"):
+                message.unpack(lengths)
+
+
+def test_infinity_is_refused_where_there_are_no_limits() -> None:
+    message = Message(kind="numbers", shape=(1,), low=-math.inf, high=math.inf)
+    assert message.unpack([struct.pack("<d", -1e308)]).tolist() == [[-1e308]]
+    with pytest.raises(InvalidValue, match="entries out of range"):
+        message.unpack([struct.pack("<d", math.inf)])
+
+
+def test_an_array_of_another_kind_or_shape_is_not_packed() -> None:
+    message = LAYOUTS[1][0]
+    for array in (np.zeros(3, dtype=np.int64), np.zeros(2), np.zeros((1, 2), dtype=np.int64)):
+        with pytest.raises(InvalidValue, match="expected integers of shape"):
+            message.pack(array)
+
+
 # What replacing costs
 
 
 def _sent(mechanism: SummedShares, place: int) -> dict[int, float]:
-    """The law of one client's report that is encoded to `place`, replacement included."""
+    """The distribution of a report of a client encoded to `place`, including replacement."""
     assert mechanism.largest_share is not None
     reach = int(30 * mechanism.scale) + 10
     chances, law = _one_coordinate(mechanism.law, reach), dict[int, float]()
@@ -212,7 +283,7 @@ def _sent(mechanism: SummedShares, place: int) -> dict[int, float]:
 
 
 def _true_delta(mechanism: SummedShares, epsilon: float) -> float:
-    """Of the sum of two reports, one of which is at either end of the grid and the other anywhere."""
+    """δ of the sum of two reports: one client at either end of the grid, the other anywhere."""
     worst = 0.0
     for other in (0, mechanism.levels // 2, mechanism.levels):
         worlds = list[dict[int, float]]()
@@ -232,7 +303,7 @@ def _true_delta(mechanism: SummedShares, epsilon: float) -> float:
 @pytest.mark.parametrize("largest", [2, 5, 9, 14, 30])
 def test_the_account_covers_replaced_reports(noise: str, largest: int) -> None:
     mechanism = SummedShares(
-        support=1,
+        coordinates=1,
         cohort=2,
         bound=1.0,
         levels=4,
@@ -269,19 +340,19 @@ def test_calibration_leaves_a_hundredth_of_delta_for_replaced_reports(
     assert mechanism.event.delta(epsilon) <= delta
     allowed = 0.01 * delta / (1 + math.exp(epsilon))
     assert mechanism.distance <= allowed
-    # Cohorts up to a power of two share a limit, which gives away a factor of two at most.
+    # Cohorts up to a power of two share a limit, which costs at most a factor of two.
     assert replace(mechanism, largest_share=mechanism.largest_share - 1).distance > allowed / 2 * 0.99
 
 
 def test_scalar_mechanisms_have_the_same_limits() -> None:
     for noise in ("discrete-gaussian", "skellam"):
         request = PrivacyRequest(trust="shuffle", noise=noise, epsilon=1, delta=1e-5)
-        for own in calibrate_scalars(request, cohorts=[7, 40, 300], bounds=[1.0, 0.2, 3.0]):
+        for own in calibrate_per_action(request, cohorts=[7, 40, 300], bounds=[1.0, 0.2, 3.0]):
             assert isinstance(own, SummedShares)
             assert own.largest_share is not None
             assert own.event.delta(1) <= 1e-5
     request = PrivacyRequest(trust="local", epsilon=1, delta=1e-5)
-    for own in calibrate_scalars(request, cohorts=[7, 40], bounds=[1.0, 0.2]):
+    for own in calibrate_per_action(request, cohorts=[7, 40], bounds=[1.0, 0.2]):
         assert isinstance(own, LocalLattice)
         assert own.message.high < 40 * own.levels
         assert chance_replaced(own.law, 1, "box", int(-own.message.low)) <= RARELY
@@ -298,7 +369,7 @@ def test_polya_shares_have_no_limit() -> None:
 
 
 def test_a_limit_on_polya_shares_would_break_pure_privacy() -> None:
-    """At the least sum every report is at its limit, and the ratio is that of one share: above e^ε always."""
+    """At the least sum every report is at its limit, and the ratio is that of one share: always above e^ε."""
     law, reach, levels = PolyaLaw(scale=3.0, shares=20), 200, 4
     chances = _one_coordinate(law, reach)
     for limit in range(1, 60):
@@ -318,10 +389,10 @@ def test_a_limit_on_polya_shares_would_break_pure_privacy() -> None:
     st.floats(-30, 30),
 )
 def test_encoded_clients_lie_within_the_stated_distance(
-    bound: float, levels: int, support: int, seed: int, magnitude: float
+    bound: float, levels: int, coordinates: int, seed: int, magnitude: float
 ) -> None:
     mechanism = LocalLattice(
-        support=support,
+        coordinates=coordinates,
         cohort=1,
         bound=bound,
         levels=levels,
@@ -330,19 +401,19 @@ def test_encoded_clients_lie_within_the_stated_distance(
         shape="ball",
     )
     rng = np.random.default_rng(seed)
-    one = rng.normal(size=(40, support)) * bound * 10.0**magnitude
-    clients = np.concatenate([one, -one, 1e250 * one[:3], np.full((1, support), np.inf)])
+    one = rng.normal(size=(40, coordinates)) * bound * 10.0**magnitude
+    clients = np.concatenate([one, -one, 1e250 * one[:3], np.full((1, coordinates), np.inf)])
     encoded = mechanism.lattice.encode(mechanism.clip(clients), simulated(seed))
     assert encoded.min() >= 0
     assert encoded.max() <= levels
     distances = np.linalg.norm(encoded[:, None] - encoded[None, :], axis=2)
-    assert distances.max() <= encoded_distance(levels, support)
+    assert distances.max() <= encoded_distance(levels, coordinates)
 
 
 @pytest.mark.parametrize("bound", [2.0**-60, 1e-3, 2.0**60])
 def test_a_ball_keeps_directions_at_every_size(bound: float) -> None:
     mechanism = LocalLattice(
-        support=2, cohort=1, bound=bound, levels=64, noise="discrete-gaussian", scale=9.0, shape="ball"
+        coordinates=2, cohort=1, bound=bound, levels=64, noise="discrete-gaussian", scale=9.0, shape="ball"
     )
     rows = np.array([[3.0, 4.0], [0.3, 0.4], [1e-290, 0.0]]) * bound
     expected = np.array([[0.6, 0.8], [0.3, 0.4], [1e-290, 0.0]])

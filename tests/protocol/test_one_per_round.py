@@ -19,7 +19,7 @@ from dpbandits.errors import (
     ProtocolError,
     TooFewReports,
 )
-from dpbandits.privacy import PrivacyRequest, SecureNoise, SimulatedNoise, calibrate, calibrate_scalars
+from dpbandits.privacy import PrivacyRequest, SecureNoise, SimulatedNoise, calibrate, calibrate_per_action
 from dpbandits.protocol import (
     LinearFit,
     PhaseEvidence,
@@ -188,9 +188,9 @@ def test_nothing_is_simulated_where_nobody_is_asked() -> None:
 
 def test_the_mechanism_of_a_part_is_not_that_of_the_plan() -> None:
     plan = ask(_study("central").begin())
-    with pytest.raises(ProtocolError, match="phase 1 has one mechanism per action"):
-        _ = plan.required_mechanism
-    assert [part.required_mechanism for part in plan.parts] == list(plan.per_action)
+    with pytest.raises(ProtocolError, match="phase 1 asks each client for one action"):
+        _ = plan.asked_mechanism
+    assert [part.asked_mechanism for part in plan.parts] == list(plan.per_action)
 
 
 def test_equal_plans_have_equal_hashes() -> None:
@@ -233,14 +233,14 @@ def test_clients_that_drop_out_count_for_their_action() -> None:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"mechanism": calibrate(PrivacyRequest(), support=2, cohort=3, bound=1)},
+        {"mechanism": calibrate(PrivacyRequest(), coordinates=2, cohort=3, bound=1)},
         {"plays": (3, 9)},
-        {"per_action": calibrate_scalars(PrivacyRequest(), cohorts=[3], bounds=[1])},
-        {"per_action": (calibrate(PrivacyRequest(), support=2, cohort=3, bound=1),) * 2},
+        {"per_action": calibrate_per_action(PrivacyRequest(), cohorts=[3], bounds=[1])},
+        {"per_action": (calibrate(PrivacyRequest(), coordinates=2, cohort=3, bound=1),) * 2},
     ],
 )
 def test_plans_that_contradict_themselves_are_refused(changes: dict[str, Any]) -> None:
-    apart = calibrate_scalars(PrivacyRequest(), cohorts=[3, 3], bounds=[1, 1])
+    apart = calibrate_per_action(PrivacyRequest(), cohorts=[3, 3], bounds=[1, 1])
     plan = Plan(study="s", phase=1, support=(4, 5), plays=(3, 3), rank=2, mechanism=None, per_action=apart)
     assert plan.cohort == 6
     with pytest.raises(InvalidValue):
@@ -301,7 +301,7 @@ def test_the_widths_of_table_5(trust: str, delta: float, width: float) -> None:
     assert study.confidence == 1e-9
     plan = Plan(
         study="s", phase=1, support=tuple(range(40)), plays=(25,) * 40, rank=20, mechanism=None,
-        per_action=calibrate_scalars(request, cohorts=[25] * 40, bounds=[1.0] * 40),
+        per_action=calibrate_per_action(request, cohorts=[25] * 40, bounds=[1.0] * 40),
     )  # fmt: skip
     evidence = PhaseEvidence(plan=plan, reports=1000, counts=(25,) * 40)
     assert PerActionErrors(study, evidence).paper_width() == pytest.approx(width, rel=1e-9)
@@ -309,7 +309,7 @@ def test_the_widths_of_table_5(trust: str, delta: float, width: float) -> None:
 
 def _evidence(study: Study, plays: tuple[int, ...], bound: float = 100.0) -> PhaseEvidence:
     support = tuple(range(len(plays)))
-    apart = calibrate_scalars(study.privacy, cohorts=plays, bounds=[bound] * len(plays))
+    apart = calibrate_per_action(study.privacy, cohorts=plays, bounds=[bound] * len(plays))
     plan = Plan(
         study="s", phase=1, support=support, plays=plays, rank=3, mechanism=None, per_action=apart
     )  # fmt: skip
@@ -354,7 +354,7 @@ def test_tight_widths_cover_and_are_not_loose(trust: str) -> None:
         row = study.actions.matrix[column]
         spread = math.sqrt(1 + 0.25 * float(row @ row))  # a reward's own noise and its client's deviation
         rewards = row @ theta + spread * rng.standard_normal((own.cohort, trials))
-        many: Any = replace(own, support=2_000)  # type: ignore[type-var]  # coordinates are independent
+        many: Any = replace(own, coordinates=2_000)  # type: ignore[type-var]  # coordinates are independent
         for start in range(0, trials, 2_000):
             part = slice(start, start + 2_000)
             means[part, column] = many.simulate(rewards[:, part], SimulatedNoise(rng))

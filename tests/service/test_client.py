@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -24,7 +23,7 @@ from dpbandits.service.wire import hashed, new_secret
 from .helpers import Deployment, client_averages, small_study
 from .live import served
 
-ALL = Consent(trusts=TRUST_MODELS, epsilon=20, delta=1e-3)
+ALL = Consent(trusts=tuple(TRUST_MODELS), epsilon=20, delta=1e-3)
 QUICK = Patience(tries=4, first_seconds=0.001)
 TOKEN = new_secret()
 
@@ -166,7 +165,7 @@ def test_a_restarted_client_sends_the_same_bytes(tmp_path: Path) -> None:
                 client.report(_averages(deployed, core)(core.plan))
     assert len(sent) == 2 * QUICK.tries
     assert len(set(sent)) == 1
-    assert base64.b64decode(kept.load().sealed) == sent[0]
+    assert kept.load().sealed == sent[0]
     deployed.send(members[0], sent[0])
     deployed.close()
 

@@ -1,4 +1,4 @@
-"""What a search returns."""
+"""The result of a search for a design."""
 
 from __future__ import annotations
 
@@ -10,14 +10,22 @@ from dpbandits.design._certificate import Certificate
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Design:
-    """Weighted actions: row `support[i]` has weight `weights[i]`."""
+    """A design: weighted actions, and a certificate that states what it achieves.
+
+    All arrays are read-only.
+
+    Attributes:
+        support: The indices of the supported rows.
+        weights: The weight of each supported row; the weights sum to one.
+        rank: The dimension of the span of all actions.
+        basis: Orthonormal columns that span all actions.
+        certificate: What the design achieves.
+    """
 
     support: IntArray
     weights: FloatArray
     rank: int
-    """The dimension of the span of all actions."""
     basis: FloatArray
-    """Orthonormal columns spanning all actions."""
     certificate: Certificate
 
     def __post_init__(self) -> None:

@@ -213,7 +213,7 @@ def _recorded(after: State, fit: Fit, kept: IntArray, scores: FloatArray) -> Sta
     """The state with the record of the phase that was just fitted."""
     study, evidence, common = after.study, fit.evidence, fit.common_width
     place = _place_of_leader(after, fit, kept, scores)
-    private = study.privacy.trust != "none"
+    private = study.privacy.trust_model.private
     progress = Progress(
         phase=evidence.plan.phase,
         actions_left=len(kept),

@@ -107,7 +107,7 @@ class Study:
 
         Without privacy there is nothing to be gained by clipping them, in any preset.
         """
-        return self.learning.recentred or self.privacy.trust == "none"
+        return self.learning.recentred or not self.privacy.trust_model.private
 
     @cached_property
     def learning(self) -> Steps:

@@ -31,13 +31,13 @@ from dpbandits.privacy.accounting import (
     _integer_sum as integer_sum,
     compose,
 )
-from dpbandits.privacy.accounting._dominating_pair import dots_of
+from dpbandits.privacy.accounting._dominating_pair import dominating_pair
 
 Laws = tuple[NDArray[np.float64], NDArray[np.float64]]
 
 
 def laws(event: IntegerSum) -> Laws:
-    """P and Q of one coordinate that is moved by `shift`, on outcomes that nearly all noise reaches."""
+    """P and Q of one coordinate that is shifted by `shift`, on outcomes that cover nearly all noise."""
     reach = math.ceil(event.noise.reach(40.0))
     low = math.floor(event.noise.centre) - reach
     weights = event.noise.log_weights(low, low + 2 * reach)
@@ -77,14 +77,14 @@ def test_a_pure_event_and_a_sum_are_exactly_as_computed(one: IntegerSum, epsilon
     truth = max(divergence([response(0.7), pair], epsilon) for pair in ((p, q), (q, p)))
     lower, upper = composed.delta_bounds(epsilon)
     assert lower <= truth * (1 + 1e-9)
-    # With noise that is not symmetric the curve below ε = 0 is the worse of both directions.
+    # With asymmetric noise, the curve below ε = 0 is the worse of both directions.
     assert upper == pytest.approx(truth, rel=1e-3, abs=1e-15)
     assert upper >= truth * (1 - 1e-9) - 1e-15
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.5, 1.5])
 def test_events_that_only_have_a_curve_are_never_less_than_the_truth(epsilon: float) -> None:
-    """Two sums that are kept from being composed exactly, so that one is known by its curve alone."""
+    """Two sums that are not composed exactly, so that only the curve of one is known."""
     mixed = Mixed(parts=(BITS, SKELLAM))
     truth = divergence([laws(BITS), laws(SKELLAM)], epsilon)
     assert truth * (1 - 1e-9) <= mixed.delta(epsilon) <= 1.05 * truth
@@ -96,18 +96,18 @@ def test_events_that_only_have_a_curve_are_never_less_than_the_truth(epsilon: fl
 @pytest.mark.parametrize("event", [BITS, UNFAIR, LAPLACE, GaussianEvent(noise_ratio=1.3)], ids=str)
 @given(epsilon=st.floats(-3, 3))
 @settings(max_examples=30, deadline=None)
-def test_dots_dominate_the_curve_they_are_from(event: Event, epsilon: float) -> None:
-    """At every real ε, and their P- and Q-masses are at most one."""
-    dots = dots_of(event)
+def test_the_pair_dominates_the_curve_it_was_built_from(event: Event, epsilon: float) -> None:
+    """It dominates at every real ε, and its P- and Q-masses are at most one."""
+    pair = dominating_pair(event)
     curve = event.delta(epsilon) if epsilon >= 0 else 1 - math.exp(epsilon) * (1 - event.delta(-epsilon))
-    found = dots.infinite + math.fsum(
+    found = pair.infinite + math.fsum(
         mass * max(0.0, -math.expm1(epsilon - loss))
-        for loss, mass in zip(dots.losses, dots.masses, strict=True)
+        for loss, mass in zip(pair.losses, pair.masses, strict=True)
     )
-    if epsilon >= 0:  # below zero the curve is the worse of both directions, and may not be one
+    if epsilon >= 0:  # below zero the curve is the worse of both directions
         assert found >= curve * (1 - 1e-9)
-    assert dots.infinite + math.fsum(dots.masses) <= 1 + 1e-9
-    under_q = (m * math.exp(-loss) for loss, m in zip(dots.losses, dots.masses, strict=True))
+    assert pair.infinite + math.fsum(pair.masses) <= 1 + 1e-9
+    under_q = (m * math.exp(-loss) for loss, m in zip(pair.losses, pair.masses, strict=True))
     assert math.fsum(under_q) <= 1 + 1e-9
 
 
@@ -152,7 +152,7 @@ def test_balls_compose_and_never_to_less_than_the_truth(epsilon: float) -> None:
 
 def test_what_a_ball_costs_twice() -> None:
     request = PrivacyRequest(trust="central", epsilon=1, delta=1e-6, noise="discrete-gaussian")
-    event = calibrate(request, support=5, cohort=100, bound=1, shape="ball").event
+    event = calibrate(request, coordinates=5, cohort=100, bound=1, shape="ball").event
     twice = compose([event, event])
     assert twice.epsilon(1e-6) == pytest.approx(1.455, abs=1e-3)
     theirs = privacy_loss_distribution.from_gaussian_mechanism(

@@ -21,7 +21,7 @@ from dpbandits.design import Design, support_bound
 from dpbandits.privacy import Mechanism, calibrate
 from dpbandits.privacy.tails import Spread
 from dpbandits.privacy.trust import CentralLattice
-from dpbandits.protocol._clipping import GRID
+from dpbandits.protocol._clipping import on_grid
 from dpbandits.protocol._evidence import PhaseEvidence
 from dpbandits.protocol._linear_algebra import extremes
 from dpbandits.protocol._messages import Plan
@@ -40,7 +40,7 @@ class Everyone(Assignment):
 
     def check_privacy(self, study: Study) -> None:
         """Raise the calibration's error if the study's privacy request cannot be met."""
-        calibrate(study.privacy, support=1, cohort=study.privacy.smallest_cohort, bound=study.bound)
+        calibrate(study.privacy, coordinates=1, cohort=study.privacy.smallest_cohort, bound=study.bound)
 
     def participants(self, study: Study) -> int:
         """The schedule's cohorts within the horizon, added up."""
@@ -53,30 +53,31 @@ class Everyone(Assignment):
     def plan(self, state: State, design: Design, plays: IntArray, known: Fit | None) -> Plan:
         """One mechanism. Once there is a fit, clients report and clip what it leaves open."""
         study, clients = state.study, state.study.schedule.cohort(state.phase)
-        support, bound, shape, offsets = len(plays), study.bound, "box", list[float]()
+        coordinates, bound, shape, offsets = len(plays), study.bound, "box", list[float]()
         mixing: FloatArray | None = None
         if study.learning.recentred:
             statistics = _statistics(study, design.support, plays)
             chosen = choose(study, statistics, design.rank, clients, known)
             mixing, bound, shape = chosen.statistics.mixing, chosen.bound, chosen.shape
-            support = len(chosen.statistics.targets)
+            coordinates = len(chosen.statistics.targets)
             if chosen.recentred and known is not None:
-                expected = known.target_means(chosen.statistics.targets)
-                offsets = (np.round(expected * GRID) / GRID).tolist()
+                offsets = on_grid(known.target_means(chosen.statistics.targets)).tolist()
         return Plan(
             study=study.name,
             phase=state.phase,
             support=tuple(design.support.tolist()),
             plays=tuple(plays.tolist()),
             rank=design.rank,
-            mechanism=calibrate(study.privacy, support=support, cohort=clients, bound=bound, shape=shape),
+            mechanism=calibrate(
+                study.privacy, coordinates=coordinates, cohort=clients, bound=bound, shape=shape
+            ),
             offsets=tuple(offsets),
             mixing=() if mixing is None else tuple(map(tuple, mixing.tolist())),
         )
 
     def evidence(self, state: State, plan: Plan, counts: tuple[int, ...], known: Fit | None) -> PhaseEvidence:
         """Where clients clipped numbers that may be real, how far that may move the means."""
-        study, mechanism, bias = state.study, plan.required_mechanism, tuple[float, ...]()
+        study, mechanism, bias = state.study, plan.asked_mechanism, tuple[float, ...]()
         if study.learning.recentred:
             statistics = _statistics(study, np.array(plan.support), np.array(plan.plays))
             reporting = Reporting(
@@ -200,7 +201,7 @@ class CohortErrors(MeanErrors):
 
     @property
     def _mechanism(self) -> Mechanism:
-        return self.evidence.plan.required_mechanism
+        return self.evidence.plan.asked_mechanism
 
 
 def _bias_factors(
@@ -236,7 +237,7 @@ def paper_width(
     width = (action_related + client_related) * quantile
     if isinstance(mechanism, CentralLattice) and mechanism.noise == "laplace":
         on_mean = mechanism.scale * mechanism.lattice.step / clients
-        return width + 2 * rank * on_mean * (mechanism.support + math.log(1 / confidence))
+        return width + 2 * rank * on_mean * (mechanism.coordinates + math.log(1 / confidence))
     # Table 4: σ_n = 2σ_nc√(Sd), 2σ_nl√(Sd/|U|), 2σ_ns√(Sd); each is the mean's error times 2√(Sd).
     privacy_noise = 2 * mechanism.error_deviation(clients) * math.sqrt(support_bound(rank) * rank)
     return width + privacy_noise * quantile

@@ -28,9 +28,9 @@ from numpy.typing import NDArray
 
 from dpbandits._arrays import FloatArray, IntArray
 from dpbandits.design import Design
-from dpbandits.privacy import Mechanism, calibrate_scalars, scalar_deviations, scalars_radius
+from dpbandits.privacy import Mechanism, calibrate_per_action, per_action_deviations, per_action_radius
 from dpbandits.privacy.trust import CentralLattice, LocalLattice
-from dpbandits.protocol._clipping import GRID, residual_deviations
+from dpbandits.protocol._clipping import GRID, on_grid, residual_deviations
 from dpbandits.protocol._evidence import PhaseEvidence
 from dpbandits.protocol._messages import Plan
 from dpbandits.protocol.assignment._interface import Assignment, Crowd, MeanErrors
@@ -50,7 +50,7 @@ class OnePerRound(Assignment):
 
     def check_privacy(self, study: Study) -> None:
         """Raise the calibration's error if the study's privacy request cannot be met."""
-        calibrate_scalars(study.privacy, cohorts=[1], bounds=[study.bound])
+        calibrate_per_action(study.privacy, cohorts=[1], bounds=[study.bound])
 
     def participants(self, study: Study) -> int:
         """One client per round."""
@@ -66,9 +66,9 @@ class OnePerRound(Assignment):
         bounds, offsets = np.full(len(plays), study.bound), list[float]()
         if study.clips_what_is_likely:
             chosen = _clipping(study, support, plays, known)
-            bounds = np.ceil(chosen.bounds * GRID) / GRID
+            bounds = on_grid(chosen.bounds, up=True)
             if known is not None and chosen.recentred.any():
-                centre = np.round(known.target_means(study.actions.matrix[design.support]) * GRID) / GRID
+                centre = on_grid(known.target_means(study.actions.matrix[design.support]))
                 offsets = np.where(chosen.recentred, centre, 0.0).tolist()
         return Plan(
             study=study.name,
@@ -78,7 +78,7 @@ class OnePerRound(Assignment):
             rank=design.rank,
             mechanism=None,
             offsets=tuple(offsets),
-            per_action=calibrate_scalars(study.privacy, cohorts=plays.tolist(), bounds=bounds.tolist()),
+            per_action=calibrate_per_action(study.privacy, cohorts=plays.tolist(), bounds=bounds.tolist()),
         )
 
     def evidence(self, state: State, plan: Plan, counts: tuple[int, ...], known: Fit | None) -> PhaseEvidence:
@@ -116,7 +116,7 @@ class Clipping:
 def clipping(study: Study, rows: FloatArray, cohorts: IntArray, widths: FloatArray | None) -> Clipping:
     """Around zero, where means keep the study's bound, or around an estimate that is off by `widths`."""
     deviations = reward_deviations(study, rows)
-    if study.privacy.trust == "none":
+    if not study.privacy.trust_model.private:
         nowhere = np.zeros(len(rows), dtype=bool)
         return Clipping(bounds=study.bound + _NOBODY * deviations, recentred=nowhere, scales=0 * deviations)
     margins = np.sqrt(2 * np.log(2 * np.sqrt(cohorts) / _CUT))
@@ -133,7 +133,7 @@ def clipping(study: Study, rows: FloatArray, cohorts: IntArray, widths: FloatArr
 
 def _clipping(study: Study, support: tuple[int, ...], plays: IntArray, known: Fit | None) -> Clipping:
     rows, widths = study.actions.matrix[list(support)], None
-    if known is not None and study.privacy.trust != "none":
+    if known is not None and study.privacy.trust_model.private:
         widths = _widths(study, known, support)
     return clipping(study, rows, plays, widths)
 
@@ -162,7 +162,7 @@ class PerActionErrors(MeanErrors):
     @property
     def variances(self) -> FloatArray:
         """v(x)/n(x) + s²(x)."""
-        noise = scalar_deviations(self.evidence.plan.per_action, self.evidence.counts) ** 2
+        noise = per_action_deviations(self.evidence.plan.per_action, self.evidence.counts) ** 2
         return np.asarray(self._scatter + noise, dtype=np.float64)
 
     @property
@@ -180,7 +180,7 @@ class PerActionErrors(MeanErrors):
         """From the joint law of all mechanisms' errors; half of β pays for what clipping cuts off."""
         evidence, cut = self.evidence, any(self.evidence.clipping_scales)
         confidence = (confidence or self.study.confidence) / (2 if cut else 1)
-        radius = scalars_radius(
+        radius = per_action_radius(
             evidence.plan.per_action,
             coefficients,
             coefficients**2 @ self._scatter,
@@ -213,9 +213,9 @@ class PerActionErrors(MeanErrors):
         laplace = [_laplace_scale(own) for own in plan.per_action]
         if min(laplace) > 0:
             return width + 2 * plan.rank / length * max(laplace) * self._laplace_sum(level)
-        deviations = scalar_deviations(plan.per_action, self.evidence.counts)
+        deviations = per_action_deviations(plan.per_action, self.evidence.counts)
         counts = np.array(self.evidence.counts, dtype=np.float64)
-        if study.privacy.trust == "local":
+        if study.privacy.trust_model.noise_per_client:
             privacy = float(np.max(deviations * np.sqrt(counts))) * math.sqrt(2 * support / length)
         else:
             privacy = float(np.max(deviations * counts)) * math.sqrt(support) / length
@@ -229,7 +229,9 @@ class PerActionErrors(MeanErrors):
         or one per client.
         """
         plan = self.evidence.plan
-        noises = self.evidence.reports if plan.per_action[0].trust == "local" else len(plan.support)
+        noises = (
+            self.evidence.reports if plan.per_action[0].trust_model.noise_per_client else len(plan.support)
+        )
         return 2 * math.sqrt(noises * level) + level
 
     @cached_property
