@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -161,3 +163,12 @@ def test_a_name_is_given_once() -> None:
     with pytest.raises(InvalidValue, match="name: got linear"):
         register_model(Other)
     assert REWARD_MODELS["linear"] is before
+
+
+def test_the_guide_shows_this_model() -> None:
+    here = Path(__file__)
+    guide = (here.parents[2] / "docs" / "how-to" / "new-reward-model.md").read_text(encoding="utf-8")
+    source = here.with_name("toy_reward_model.py").read_text(encoding="utf-8")
+    blocks = re.findall(r"```python\n(.*?)```", guide, flags=re.DOTALL)
+    assert [block in source for block in blocks] == [True, True, False]
+    assert "import toy_reward_model" in blocks[2]
