@@ -278,7 +278,7 @@ def expected_course(study: Study, reported: dict[int, list[str]], seed: int = 5)
     states, noise = [study.begin()], SimulatedNoise(np.random.default_rng(seed))
     while not states[-1].ended:
         plan, release = ask(states[-1]), None
-        if plan.reports:
+        if plan.asks:
             release = released(study, plan, reported[plan.phase], noise)
         states.append(tell(states[-1], plan, release))
     return states

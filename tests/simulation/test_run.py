@@ -79,7 +79,7 @@ def test_regret_is_measured_on_what_was_played() -> None:
             for action, plays in zip(plan.support, plan.plays, strict=True)
         )
         release = None
-        if plan.reports:
+        if plan.asks:
             averages = population.averages(plan.cohort, plan.support, plan.plays, clients)
             release = simulate_release(plan, averages, noise)
         state = tell(state, plan, release)

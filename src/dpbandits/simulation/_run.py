@@ -7,21 +7,17 @@ cohort and support, not with the horizon. Where every round has its own client, 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from dpbandits._arrays import FloatArray
 from dpbandits.privacy import Mechanism, SimulatedNoise, guarantee, weakest
 from dpbandits.protocol import (
     Plan,
-    Release,
     State,
     Study,
     ask,
     leader,
-    simulate_release_in_blocks,
-    simulate_separate_release,
+    simulate_groups,
     tell,
 )
 from dpbandits.simulation._trace import PhaseTrace, RunTrace
@@ -29,7 +25,19 @@ from dpbandits.world import Clients
 
 
 def simulate(study: Study, population: Clients, *, seed: int) -> RunTrace:
-    """Play the whole horizon; the population's rewards and all noise come from `seed`."""
+    """Play the whole horizon in memory.
+
+    Args:
+        study: The study.
+        population: The simulated clients, none of whom is asked twice.
+        seed: Rewards and all noise are drawn from it.
+
+    Returns:
+        One record per phase, and the totals.
+
+    Raises:
+        NotEnoughClients: The population is smaller than the study needs.
+    """
     clients, privacy = (np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(2))
     noise = SimulatedNoise(privacy)
     state, phases, mechanisms = study.begin(), list[PhaseTrace](), list[Mechanism]()
@@ -37,8 +45,9 @@ def simulate(study: Study, population: Clients, *, seed: int) -> RunTrace:
         started = time.perf_counter()
         plan = ask(state)
         release, clipped = None, 0.0
-        if plan.reports:
-            release, clipped = _answer(plan, population, clients, noise)
+        if plan.asks:
+            reported = study.assignment_rule.simulate(plan, population, clients)
+            release, clipped = simulate_groups(plan, reported, noise)
             mechanisms.extend(plan.mechanisms)
         after = tell(state, plan, release)
         phases.append(_trace(state, plan, after, population, clipped, time.perf_counter() - started))
@@ -58,46 +67,14 @@ def simulate(study: Study, population: Clients, *, seed: int) -> RunTrace:
     )
 
 
-def _answer(
-    plan: Plan, population: Clients, clients: np.random.Generator, noise: SimulatedNoise
-) -> tuple[Release, float]:
-    """What all groups of clients answer together, and the share of their answers that was clipped."""
-    cut = list[int]()
-    if plan.separate:
-        groups = _single_rewards(plan, population, clients, cut)
-        return simulate_separate_release(plan, groups, noise), sum(cut) / plan.cohort
-    averages = population.averages(plan.cohort, plan.support, plan.plays, clients)
-    (mechanism,), reported = plan.mechanisms, plan.reported(averages)
-    release = simulate_release_in_blocks(plan, _counting(mechanism, [reported], cut), noise)
-    return release, sum(cut) / (plan.cohort * plan.numbers)
-
-
-def _single_rewards(
-    plan: Plan, population: Clients, clients: np.random.Generator, cut: list[int]
-) -> Iterator[Iterable[FloatArray]]:
-    """For each action what its own clients report, who played it for one round."""
-    for own, action, offset in zip(plan.separate, plan.support, plan.centre.tolist(), strict=True):
-        rewards = population.rewards(own.cohort, action, clients)
-        yield _counting(own, (block - offset for block in rewards) if offset else rewards, cut)
-
-
-def _counting(mechanism: Mechanism, blocks: Iterable[FloatArray], cut: list[int]) -> Iterator[FloatArray]:
-    """What clients report; how many of its entries lie beyond the bound is noted in `cut`."""
-    for reported in blocks:
-        cut.append(mechanism.entries_cut(reported))
-        yield reported
-
-
 def _trace(
     state: State, plan: Plan, after: State, population: Clients, clipped: float, elapsed: float
 ) -> PhaseTrace:
     return PhaseTrace(
-        index=plan.phase,
+        progress=after.progress[-1],
         active=len(state.active_actions),
         support=len(plan.support),
         plays=plan.rounds,
-        cohort=plan.cohort,
-        width=after.width if plan.reports else None,
         regret=population.instance.regret(plan.support, plan.plays),
         communication=sum(own.cohort * own.message_size for own in plan.mechanisms),
         clipped=clipped,

@@ -94,7 +94,7 @@ class CoordinatorService(Served):
             if phase not in plans:
                 raise Refused("not-found", "no such phase")
             known = await self.run("read", lambda t: course.plan(t, phase))
-        if not known.reports:
+        if not known.asks:
             raise Refused("closed", "this phase asks nobody")
         return known
 

@@ -123,14 +123,14 @@ class Coordinator:
         if state.ended:
             return False
         plan = ask(state)  # may take long, so it is not in a transaction
-        if plan.reports:  # clients would refuse a plan outside the terms, and be spent for nothing
+        if plan.asks:  # clients would refuse a plan outside the terms, and be spent for nothing
             self.context.terms.check(plan, self.context.name)
         return self._add("ask", plan, self._first(plan, 1))
 
     def _first(self, plan: Plan, number: int) -> Attempt:
         """Whoever asks nobody gathers nobody."""
-        state = "gathering" if plan.reports else "playing"
-        seconds = self.context.timing.join_seconds if plan.reports else None
+        state = "gathering" if plan.asks else "playing"
+        seconds = self.context.timing.join_seconds if plan.asks else None
         now = self.context.clock.now()
         return Attempt(phase=plan.phase, number=number, state=state, since=now, seconds=seconds)
 
@@ -159,7 +159,7 @@ class Coordinator:
         plan = self._plan(latest.phase)
         if latest.played < plan.rounds:
             return False
-        if not plan.reports:
+        if not plan.asks:
             return self._change("played", latest, replace(latest, state="done"))
         if self.context.shuffled:
             return self._change("played", latest, replace(latest, state="opening"))

@@ -59,7 +59,7 @@ class Participation:
         """Once a plan asks nobody, it is the last: nobody will be asked any more."""
         if latest is None:
             return self._reply("wait")
-        last = not self._context.course.plan(transaction, latest.phase).reports
+        last = not self._context.course.plan(transaction, latest.phase).asks
         return self._reply("ended" if last or self._context.ended(transaction, latest) else "wait")
 
     def _standing(
