@@ -319,7 +319,7 @@ def test_the_tight_width_is_the_formula_of_the_covariance(trust: str) -> None:
     noise = np.array([own.error_deviation(n) for own, n in zip(evidence.plan.separate, counts, strict=True)])
     variances = (1 + 0.25 * (rows**2).sum(axis=1)) / counts + noise**2
     precision = rows.T @ (rows / variances[:, None])
-    np.testing.assert_allclose(inference.precision(), precision, rtol=1e-9)
+    np.testing.assert_allclose(inference.precision, precision, rtol=1e-9)
     directions = np.random.default_rng(0).normal(size=(9, 3))
     spread = np.einsum("ij,ij->i", directions, np.linalg.solve(precision, directions.T).T)
     np.testing.assert_allclose(

@@ -160,7 +160,7 @@ def test_pooling_is_the_precision_weighted_mean() -> None:
     once, twice = pooled_estimate(study, history[:1]), pooled_estimate(study, (history[0], history[0]))
     np.testing.assert_allclose(once, np.array(history[0].estimate), atol=1e-9)
     np.testing.assert_allclose(twice, once, atol=1e-9)
-    precisions = [Inference.of(study, one).precision() for one in history[:2]]
+    precisions = [Inference.of(study, one).precision for one in history[:2]]
     expected = np.linalg.solve(
         sum(precisions), sum(p @ np.array(h.estimate) for p, h in zip(precisions, history, strict=False))
     )

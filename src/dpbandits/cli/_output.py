@@ -85,7 +85,8 @@ def _run(run: RunTrace) -> dict[str, Any]:
 
 def _phase(phase: PhaseTrace) -> dict[str, Any]:
     """Without the seconds it took: two runs of the same seed write the same file."""
-    return {name: value for name, value in vars(phase).items() if name != "elapsed"}
+    own = {name: value for name, value in vars(phase).items() if name != "elapsed"}
+    return {"index": phase.index, "cohort": phase.cohort, "width": phase.width, **own}
 
 
 def as_table(results: Sequence[Result]) -> Table:

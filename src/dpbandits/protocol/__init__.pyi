@@ -38,6 +38,9 @@ from ._planning import (
 from ._plausible import (
     plausible as plausible,
 )
+from ._progress import (
+    Progress as Progress,
+)
 from ._schedule import (
     Schedule as Schedule,
 )

@@ -26,8 +26,9 @@ from dpbandits.errors import PlanMismatch, ProtocolError, StudyEnded
 from dpbandits.privacy import Mechanism, calibrate
 from dpbandits.protocol._clipping import GRID
 from dpbandits.protocol._elimination import survivors
-from dpbandits.protocol._inference import Inference, leader, mechanism_of, products
+from dpbandits.protocol._inference import Inference, best_guess, leader, mechanism_of, products
 from dpbandits.protocol._messages import Plan, Release
+from dpbandits.protocol._progress import Progress
 from dpbandits.protocol._reporting import Reporting, Statistics, choose, excess
 from dpbandits.protocol._separate import paper_separate_width
 from dpbandits.protocol._separate_phase import separate_evidence, separate_plan
@@ -119,7 +120,7 @@ def tell(state: State, plan: Plan, release: Release | None) -> State:
     if not plan.reports:
         if release is not None:
             raise ProtocolError(f"phase {plan.phase} asks nobody, so it has no release")
-        return played
+        return _without_release(played, plan)
     if release is None or release.plan != plan.digest:
         raise PlanMismatch(f"phase {plan.phase} needs the release of plan {plan.digest[:12]}")
     if len(release.means) != plan.numbers:
@@ -157,13 +158,58 @@ def _learn(state: State, played: State, plan: Plan, release: Release) -> State:
     learnt = replace(evidence, estimate=tuple(estimate.tolist()))
     scores = products(study.actions.matrix, active, estimate)
     keep, widest = _survivors(state, inference, scores)
-    return replace(
+    after = replace(
         played,
         active=_bitmap(active[keep], study.actions.count),
         clients_asked=played.clients_asked + plan.cohort,
         width=widest,
         history=(*state.history, learnt),
     )
+    return _recorded(after, inference, active[keep], scores[keep])
+
+
+def _recorded(after: State, inference: Inference, kept: IntArray, scores: FloatArray) -> State:
+    """The state with the record of the phase that its last evidence is from."""
+    study, evidence = after.study, after.history[-1]
+    place = best_guess(study, after.history, kept, scores)
+    row = study.actions.matrix[kept[place]][None]
+    own = after.width if _paper_widths(study) else float(inference.widths(row)[0])
+    private = study.privacy.trust != "none"
+    progress = Progress(
+        phase=evidence.plan.phase,
+        actions_left=len(kept),
+        leader=int(kept[place]),
+        estimated_mean=float(scores[place]),
+        width=own,
+        largest_width=after.width,
+        cohort=evidence.plan.cohort,
+        reports=evidence.reports,
+        rounds_played=after.rounds_played,
+        clients_asked=after.clients_asked,
+        requested_epsilon=study.privacy.epsilon if private else None,
+        requested_delta=study.privacy.delta if private else None,
+    )
+    return replace(after, progress=(*after.progress, progress))
+
+
+def _without_release(played: State, plan: Plan) -> State:
+    """The state with the record of a phase that asked nobody: nothing is learnt, rounds go by."""
+    before = played.progress[-1] if played.progress else None
+    progress = Progress(
+        phase=plan.phase,
+        actions_left=len(played.active_actions),
+        leader=leader(played) if before is None else before.leader,
+        estimated_mean=None if before is None else before.estimated_mean,
+        width=None if before is None else before.width,
+        largest_width=played.width,
+        cohort=0,
+        reports=0,
+        rounds_played=played.rounds_played,
+        clients_asked=played.clients_asked,
+        requested_epsilon=None,
+        requested_delta=None,
+    )
+    return replace(played, progress=(*played.progress, progress))
 
 
 def _evidence(state: State, plan: Plan, mechanism: Mechanism, reports: int) -> Evidence:
@@ -183,10 +229,15 @@ def _evidence(state: State, plan: Plan, mechanism: Mechanism, reports: int) -> E
 def _survivors(state: State, inference: Inference, scores: FloatArray) -> tuple[NDArray[np.bool_], float]:
     """Line 16: which actions may still be best, and the largest width that decided it."""
     study = state.study
-    if study.privacy.preset == "paper" and not study.learning.differences:
+    if _paper_widths(study):
         width = _paper_width(study, inference.evidence)
         return scores + width >= np.max(scores) - width, width
     return survivors(state, inference, scores)
+
+
+def _paper_widths(study: Study) -> bool:
+    """Whether one width holds for all actions, with the constants as printed."""
+    return study.privacy.preset == "paper" and not study.learning.differences
 
 
 def _paper_width(study: Study, evidence: Evidence) -> float:

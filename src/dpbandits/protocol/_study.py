@@ -14,6 +14,7 @@ from dpbandits.errors import NotEnoughClients
 from dpbandits.privacy import PrivacyRequest, calibrate, calibrate_scalars, checked_bound
 from dpbandits.protocol._codec import digest
 from dpbandits.protocol._messages import Plan
+from dpbandits.protocol._progress import Progress
 from dpbandits.protocol._schedule import Schedule
 from dpbandits.protocol._steps import Steps
 
@@ -154,6 +155,8 @@ class State:
     clients_asked: int = 0
     width: float | None = None
     history: tuple[Evidence, ...] = ()
+    progress: tuple[Progress, ...] = ()
+    """One record per phase that was played, in their order."""
 
     @property
     def ended(self) -> bool:

@@ -92,12 +92,10 @@ def _trace(
     state: State, plan: Plan, after: State, population: Clients, clipped: float, elapsed: float
 ) -> PhaseTrace:
     return PhaseTrace(
-        index=plan.phase,
+        progress=after.progress[-1],
         active=len(state.active_actions),
         support=len(plan.support),
         plays=plan.rounds,
-        cohort=plan.cohort,
-        width=after.width if plan.reports else None,
         regret=population.instance.regret(plan.support, plan.plays),
         communication=sum(own.cohort * own.message_size for own in plan.mechanisms),
         clipped=clipped,

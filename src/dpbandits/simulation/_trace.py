@@ -8,26 +8,47 @@ import numpy as np
 
 from dpbandits._arrays import FloatArray
 from dpbandits.privacy import Guarantee, Mechanism
+from dpbandits.protocol import Progress
 
 
 @dataclass(frozen=True, kw_only=True)
 class PhaseTrace:
-    """One phase. `active` counts the actions before it, `width` is the largest one used after it.
+    """One phase: the learner's own record of it, and what only a simulation knows.
 
-    `clipped` is the share of the clients' averages that the bound cut; `elapsed` the seconds taken,
-    which is the only entry that differs between two runs of the same seed.
+    Attributes:
+        progress: What the learner records of the phase.
+        active: How many actions could be best before the phase.
+        support: How many actions the phase played.
+        plays: How many rounds the phase played.
+        regret: What these rounds lost against the best action.
+        communication: What clients sent, in the run's `unit`.
+        clipped: The share of the reported numbers that clipping changed.
+        elapsed: Seconds taken: the only entry that differs between two runs of the same seed.
     """
 
-    index: int
+    progress: Progress
     active: int
     support: int
     plays: int
-    cohort: int
-    width: float | None
     regret: float
     communication: int
     clipped: float
     elapsed: float = field(compare=False)
+
+    @property
+    def index(self) -> int:
+        """The phase, counted from 1."""
+        return self.progress.phase
+
+    @property
+    def cohort(self) -> int:
+        """How many clients the phase asked."""
+        return self.progress.cohort
+
+    @property
+    def width(self) -> float | None:
+        """The largest width that decided which actions stay; None if nobody was asked."""
+        return self.progress.largest_width if self.cohort else None
 
 
 @dataclass(frozen=True, kw_only=True)
