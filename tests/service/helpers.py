@@ -237,7 +237,7 @@ class Deployment:
     def send(self, member: Member, body: bytes) -> None:
         task = self.task(member)
         if self.link is None:
-            plan = self.run(lambda t: self.context.course.plan(t, task.phase))
+            plan = self.run(lambda t: self.coordinator.rounds.journal.plan(t, task.phase))
             envelope = self.coordinator.clients.envelope(plan, task.attempt, member.ticket, body)
             new, writer = envelope.report(_opened(self.keys, envelope)), self.coordinator.writer
         else:

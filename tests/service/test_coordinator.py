@@ -23,7 +23,7 @@ def test_a_study_learns_what_the_protocol_alone_would(trust: str, mode: str | No
     deployed = Deployment(study=study, mode=mode)
     reported = deployed.whole_study()
     expected = expected_course(deployed.study, reported)
-    final = deployed.run(deployed.context.course.state)
+    final = deployed.coordinator.rounds.state
     assert final == expected[-1]
     assert len(reported) == 2
     with deployed.store.transaction() as transaction:
@@ -130,7 +130,7 @@ def test_a_study_goes_on_after_a_restart(tmp_path: object) -> None:
     reported = deployed.whole_study()
     by_phase = {1: [member.pseudonym for member in members], **reported}
     expected = expected_course(deployed.study, by_phase)
-    assert deployed.run(deployed.context.course.state) == expected[-1]
+    assert deployed.coordinator.rounds.state == expected[-1]
     deployed.close()
     for other in (
         Deployment,

@@ -23,6 +23,7 @@ from dpbandits.storage._records import (
     LedgerEntry,
     NewReport,
     PlanRecord,
+    ProgressRecord,
     ReleaseRecord,
     StoredReport,
     StudyRecord,
@@ -37,6 +38,7 @@ class _Tables:
     study: dict[str, StudyRecord] = field(default_factory=dict)
     plans: dict[int, PlanRecord] = field(default_factory=dict)
     releases: dict[int, ReleaseRecord] = field(default_factory=dict)
+    progress: dict[int, ProgressRecord] = field(default_factory=dict)
     attempts: dict[tuple[int, int], Attempt] = field(default_factory=dict)
     codes: dict[str, str | None] = field(default_factory=dict)
     ledger: dict[str, LedgerEntry] = field(default_factory=dict)
@@ -87,6 +89,12 @@ class _MemoryTransaction(Transaction):
 
     def add_release(self, record: ReleaseRecord) -> None:
         _once(self._tables.releases, record.phase, record, f"phase {record.phase} has a release")
+
+    def progress(self) -> tuple[ProgressRecord, ...]:
+        return tuple(record for _, record in sorted(self._tables.progress.items()))
+
+    def add_progress(self, record: ProgressRecord) -> None:
+        _once(self._tables.progress, record.phase, record, f"phase {record.phase} has a progress record")
 
     def attempts(self) -> tuple[Attempt, ...]:
         return tuple(attempt for _, attempt in sorted(self._tables.attempts.items()))

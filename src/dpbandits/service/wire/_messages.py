@@ -150,6 +150,16 @@ class StatusReply(Wire, frozen=True, kw_only=True):
     trouble: str = ""
 
 
+class ProgressReply(Wire, frozen=True, kw_only=True):
+    """One record per phase that was learnt, as it is kept (`dpbandits.protocol.Progress`).
+
+    Everything in a record follows from the releases; nothing is about any client.
+    """
+
+    study: Digest
+    phases: list[msgspec.Raw]
+
+
 class GuaranteeReply(Wire, frozen=True, kw_only=True):
     """What holds for one client replaced."""
 
