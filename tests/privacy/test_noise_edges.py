@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from dpbandits.errors import InvalidValue
-from dpbandits.privacy import cube, secure
+from dpbandits.privacy.noise import _max_norm_radius as cube, _secure as secure
 from dpbandits.privacy.noise._coins import Coins
 from dpbandits.privacy.noise._keyed import KeyedNoise
 from dpbandits.privacy.noise._secure import SecureNoise, require_secure

@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpbandits.privacy import cube, exact
-from dpbandits.privacy.noise import NoiseSource
+from dpbandits.privacy.noise import NoiseSource, _exact as exact, _max_norm_radius as cube
 from dpbandits.privacy.noise._coins import Coins
 from dpbandits.privacy.noise._laws import PolyaLaw
 from dpbandits.privacy.noise._secure import SecureNoise

@@ -28,8 +28,8 @@ from dpbandits.privacy.accounting import (
     NothingHidden,
     PureEvent,
     Skellam,
+    _integer_sum as integer_sum,
     compose,
-    integer_sum,
 )
 from dpbandits.privacy.accounting._dominating_pair import dots_of
 

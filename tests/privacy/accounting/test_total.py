@@ -24,9 +24,9 @@ from dpbandits.privacy.accounting import (
     NothingHidden,
     PureEvent,
     Skellam,
-    cost,
+    _integer_sum as integer_sum,
+    _work_limit as cost,
     gaussian_delta,
-    integer_sum,
 )
 from dpbandits.privacy.accounting._wide_gaussian import wide_bounds
 from dpbandits.privacy.accounting._worst_pair import worst_pair
