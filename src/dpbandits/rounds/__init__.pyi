@@ -7,6 +7,9 @@ from ._clock import (
     Deadlines as Deadlines,
     SteadyClock as SteadyClock,
 )
+from ._in_process import (
+    run_in_process as run_in_process,
+)
 from ._participation import (
     check_accepted as check_accepted,
     count_rounds as count_rounds,

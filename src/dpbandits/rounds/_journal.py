@@ -47,8 +47,8 @@ class Journal:
         for record in waiting:
             if check and ask(self.state).digest != record.digest:
                 raise PlanMismatch(
-                    f"phase {record.phase} has plan {record.digest[:12]} in the journal, which this study does "
-                    "not ask; were actions, settings or the version changed?"
+                    f"phase {record.phase} has plan {record.digest[:12]} in the journal, which this study "
+                    "does not ask; were actions, settings or the version changed?"
                 )
             if record.phase in releases:
                 self._tell(self._plans[record.phase], releases[record.phase], kept)

@@ -43,8 +43,9 @@ else changes them:
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from itertools import islice
 from typing import TypeVar
 
 from dpbandits.errors import FloatingPointNoise, InvalidValue, Refused, Unreachable
@@ -173,13 +174,22 @@ class Rounds:
 
         return self._transactions.run("join", take, alone=True)
 
+    def fresh(self, names: Iterator[str], count: int) -> list[str]:
+        """Take the next names that have not taken part in the study, at most `count`, from an iterator."""
+
+        def take(transaction: Transaction) -> list[str]:
+            unasked = (name for name in names if transaction.entry_of(client=name) is None)
+            return list(islice(unasked, count))
+
+        return self._read(take)
+
     def unreported(self) -> list[str]:
         """The participants of the current attempt whose reports are not there, sorted."""
 
         def missing(transaction: Transaction) -> list[str]:
             latest = transaction.latest()
             names = () if latest is None else transaction.members(latest.phase, latest.number)
-            entries = {name: transaction.entry_of(pseudonym=name) for name in names}
+            entries = {name: transaction.entry_of(client=name) for name in names}
             return [name for name, entry in entries.items() if entry is None or entry.report is None]
 
         return self._read(missing)

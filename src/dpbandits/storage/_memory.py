@@ -42,6 +42,7 @@ class _Tables:
     attempts: dict[tuple[int, int], Attempt] = field(default_factory=dict)
     codes: dict[str, str | None] = field(default_factory=dict)
     ledger: dict[str, LedgerEntry] = field(default_factory=dict)
+    clients: dict[str, str] = field(default_factory=dict)  # by pseudonym
     reports: dict[str, NewReport] = field(default_factory=dict)
     batches: dict[tuple[int, int], bytes] = field(default_factory=dict)
 
@@ -126,17 +127,15 @@ class _MemoryTransaction(Transaction):
         return next((code for code, given in self._tables.codes.items() if given == token), None)
 
     def entry_of(self, *, client: str | None = None, pseudonym: str | None = None) -> LedgerEntry | None:
-        if client is not None:
-            return self._tables.ledger.get(client)
-        return next((entry for entry in self._tables.ledger.values() if entry.pseudonym == pseudonym), None)
+        found = client if client is not None else self._tables.clients.get(pseudonym or "")
+        return None if found is None else self._tables.ledger.get(found)
 
     def burn(self, entries: Sequence[LedgerEntry]) -> None:
-        used = {entry.pseudonym for entry in self._tables.ledger.values()}
         for entry in entries:
-            if entry.client in self._tables.ledger or entry.pseudonym in used:
+            if entry.client in self._tables.ledger or entry.pseudonym in self._tables.clients:
                 raise Refused("already-asked", "a client, or a pseudonym, takes part once")
             self._tables.ledger[entry.client] = entry
-            used.add(entry.pseudonym)
+            self._tables.clients[entry.pseudonym] = entry.client
 
     def members(self, phase: int, attempt: int) -> tuple[str, ...]:
         return tuple(sorted(entry.pseudonym for entry in self._of(phase, attempt)))

@@ -86,7 +86,7 @@ class OperatorViews:
 
     def progress(self, transaction: Transaction) -> ProgressReply:
         """What was learnt in each phase."""
-        records = [msgspec.Raw(record.body) for record in transaction.progress()]
+        records = [decode(record.body, Progress) for record in transaction.progress()]
         return ProgressReply(study=self._context.name, phases=records)
 
     def results(self, transaction: Transaction) -> ResultsReply:
