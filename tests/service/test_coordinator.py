@@ -30,6 +30,7 @@ def test_a_study_learns_what_the_protocol_alone_would(trust: str, mode: str | No
         releases = [decode(record.body, Release) for record in transaction.releases()]
         assert list(transaction.reports(1, 1)) == []
     assert [evidence.reports for evidence in final.history] == [release.reports for release in releases]
+    assert tuple(deployed.run(deployed.coordinator.operator.progress).phases) == expected[-1].progress
     results = deployed.run(deployed.coordinator.operator.results)
     assert results.ended
     assert results.active == final.active_actions.tolist()

@@ -10,7 +10,7 @@ otherwise `PlanMismatch` is raised.
 from __future__ import annotations
 
 from dpbandits.errors import PlanMismatch, Refused
-from dpbandits.protocol import Plan, Release, State, Study, ask, decode, encode, tell
+from dpbandits.protocol import Plan, Progress, Release, State, Study, ask, decode, encode, tell
 from dpbandits.rounds._transactions import Transactions
 from dpbandits.storage import PlanRecord, ProgressRecord, Transaction
 
@@ -43,37 +43,41 @@ class Journal:
         Raises:
             PlanMismatch: A journalled plan is not the one that this study asks.
         """
-        releases, waiting, kept = self._transactions.run("read", self._read)
-        for record in waiting:
-            if check and ask(self.state).digest != record.digest:
-                raise PlanMismatch(
-                    f"phase {record.phase} has plan {record.digest[:12]} in the journal, which this study "
-                    "does not ask; were actions, settings or the version changed?"
-                )
-            if record.phase in releases:
-                self._tell(self._plans[record.phase], releases[record.phase], kept)
 
-    def _read(self, transaction: Transaction) -> tuple[dict[int, Release | None], list[PlanRecord], set[int]]:
-        """The releases by phase (None for a phase that ended and asked nobody), the plans that the learner
-        has not been told of, and the phases whose progress is kept."""
-        plans, latest = transaction.plans(), transaction.latest()
-        releases: dict[int, Release | None] = {
-            record.phase: decode(record.body, Release) for record in transaction.releases()
-        }
-        if latest is not None and latest.state == "done":
-            releases[latest.phase] = None
-        waiting = [record for record in plans if record.phase >= self.state.phase]
-        for record in waiting:
-            self.plan(transaction, record.phase)
-        return releases, waiting, {record.phase for record in transaction.progress()}
+        def read(transaction: Transaction) -> tuple[dict[int, bytes | None], list[PlanRecord], set[int]]:
+            waiting = [record for record in transaction.plans() if record.phase >= self.state.phase]
+            for record in waiting:
+                self.plan(transaction, record.phase)
+            bodies: dict[int, bytes | None] = {one.phase: one.body for one in transaction.releases()}
+            latest = transaction.latest()
+            if latest is not None and latest.state == "done":  # it asked nobody
+                bodies[latest.phase] = None
+            return bodies, waiting, {record.phase for record in transaction.progress()}
 
-    def _tell(self, plan: Plan, release: Release | None, kept: set[int]) -> None:
-        state = tell(self.state, plan, release)
-        if plan.phase not in kept:
-            record = ProgressRecord(phase=plan.phase, body=encode(state.progress[-1]))
-            try:
-                self._transactions.run("learn", lambda t: t.add_progress(record), alone=True)
-            except Refused as refusal:  # another worker was faster
-                if refusal.reason != "already-kept":
-                    raise
-        self.state = state
+        bodies, waiting, kept = self._transactions.run("read", read)
+        for record in waiting:
+            if check:
+                self._check(record)
+            if record.phase not in bodies:
+                break
+            body = bodies[record.phase]
+            release = None if body is None else decode(body, Release)
+            state = tell(self.state, self._plans[record.phase], release)
+            if record.phase not in kept:
+                self._keep(state.progress[-1])
+            self.state = state
+
+    def _check(self, record: PlanRecord) -> None:
+        if ask(self.state).digest != record.digest:
+            raise PlanMismatch(
+                f"phase {record.phase} has plan {record.digest[:12]} in the journal, which this study does not "
+                "ask; were actions, settings or the version changed?"
+            )
+
+    def _keep(self, progress: Progress) -> None:
+        record = ProgressRecord(phase=progress.phase, body=encode(progress))
+        try:
+            self._transactions.run("learn", lambda transaction: transaction.add_progress(record), alone=True)
+        except Refused as refusal:  # another worker was faster
+            if refusal.reason != "already-kept":
+                raise

@@ -46,41 +46,32 @@ class Releasing:
         self._minimum = minimum
         self._hook = hook
 
-    def end_closed(self, transaction: Transaction) -> None:
-        """End the latest attempt with the reports that were taken in here, unless another worker did."""
+    def end(self, transaction: Transaction, closing: Attempt, revealed: Sums | None = None) -> None:
+        """Release or fail an attempt, unless another worker did.
+
+        Args:
+            transaction: All of it, or nothing, happens.
+            closing: The attempt. If it collects, a collector has taken the reports in.
+            revealed: What the collector revealed; None if too few reported.
+        """
         attempt = transaction.latest(lock=True)
-        if attempt is None or attempt.state != "closed":
+        if attempt is None or not _same(attempt, closing):
             return
         plan = self._journal.plan(transaction, attempt.phase)
         custody = self._custody(plan, attempt.number)
-        if transaction.count_reports(attempt.phase, attempt.number) < self._minimum(plan):
-            self._fail(transaction, attempt, custody)
-            return
-        # In the order of pseudonyms, which says nothing of who came first.
-        reports = map(custody.open, transaction.reports(attempt.phase, attempt.number))
-        if summable(plan):
-            batch = batch_of(plan, add_up(plan, nothing(plan), reports))
+        if attempt.state == "closed":
+            reports = transaction.count_reports(attempt.phase, attempt.number)
         else:
-            kept = list(reports)  # all are opened before any noise is drawn
-            batch = shuffle(plan, kept, custody.noise())
-        self._release(transaction, attempt, plan, batch, custody)
-
-    def end_revealed(self, transaction: Transaction, closing: Attempt, sums: Sums | None) -> None:
-        """End `closing` with the sums of a collector, or None if too few reported."""
-        attempt = transaction.latest(lock=True)
-        if attempt is None or attempt.state != "collecting" or not _same(attempt, closing):
+            reports = 0 if revealed is None else revealed.reports
+        if reports < self._minimum(plan):
+            custody.give_up()
+            self._end(transaction, attempt, "failed")
             return
-        plan = self._journal.plan(transaction, attempt.phase)
-        custody = self._custody(plan, attempt.number)
-        if sums is None or sums.reports < self._minimum(plan):
-            self._fail(transaction, attempt, custody)
-            return
-        custody.revealed(sums)
-        self._release(transaction, attempt, plan, batch_of(plan, sums), custody)
-
-    def _release(
-        self, transaction: Transaction, attempt: Attempt, plan: Plan, batch: Batch, custody: Custody
-    ) -> None:
+        if revealed is None:
+            batch = self._batch(transaction, attempt, plan, custody)
+        else:
+            custody.revealed(revealed)
+            batch = batch_of(plan, revealed)
         release = analyze(plan, batch, custody.noise())
         if not plausible(plan, release):
             log.warning("implausible", extra={"phase": attempt.phase, "attempt": attempt.number})
@@ -91,9 +82,13 @@ class Releasing:
         self._hook("release-journalled")
         self._end(transaction, attempt, "released")
 
-    def _fail(self, transaction: Transaction, attempt: Attempt, custody: Custody) -> None:
-        custody.give_up()
-        self._end(transaction, attempt, "failed")
+    def _batch(self, transaction: Transaction, attempt: Attempt, plan: Plan, custody: Custody) -> Batch:
+        """In the order of pseudonyms, which says nothing of who came first."""
+        reports = map(custody.open, transaction.reports(attempt.phase, attempt.number))
+        if summable(plan):
+            return batch_of(plan, add_up(plan, nothing(plan), reports))
+        kept = list(reports)  # all are opened before any noise is drawn
+        return shuffle(plan, kept, custody.noise())
 
     def _end(self, transaction: Transaction, attempt: Attempt, state: str) -> None:
         transaction.drop_reports(attempt.phase, attempt.number)
@@ -101,4 +96,5 @@ class Releasing:
 
 
 def _same(attempt: Attempt, other: Attempt) -> bool:
-    return (attempt.phase, attempt.number) == (other.phase, other.number)
+    """Whether it is the same attempt, in the same state."""
+    return (attempt.phase, attempt.number, attempt.state) == (other.phase, other.number, other.state)

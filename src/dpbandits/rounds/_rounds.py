@@ -352,9 +352,9 @@ class Rounds:
         self._count_after = now + 50 * (now - began)
         return count >= latest.joined
 
-    def _release(self, _latest: Attempt) -> bool:
+    def _release(self, latest: Attempt) -> bool:
         self._must_forget = True
-        self._transactions.run("release", self._releasing.end_closed, alone=True)
+        self._transactions.run("release", lambda t: self._releasing.end(t, latest), alone=True)
         return True
 
     def _collected_elsewhere(self, latest: Attempt) -> bool:
@@ -371,7 +371,7 @@ class Rounds:
         except Unreachable:
             self._change("away", latest, replace(latest, seconds=None))
             raise
-        self._transactions.run("release", lambda t: self._releasing.end_revealed(t, latest, sums), alone=True)
+        self._transactions.run("release", lambda t: self._releasing.end(t, latest, sums), alone=True)
         return True
 
     def _expired(self, attempt: Attempt) -> bool:

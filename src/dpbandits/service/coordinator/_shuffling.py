@@ -13,7 +13,7 @@ import msgspec
 from dpbandits.errors import ProtocolError
 from dpbandits.protocol import Plan, Sums, combine, decode, encode
 from dpbandits.service.coordinator._context import Context
-from dpbandits.service.coordinator._revealed import OwnSums, checked_reply, own_sums, revealed_sums
+from dpbandits.service.coordinator._revealed import OwnSums, check_reply, own_sums, revealed_sums
 from dpbandits.service.coordinator._shuffler_link import ShufflerLink
 from dpbandits.service.shared import Writer
 from dpbandits.service.wire import CollectionRequest
@@ -52,7 +52,8 @@ class Shuffling:
     def close(self, plan: Plan, attempt: Attempt) -> Sums | None:
         """Close the collection; return the sums, or None if too few reported or the two sets differ."""
         key = (attempt.phase, attempt.number)
-        reply = checked_reply(self._context, plan, attempt, self._link.close(*key))
+        reply = self._link.close(*key)
+        check_reply(self._context, plan, attempt, reply)
         if reply.state == "closed" and self._context.terms.mode == "trusted":
             raise ProtocolError("the shuffler splits reports, but the study's mode is trusted")
         if reply.state == "failed" or self._context.terms.mode == "trusted":
@@ -65,7 +66,8 @@ class Shuffling:
     def _combined(self, plan: Plan, attempt: Attempt) -> Sums | None:
         kept = self._own_sums(plan, attempt)
         reply = self._link.sums(attempt.phase, attempt.number, kept.without)
-        theirs = revealed_sums(plan, checked_reply(self._context, plan, attempt, reply))
+        check_reply(self._context, plan, attempt, reply)
+        theirs = revealed_sums(plan, reply)
         if theirs is not None and reply.checksum != kept.checksum:
             # Both sums are journalled and will never agree, so fresh clients are asked.
             log.warning("sets-differ", extra={"phase": attempt.phase, "attempt": attempt.number})
