@@ -94,8 +94,10 @@ def _accounted(path: Path) -> _Accounted:
     from dpbandits.service.config import TomlFile, study_of
 
     study = study_of(TomlFile(path))
-    if study.privacy.trust == "none":
-        raise InvalidValue(f"{path}, privacy.trust", "none", "a trust model that hides something")
+    if not study.privacy.trust_model.private:
+        raise InvalidValue(
+            f"{path}, privacy.trust", study.privacy.trust, "a trust model that hides something"
+        )
     plan = ask(study.begin())
     if plan.mechanism is None:
         raise InvalidValue(f"{path}, study.horizon", study.horizon, "one in which a phase can end and report")
@@ -132,8 +134,8 @@ def _later(study: Study, rank: int, cohort: int) -> Sequence[Mechanism]:
     if study.learning.recentred and study.learning.whitened:
         kinds.append(("ball" if may_use_ball(study.privacy) else "box", rank))
     return [
-        calibrate(study.privacy, support=support, cohort=cohort, bound=study.bound, shape=shape)
-        for shape, support in kinds
+        calibrate(study.privacy, coordinates=coordinates, cohort=cohort, bound=study.bound, shape=shape)
+        for shape, coordinates in kinds
     ]
 
 
@@ -144,7 +146,7 @@ def _phase(request: PrivacyRequest, number: int, mechanisms: Sequence[Mechanism]
         cohort=mechanism.cohort,
         # Noise that is not shared suffices for any number of answers; the request sets the least number.
         minimum_reports=max(mechanism.minimum_reports, request.minimum_reports(mechanism.cohort)),
-        numbers=mechanism.support,
+        numbers=mechanism.coordinates,
         shape=mechanism.shape,
         mechanism=mechanism.kind,
         noise=mechanism.noise_name,

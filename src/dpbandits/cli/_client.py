@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from dpbandits.actions import read_matrix
 from dpbandits.cli._parser import DefaultsInHelp, number, whole_number
+from dpbandits.cli._privacy_options import TRUSTS
 from dpbandits.cli._service_extra import require_service
 from dpbandits.errors import InvalidValue
-from dpbandits.privacy import TRUST_MODELS
 from dpbandits.protocol import Plan
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def _add_pins(parser: argparse.ArgumentParser) -> None:
 def _add_consent(parser: argparse.ArgumentParser) -> None:
     consent = parser.add_argument_group("what is agreed to")
     consent.add_argument(
-        "--accept", choices=TRUST_MODELS, action="append", help="trust models (default: local, shuffle)"
+        "--accept", choices=TRUSTS, action="append", help="trust models (default: local, shuffle)"
     )
     consent.add_argument("--epsilon", type=number, default=1.0, metavar="E", help="at most")
     consent.add_argument("--delta", type=number, default=1e-6, metavar="D", help="at most")

@@ -12,6 +12,8 @@ from dpbandits.cli._output import Result
 from dpbandits.errors import InvalidValue
 from dpbandits.experiments import COLOURS, check_matplotlib, dashes, pyplot
 
+_OTHER_COLOUR = "#CC79A7"  # of a trust model that a plugin adds
+
 
 def check_plot(path: str | None) -> None:
     """Fail before the long work, not after it."""
@@ -33,7 +35,7 @@ def plot_regret(results: Sequence[Result], path: Path) -> None:
     for result in results:
         curves = np.array([run.regret_at(times) / times for run in result.runs])
         mean, spread = curves.mean(axis=0), curves.std(axis=0)
-        colour = COLOURS[result.setting.trust]
+        colour = COLOURS.get(result.setting.trust, _OTHER_COLOUR)
         axes.plot(times, mean, dashes(result.setting.trust), color=colour, label=_label(result))
         axes.fill_between(times, np.maximum(mean - spread, 0), mean + spread, color=colour, alpha=0.15, lw=0)
     axes.set(xscale="log", xlabel="round t", ylabel="regret per round, R(t)/t", ylim=(0, None))

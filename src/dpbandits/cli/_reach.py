@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from dpbandits.privacy import Mechanism
+from dpbandits.privacy import TRUST_MODELS, Mechanism
 
 
 def reach_of(mechanism: Mechanism) -> dict[str, float | None]:
@@ -26,7 +26,7 @@ def _bounded(value: float) -> float | None:
 
 def shown_reach(reach: dict[str, float | None], trust: str) -> str:
     """One line, or two halves of one where reports may be split."""
-    split = "; in split mode: anywhere" if trust == "shuffle" else ""
+    split = "; in split mode: anywhere" if TRUST_MODELS[trust].shuffler else ""
     if reach["mean"] is None:
         return f"one liar moves a mean anywhere: nothing bounds its report{split}"
     return (

@@ -15,12 +15,12 @@ from dpbandits._checks import whole
 from dpbandits.cli._output import Result, as_document, as_table
 from dpbandits.cli._parser import DefaultsInHelp, number, whole_number
 from dpbandits.cli._plot import check_plot, plot_regret
-from dpbandits.cli._privacy_options import add_privacy_options
+from dpbandits.cli._privacy_options import TRUSTS, add_privacy_options
 from dpbandits.cli._problem_options import add_problem_options, setting_from
 from dpbandits.cli._progress import progress_bar
 from dpbandits.cli._writing import check_writable, write_document
 from dpbandits.errors import InvalidValue
-from dpbandits.privacy import NOISES, TRUST_MODELS
+from dpbandits.privacy import TRUST_MODELS
 from dpbandits.protocol import STEP_NAMES
 from dpbandits.simulation import ALGORITHMS, SCHEDULES, RunTrace, Setting, sweep
 
@@ -52,7 +52,7 @@ def _add_algorithm(group: Any) -> None:
     )
     group.add_argument(
         "--trust",
-        choices=TRUST_MODELS,
+        choices=TRUSTS,
         action="append",
         help="whom clients trust; repeat for several (default: all that the preset has)",
     )
@@ -134,8 +134,8 @@ def _settings(options: argparse.Namespace) -> list[Setting]:
 def _has(trust: str, options: argparse.Namespace) -> bool:
     """Whether this trust model can do what was asked, so that the default rows are those that can."""
     if options.noise is not None:
-        return options.noise in NOISES[trust]
-    return not (trust == "shuffle" and options.preset == "paper" and options.delta == 0)
+        return TRUST_MODELS[trust].private and TRUST_MODELS[trust].offers(options.noise)
+    return (options.preset, options.delta == 0) in TRUST_MODELS[trust].defaults
 
 
 def _run_all(

@@ -10,7 +10,7 @@ import numpy as np
 from dpbandits._checks import non_negative, one_of, whole
 from dpbandits.actions import FAMILIES, Actions
 from dpbandits.errors import InvalidValue
-from dpbandits.privacy import PrivacyRequest
+from dpbandits.privacy import TRUST_MODELS, PrivacyRequest, TrustModel
 from dpbandits.protocol import STEP_NAMES, Schedule, Spending, Steps, Study, budgeted
 from dpbandits.world import REWARD_LAWS, USERS, Clients, Dataset, Instance, Population, load
 
@@ -179,6 +179,16 @@ class Setting:
         given = Spending(schedule=self.exponential(), design_tolerance=tolerance)
         spending = budgeted(replace(self, population=None).study(actions, given), budget)
         return spending if self.design_tolerance is None else replace(spending, design_tolerance=tolerance)
+
+    @property
+    def trust_model(self) -> TrustModel:
+        """The trust model, as a value."""
+        return TRUST_MODELS[self.trust]
+
+    @property
+    def private(self) -> bool:
+        """Whether anything is hidden from anybody."""
+        return self.trust_model.private
 
     def privacy(self) -> PrivacyRequest:
         """What is asked of the Privatizer."""
