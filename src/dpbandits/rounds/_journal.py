@@ -70,8 +70,8 @@ class Journal:
     def _check(self, record: PlanRecord) -> None:
         if ask(self.state).digest != record.digest:
             raise PlanMismatch(
-                f"phase {record.phase} has plan {record.digest[:12]} in the journal, which this study does not "
-                "ask; were actions, settings or the version changed?"
+                f"phase {record.phase} has plan {record.digest[:12]} in the journal, which this study does "
+                "not ask; were actions, settings or the version changed?"
             )
 
     def _keep(self, progress: Progress) -> None:

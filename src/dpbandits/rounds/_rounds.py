@@ -97,7 +97,7 @@ class Rounds:
         Raises:
             InvalidValue: The store belongs to another study, or the study has an assignment other than
                 `everyone`.
-            FloatingPointNoise: The study asks for Gaussian noise in floating point.
+            FloatingPointNoise: The study asks for noise in floating point, and the source is not simulated.
             PlanMismatch: A journalled plan is not the one that this study asks.
         """
         self.noise = noise or SecureNoise()
@@ -397,12 +397,12 @@ def check_study(study: Study, noise: NoiseSource) -> None:
 
     Raises:
         InvalidValue: The assignment is not `everyone`.
-        FloatingPointNoise: The study asks for Gaussian noise in floating point from a source that is not
-            simulated.
+        FloatingPointNoise: The study asks for noise in floating point, and the source is not simulated.
     """
     if study.assignment != "everyone":
         raise InvalidValue("assignment", study.assignment, "everyone: rounds have no other")
-    if study.privacy.trust != "none" and study.privacy.mechanism_noise == "gaussian" and not noise.simulated:
+    if study.privacy.only_simulated and not noise.simulated:
         raise FloatingPointNoise(
-            "noise: got gaussian, expected discrete-gaussian: floats are for simulations only"
+            f"noise: got {study.privacy.mechanism_noise}, expected integer noise such as discrete-gaussian: "
+            "floats are for simulations only"
         )
