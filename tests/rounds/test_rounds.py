@@ -83,7 +83,7 @@ class Aggregator:
 
     def close(self, plan: Plan, _attempt: Attempt) -> Sums | None:
         self._check()
-        return add_up(plan, nothing(plan), self.reports) if self.reports else None
+        return add_up(plan, nothing(plan), [one.payload for one in self.reports]) if self.reports else None
 
 
 def refusal(work: Callable[[], object]) -> str:

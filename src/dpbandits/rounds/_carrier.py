@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from dpbandits.privacy import NoiseSource
-from dpbandits.protocol import Plan, Report, Sums, decode
+from dpbandits.protocol import Plan, Sums
 from dpbandits.storage import Attempt, ReleaseRecord, StoredReport
 
 
@@ -20,8 +20,8 @@ class Custody(Protocol):
     or `revealed` once, and only then `noise`. So noise may be a function of the reports.
     """
 
-    def open(self, report: StoredReport) -> Report:
-        """Read a stored report."""
+    def open(self, report: StoredReport) -> bytes:
+        """Read the payload of a stored report (`Report.payload`)."""
         ...
 
     def revealed(self, sums: Sums) -> None:
@@ -47,9 +47,9 @@ class PlainCustody:
     def __init__(self, noise: NoiseSource) -> None:
         self._noise = noise
 
-    def open(self, report: StoredReport) -> Report:
-        """Decode a report."""
-        return decode(report.sealed, Report)
+    def open(self, report: StoredReport) -> bytes:
+        """The payload as it was stored."""
+        return report.sealed
 
     def revealed(self, sums: Sums) -> None:
         """Nothing to note."""

@@ -13,10 +13,10 @@ from dataclasses import replace
 from dpbandits.protocol import (
     Batch,
     Plan,
+    Report,
     Sums,
     add_up,
     analyze,
-    batch_of,
     encode,
     nothing,
     plausible,
@@ -71,7 +71,7 @@ class Releasing:
             batch = self._batch(transaction, attempt, plan, custody)
         else:
             custody.revealed(revealed)
-            batch = batch_of(plan, revealed)
+            batch = revealed
         release = analyze(plan, batch, custody.noise())
         if not plausible(plan, release):
             log.warning("implausible", extra={"phase": attempt.phase, "attempt": attempt.number})
@@ -82,13 +82,16 @@ class Releasing:
         self._hook("release-journalled")
         self._end(transaction, attempt, "released")
 
-    def _batch(self, transaction: Transaction, attempt: Attempt, plan: Plan, custody: Custody) -> Batch:
+    def _batch(
+        self, transaction: Transaction, attempt: Attempt, plan: Plan, custody: Custody
+    ) -> Batch | Sums:
         """In the order of pseudonyms, which says nothing of who came first."""
-        reports = map(custody.open, transaction.reports(attempt.phase, attempt.number))
+        payloads = map(custody.open, transaction.reports(attempt.phase, attempt.number))
         if summable(plan):
-            return batch_of(plan, add_up(plan, nothing(plan), reports))
-        kept = list(reports)  # all are opened before any noise is drawn
-        return shuffle(plan, kept, custody.noise())
+            return add_up(plan, nothing(plan), payloads)
+        # All are opened before any noise is drawn.
+        reports = [Report(plan=plan.digest, payload=payload) for payload in payloads]
+        return shuffle(plan, reports, custody.noise())
 
     def _end(self, transaction: Transaction, attempt: Attempt, state: str) -> None:
         transaction.drop_reports(attempt.phase, attempt.number)

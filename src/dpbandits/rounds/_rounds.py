@@ -48,9 +48,9 @@ from dataclasses import replace
 from itertools import islice
 from typing import TypeVar
 
-from dpbandits.errors import FloatingPointNoise, InvalidValue, Refused, Unreachable
+from dpbandits.errors import FloatingPointNoise, InvalidValue, PlanMismatch, Refused, Unreachable
 from dpbandits.privacy import NoiseSource, SecureNoise
-from dpbandits.protocol import Plan, Report, State, Study, ask, checked_payload, encode
+from dpbandits.protocol import Plan, Report, State, Study, ask, encode
 from dpbandits.rounds._carrier import Collector, Custody, PlainCustody
 from dpbandits.rounds._clock import Clock, Deadlines, SteadyClock
 from dpbandits.rounds._journal import Journal
@@ -233,14 +233,15 @@ class Rounds:
         self._transactions.run("report", take, alone=True)
 
     def _new_report(self, plan: Plan, attempt: Attempt, name: str, report: Report) -> NewReport:
-        checked_payload(plan, report)
-        body = encode(report)
+        if report.plan != plan.digest:
+            raise PlanMismatch(f"the report of {name!r} belongs to another plan than {plan.digest[:12]}")
+        plan.asked_mechanism.message.unpack([report.payload])
         return NewReport(
             phase=attempt.phase,
             attempt=attempt.number,
             pseudonym=name,
-            digest=hashlib.sha256(body).hexdigest(),
-            sealed=body,
+            digest=hashlib.sha256(report.payload).hexdigest(),
+            sealed=report.payload,
         )
 
     def end_wait(self) -> None:

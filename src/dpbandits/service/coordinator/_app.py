@@ -32,9 +32,9 @@ from dpbandits.service.wire import (
     ClientRequest,
     EnrolmentReply,
     EnrolmentRequest,
-    Envelope,
     PlayReply,
     ProgressReply,
+    ReportSlot,
     ResultsReply,
     RoundsRequest,
     ScheduleReply,
@@ -82,10 +82,10 @@ class CoordinatorService(Served):
         self._driver.poke()
         return reply
 
-    async def envelope(self, call: Call) -> Envelope:
-        """A client's report."""
+    async def slot(self, call: Call) -> ReportSlot:
+        """Where a client's report is expected."""
         plan = await self._plan(call.phase)
-        return self._coordinator.clients.envelope(plan, call.attempt, call.secret, call.body)
+        return self._coordinator.clients.slot(plan, call.attempt, call.secret)
 
     async def _plan(self, phase: int) -> Plan:
         journal = self._coordinator.rounds.journal

@@ -9,11 +9,10 @@ from __future__ import annotations
 import hashlib
 
 from dpbandits.privacy import NoiseSource
-from dpbandits.protocol import Plan, Report, Sums, encode
+from dpbandits.protocol import Plan, Sums, encode
 from dpbandits.service.coordinator._context import Context
 from dpbandits.service.coordinator._fingerprint import Fingerprint
 from dpbandits.service.coordinator._watermark import Intent
-from dpbandits.service.wire import unpack_report
 from dpbandits.storage import ReleaseRecord, StoredReport
 
 
@@ -26,12 +25,12 @@ class SealedReports:
         self._attempt = attempt
         self._made_of = Fingerprint(context, plan, attempt)
 
-    def open(self, report: StoredReport) -> Report:
+    def open(self, report: StoredReport) -> bytes:
         """Decrypt a report; it becomes part of the fingerprint."""
         place = self._context.place(self._plan, self._attempt, report.pseudonym)
         opened = self._context.keys.open(report.sealed, place, "report")
         self._made_of.add(report.pseudonym, opened)
-        return unpack_report(self._plan, opened)
+        return opened
 
     def revealed(self, sums: Sums) -> None:
         """The sums of a shuffler become part of the fingerprint."""
