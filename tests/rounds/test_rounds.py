@@ -1,4 +1,4 @@
-"""The rules at the head of rounds/_rounds.py, on every kind of store."""
+"""The rules at the head of rounds/_machine.py, one by one."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from dpbandits._checks import one_of, whole
 
 ATTEMPT_STATES = ("gathering", "playing", "opening", "collecting", "closed", "released", "failed", "done")
-"""In the order of their lives; rounds/_rounds.py and service/shuffler say which state follows which."""
+"""In the order of their lives; rounds/_machine.py and service/shuffler say which state follows which."""
 
 FINAL_STATES = ("released", "failed", "done")
 

@@ -1,6 +1,6 @@
 """The coordinator of a deployed study: the rounds of `dpbandits.rounds`, with clients, keys and a shuffler.
 
-The states of an attempt, and what leads from one to the next, are at the head of rounds/_rounds.py. The
+The states of an attempt, and what leads from one to the next, are at the head of rounds/_machine.py. The
 coordinator adds what only a deployment over a network has:
 
 - clients enrol with one-time codes and authenticate with tokens (_participation.py);
