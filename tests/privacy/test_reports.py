@@ -1,6 +1,6 @@
-"""What one report may be, and what replacing a report costs.
+"""The set of admitted reports, and the privacy cost of replacing a report.
 
-Tails and δ are compared with sums over the whole law, a route of their own.
+Tails and δ are compared with sums over the whole distribution, which are independent of the proofs.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def simulated(seed: int = 0) -> SimulatedNoise:
 
 
 def _one_coordinate(law: NoiseLaw, reach: int) -> Any:
-    """P(z) for |z| ≤ reach, from the definition."""
+    """P(z) for |z| ≤ reach, computed from the definition."""
     places = np.arange(-reach, reach + 1)
     if isinstance(law, SkellamLaw):
         return skellam.pmf(places, law.mean, law.mean)
@@ -271,7 +271,7 @@ def test_an_array_of_another_kind_or_shape_is_not_packed() -> None:
 
 
 def _sent(mechanism: SummedShares, place: int) -> dict[int, float]:
-    """The law of one client's report that is encoded to `place`, replacement included."""
+    """The distribution of a report of a client encoded to `place`, including replacement."""
     assert mechanism.largest_share is not None
     reach = int(30 * mechanism.scale) + 10
     chances, law = _one_coordinate(mechanism.law, reach), dict[int, float]()
@@ -283,7 +283,7 @@ def _sent(mechanism: SummedShares, place: int) -> dict[int, float]:
 
 
 def _true_delta(mechanism: SummedShares, epsilon: float) -> float:
-    """Of the sum of two reports, one of which is at either end of the grid and the other anywhere."""
+    """δ of the sum of two reports: one client at either end of the grid, the other anywhere."""
     worst = 0.0
     for other in (0, mechanism.levels // 2, mechanism.levels):
         worlds = list[dict[int, float]]()
@@ -340,7 +340,7 @@ def test_calibration_leaves_a_hundredth_of_delta_for_replaced_reports(
     assert mechanism.event.delta(epsilon) <= delta
     allowed = 0.01 * delta / (1 + math.exp(epsilon))
     assert mechanism.distance <= allowed
-    # Cohorts up to a power of two share a limit, which gives away a factor of two at most.
+    # Cohorts up to a power of two share a limit, which costs at most a factor of two.
     assert replace(mechanism, largest_share=mechanism.largest_share - 1).distance > allowed / 2 * 0.99
 
 
@@ -369,7 +369,7 @@ def test_polya_shares_have_no_limit() -> None:
 
 
 def test_a_limit_on_polya_shares_would_break_pure_privacy() -> None:
-    """At the least sum every report is at its limit, and the ratio is that of one share: above e^ε always."""
+    """At the least sum every report is at its limit, and the ratio is that of one share: always above e^ε."""
     law, reach, levels = PolyaLaw(scale=3.0, shares=20), 200, 4
     chances = _one_coordinate(law, reach)
     for limit in range(1, 60):

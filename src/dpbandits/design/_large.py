@@ -98,6 +98,8 @@ class _LargeSearch:
         for attempt in range(ATTEMPTS):
             self.excess = (self.request.tolerance - 1) / 2**attempt
             for found in self._learn_from_all():
+                # The certificate finds the rank independently; if it disagrees, the sample did not show all
+                # dimensions.
                 agreed = found.certificate.rank == self.rank and found.certificate.spans
                 if self.chart is None and not agreed:  # for example, if the sample has only tiny rows
                     raise Doubtful
@@ -127,6 +129,8 @@ class _LargeSearch:
 
     def _solve(self) -> None:
         """Reduce the active leverages, but not further than is useful while other rows are higher."""
+        # Precision beyond a quarter of the excess that other rows still have would be lost when they are
+        # added.
         seen = min(_LAG * (self.seen / self.rank - 1), self.share)
         excess = max(self.share * self.excess, seen)
         self.active.exchange.run(self.rank * (1 + excess), max_steps=1000 + int(40 * self.rank / excess))
@@ -197,6 +201,7 @@ def _nested_samples(rng: np.random.Generator, count: int, dimension: int) -> lis
     sizes, last = [_FIRST * dimension], int(_LAST * count)
     while 2 * sizes[-1] <= last:
         sizes.append(min(_GROWTH * sizes[-1], last))
+    # Prefixes of one draw, so that rows of a smaller sample are also in each larger one.
     drawn = rng.integers(count, size=sizes[-1])
     return [np.sort(drawn[:size]) for size in sizes]  # reading in order is faster
 
