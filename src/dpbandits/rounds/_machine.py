@@ -60,7 +60,29 @@ Result = TypeVar("Result")
 
 
 class Machine:
-    """A study on a store, and `advance`, which moves it on. `Rounds` adds what participants may do."""
+    """A study on a store, and `advance`, which moves it on. `Rounds` adds what participants may do.
+
+    Opening it begins the study in an empty store, or replays the journal of one that was begun.
+
+    Args:
+        study: The study. Its assignment must be `everyone`.
+        store: One store serves one study. The caller closes it.
+        deadlines: How long participants have to join and to report.
+        clock: Where the time comes from; by default the machine's clock.
+        noise: Where the noise of releases comes from; by default a secure source.
+        transactions: What runs steps in transactions; by default each step has its own.
+        custody: Makes the `Custody` of an attempt from its plan and number; by default reports are
+            stored readable.
+        collector: The party that takes reports in, if that is not done here.
+        check_plan: Called with each new plan that asks somebody, before it is journalled.
+        hook: Called with the name of each journal step, for fault injection.
+
+    Raises:
+        InvalidValue: The store belongs to another study, or the study has an assignment other than
+            `everyone`.
+        FloatingPointNoise: The study asks for noise in floating point, and the source is not simulated.
+        PlanMismatch: A journalled plan is not the one that this study asks.
+    """
 
     def __init__(
         self,
@@ -76,27 +98,6 @@ class Machine:
         check_plan: Callable[[Plan], None] = lambda _plan: None,
         hook: Hook = lambda _step: None,
     ) -> None:
-        """Open a store: begin the study in an empty one, or replay the journal of one that was begun.
-
-        Args:
-            study: The study. Its assignment must be `everyone`.
-            store: One store serves one study. The caller closes it.
-            deadlines: How long participants have to join and to report.
-            clock: Where the time comes from; by default the machine's clock.
-            noise: Where the noise of releases comes from; by default a secure source.
-            transactions: What runs steps in transactions; by default each step has its own.
-            custody: Makes the `Custody` of an attempt from its plan and number; by default reports are
-                stored readable.
-            collector: The party that takes reports in, if that is not done here.
-            check_plan: Called with each new plan that asks somebody, before it is journalled.
-            hook: Called with the name of each journal step, for fault injection.
-
-        Raises:
-            InvalidValue: The store belongs to another study, or the study has an assignment other than
-                `everyone`.
-            FloatingPointNoise: The study asks for noise in floating point, and the source is not simulated.
-            PlanMismatch: A journalled plan is not the one that this study asks.
-        """
         self.noise = noise or SecureNoise()
         check_study(study, self.noise)
         self.study = study
