@@ -31,7 +31,7 @@ FloatArray = NDArray[np.float64]
 
 def setting(trust: str, horizon: int, rewards: str = "bernoulli", algorithm: str = "pe") -> Setting:
     """The paper's problem without differences between clients."""
-    return Setting(
+    return Setting.of(
         algorithm=algorithm,
         schedule="exponential",  # a planned one would have its planning counted
         trust=trust,

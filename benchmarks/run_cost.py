@@ -46,10 +46,10 @@ def draw_averages(trace: RunTrace, dimension: int) -> None:
 
 def run_over_unavoidable(trust: str) -> float:
     """How many times the unavoidable arithmetic one run costs."""
-    setting = Setting(trust=trust, schedule="exponential")
+    setting = Setting.paper(trust=trust, schedule="exponential")
     trace = run_once(setting, SEED)
     whole, unavoidable = least_cpu_seconds(
-        lambda: run_once(setting, SEED), lambda: draw_averages(trace, setting.dimension)
+        lambda: run_once(setting, SEED), lambda: draw_averages(trace, setting.problem.dimension)
     )
     return whole / unavoidable
 
@@ -57,7 +57,7 @@ def run_over_unavoidable(trust: str) -> float:
 def long_over_short(trust: str) -> float:
     """How many times a run of 10⁶ rounds one of 10⁹ costs, with capped cohorts."""
     capped = {"trust": trust, "schedule": "exponential", "maximum_cohort": 20_000, "population": None}
-    long, short = Setting(horizon=10**9, **capped), Setting(horizon=10**6, **capped)
+    long, short = Setting.paper(horizon=10**9, **capped), Setting.paper(horizon=10**6, **capped)
     slow, fast = least_cpu_seconds(lambda: run_once(long, SEED), lambda: run_once(short, SEED))
     return slow / fast
 
