@@ -1,6 +1,10 @@
-"""Validators that take the name: `positive(epsilon=epsilon)` returns the value, or raises an error.
+"""Validators for arguments.
 
-The error names the field, the value and the accepted range: `epsilon: got 0.0, expected a finite number > 0`.
+Each validator takes the value as a keyword argument, so that it knows the name of the field. It returns the
+value, or raises `InvalidValue` with an error that names the accepted range:
+
+    >>> positive(epsilon=-1)
+    InvalidValue: epsilon: got -1, expected a finite number > 0
 """
 
 from __future__ import annotations
@@ -19,25 +23,31 @@ Value = TypeVar("Value")
 
 
 def _only(named: dict[str, Value]) -> tuple[str, Value]:
+    """Return the name and the value of the only keyword argument."""
     ((field, value),) = named.items()
     return field, value
 
 
 def _is(kind: type, value: object) -> bool:
-    """Annotations bind callers that are type-checked; files and command lines are not."""
-    if type(value) is int or (type(value) is float and kind is Real):  # abstract classes are slow to ask
+    """Return whether the value is a number of that kind, and not a bool.
+
+    Type annotations protect only callers that are type-checked. Values from files and command lines are not.
+    """
+    if type(value) is int or (type(value) is float and kind is Real):  # isinstance is slow for these
         return True
     return isinstance(value, kind) and not isinstance(value, bool)
 
 
 def _finite(value: float) -> bool:
+    """Return whether the number is finite as a float."""
     try:
         return math.isfinite(value)
-    except OverflowError:  # a whole number beyond all floats
+    except OverflowError:  # an int larger than every float
         return False
 
 
 def _number(test: Callable[[float], bool], expected: str, named: dict[str, float]) -> float:
+    """Return the value as a float if it is a finite number that passes the test."""
     field, value = _only(named)
     if not _is(Real, value) or not _finite(value) or not test(value):
         raise InvalidValue(field, value, expected)
@@ -45,27 +55,27 @@ def _number(test: Callable[[float], bool], expected: str, named: dict[str, float
 
 
 def positive(**named: float) -> float:
-    """A finite number above zero."""
+    """Return a finite number above zero."""
     return _number(lambda value: value > 0, "a finite number > 0", named)
 
 
 def non_negative(**named: float) -> float:
-    """A finite number, zero or above."""
+    """Return a finite number that is zero or above."""
     return _number(lambda value: value >= 0, "a finite number >= 0", named)
 
 
 def probability(**named: float) -> float:
-    """A number strictly between zero and one."""
+    """Return a number strictly between zero and one."""
     return _number(lambda value: 0 < value < 1, "a number strictly between 0 and 1", named)
 
 
 def at_least_zero_below_one(**named: float) -> float:
-    """A probability that may be zero."""
+    """Return a probability that may be zero but not one."""
     return _number(lambda value: 0 <= value < 1, "a number >= 0 and < 1", named)
 
 
 def between(minimum: float, maximum: float, **named: float) -> float:
-    """A number in a closed interval."""
+    """Return a number in the closed interval [minimum, maximum]."""
     field, value = _only(named)
     if not _is(Real, value) or not minimum <= value <= maximum:
         raise InvalidValue(field, value, f"a number >= {minimum:g} and <= {maximum:g}")
@@ -73,7 +83,7 @@ def between(minimum: float, maximum: float, **named: float) -> float:
 
 
 def whole(minimum: int, maximum: int | None = None, **named: int) -> int:
-    """A whole number, at least `minimum` and at most `maximum`."""
+    """Return a whole number, at least `minimum` and, if given, at most `maximum`."""
     field, value = _only(named)
     if not _is(Integral, value) or value < minimum or (maximum is not None and value > maximum):
         upper = "" if maximum is None else f" and <= {maximum:,}"
@@ -82,7 +92,7 @@ def whole(minimum: int, maximum: int | None = None, **named: int) -> int:
 
 
 def one_of(choices: Collection[str], **named: str) -> str:
-    """One of a few words."""
+    """Return a string that is one of `choices`."""
     field, value = _only(named)
     if value not in choices:
         raise InvalidValue(field, repr(value), "one of " + ", ".join(choices))
@@ -90,7 +100,7 @@ def one_of(choices: Collection[str], **named: str) -> str:
 
 
 def finite_matrix(**named: FloatArray) -> FloatArray:
-    """A two-dimensional array of finite numbers with at least one row and one column."""
+    """Return a two-dimensional array of finite numbers with at least one row and one column."""
     import numpy as np
 
     field, given = _only(named)

@@ -1,7 +1,11 @@
-"""The action set: what may be played, known to everybody.
+"""The action set: a finite set of vectors that may be played. It is public.
 
-An `Actions` value is a read-only k × d matrix whose rows are distinct and lie in the unit ball. It is
-made from an array, from a CSV or NPZ file, or by a seeded generator, and is validated when built.
+An `Actions` value holds a read-only k × d matrix. Its rows are distinct and lie in the unit ball. It is built
+from an array, from a CSV or NPZ file, or by a seeded generator, and is validated when it is built.
+
+    actions = Actions.generate("sphere", count=1000, dimension=20, rng=0)
+    actions.save("actions.csv")
+    actions = Actions.load("actions.csv")
 """
 
 from __future__ import annotations
@@ -19,16 +23,25 @@ from dpbandits._arrays import FloatArray
 from dpbandits._checks import finite_matrix, non_negative, one_of, whole
 from dpbandits.errors import InvalidValue
 
-# Rows that were normalised in floating point may exceed norm one by rounding.
+# Rows normalised in floating point may exceed norm 1 by a rounding error.
 _NORM_SLACK = 1e-9
-_LOSS = "# loss"  # how the first line of a CSV file begins that has one
+_LOSS = "# loss"  # prefix of the optional first line of a CSV file that states the loss
 
 
 class Actions:
     """A finite set of k distinct actions in the unit ball of R^d.
 
-    Where they stand for a continuous set, `loss` is what the best of them may lose to the best of that, in
-    each round and for ‖θ*‖ = 1. It changes nothing about how the actions are played.
+    A set may approximate a continuous action set. Then `loss` is an upper bound on the regret per round of
+    its best action against the best action of the continuous set, for ‖θ*‖ = 1. The loss does not change how
+    the actions are played.
+
+    Args:
+        matrix: One action per row; every row has norm at most 1 and no two rows are equal.
+        loss: The approximation loss per round, 0 if the set does not approximate another one.
+
+    Raises:
+        InvalidValue: If the matrix is empty or not finite, if a row has norm above 1, if two rows are equal,
+            or if the loss is negative.
     """
 
     def __init__(self, matrix: ArrayLike, *, loss: float = 0.0) -> None:
@@ -41,14 +54,29 @@ class Actions:
 
     @classmethod
     def load(cls, path: str | Path) -> Actions:
-        """Read a CSV file (one action a line, an optional header) or an NPZ file (array `actions`).
+        """Read a CSV file or an NPZ file.
 
-        A number `loss` in the NPZ file, or a first line `# loss L` in the CSV file, comes with them.
+        A CSV file has one action per line and an optional header line. It may start with a line `# loss L`.
+        An NPZ file has an array `actions` and may have a number `loss`.
+
+        Args:
+            path: A file that ends in `.csv` or `.npz`.
+
+        Returns:
+            The action set, with its loss.
+
+        Raises:
+            InvalidValue: If the file does not exist, cannot be parsed, or does not contain a valid action
+                set.
         """
         return cls(read_matrix(path), loss=_read_loss(Path(path)))
 
     def save(self, path: str | Path) -> None:
-        """Write what `load` reads."""
+        """Write a file that `load` can read: NPZ if the path ends in `.npz`, otherwise CSV.
+
+        Args:
+            path: The file to write.
+        """
         path = Path(path)
         if path.suffix.lower() == ".npz":
             with path.open("wb") as file:
@@ -61,7 +89,22 @@ class Actions:
     def generate(
         cls, family: str = "sphere", *, count: int, dimension: int, rng: np.random.Generator | int
     ) -> Actions:
-        """Draw `count` actions: `sphere`, `ball`, `clustered` or `low-rank` (see `FAMILIES`)."""
+        """Draw a random action set.
+
+        Args:
+            family: `sphere` (uniform on the unit sphere), `ball` (uniform in the unit ball), `clustered` (ten
+                tight clusters) or `low-rank` (in a random subspace of about half the dimension).
+            count: The number of actions, k.
+            dimension: The dimension d of an action.
+            rng: A generator, or a seed for a new one.
+
+        Returns:
+            The action set.
+
+        Raises:
+            InvalidValue: If the family is unknown, if `count` or `dimension` is below 1, or if more than 2
+                actions are requested on the unit sphere of R^1.
+        """
         one_of(FAMILIES, family=family)
         whole(1, actions=count)
         whole(1, dimension=dimension)
@@ -81,7 +124,7 @@ class Actions:
 
     @cached_property
     def digest(self) -> str:
-        """A fingerprint of the whole set: two sets are equal exactly if their digests are."""
+        """A SHA-256 fingerprint of the set. Two sets are equal if and only if their digests are equal."""
         fingerprint = hashlib.sha256(f"{self.count}x{self.dimension}:".encode())
         fingerprint.update(np.ascontiguousarray(self.matrix, dtype="<f8").data)
         return fingerprint.hexdigest()
@@ -100,7 +143,17 @@ class Actions:
 
 
 def read_matrix(path: str | Path) -> FloatArray:
-    """Read rows that need not be actions yet: a CSV file, or an NPZ file with one array or one `actions`."""
+    """Read a matrix whose rows need not be valid actions yet.
+
+    Args:
+        path: A CSV file, or an NPZ file that contains either a single array or an array named `actions`.
+
+    Returns:
+        The matrix.
+
+    Raises:
+        InvalidValue: If the file does not exist, has another suffix, or cannot be parsed.
+    """
     path = Path(path)
     if not path.is_file():
         raise InvalidValue("actions-file", path, "an existing .csv or .npz file")
@@ -111,7 +164,7 @@ def read_matrix(path: str | Path) -> FloatArray:
 
 
 def _read_loss(path: Path) -> float:
-    """What comes with the rows of a file that was read already; nothing, usually."""
+    """Return the loss stored in the file, or 0 if there is none."""
     given: float | str = 0.0
     if path.suffix.lower() == ".npz":
         with np.load(path, allow_pickle=False) as archive:
@@ -127,7 +180,8 @@ def _read_loss(path: Path) -> float:
 
 
 def _check_norms(rows: FloatArray) -> None:
-    # hypot-like scaling is not needed: an overflow to infinity is caught as too long as well.
+    # No scaling as in hypot is needed: a norm that overflows to infinity is reported as too long, too.
+    """Raise an error that names the longest row if its norm is above 1."""
     with np.errstate(over="ignore"):
         norms = np.sqrt(np.einsum("ij,ij->i", rows, rows))
     worst = int(np.argmax(norms))
@@ -140,21 +194,24 @@ def _check_norms(rows: FloatArray) -> None:
 
 
 def _check_distinct(rows: FloatArray) -> None:
-    # Equal rows have equal hashes; of the few that have, the rows themselves are compared.
+    # Equal rows have equal hashes. Only rows that share a hash are compared entry by entry, so that a
+    # million rows take one sort of integers and no sort of rows.
+    """Raise an error that names the first row that repeats an earlier one."""
     hashes = _row_hashes(rows)
     order = np.argsort(hashes, kind="stable")
     twins = np.flatnonzero(np.diff(hashes[order]) == 0)
     suspects = np.unique(np.concatenate([order[twins], order[twins + 1]]))
     seen: set[bytes] = set()
     for place in suspects.tolist():
-        row = (rows[place] + 0.0).tobytes()  # + 0.0 makes −0.0 and 0.0 one value
+        row = (rows[place] + 0.0).tobytes()  # + 0.0 turns −0.0 into 0.0
         if row in seen:
             raise InvalidValue(f"actions[{place}]", "a copy of an earlier row", "distinct actions")
         seen.add(row)
 
 
 def _row_hashes(rows: FloatArray) -> NDArray[np.uint64]:
-    """A number for each row, computed in wrapping integer arithmetic, a block of rows at a time."""
+    """Return one hash per row, computed in wrapping integer arithmetic in blocks of rows."""
+    # Odd factors are invertible modulo 2⁶⁴: two rows that differ in one entry never share a hash.
     factors = np.random.default_rng(0).integers(1, 2**63, size=rows.shape[1], dtype=np.uint64) * 2 + 1
     hashes = np.empty(len(rows), dtype=np.uint64)
     for start in range(0, len(rows), 1 << 14):
@@ -165,7 +222,10 @@ def _row_hashes(rows: FloatArray) -> NDArray[np.uint64]:
 
 
 def _read_csv(path: Path) -> FloatArray:
-    """One action a line; a first line in which no cell is a number is taken as a header."""
+    """Parse a CSV file with one action per line.
+
+    The first line is taken as a header if none of its cells is a number.
+    """
     lines = path.read_text(encoding="utf-8").splitlines()
     numbered = [(n, line) for n, line in enumerate(lines, 1) if line.strip()]
     if numbered and not any(_is_number(cell) for cell in numbered[0][1].split(",")):

@@ -1,34 +1,44 @@
-"""Every error that dpbandits raises on purpose.
+"""Exception classes: every error that dpbandits raises on purpose.
 
     DpbanditsError
-    ├── InvalidValue            (also a ValueError) an argument or a file's content cannot be used
+    ├── InvalidValue            (also a ValueError) an argument or the content of a file is not accepted
     ├── NotEnoughClients        the study needs more clients than the population still has
     ├── PrivacyError
     │   ├── OutsideTheorem      a parameter lies outside the conditions under which privacy is proved
-    │   ├── NotAvailable        no proved mechanism exists for what was asked
-    │   ├── FloatingPointNoise  noise with holes was asked for outside a simulation
-    │   └── TooFewReports       fewer answers than the noise was calibrated for: nothing is released
+    │   ├── NotAvailable        no proved mechanism exists for the requested combination
+    │   ├── FloatingPointNoise  floating-point noise was requested outside a simulation
+    │   └── TooFewReports       fewer reports than the noise was calibrated for; nothing is released
     ├── DesignError             no design with the promised bounds was found
     ├── StorageError            the store cannot be reached or written; nothing was changed
-    │   └── StoreWentBack       an old copy of the store was put back: the study stops
+    │   └── StoreWentBack       the store was replaced by an older copy; the study stops
     ├── Unreachable             another party of a deployed study does not respond; retry later
     └── ProtocolError
-        ├── PlanMismatch        a message belongs to another plan than the one at hand
-        ├── StudyEnded          the horizon is reached: there is nothing left to ask
-        └── Refused             a party of a deployed study may not do what it asked for
+        ├── PlanMismatch        a message belongs to a different plan
+        ├── StudyEnded          the horizon is reached; there is no next phase
+        └── Refused             a party of a deployed study requested something it may not do
 
-A message names what was given and what would do. It never contains a reward.
+A message names the field, the value that was given and what is accepted, for example
+`epsilon: got -1, expected a finite number > 0`. A message never contains a reward.
+
+The errors with several arguments define `__reduce__`, so that they can be pickled and sent back from a worker
+process: by default, pickle calls the class with the formatted message only.
 """
 
 from __future__ import annotations
 
 
 class DpbanditsError(Exception):
-    """The root of the tree."""
+    """Base class of all errors that dpbandits raises on purpose."""
 
 
 class InvalidValue(DpbanditsError, ValueError):  # noqa: N818  (a value, not an "Error", is what is wrong)
-    """An argument or a file's content cannot be used: `field` was `value`, `expected` would do."""
+    """An argument or the content of a file is not accepted.
+
+    Attributes:
+        field: The name of the argument, option or file location, for example `epsilon`.
+        value: The value that was given.
+        expected: A description of the accepted values, for example `a finite number > 0`.
+    """
 
     def __init__(self, field: str, value: object, expected: str) -> None:
         self.field = field
@@ -37,12 +47,17 @@ class InvalidValue(DpbanditsError, ValueError):  # noqa: N818  (a value, not an 
         super().__init__(f"{field}: got {value}, expected {expected}")
 
     def __reduce__(self) -> tuple[type[InvalidValue], tuple[str, object, str]]:
-        """Survive the way back from a worker process."""
+        """Return the class and its arguments, for pickling."""
         return type(self), (self.field, self.value, self.expected)
 
 
 class NotEnoughClients(DpbanditsError):  # noqa: N818
-    """The study needs more clients than the population still has."""
+    """The study needs more clients than the population still has.
+
+    Attributes:
+        needed: The largest number of clients that the study can need.
+        population: The number of clients in the population.
+    """
 
     def __init__(self, needed: int, population: int) -> None:
         self.needed = needed
@@ -54,12 +69,12 @@ class NotEnoughClients(DpbanditsError):  # noqa: N818
         )
 
     def __reduce__(self) -> tuple[type[NotEnoughClients], tuple[int, int]]:
-        """Survive the way back from a worker process."""
+        """Return the class and its arguments, for pickling."""
         return type(self), (self.needed, self.population)
 
 
 class PrivacyError(DpbanditsError):
-    """A privacy guarantee that was asked for cannot be given."""
+    """A requested privacy guarantee cannot be given."""
 
 
 class OutsideTheorem(PrivacyError):  # noqa: N818
@@ -67,15 +82,24 @@ class OutsideTheorem(PrivacyError):  # noqa: N818
 
 
 class NotAvailable(PrivacyError):  # noqa: N818
-    """No proved mechanism exists for what was asked."""
+    """No proved mechanism exists for the requested combination."""
 
 
 class FloatingPointNoise(PrivacyError):  # noqa: N818
-    """Noise with holes was asked for outside a simulation."""
+    """Floating-point noise was requested outside a simulation.
+
+    Floating-point samplers cannot return every number near a given one. These gaps can reveal the value that
+    the noise should hide (Mironov 2012).
+    """
 
 
 class TooFewReports(PrivacyError):  # noqa: N818
-    """Fewer answers than the noise was calibrated for: nothing is released."""
+    """Fewer reports arrived than the noise was calibrated for; nothing is released.
+
+    Attributes:
+        reports: The number of reports that arrived.
+        minimum: The least number of reports for which the noise suffices.
+    """
 
     def __init__(self, reports: int, minimum: int) -> None:
         self.reports = reports
@@ -83,7 +107,7 @@ class TooFewReports(PrivacyError):  # noqa: N818
         super().__init__(f"reports: got {reports:,}, expected at least {minimum:,}: nothing is released")
 
     def __reduce__(self) -> tuple[type[TooFewReports], tuple[int, int]]:
-        """Survive the way back from a worker process."""
+        """Return the class and its arguments, for pickling."""
         return type(self), (self.reports, self.minimum)
 
 
@@ -96,11 +120,11 @@ class StorageError(DpbanditsError):
 
 
 class StoreWentBack(StorageError):  # noqa: N818
-    """An old copy of the store was put back: nothing is released and nobody is asked."""
+    """The store was replaced by an older copy; nothing is released and no client is asked."""
 
 
 class Unreachable(DpbanditsError):  # noqa: N818
-    """Another party of a deployed study does not respond. The call may be repeated later."""
+    """Another party of a deployed study does not respond; the call may be retried later."""
 
 
 class ProtocolError(DpbanditsError):
@@ -108,15 +132,20 @@ class ProtocolError(DpbanditsError):
 
 
 class PlanMismatch(ProtocolError):  # noqa: N818
-    """A message belongs to another plan than the one at hand."""
+    """A message belongs to a different plan."""
 
 
 class StudyEnded(ProtocolError):  # noqa: N818
-    """The horizon is reached: there is nothing left to ask."""
+    """The horizon is reached; there is no next phase."""
 
 
 class Refused(ProtocolError):  # noqa: N818
-    """A party of a deployed study may not do what it asked for; `reason` is one of a few words."""
+    """A party of a deployed study requested something it may not do.
+
+    Attributes:
+        reason: A short code for the reason, one of a fixed list.
+        message: A sentence for people.
+    """
 
     def __init__(self, reason: str, message: str) -> None:
         self.reason = reason
@@ -124,5 +153,5 @@ class Refused(ProtocolError):  # noqa: N818
         super().__init__(f"{reason}: {message}")
 
     def __reduce__(self) -> tuple[type[Refused], tuple[str, str]]:
-        """Survive the way back from a worker process."""
+        """Return the class and its arguments, for pickling."""
         return type(self), (self.reason, self.message)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpbandits.cli import account_study, main
+from dpbandits.cli import _account_study as account_study, main
 from dpbandits.protocol import ask
 from dpbandits.service.config import TomlFile, study_of
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from dpbandits.cli import main, reproduce
+from dpbandits.cli import _reproduce as reproduce, main
 from dpbandits.cli._reproduce import cache_file
 from dpbandits.experiments import EXPERIMENTS, _drawing as drawing
 from dpbandits.experiments._jobs import LinUCB

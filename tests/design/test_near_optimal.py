@@ -33,6 +33,7 @@ def test_what_the_package_exports():
         "Certificate",
         "Cover",
         "Design",
+        "KINDS",
         "Selection",
         "certify",
         "cover",

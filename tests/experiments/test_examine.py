@@ -16,7 +16,7 @@ from dpbandits.experiments import (
     Results,
     Scale,
     Work,
-    figure_2a,
+    _figure_2a as figure_2a,
     named,
     overall,
 )

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from dpbandits.protocol import add_shares, nothing
-from dpbandits.service import coordinator, envelope, revealed
 from dpbandits.service.client import Consent
+from dpbandits.service.coordinator import _coordinator as coordinator, _revealed as revealed
 from dpbandits.service.coordinator._playing import Playing
 from dpbandits.service.coordinator._revealed import OwnSums
-from dpbandits.service.wire import set_checksum
+from dpbandits.service.wire import _envelope as envelope, set_checksum
 from dpbandits.service.wire._binding import TAG
 
 from .faults import Case, Fault, draw_case

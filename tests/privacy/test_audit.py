@@ -26,7 +26,7 @@ from dpbandits.privacy import (
 from dpbandits.privacy._guarantee import PURE_NOISES
 from dpbandits.privacy._lattice import Lattice
 from dpbandits.privacy.accounting import Binomial, GaussianEvent, IntegerSum
-from dpbandits.privacy.auditing._evidence import Evidence, lower_limit, upper_limit
+from dpbandits.privacy.auditing._evidence import AuditEvidence, lower_limit, upper_limit
 from dpbandits.privacy.auditing._game import Reveals, reveal
 from dpbandits.privacy.auditing._likelihood_ratios import IntegerRatio, Scorer
 from dpbandits.privacy.trust import (
@@ -388,7 +388,7 @@ def test_limits_of_evidence_err_no_more_often_than_stated() -> None:
     true = GaussianEvent(noise_ratio=ratio).delta(epsilon)
     wrong = 0
     for _ in range(1000):
-        evidence = Evidence.of(rng.normal(1, ratio, 400), rng.normal(0, ratio, 400), 0.01)
+        evidence = AuditEvidence.of(rng.normal(1, ratio, 400), rng.normal(0, ratio, 400), 0.01)
         wrong += evidence.about_delta(epsilon).delta(epsilon) > true
     assert wrong <= 45
 

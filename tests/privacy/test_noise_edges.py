@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from dpbandits.errors import InvalidValue
-from dpbandits.privacy import cube, secure
+from dpbandits.privacy.noise import _max_norm_radius as max_norm_radius, _secure as secure
 from dpbandits.privacy.noise._coins import Coins
 from dpbandits.privacy.noise._keyed import KeyedNoise
 from dpbandits.privacy.noise._secure import SecureNoise, require_secure
@@ -181,13 +181,13 @@ def test_equal_keys_of_a_row_are_drawn_again(monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.parametrize(("later_bits", "offset"), [(0, 3), (-1, 4)])
 def test_an_offset_that_80_digits_leave_open_is_decided_by_more(later_bits: int, offset: int) -> None:
-    bits = 4 * cube.DIGITS
-    edge = int(Fraction(cube.offset_distribution(1.5, 9, 4 * cube.DIGITS)[3]) * 2**bits)
+    bits = 4 * max_norm_radius.DIGITS
+    edge = int(Fraction(max_norm_radius.offset_distribution(1.5, 9, 4 * max_norm_radius.DIGITS)[3]) * 2**bits)
     asked = []
 
     def random_bits(count: int) -> int:
         asked.append(count)
         return edge if len(asked) == 1 else later_bits % 2**count
 
-    assert cube.exact_offset(1.5, 9, random_bits) == offset
+    assert max_norm_radius.exact_offset(1.5, 9, random_bits) == offset
     assert asked == [bits, bits]

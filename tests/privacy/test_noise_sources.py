@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpbandits.privacy import cube, exact
-from dpbandits.privacy.noise import NoiseSource
+from dpbandits.privacy.noise import NoiseSource, _exact as exact, _max_norm_radius as max_norm_radius
 from dpbandits.privacy.noise._coins import Coins
 from dpbandits.privacy.noise._laws import PolyaLaw
 from dpbandits.privacy.noise._secure import SecureNoise
@@ -184,7 +183,9 @@ def test_box_norm_has_its_joint_law(source: str) -> None:
 @pytest.mark.parametrize("scale", [0.3, 1.7, 40.0])
 def test_the_radius_is_an_offset_plus_geometrics(scale: float, coordinates: int) -> None:
     most = int((3 * coordinates + 40) * scale) + 40
-    offsets = np.diff(np.array(cube.offset_distribution(scale, coordinates, 80), dtype=float), prepend=0.0)
+    offsets = np.diff(
+        np.array(max_norm_radius.offset_distribution(scale, coordinates, 80), dtype=float), prepend=0.0
+    )
     sums = stats.nbinom(coordinates + 1, -np.expm1(-1 / scale)).pmf(np.arange(most))
     radii = np.arange(most)
     logarithms = coordinates * np.log(2 * radii + 1) - radii / scale

@@ -21,8 +21,8 @@ from dpbandits.protocol import (
     State,
     Steps,
     Study,
+    _elimination as module,
     ask,
-    elimination as module,
     simulate_release,
     tell,
 )

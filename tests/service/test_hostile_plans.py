@@ -9,7 +9,8 @@ import pytest
 
 from dpbandits.privacy import Mechanism, PrivacyRequest, calibrate
 from dpbandits.protocol import _exchange as exchange
-from dpbandits.service import consent, terms
+from dpbandits.service.client import _consent as consent
+from dpbandits.service.wire import _terms as terms
 
 from . import hostile_plans
 from .hostile_plans import run

@@ -265,7 +265,7 @@ def test_a_store_keeps_its_terms_and_other_settings_are_refused() -> None:
 
 
 def test_a_schedule_is_planned_once_and_kept_in_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
-    from dpbandits.service import context as module
+    from dpbandits.service.coordinator import _context as module
 
     planned = list[int]()
     original = module.budgeted

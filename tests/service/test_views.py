@@ -22,8 +22,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dpbandits.privacy import TRUST_MODELS, SecureNoise
 from dpbandits.protocol import Plan, ask, one_report, respond_with_averages
-from dpbandits.service import client as client_module
-from dpbandits.service.client import AsyncClient, ClientCore, Consent, take_part
+from dpbandits.service.client import AsyncClient, ClientCore, Consent, _client as client_module, take_part
 from dpbandits.service.coordinator import coordinator_app
 from dpbandits.service.shared import AsyncTransport, Roles, Timing
 from dpbandits.service.shared._logs import JsonLines

@@ -150,7 +150,7 @@ def test_a_study_that_runs_out_of_clients_stops_asking() -> None:
 
 
 def test_a_simulation_calibrates_once_for_each_shape(monkeypatch: pytest.MonkeyPatch) -> None:
-    from dpbandits.privacy import calibration
+    from dpbandits.privacy import _calibration as calibration
 
     asked: list[tuple[float, ...]] = []
     genuine = calibration.choose_encoding

@@ -31,7 +31,7 @@ def test_columns_without_variation_are_ignored_and_too_many_dimensions_refused()
     rows = np.random.default_rng(1).standard_normal((30, 3))
     rows[:, 1] = 7.0
     assert whitened(csr_array(rows), 3, longest=1.0).shape == (30, 3)
-    with pytest.raises(InvalidValue, match="dimension: got 4, expected at most 3: the features span 2"):
+    with pytest.raises(InvalidValue, match="dimension: got 4, expected at most 3: the features have rank 2"):
         whitened(csr_array(rows), 4, longest=1.0)
     with pytest.raises(InvalidValue, match="at most 1"):
         whitened(csr_array(np.full((5, 2), 0.1)), 2, longest=1.0)

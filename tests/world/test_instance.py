@@ -22,7 +22,8 @@ def test_a_drawn_theta_lies_on_the_unit_sphere() -> None:
 
 
 @pytest.mark.parametrize(
-    ("theta", "message"), [([0.5], "2, as the actions"), ([1, 1], "norm 1.41"), ([np.nan, 0], "nan")]
+    ("theta", "message"),
+    [([0.5], "2, the dimension of the actions"), ([1, 1], "norm 1.41"), ([np.nan, 0], "nan")],
 )
 def test_a_theta_that_cannot_be_is_refused(theta: list[float], message: str) -> None:
     with pytest.raises(InvalidValue, match=message):

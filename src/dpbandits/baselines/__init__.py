@@ -1,4 +1,4 @@
-"""What is not phased elimination, for comparison: LinUCB, which protects nobody, and its private kin."""
+"""Baselines for comparison that are not phased elimination: LinUCB without privacy, and private LinUCB."""
 
 import lazy_loader
 

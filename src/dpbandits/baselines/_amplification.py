@@ -6,8 +6,8 @@ are
     (ε, δ' + (e^ε + 1)(1 + e^(−ε₀)/2)·n·δ₀)-private,
     ε = log(1 + (1 − e^(−ε₀))·(8√(e^ε₀·log(4/δ')/n) + 8e^ε₀/n)),
 
-for one client replaced. The theorem's own factor, (e^ε₀ − 1)/(e^ε₀ + 1), is smaller than this 1 − e^(−ε₀),
-which is the form that all its versions imply.
+for one client replaced. The factor in the theorem, (e^ε₀ − 1)/(e^ε₀ + 1), is smaller than this 1 − e^(−ε₀).
+All versions of the theorem imply the form used here.
 """
 
 from __future__ import annotations
@@ -25,7 +25,13 @@ _HALVINGS = 60
 
 @dataclass(frozen=True, kw_only=True)
 class LocalBudget:
-    """What each client's own randomizer must satisfy, and by which theorem that suffices."""
+    """The (ε, δ) that the randomizer of each client must satisfy.
+
+    Attributes:
+        epsilon: The local ε.
+        delta: The local δ.
+        accountant: The theorem by which this budget suffices.
+    """
 
     epsilon: float
     delta: float
@@ -33,22 +39,22 @@ class LocalBudget:
 
 
 def largest_local_epsilon(clients: int, delta: float) -> float:
-    """Beyond this ε₀ the theorem says nothing; it may be negative, where it never does."""
+    """Return the largest ε₀ that the theorem covers; it is negative if the theorem covers none."""
     return math.log(clients / (16 * math.log(4 / probability(delta=delta))))
 
 
 def amplified_epsilon(local_epsilon: float, clients: int, delta: float) -> float:
-    """ε of the shuffled messages, at δ', for an ε₀ within the theorem."""
+    """Return ε of the shuffled messages at δ', for an ε₀ that the theorem covers."""
     growth = math.exp(local_epsilon)
     spread = 8 * math.sqrt(growth * math.log(4 / delta) / clients) + 8 * growth / clients
     return math.log1p(-math.expm1(-local_epsilon) * spread)
 
 
 def local_budget(epsilon: float, delta: float, clients: int) -> LocalBudget:
-    """The weakest randomizer for which `clients` shuffled messages are (ε, δ)-private.
+    """Return the weakest randomizer for which `clients` shuffled messages are (ε, δ)-private.
 
-    Half of δ is δ'. What is (ε, δ)-private by itself is so after shuffling, too; where that takes less
-    Gaussian noise than the theorem does, it is the answer.
+    Half of δ is used as δ'. A randomizer that is (ε, δ)-private by itself remains so after shuffling. If it
+    needs less Gaussian noise than the theorem, it is returned instead.
     """
     alone = LocalBudget(epsilon=positive(epsilon=epsilon), delta=probability(delta=delta), accountant=ALONE)
     half, low = delta / 2, 0.0

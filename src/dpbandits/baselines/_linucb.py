@@ -1,7 +1,7 @@
-"""LinUCB, adapted as in the paper: each round asks one new client, and nobody's reward is protected.
+"""LinUCB, adapted as in the paper: each round asks one new client, and rewards are not protected.
 
-The client of round t has θ_u = θ* + ξ_u, ξ_u ~ N(0, σ²I), so its reward of x is ⟨θ*, x⟩ plus noise of law
-N(0, 1 + σ²‖x‖²). Played is the action of the largest
+The client of round t has θ_u = θ* + ξ_u, ξ_u ~ N(0, σ²I), so its reward of x is ⟨θ*, x⟩ plus noise with the
+distribution N(0, 1 + σ²‖x‖²). The played action has the largest
 
     ⟨θ̂, x⟩ + radius(t)·√(x'V⁻¹x),   V = λI + Σ x x',   θ̂ = V⁻¹ Σ reward·x.
 
@@ -9,9 +9,8 @@ After a play of x, with c = 1 + x'V⁻¹x and u = V⁻¹x/√c (Sherman and Morr
 
     V⁻¹ ← V⁻¹ − uu',   ⟨θ̂, b⟩ ← ⟨θ̂, b⟩ + ⟨b, u⟩·(reward − ⟨θ̂, x⟩)/√c,   b'V⁻¹b ← b'V⁻¹b − ⟨b, u⟩²,
 
-so a round costs one product of the actions with a vector, and nothing is inverted or solved. All of it is
-written into arrays that are there: at a thousand actions, making new ones would cost as much as the
-arithmetic.
+so a round costs one matrix-vector product with the actions, and nothing is inverted or solved. Results are
+written into preallocated arrays: with a thousand actions, allocation would cost as much as the arithmetic.
 """
 
 from __future__ import annotations
@@ -31,13 +30,21 @@ from dpbandits.world import Instance
 RIDGE = 1.0  # λ
 _RECORDED_TIMES = 200
 _BLOCK = 4096
-# b'V⁻¹b ≥ ‖b‖²/(λ + t); t rounds round off about t·2⁻⁵²·‖b‖²/λ: until t² is near 2⁵² all stay positive.
+# b'V⁻¹b ≥ ‖b‖²/(λ + t), and t rounds accumulate rounding errors of about t·2⁻⁵²·‖b‖²/λ. So all values stay
+# positive until t² is near 2⁵².
 _EXACT_ROUNDS = 10**6
 
 
 @dataclass(frozen=True, kw_only=True)
 class LinUCBTrace:
-    """One run: the regret of the first `times[i]` rounds is `cumulative_regret[i]`."""
+    """One run of LinUCB.
+
+    Attributes:
+        seed: The seed of the run.
+        horizon: The number of rounds T.
+        times: The rounds at which the regret was recorded.
+        cumulative_regret: The regret of the first `times[i]` rounds.
+    """
 
     seed: int
     horizon: int
@@ -46,28 +53,45 @@ class LinUCBTrace:
 
     @property
     def participants(self) -> int:
-        """One client a round."""
+        """The number of clients: one per round."""
         return self.horizon
 
     @property
     def communication(self) -> int:
-        """One number a round."""
+        """The number of reported numbers: one per round."""
         return self.horizon
 
     @property
     def regret(self) -> float:
-        """R(T)."""
+        """The regret R(T) after the last round."""
         return self.cumulative_regret[-1]
 
     def regret_at(self, times: FloatArray) -> FloatArray:
-        """R(t) at the given rounds, linear between those that were recorded."""
+        """Return the regret R(t) at the given rounds, interpolated linearly between recorded ones.
+
+        Args:
+            times: The rounds.
+        """
         recorded = np.array([0, *self.times]), np.array([0.0, *self.cumulative_regret])
         return np.asarray(np.interp(times, *recorded), dtype=np.float64)
 
 
 def linucb(instance: Instance, *, horizon: int, heterogeneity: float, seed: int) -> LinUCBTrace:
-    """Play the whole horizon; all randomness comes from `seed`."""
-    # More BLAS threads would round differently, and so make results depend on the machine.
+    """Run LinUCB for the whole horizon.
+
+    Args:
+        instance: The problem instance.
+        horizon: The number of rounds.
+        heterogeneity: The standard deviation σ between clients.
+        seed: The source of all randomness.
+
+    Returns:
+        The trace of the run.
+
+    Raises:
+        InvalidValue: If an argument is out of range.
+    """
+    # With several BLAS threads, rounding, and so the results, would depend on the machine.
     with threadpool_limits(limits=1):
         played = choices(instance, horizon=horizon, heterogeneity=heterogeneity, seed=seed)
     times, regret = recorded(instance, played)
@@ -75,18 +99,18 @@ def linucb(instance: Instance, *, horizon: int, heterogeneity: float, seed: int)
 
 
 def recorded(instance: Instance, played: IntArray) -> tuple[tuple[int, ...], tuple[float, ...]]:
-    """Rounds that grow by a factor, and the regret up to each."""
+    """Return geometrically spaced rounds, and the regret up to each."""
     regret = np.cumsum(instance.gaps[played])
     times = np.unique(np.geomspace(1, len(played), _RECORDED_TIMES).round().astype(np.int64))
     return tuple(times.tolist()), tuple(regret[times - 1].tolist())
 
 
 def choices(instance: Instance, *, horizon: int, heterogeneity: float, seed: int) -> IntArray:
-    """The action of each round."""
+    """Return the action of each round."""
     radius = radii(instance.actions.dimension, horizon, heterogeneity)
     seen = rewards(instance, heterogeneity, np.random.default_rng(whole(0, seed=seed)))
     rows = np.ascontiguousarray(instance.actions.matrix)
-    columns = np.asfortranarray(rows)  # of which the product with a vector is a few times faster
+    columns = np.asfortranarray(rows)  # the product of this with a vector is several times faster
     inverse = np.asfortranarray(np.eye(rows.shape[1]) / RIDGE)
     scores, squares = np.zeros(len(rows)), np.einsum("ij,ij->i", rows, rows) / RIDGE
     played, work, products = np.empty(horizon, dtype=np.int64), np.empty(len(rows)), np.empty(len(rows))
@@ -95,6 +119,8 @@ def choices(instance: Instance, *, horizon: int, heterogeneity: float, seed: int
         np.multiply(work, width, out=work)
         np.add(work, scores, out=work)
         chosen = int(work.argmax())
+        # The update of the module docstring: `direction` is u, `shrunk` is 1/√c, and `squares` are the
+        # b'V⁻¹b.
         row, surprise = rows[chosen], seen.draw(chosen) - float(scores[chosen])
         direction = inverse.dot(row)
         shrunk = 1 / math.sqrt(1 + float(row.dot(direction)))
@@ -111,7 +137,7 @@ def choices(instance: Instance, *, horizon: int, heterogeneity: float, seed: int
 
 
 def radii(dimension: int, horizon: int, heterogeneity: float) -> FloatArray:
-    """√λ + √((1 + σ²)·(2·log(1/δ) + d·log(1 + t/(λd)))) after t = 0, 1, … rounds, with δ = 1/T."""
+    """Return √λ + √((1 + σ²)·(2·log(1/δ) + d·log(1 + t/(λd)))) for t = 0, 1, …, with δ = 1/T."""
     variance = 1 + non_negative(heterogeneity=heterogeneity) ** 2
     rounds = np.arange(whole(1, horizon=horizon))
     growth = dimension * np.log1p(rounds / (RIDGE * dimension))
@@ -120,19 +146,19 @@ def radii(dimension: int, horizon: int, heterogeneity: float) -> FloatArray:
 
 @dataclass(frozen=True, kw_only=True)
 class Rewards:
-    """What a new client answers, a round each."""
+    """The rewards of new clients, one client per round."""
 
     means: Sequence[float]
     deviations: Sequence[float]
     noise: Iterator[float]
 
     def draw(self, action: int) -> float:
-        """The reward of one play."""
+        """Return the reward of one play."""
         return self.means[action] + self.deviations[action] * next(self.noise)
 
 
 def rewards(instance: Instance, heterogeneity: float, rng: np.random.Generator) -> Rewards:
-    """Gaussian ones, a client's own taste included."""
+    """Return Gaussian rewards, which include the differences between clients."""
     rows = instance.actions.matrix
     return Rewards(
         means=(rows @ instance.theta).tolist(),
@@ -142,6 +168,6 @@ def rewards(instance: Instance, heterogeneity: float, rng: np.random.Generator) 
 
 
 def _standard_normal(rng: np.random.Generator) -> Iterator[float]:
-    """Drawn a block at a time."""
+    """Yield standard normal numbers, drawn in blocks."""
     while True:
         yield from rng.standard_normal(_BLOCK).tolist()

@@ -1,26 +1,26 @@
-"""LinUCB with private clients, as others have published it: the peers that DP-DPE is compared with.
+"""Published variants of LinUCB with private clients, with which DP-DPE is compared.
 
-    local     each client adds Gaussian noise to what it sends (Zheng et al., NeurIPS 2020)
-    shuffle   the same, with less noise where being shuffled among a batch hides a client; the policy changes
-              between batches only (Chowdhury and Zhou, ICML 2022, the variant by amplification)
+    local     each client adds Gaussian noise to its message (Zheng et al., NeurIPS 2020)
+    shuffle   the same with less noise, because a client is hidden in a shuffled batch; the policy changes
+              only between batches (Chowdhury and Zhou, ICML 2022, the variant by amplification)
 
-Both protect what a client was offered as well as its reward: it sends the upper half of xx' and y·x, with
-N(0, s²) on every entry. For ‖x‖ ≤ 1 and |y| ≤ B, which is enforced by clipping, and w = |⟨x, z⟩|, the squared
-distance of two messages is at most ‖x‖⁴ + ‖z‖⁴ + B²(‖x‖² + ‖z‖²) + 2B²w − 2w² ≤ 2 + 2B² + 2B²c − 2c², where
-c = min(1, B²/2) is the worst w. Here all clients are offered the same public actions, so only rewards are
-secret. With protects = "rewards" a client sends y alone, with noise for a distance of 2B, and xx' is known:
-that is fair to the peers, but not their published form.
+Both protect the actions that a client was offered as well as its reward. A client sends the upper half of xx'
+and y·x, with N(0, s²) noise on every entry. Clipping enforces ‖x‖ ≤ 1 and |y| ≤ B. With w = |⟨x, z⟩|, the
+squared distance between two messages is at most ‖x‖⁴ + ‖z‖⁴ + B²(‖x‖² + ‖z‖²) + 2B²w − 2w² ≤ 2 + 2B² + 2B²c −
+2c², where c = min(1, B²/2) is the worst w. Here, all clients are offered the same public actions, so only
+rewards are secret. With protects = "rewards" a client sends only y, with noise for a distance of 2B, and xx'
+is known. That is a fair comparison, but not the published form.
 
-Noise is calibrated for the stated (ε, δ) exactly, and not by the papers' constants. With noise of operator
-norm γ at most on Σxx' and of length ν at most on Σy·x, and V = Σxx' + noise + (2γ + λ)·I, the radius is that
-of Shariff and Sheffet (NeurIPS 2018):
+Noise is calibrated exactly to the stated (ε, δ), not with the constants of the papers. Let the noise on Σxx'
+have operator norm at most γ, the noise on Σy·x have length at most ν, and V = Σxx' + noise + (2γ + λ)·I. The
+radius is that of Shariff and Sheffet (NeurIPS 2018):
 
     R·√(2·log(1/α) + d·log(1 + t/(dρ))) + √(ρ + 2γ) + ν/√ρ,   ρ = γ + λ,   α = 1/T,
 
-with R the sub-Gaussian norm of a reward, at most B for clipped ones. (Rewards beyond B are cut, and what
-that does to their mean is not in the radius.) A symmetric matrix with independent N(0, s²) entries has norm
-above s·(2√d + 2√log(2/β)) with probability at most β, and a vector of them length above s·(√d +
-√(2·log(1/β))). Noise is in floating point: for simulations only.
+where R is the sub-Gaussian norm of a reward, at most B for clipped ones. (Rewards beyond B are clipped, and
+the radius does not cover the bias of their mean.) A symmetric matrix with independent N(0, s²) entries has
+norm above s·(2√d + 2√log(2/β)) with probability at most β, and a vector of them has length above s·(√d +
+√(2·log(1/β))) with probability at most β. The noise is floating-point, so it is for simulations only.
 """
 
 from __future__ import annotations
@@ -42,14 +42,26 @@ from dpbandits.world import Clients
 PEERS = ("local", "shuffle")
 PROTECTED = ("actions and rewards", "rewards")
 _NEEDS = {
-    "local": "nothing but the client's own device",
+    "local": "only the client's own device",
     "shuffle": "the shuffler forwards a batch in random order, and does not collude with the server",
 }
 
 
 @dataclass(frozen=True, kw_only=True)
 class Peer:
-    """A published private LinUCB: whom its clients trust, what is asked, and how many share a policy."""
+    """A published private LinUCB.
+
+    Attributes:
+        trust: `local` or `shuffle`.
+        epsilon: The ε of the guarantee.
+        delta: The δ of the guarantee.
+        batch: The number of clients that share a policy.
+        bound: Rewards are clipped to [−bound, bound].
+        protects: `actions and rewards`, as published, or `rewards`.
+
+    Raises:
+        InvalidValue: If a value is out of range.
+    """
 
     trust: str
     epsilon: float
@@ -68,7 +80,7 @@ class Peer:
 
     @property
     def sensitivity(self) -> float:
-        """The largest ℓ2 distance of two clients' messages."""
+        """The largest ℓ2 distance between the messages of two clients."""
         if self.protects == "rewards":
             return 2 * self.bound
         cosine = min(1.0, self.bound**2 / 2)
@@ -76,24 +88,24 @@ class Peer:
 
     @property
     def budget(self) -> LocalBudget:
-        """What each message satisfies by itself."""
+        """The (ε, δ) that each message satisfies by itself."""
         if self.trust == "shuffle":
             return local_budget(self.epsilon, self.delta, self.batch)
         return LocalBudget(epsilon=self.epsilon, delta=self.delta, accountant="analytic Gaussian")
 
     @property
     def deviation(self) -> float:
-        """s, of the noise on each number that a client sends."""
+        """The standard deviation s of the noise on each number that a client sends."""
         return gaussian_noise_ratio(self.budget.epsilon, self.budget.delta) * self.sensitivity
 
     @property
     def event(self) -> GaussianEvent:
-        """What a single message reveals, before any shuffling."""
+        """The privacy event of a single message, before any shuffling."""
         return GaussianEvent(noise_ratio=self.deviation / self.sensitivity)
 
     @property
     def guarantee(self) -> Guarantee:
-        """The guarantee that it really has; each client serves once, so batches compose in parallel."""
+        """The guarantee. Each client serves once, so batches compose in parallel."""
         return Guarantee(
             trust=self.trust,
             epsilon=self.epsilon,
@@ -108,13 +120,31 @@ class Peer:
 
 @dataclass(frozen=True, kw_only=True)
 class PrivateLinUCBTrace(LinUCBTrace):
-    """One run, and what protects its clients."""
+    """One run of a private LinUCB.
+
+    Attributes:
+        guarantee: The privacy guarantee of its clients.
+    """
 
     guarantee: Guarantee
 
 
 def private_linucb(clients: Clients, peer: Peer, *, horizon: int, seed: int) -> PrivateLinUCBTrace:
-    """Play the whole horizon, a new client each round; all randomness comes from `seed`."""
+    """Run a private LinUCB for the whole horizon, with a new client in each round.
+
+    Args:
+        clients: The population.
+        peer: The algorithm and its guarantee.
+        horizon: The number of rounds.
+        seed: The source of all randomness.
+
+    Returns:
+        The trace of the run.
+
+    Raises:
+        InvalidValue: If an argument is out of range.
+        NotEnoughClients: If the population is smaller than the number of rounds.
+    """
     with threadpool_limits(limits=1):
         played = choices(clients, peer, horizon=horizon, seed=seed)
     times, regret = recorded(clients.instance, played)
@@ -126,7 +156,7 @@ def private_linucb(clients: Clients, peer: Peer, *, horizon: int, seed: int) -> 
 def choices(
     clients: Clients, peer: Peer, *, horizon: int, seed: int, deviation: float | None = None
 ) -> IntArray:
-    """The action of each round; `deviation` replaces the noise that the guarantee needs, for tests."""
+    """Return the action of each round; for tests, `deviation` replaces the calibrated noise."""
     whole(1, horizon=horizon)
     streams = np.random.SeedSequence(whole(0, seed=seed)).spawn(2)
     for_rewards, for_noise = (np.random.default_rng(stream) for stream in streams)
@@ -136,14 +166,14 @@ def choices(
     for start in range(0, horizon, peer.batch):
         chosen, size = server.choose(), min(peer.batch, horizon - start)
         played[start : start + size] = chosen
-        if size == peer.batch:  # fewer would be hidden less than the noise was calibrated for
+        if size == peer.batch:  # a smaller batch would hide its clients less than calibrated
             rewards = clients.averages(size, [chosen], [1], for_rewards)
             server.learn(chosen, np.clip(rewards, -peer.bound, peer.bound), for_noise)
     return played
 
 
 class _Server:
-    """What the server knows: noisy sums over all clients that reported."""
+    """The state of the server: noisy sums over all clients that reported."""
 
     def __init__(self, rows: FloatArray, peer: Peer, deviation: float, horizon: int) -> None:
         dimension = rows.shape[1]
@@ -151,19 +181,19 @@ class _Server:
         self.gram, self.total, self.reports = np.zeros((dimension, dimension)), np.zeros(dimension), 0
 
     def choose(self) -> int:
-        """The action of the largest upper confidence bound."""
+        """Return the action with the largest upper confidence bound."""
         shift, radius = self._radius()
         inverse = np.linalg.inv(self.gram + shift * np.eye(len(self.total)))
         squares = np.einsum("ij,ij->i", self.rows @ inverse, self.rows)
         return int(np.argmax(self.rows @ (inverse @ self.total) + radius * np.sqrt(np.maximum(squares, 0))))
 
     def _radius(self) -> tuple[float, float]:
-        """2γ + λ, and the radius."""
+        """Return 2γ + λ, and the radius."""
         dimension, reports, spread = len(self.total), self.reports, self.deviation * math.sqrt(self.reports)
         variance, log_rounds, norm, length = self.peer.bound**2, math.log(self.horizon), 0.0, 0.0
         if self.peer.protects == "rewards":
             variance += self.deviation**2
-        else:  # β = α/T: each of at most T updates may fail
+        else:  # β = α/T, because each of at most T updates may fail
             norm = spread * (2 * math.sqrt(dimension) + 2 * math.sqrt(math.log(2) + 2 * log_rounds))
             length = spread * (math.sqrt(dimension) + math.sqrt(4 * log_rounds))
         least = norm + RIDGE
@@ -172,7 +202,7 @@ class _Server:
         return 2 * norm + RIDGE, noise + math.sqrt(least + 2 * norm) + length / math.sqrt(least)
 
     def learn(self, chosen: int, rewards: FloatArray, rng: np.random.Generator) -> None:
-        """Add a batch. The sum of n clients' Gaussian noise is drawn at once."""
+        """Add a batch; the sum of the Gaussian noise of n clients is drawn at once."""
         row, size = self.rows[chosen], len(rewards)
         spread = self.deviation * math.sqrt(size)
         self.reports += size

@@ -1,8 +1,7 @@
-"""A few of many actions, with weights: the part of them on which a design is solved.
+"""The active set: the subset of many actions on which a design is solved, with weights.
 
-Rows are held in coordinates of pivots that were chosen among them, as `span` does for small action sets.
-Rows of leverages far above all others, met later, would make bad neighbours in these coordinates, so
-the pivots are then chosen anew.
+Rows are stored in coordinates of pivots chosen among them, as `span` does for small action sets. If rows with
+much larger leverages are added later, these coordinates become badly scaled, so new pivots are chosen.
 """
 
 from __future__ import annotations
@@ -18,17 +17,17 @@ from dpbandits.design._rows import picked
 from dpbandits.design._span import find_span
 from dpbandits.design._streaming import Chart
 
-_NARROW = 1e20  # units between this and its inverse are safe in 32-bit numbers
+_NARROW = 1e20  # units between 1/_NARROW and _NARROW are safe in 32-bit numbers
 
 
-class Doubtful(Exception):  # noqa: N818  (not an error: another way is then taken)
-    """The rows at hand leave doubt about the rank of all rows."""
+class Doubtful(Exception):  # noqa: N818  (not an error: the caller takes the slower path)
+    """The known rows do not determine the rank of all rows."""
 
 
 class ActiveSet:
     """Some rows in coordinates of their pivots, and the weights on them.
 
-    Without a `chart` the rows must have as many dimensions as columns, clearly; Doubtful is raised otherwise.
+    Without a `chart`, the rows must clearly have full column rank; otherwise `Doubtful` is raised.
     """
 
     indices: IntArray
@@ -44,13 +43,13 @@ class ActiveSet:
         return self.exchange.rank
 
     def supported(self, weights: FloatArray) -> tuple[IntArray, FloatArray]:
-        """Rows and shares of weights on the active set, ordered by rows."""
+        """Return the indices of the rows with positive weight, in order, and their weights, normalised."""
         places = np.flatnonzero(weights)
         places = places[np.argsort(self.indices[places])]
         return self.indices[places], weights[places] / weights[places].sum()
 
     def take_over(self, support: IntArray, weights: FloatArray) -> None:
-        """Begin with the weights of an earlier design, if what is active of it spans."""
+        """Start from the weights of an earlier design, if its active rows span."""
         earlier = np.zeros(self.indices.size)
         _, here, there = np.intersect1d(self.indices, support, assume_unique=True, return_indices=True)
         earlier[here] = weights[there]
@@ -59,7 +58,7 @@ class ActiveSet:
             self.exchange = exchange
 
     def add(self, indices: IntArray, *, seen: float, anew: bool) -> bool:
-        """Learn more rows; False if there is none that was not known.
+        """Add rows; return False if all of them were already active.
 
         `seen` is the largest leverage of all rows. With `anew`, pivots and weights are chosen again.
         """
@@ -67,6 +66,7 @@ class ActiveSet:
         if new.size == 0:
             return False
         old = self.exchange
+        # Rows without weight whose leverage is so low that they cannot support an optimal design are dropped.
         kept = (old.weights > 0) | (old.leverages > (np.inf if anew else _hopeless(seen, old.rank)))
         weights = np.concatenate([old.weights[kept], np.zeros(new.size)])
         together = np.concatenate([self.indices[kept], new])
@@ -83,7 +83,7 @@ class ActiveSet:
         return True
 
     def leverages(self, rows: NDArray[np.floating]) -> FloatArray:
-        """Leverages under the present weights, as precise as the type of the rows. Needs no chart."""
+        """Return leverages under the current weights, in the precision of the rows. Needs no chart."""
         whitening = (self._to_pivots @ self.exchange.factor) / self._units[:, np.newaxis]
         with np.errstate(over="ignore", invalid="ignore"):
             whitened = rows @ whitening.astype(rows.dtype)
@@ -92,11 +92,12 @@ class ActiveSet:
 
     @property
     def scan_type(self) -> type[np.floating]:
-        """The narrowest type of numbers that can hold rows like these."""
+        """The narrowest floating-point type that can hold rows of this magnitude."""
         safe = self._units.min() > 1 / _NARROW and self._units.max() < _NARROW
         return np.float32 if safe else np.float64
 
     def _begin(self, indices: IntArray) -> None:
+        """Choose pivots among the rows, and put equal weights on them."""
         rows = picked(self.actions, indices)
         if self.chart is None:
             span = find_span(rows)
@@ -110,15 +111,16 @@ class ActiveSet:
         self.exchange = Exchange.on_pivots(span.coordinates, span.pivots)
 
     def _pivoted(self, rows: FloatArray) -> FloatArray:
+        """Return rows in coordinates of the pivots."""
         coordinates: FloatArray = (rows / self._units) @ self._to_pivots
         return coordinates
 
 
 def _hopeless(seen: float, rank: int) -> float:
-    """The leverage below which no row supports an optimal design, by Harman and Pronzato.
+    """Return the leverage below which no row supports an optimal design (Harman and Pronzato 2007).
 
-    If no leverage exceeds r (1 + e) they show that those rows have at least
-    r (1 + e/2 - √(e (4 + e - 4/r)) / 2). `seen` is the largest leverage known of.
+    If no leverage exceeds r (1 + e), then every row that supports an optimal design has a leverage of at
+    least r (1 + e/2 - √(e (4 + e - 4/r)) / 2). `seen` is the largest leverage found.
     """
     excess = max(seen / rank - 1, 0.0)
     return rank * (1 + excess / 2 - math.sqrt(excess * max(4 + excess - 4 / rank, 0.0)) / 2)

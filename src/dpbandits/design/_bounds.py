@@ -1,4 +1,4 @@
-"""How many actions a design may use."""
+"""The number of actions that a design may use."""
 
 from __future__ import annotations
 
@@ -8,17 +8,29 @@ from dpbandits._checks import whole
 
 
 def support_bound(rank: int) -> float:
-    """The promised size of a support: 4 r log log r + 16 for actions of rank r (natural logarithms)."""
+    """Return the promised size of a support: 4 r log log r + 16 for actions of rank r.
+
+    Logarithms are natural. For r < 3, where log log r is negative or undefined, 0 replaces it.
+
+    Args:
+        rank: The rank r of the actions, at least 0.
+
+    Returns:
+        The bound, not rounded.
+
+    Raises:
+        InvalidValue: If the rank is negative or not whole.
+    """
     rank = whole(0, rank=rank)
-    iterated_logarithm = math.log(math.log(rank)) if rank >= 3 else 0.0  # negative below e, so 0 there
+    iterated_logarithm = math.log(math.log(rank)) if rank >= 3 else 0.0
     return 4 * rank * iterated_logarithm + 16
 
 
 def allowed_support(rank: int, tolerance: float, max_support: int | None) -> int:
-    """What holds for one call: the caller's bound, else the promised one.
+    """Return the limit for one call: the caller's limit if given, otherwise the promised bound.
 
-    A tolerance below 2 may be out of reach within the promised bound. By Carathéodory's theorem
-    r (r + 1) / 2 actions suffice for any tolerance, so that many are then allowed too.
+    A tolerance below 2 may be unattainable within the promised bound. By Carathéodory's theorem r (r + 1) / 2
+    actions suffice for every tolerance, so up to that many are then allowed, too.
     """
     if max_support is not None:
         return max_support

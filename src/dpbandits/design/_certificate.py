@@ -1,9 +1,9 @@
-"""What a design achieves, recomputed from the actions alone.
+"""The certificate of a design: what it achieves, recomputed from the actions alone.
 
-Nothing here, in `verifier`, `leverage` and `frame`, is shared with the search that finds designs, but for the
-reading of rows (`rows`): scale and span are found again, by singular values where the search pivots, and all
-leverages are computed anew. The rank is the number of singular values above 1e-10 of the largest, after
-each column was divided by its largest entry.
+The certificate, with `verifier`, `leverage` and `frame`, shares only the reading of rows (`rows`) with the
+search. Scale and span are computed again, by singular values where the search pivots, and so are all
+leverages. The rank is the number of singular values above 1e-10 of the largest, after each column is divided
+by its largest entry.
 """
 
 from __future__ import annotations
@@ -18,15 +18,18 @@ from dpbandits._arrays import FloatArray, IntArray
 from dpbandits.design._bounds import allowed_support
 from dpbandits.design._verifier import Verifier
 
-_SUM_SLACK = 1e-9  # by which the weights' sum may differ from one
+_SUM_SLACK = 1e-9  # by which the sum of the weights may differ from one
 
 
 @dataclass(frozen=True, kw_only=True)
 class Certificate:
-    """What was found; `problems` says what is wrong, one sentence each, and is empty if nothing is."""
+    """What a design achieves. `problems` has one sentence per violation; it is empty if there is none."""
 
     g: float
-    """The largest leverage x' V⁺ x over all actions x (or a bound, see below); infinite if not defined."""
+    """The largest leverage x' V⁺ x over all actions x, or an upper bound (see `g_is_exact`).
+
+    It is infinite if the supported actions do not span or the design is malformed.
+    """
     rank: int
     """The dimension of the span of all actions."""
     support_size: int
@@ -36,23 +39,23 @@ class Certificate:
     """Whether the supported actions span all others."""
     problems: tuple[str, ...]
     g_is_exact: bool = field(default=True, compare=False)
-    """Whether g is the largest leverage itself, up to 64-bit rounding, or a bound from above."""
+    """Whether g is the largest leverage itself, up to 64-bit rounding, and not an upper bound."""
     passes: float = field(default=1.0, compare=False)
-    """How often the rows were read, on average, until this was known."""
+    """How often each row was read, on average."""
 
     @property
     def holds(self) -> bool:
-        """Whether the design keeps every promise."""
+        """Whether the design meets every bound."""
         return not self.problems
 
     @property
     def g_limit(self) -> float:
-        """The largest g that is allowed."""
+        """The largest allowed g."""
         return self.tolerance * self.rank
 
     @property
     def slack(self) -> float:
-        """How far g lies below its limit."""
+        """The difference between the limit and g."""
         return self.g_limit - self.g
 
 
@@ -64,9 +67,22 @@ def certify(
     tolerance: float = 2.0,
     max_support: int | None = None,
 ) -> Certificate:
-    """Examine a design given as indices of rows and their weights. Flaws are reported, not raised.
+    """Examine a design. Problems are reported in the result, not raised.
 
-    The rows are read in blocks, never copied whole, and every one is found to be finite.
+    The rows are read in blocks and never copied as a whole. Every entry is checked to be finite.
+
+    Args:
+        actions: One action per row.
+        support: The indices of the supported rows.
+        weights: Their weights, which must be positive and sum to one.
+        tolerance: The largest allowed leverage, as a multiple of the rank.
+        max_support: The largest allowed number of supported rows, or None for the promised bound.
+
+    Returns:
+        The certificate. Its `problems` are empty if the design meets every bound.
+
+    Raises:
+        InvalidValue: If the actions are not a matrix of finite numbers.
     """
     return examine(Verifier(actions), support, weights, tolerance=tolerance, max_support=max_support)
 
@@ -80,9 +96,9 @@ def examine(
     max_support: int | None,
     thorough: bool = True,
 ) -> Certificate:
-    """Do so with a verifier that may have measured other designs of the same actions before.
+    """Examine a design with a verifier that may have measured other designs of the same actions.
 
-    Unless it is to be `thorough`, g is not made more exact than is needed to know whether it is small enough.
+    Unless `thorough`, g is computed only as precisely as needed to compare it with the limit.
     """
     indices, shares = np.asarray(support), np.asarray(weights, dtype=np.float64)
     problems = _flaws_of_form(indices, shares, len(verifier.actions))
@@ -117,6 +133,7 @@ def _measured(
 
 
 def _flaws_of_form(indices: IntArray, shares: FloatArray, row_count: int) -> list[str]:
+    """Return the problems that can be seen without the actions."""
     if indices.ndim != 1 or indices.size == 0 or not np.issubdtype(indices.dtype, np.integer):
         return ["the support is not a list of row indices"]
     if shares.shape != indices.shape:
@@ -134,6 +151,7 @@ def _flaws_of_form(indices: IntArray, shares: FloatArray, row_count: int) -> lis
 
 
 def _broken_promises(rank: int, g: float, spans: bool, size: int, tolerance: float, limit: int) -> list[str]:
+    """Return the bounds that the design exceeds."""
     problems = []
     if not spans:
         problems.append("an action lies outside the span of the supported actions")

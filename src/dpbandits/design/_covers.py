@@ -1,12 +1,12 @@
-"""Finite sets of actions that stand for continuous ones.
+"""Finite sets of actions that approximate a continuous action set.
 
-Every point of the box, ball or simplex lies within the cover's radius ε₀ of one of its points. A reward
-⟨θ*, x⟩ changes by at most ε₀·‖θ*‖ over that distance, so the best point of the cover loses no more than
-that to the best of all: playing the cover costs at most ε₀·‖θ*‖ of regret a round, beside that of learning.
+Every point of the box, ball or simplex lies within the cover's radius ε₀ of one of its points. A reward ⟨θ*,
+x⟩ changes by at most ε₀·‖θ*‖ over that distance. So playing the cover costs at most ε₀·‖θ*‖ of regret per
+round, in addition to the cost of learning.
 
     box       the cube with corners on the unit sphere, [−1/√d, 1/√d]^d
     ball      the unit ball
-    simplex   the mixtures of d things: x ≥ 0 with sum one
+    simplex   the mixtures of d components: x ≥ 0 with sum one
 
 All points lie in the unit ball, as actions must. Their number grows like (1/ε₀)^d; it is computed before any
 point is.
@@ -24,14 +24,20 @@ from dpbandits._arrays import FloatArray
 from dpbandits._checks import one_of, positive, whole
 from dpbandits.errors import InvalidValue
 
-_ROUNDING = 1e-12  # a bound that is whole but for rounding is taken as whole
-_COUNTED = 10**7  # points that are counted one by one
-_FINEST = 2**20  # steps to a unit length beyond which nobody asks for a cover
+_ROUNDING = 1e-12  # relative; values this close to a whole number count as whole
+_COUNTED = 10**7  # larger counts are bounded, not computed exactly
+_FINEST = 2**20  # a radius must be at least 1/_FINEST
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Cover:
-    """Points of a continuous set such that no point of the set is farther than `radius` from all of them."""
+    """Points of a continuous set; every point of the set is within `radius` of one of them.
+
+    Attributes:
+        kind: `box`, `ball` or `simplex`.
+        points: One point per row.
+        radius: The covering radius; it may be smaller than the requested one.
+    """
 
     kind: str
     points: FloatArray
@@ -39,12 +45,26 @@ class Cover:
 
     @property
     def loss(self) -> float:
-        """What the best point may lose to the best of all, per round and unit of ‖θ*‖."""
+        """An upper bound on the regret per round against the continuous set, for ‖θ*‖ = 1."""
         return self.radius
 
 
 def cover(kind: str, *, dimension: int, radius: float, count_limit: int = 1_000_000) -> Cover:
-    """Cover a box, ball or simplex within `radius`, with at most `count_limit` points."""
+    """Cover a box, ball or simplex.
+
+    Args:
+        kind: `box`, `ball` or `simplex`.
+        dimension: The dimension d.
+        radius: The largest distance from a point of the set to the nearest point of the cover.
+        count_limit: The largest number of points.
+
+    Returns:
+        The cover.
+
+    Raises:
+        InvalidValue: If an argument is out of range, or if the cover would need more points. The error names
+            a radius that is large enough.
+    """
     count = cover_size(kind, dimension=dimension, radius=radius)
     if count > whole(1, count_limit=count_limit):
         enough = _smallest_radius(kind, dimension, count_limit)
@@ -60,7 +80,19 @@ def cover(kind: str, *, dimension: int, radius: float, count_limit: int = 1_000_
 
 
 def cover_size(kind: str, *, dimension: int, radius: float) -> int:
-    """The number of points of that cover: exactly, or a bound from below if it exceeds ten million."""
+    """Return the number of points of a cover, without computing the points.
+
+    Args:
+        kind: `box`, `ball` or `simplex`.
+        dimension: The dimension d.
+        radius: The covering radius.
+
+    Returns:
+        The exact number, or a lower bound if it exceeds ten million.
+
+    Raises:
+        InvalidValue: If an argument is out of range.
+    """
     one_of(KINDS, kind=kind)
     whole(1, dimension=dimension)
     if positive(radius=radius) < 1 / _FINEST:
@@ -69,22 +101,26 @@ def cover_size(kind: str, *, dimension: int, radius: float) -> int:
 
 
 def _smallest_radius(kind: str, dimension: int, count_limit: int) -> float:
-    """Search for a radius, to three digits, that needs at most this many points; radius 2 needs few."""
+    """Return a radius, to three digits, that needs at most this many points.
+
+    The search starts at radius 2, for which few points suffice.
+    """
     low, high = 1 / _FINEST, 2.0
     while high > 1.001 * low:
         middle = math.sqrt(low * high)
         enough = cover_size(kind, dimension=dimension, radius=middle) <= count_limit
         low, high = (low, middle) if enough else (middle, high)
-    return high * 1.005  # so that three printed digits are enough too
+    return high * 1.005  # so that the radius is large enough when rounded to three digits
 
 
 def _shown(count: int) -> str:
+    """Return the number for an error message."""
     return f"{count:,}" if count <= _COUNTED else f"at least 10^{len(str(count)) - 1}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Kind:
-    """How to cover one kind of set; `fineness` is a whole number from which all else follows."""
+    """How to cover one kind of set; `fineness` is a whole number that determines the cover."""
 
     fineness: Callable[[int, float], int]
     radius: Callable[[int, int], float]
@@ -93,10 +129,12 @@ class _Kind:
 
 
 def _at_least(value: float) -> int:
+    """Return the least whole number ≥ 1 that is at least the value, up to rounding errors."""
     return max(1, math.ceil(value * (1 - _ROUNDING)))
 
 
-# Box. The centres of m^d equal cells: a cell's corner is √d · (1/√d)/m = 1/m from its centre.
+# Box: the centres of m^d equal cells. The distance from the centre of a cell to its corner is √d · (1/√d)/m =
+# 1/m.
 
 
 def _box_points(dimension: int, cells: int) -> FloatArray:
@@ -105,21 +143,24 @@ def _box_points(dimension: int, cells: int) -> FloatArray:
     return np.stack(grid, axis=-1).reshape(-1, dimension)
 
 
-# Ball. The centre alone has radius one. Otherwise: of the lattice s·Z^d, whose cells are cubes of diagonal
-# s√d = 2ε₀, those points whose cell meets the ball: the cell's nearest point to the origin has coordinates
-# s·max(|z| - 1/2, 0). Points outside the ball are moved to its surface, which brings none of them farther
-# from any point of the ball. With ε₀² = s²d/4 = 1/n for a whole number n, the condition
-# Σ max(2|z| - 1, 0)² ≤ 4/s² = d n is one on whole numbers.
+# Ball: the centre alone has radius one. For smaller radii, use the lattice s·Z^d, whose cells are cubes of
+# diagonal s√d = 2ε₀, and keep the points whose cell meets the ball. The point of a cell that is nearest to
+# the origin has coordinates s·max(|z| - 1/2, 0). Points outside the ball are moved to its surface, which
+# increases no distance to a point of the ball. With ε₀² = s²d/4 = 1/n for a whole number n, the condition Σ
+# max(2|z| - 1, 0)² ≤ 4/s² = d n involves whole numbers only.
 
 
 def _ball_shells(dimension: int, fineness: int) -> list[int]:
-    """Squares max(2|z| - 1, 0)² for z = 0, 1, ... that are small enough."""
+    """Return the squares max(2|z| - 1, 0)² for z = 0, 1, ... that are small enough."""
     largest = (math.isqrt(dimension * fineness) + 1) // 2
     return [max(2 * z - 1, 0) ** 2 for z in range(largest + 1)]
 
 
 def _ball_count(dimension: int, fineness: int) -> int:
-    """Count by sums of squares, one dimension after the other; the last has 2⌊(⌊√rest⌋+1)/2⌋ + 1 places."""
+    """Count lattice points by sums of squares, one dimension at a time.
+
+    The last dimension has 2⌊(⌊√rest⌋+1)/2⌋ + 1 positions.
+    """
     if fineness == 1:
         return 1
     at_least = _ball_volume_bound(dimension, fineness)
@@ -138,13 +179,14 @@ def _ball_count(dimension: int, fineness: int) -> int:
 
 
 def _ball_volume_bound(dimension: int, fineness: int) -> int:
-    """The cells cover the ball, so they are no fewer than its volume over theirs, s^d for s = 2ε₀/√d."""
+    """Return a lower bound on the number of cells: the ball's volume over s^d, s = 2ε₀/√d."""
     side = 2 * _ball_radius(dimension, fineness) / math.sqrt(dimension)
     volume = dimension / 2 * math.log(math.pi) - math.lgamma(dimension / 2 + 1)
     return int(10 ** min((volume - dimension * math.log(side)) / math.log(10), 300))
 
 
 def _ball_points(dimension: int, fineness: int) -> FloatArray:
+    """Enumerate the lattice points, one dimension at a time."""
     if fineness == 1:  # the centre alone
         return np.zeros((1, dimension))
     shells = np.array(_ball_shells(dimension, fineness))
@@ -165,12 +207,14 @@ def _ball_radius(_: int, fineness: int) -> float:
     return 1 / math.sqrt(fineness)
 
 
-# Simplex. The points with coordinates z/m for whole z ≥ 0 of sum m. They are part of the lattice A_{d-1} with
-# covering radius √(a (d - a) / d) for a = ⌊d/2⌋ (Conway and Sloane, *Sphere Packings*, chapter 4). A nearest
-# lattice point is found by rounding coordinates down or up, so in the simplex it has no negative ones.
+# Simplex: the points with coordinates z/m for whole z ≥ 0 with sum m. They belong to the lattice A_{d-1},
+# whose covering radius is √(a (d - a) / d) for a = ⌊d/2⌋ (Conway and Sloane, *Sphere Packings*, chapter 4). A
+# nearest lattice point is found by rounding coordinates down or up, so a point of the simplex has a nearest
+# one without negative coordinates.
 
 
 def _simplex_deepest(dimension: int) -> float:
+    """Return the covering radius of the lattice."""
     half = dimension // 2
     return math.sqrt(half * (dimension - half) / dimension)
 

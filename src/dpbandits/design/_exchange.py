@@ -1,11 +1,11 @@
-"""Wolfe–Atwood exchange: move weight to the action known worst, or away from the one known best.
+"""Wolfe–Atwood exchange steps: move weight to the action with the largest leverage, or away from the least.
 
-The leverage of an action x under weights π is x' V⁻¹ x with V = Σ πᵢ xᵢ xᵢ': the variance with which its
-value is learnt, per observation. The largest leverage is at least the rank r, and equals r exactly where
-det V is largest (Kiefer and Wolfowitz), so steps that increase det V also bring the largest leverage down.
+The leverage of an action x under weights π is x' V⁻¹ x with V = Σ πᵢ xᵢ xᵢ'. It is the variance of the
+estimated value of x, per observation. The largest leverage is at least the rank r, and equals r exactly if
+det V is maximal (Kiefer and Wolfowitz). So steps that increase det V also reduce the largest leverage.
 
-V is never inverted: V⁻¹ = C C' is held through a factor C, which comes from a QR factorisation of the
-weighted rows and is afterwards updated by one rank at a time.
+V is never inverted. V⁻¹ = C C' is stored as its factor C. C comes from a QR factorisation of the weighted
+rows, and rank-one updates maintain it.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from scipy.linalg import qr, solve_triangular
 
 from dpbandits._arrays import FloatArray, IntArray
 
-_SINGULAR = 1e-8  # below this ratio of R's diagonal, weights on well-scaled rows do not span
-_FEW_STEPS = 48  # whose rounding errors are far below what the search leaves as margin
-_STEPS_BETWEEN_REFACTORISATIONS = 64  # rounding errors of the updates never pile up for longer
+_SINGULAR = 1e-8  # below this ratio of R's diagonal entries, the weighted rows do not span
+_FEW_STEPS = 48  # the rounding errors of this many steps are far below the margin of the search
+_STEPS_BETWEEN_REFACTORISATIONS = 64  # so that rounding errors of the updates do not accumulate
 
 
 class Exchange:
-    """Weights on the rows of `coordinates`, with all leverages kept up to date."""
+    """Weights on the rows of `coordinates`, and the leverages of all rows under these weights."""
 
     def __init__(self, coordinates: FloatArray, weights: FloatArray) -> None:
         self.coordinates = coordinates
@@ -33,7 +33,7 @@ class Exchange:
 
     @classmethod
     def on_pivots(cls, coordinates: FloatArray, pivots: IntArray) -> Exchange:
-        """Equal weights on rows that are the unit vectors: V = I / r, so C = √r I."""
+        """Return equal weights on pivots, whose coordinates are the unit vectors: V = I / r, C = √r I."""
         exchange = cls.__new__(cls)
         exchange.coordinates, exchange.rank = coordinates, int(coordinates.shape[1])
         exchange.weights = np.zeros(len(coordinates))
@@ -44,11 +44,11 @@ class Exchange:
 
     @property
     def largest_leverage(self) -> float:
-        """What a G-optimal design makes as small as the rank."""
+        """The largest leverage; for a G-optimal design it equals the rank."""
         return float(self.leverages.max())
 
     def refactorise(self) -> None:
-        """Compute factor and leverages afresh from the weights; infinite if these do not span."""
+        """Compute factor and leverages from the weights; leverages are infinite if the rows do not span."""
         self.weights /= self.weights.sum()
         factor = _inverse_factor(self.coordinates, self.weights)
         if factor is None:
@@ -59,9 +59,9 @@ class Exchange:
         self.leverages = np.einsum("ij,ij->i", whitened, whitened)
 
     def run(self, aim: float, max_steps: int) -> None:
-        """Step until no leverage exceeds `aim`, or steps run out.
+        """Step until no leverage exceeds `aim`, or until `max_steps` is reached.
 
-        After more than a few steps that is confirmed by a refactorisation.
+        After more than a few steps, a refactorisation confirms the result.
         """
         for step in range(1, max_steps + 1):
             if self.largest_leverage <= aim:
@@ -76,15 +76,17 @@ class Exchange:
         self.refactorise()
 
     def _step(self) -> None:
-        """Make the step towards the worst known action or away from the best known, whichever is due."""
+        """Step towards the row with the largest leverage, or away from the supported row with the least.
+
+        The step is taken for the row whose leverage differs more from the rank.
+        """
         worst = int(self.leverages.argmax())
         support = np.flatnonzero(self.weights)
         best = int(support[self.leverages[support].argmin()])
         if self.leverages[worst] - self.rank >= self.rank - self.leverages[best]:
             self._move(worst, self._best_share(worst))
             return
-        # Moving away ends, at the latest, when the action has no weight left:
-        # (1 - share) weight + share = 0.
+        # A step away ends at the latest when the row has no weight left: (1 - share) weight + share = 0.
         everything = -self.weights[best] / (1 - self.weights[best])
         share = max(self._best_share(best), everything)
         self._move(best, share)
@@ -92,11 +94,11 @@ class Exchange:
             self.weights[best] = 0.0
 
     def _best_share(self, row: int) -> float:
-        """Find the share s of all weight that, given to x (leverage h), makes det V largest.
+        """Return the share s of all weight that, given to row x with leverage h, maximises det V.
 
-        det((1-s) V + s x x') = (1-s)^r det V · (1 + s/(1-s) h). The derivative of its logarithm,
-        -(r-1)/(1-s) + (h-1)/(1 + s (h-1)), vanishes at s = (h - r) / (r (h - 1)). For h ≤ 1 it is
-        negative all the way, so the action should lose all that it has.
+        det((1-s) V + s x x') = (1-s)^r det V · (1 + s/(1-s) h). The derivative of its logarithm, -(r-1)/(1-s)
+        + (h-1)/(1 + s (h-1)), is zero at s = (h - r) / (r (h - 1)). For h ≤ 1 the derivative is negative
+        everywhere, so the row should lose all of its weight.
         """
         leverage = float(self.leverages[row])
         if leverage <= 1:
@@ -104,12 +106,12 @@ class Exchange:
         return (leverage - self.rank) / (self.rank * (leverage - 1))
 
     def _move(self, row: int, share: float) -> None:
-        """Give `share` of all weight to `row` and update leverages and factor.
+        """Give `share` of all weight to `row`, and update leverages and factor.
 
-        With b = s/(1-s), u = C'x, h = u'u and t = 1 + b h, the Sherman–Morrison formula gives
-        ((1-s) V + s x x')⁻¹ = C (I - b/t u u') C' / (1-s). Hence a row y with product p = y'C u has the
-        new leverage (old - b/t p²) / (1-s). Moreover I - b/t u u' = (I - e u u')² for
-        e = b / (t + √t), so the new factor is C (I - e u u') / √(1-s).
+        With b = s/(1-s), u = C'x, h = u'u and t = 1 + b h, the Sherman–Morrison formula gives ((1-s) V + s x
+        x')⁻¹ = C (I - b/t u u') C' / (1-s). Hence a row y with product p = y'C u has the new leverage (old -
+        b/t p²) / (1-s). Moreover I - b/t u u' = (I - e u u')² for e = b / (t + √t), so the new factor is C (I
+        - e u u') / √(1-s).
         """
         ratio = share / (1 - share)  # b
         direction = self.coordinates[row] @ self.factor  # u
@@ -128,7 +130,7 @@ class Exchange:
 
 
 def spans(coordinates: FloatArray, weights: FloatArray) -> bool:
-    """Whether the rows that have weight span all coordinates."""
+    """Return whether the rows with positive weight span all coordinates."""
     return _inverse_factor(coordinates, weights) is not None
 
 

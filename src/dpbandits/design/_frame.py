@@ -1,11 +1,11 @@
-"""Scale and span of all actions, found for the certificate alone and in blocks.
+"""Scale and span of all actions, computed in blocks and for the certificate alone.
 
-The rank is the number of singular values above 1e-10 of the largest, after each column was divided by its
-largest entry. Two ways lead to it, and neither is the search's, which pivots:
+The rank is the number of singular values above 1e-10 of the largest, after each column is divided by its
+largest entry. There are two ways to find it; neither pivots, as the search does:
 
-- `exact_frame` reads all rows: their scale, then X'X or, where that leaves doubt, a QR factorisation.
-- `support_frame` reads the supported rows alone. If those are well conditioned in the units of their own
-  columns, then all leverages being at most g settles the rank; `is_settled` has the argument.
+- `exact_frame` reads all rows: their scale, then X'X or, if that is inconclusive, a QR factorisation.
+- `support_frame` reads the supported rows only. If they are well conditioned in the units of their own
+  columns, and all leverages are at most g, the rank is proved; `is_settled` has the argument.
 """
 
 from __future__ import annotations
@@ -18,15 +18,25 @@ import numpy as np
 from dpbandits._arrays import FloatArray
 from dpbandits.design._rows import blocks, check_finite
 
-_NOISE = 1e-10  # of the largest singular value: less than this in a direction is not a dimension
-_CLEAR = 1e-8  # a ratio of eigenvalues of X'X that rounding cannot have produced
-_CONDITION = 1e-5  # supported rows better conditioned than this may settle the rank
-_LARGEST_UNIT = 2.0**60  # of columns that 32-bit numbers hold as they are, likewise its inverse
+_NOISE = 1e-10  # relative to the largest singular value; a smaller one is not a dimension
+_CLEAR = 1e-8  # a larger ratio of eigenvalues of X'X cannot be due to rounding
+_CONDITION = 1e-5  # supported rows that are better conditioned may prove the rank
+_LARGEST_UNIT = 2.0**60  # 32-bit numbers hold columns with units between this and its inverse
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Frame:
-    """Coordinates of a row x: (x / largest / units) @ directions, or x / units if `directions` is None."""
+    """Coordinates of a row x: (x / largest / units) @ directions, or x / units if `directions` is None.
+
+    Attributes:
+        largest: The largest entry of all rows, or 1.
+        units: The unit of each column.
+        directions: Orthonormal columns that span the rows in these units, or None for all columns.
+        rank: The rank.
+        passes: How often all rows were read to find the frame.
+        thinnest: The smallest singular value of the supported rows in `support_frame`; 0 if all rows were
+            read.
+    """
 
     largest: float
     units: FloatArray
@@ -34,21 +44,20 @@ class Frame:
     rank: int
     passes: float
     thinnest: float = 0.0
-    """The smallest singular value of the supported rows in `support_frame`, 0 where all rows were read."""
 
     def coordinates(self, rows: FloatArray) -> FloatArray:
-        """Turn some rows into coordinates of the span."""
+        """Return the coordinates of some rows."""
         scaled = rows / self.largest if self.largest != 1 else rows.copy()
         scaled /= self.units
         return scaled if self.directions is None else scaled @ self.directions
 
     def is_settled(self, g: float, count: int) -> bool:
-        """Whether the rank is proved, given that no leverage exceeds g.
+        """Return whether the rank is proved, given that no leverage exceeds g.
 
-        For the supported rows S with weights π, Cauchy and Schwarz give x_j² ≤ V_jj x'V⁻¹x ≤ s_j² g, with s_j
-        the largest entry of column j in S. So the units u of all rows are at most √g s, and
-        σ_min(X/u) ≥ σ_min(S/u) ≥ σ_min(S/s) / √g, while σ_max(X/u) ≤ √(k d) because no entry exceeds one.
-        The factor 10 covers rounding. No column is noise beside another for the same reason.
+        For the supported rows S with weights π, Cauchy–Schwarz gives x_j² ≤ V_jj x'V⁻¹x ≤ s_j² g, where s_j
+        is the largest entry of column j in S. So the units u of all rows are at most √g s, and σ_min(X/u) ≥
+        σ_min(S/u) ≥ σ_min(S/s) / √g, while σ_max(X/u) ≤ √(k d) because no entry exceeds one. The factor 10
+        covers rounding. For the same reason, no column counts as noise relative to another.
         """
         if self.thinnest == 0:
             return True
@@ -61,7 +70,7 @@ class Frame:
 
 
 def support_frame(supported: FloatArray) -> Frame | None:
-    """Take the supported rows' own units; None if these rows leave any doubt about rank or range."""
+    """Return a frame in the units of the supported rows, or None if rank or range are in doubt."""
     units = np.abs(supported).max(axis=0)
     if len(supported) < units.size or not (units > 1 / _LARGEST_UNIT).all() or units.max() > _LARGEST_UNIT:
         return None
@@ -94,6 +103,7 @@ def exact_frame(actions: FloatArray) -> Frame:
         rank=dimension,
         passes=2.0,
     )
+    # The eigenvalues of X'X prove full rank in one pass, unless their ratio is near the rounding errors.
     gram = np.zeros((dimension, dimension))
     for _, block in blocks(actions):
         scaled = frame.coordinates(block)
@@ -103,10 +113,10 @@ def exact_frame(actions: FloatArray) -> Frame:
 
 
 def _peaks(block: FloatArray) -> FloatArray:
-    """The largest absolute entry of each column: folded in halves, which is faster than row by row."""
+    """Return the largest absolute entry of each column; folding in halves is faster than row by row."""
     magnitudes = np.abs(block)
     while len(magnitudes) > 8:
-        half = (len(magnitudes) + 1) // 2  # an odd row in the middle is compared with itself
+        half = (len(magnitudes) + 1) // 2  # if the number is odd, the middle row is compared with itself
         np.maximum(magnitudes[:half], magnitudes[-half:], out=magnitudes[:half])
         magnitudes = magnitudes[:half]
     peaks: FloatArray = magnitudes.max(axis=0)
@@ -114,10 +124,10 @@ def _peaks(block: FloatArray) -> FloatArray:
 
 
 def _with_directions(frame: Frame, actions: FloatArray) -> Frame:
-    """Keep the directions that are not noise.
+    """Return the frame with only the directions that are not noise.
 
-    Forming X'X squares the condition number, so where its eigenvalues leave doubt the singular values
-    themselves decide: those of the triangle of X = QR, which grows block by block.
+    Forming X'X squares the condition number. So if its eigenvalues are inconclusive, the singular values of X
+    decide: those of the triangle of X = QR, which is updated block by block.
     """
     triangle = np.empty((0, frame.units.size))
     for _, block in blocks(actions):

@@ -1,9 +1,9 @@
-"""The search over many actions: solve on a few, look for what is worse elsewhere, add that, and go on.
+"""The search over many actions: solve on a subset, find rows that violate the bound, add them, repeat.
 
-A design has few supported rows, so it is solved on an active set: a random sample to begin with, to
-which are added the worst rows of samples eight times larger each, and at last of all rows. The last look is
-the certificate's own: its verifier is told each design and names the rows that are too high, so a
-design that it accepts is certified already, and all rows are read about once.
+A design has few supported rows, so it is solved on an active set. The active set starts as a random sample.
+The worst rows of samples, each eight times larger than the one before, are added, and finally the worst of
+all rows. The certificate does the last scan itself: its verifier measures each design and returns the rows
+that are too high. So a design that it accepts is already certified, and all rows are read about once.
 """
 
 from __future__ import annotations
@@ -25,40 +25,40 @@ from dpbandits.design._streaming import Chart, find_chart, spanning_rows
 from dpbandits.design._verifier import Verifier
 
 MARGIN = 1e-7  # the search stops this much below the tolerance, so that rounding cannot lift g above it
-ATTEMPTS = 5  # each aims at half the excess over the rank of the one before
+ATTEMPTS = 5  # each attempt aims at half the excess over the rank of the one before
 
-# Shares of the excess over the rank that is allowed:
-_AIM = 0.8  # what active rows may have, because the others will have some more
-_LOW_AIM = 0.5  # the same where leverages differ so much that a design needs few rows anyway
-_HIGH_AIM = 0.9  # the same where little is amiss
-_CEILING = 0.9  # what pruning may leave
-_LAG = 0.25  # of the excess that is still seen elsewhere: aiming lower would be in vain
-_COARSE = 0.5  # the excess below which samples teach nothing about all rows
+# Shares of the allowed excess over the rank:
+_AIM = 0.8  # for active rows, because rows outside the active set will be higher
+_LOW_AIM = 0.5  # the same if leverages differ so much that a design needs few rows anyway
+_HIGH_AIM = 0.9  # the same if few rows are too high
+_CEILING = 0.9  # for pruning
+_LAG = 0.25  # of the excess still seen elsewhere: a lower aim would be wasted
+_COARSE = 0.5  # samples say nothing about all rows below this excess
 
-_THICK = 1e-4  # of the largest entry: a sample this thick in every direction needs no better rows
-_FIRST = 6  # rows of the first sample for each dimension
-_GROWTH = 8  # of the samples
-_LAST = 1 / 14  # of all rows is the largest sample
-_ADDED = 4  # rows for each dimension that are learnt at a time
-_ROUNDS = 60  # of learning rows, for each attempt
-_NEAR = 0.75  # of the limit: rows of a sample below that are not looked at again
-_NEARLY = 1.1  # times the limit: little is amiss
-_HUGE = 4.0  # times the limit: it is then faster to begin anew than to move the weights
+_THICK = 1e-4  # relative to the largest entry: a sample this thick in every direction needs no further rows
+_FIRST = 6  # rows of the first sample per dimension
+_GROWTH = 8  # factor between the sizes of successive samples
+_LAST = 1 / 14  # the largest sample, as a share of all rows
+_ADDED = 4  # rows per dimension that are added at a time
+_ROUNDS = 60  # iterations per attempt
+_NEAR = 0.75  # of the limit: lower rows of a sample are not looked at again
+_NEARLY = 1.1  # times the limit: few rows are too high
+_HUGE = 4.0  # times the limit: restarting is then faster than moving the weights
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Request:
-    """What is asked for."""
+    """The arguments of a search."""
 
     actions: FloatArray
     tolerance: float
     max_support: int | None
     start: tuple[IntArray, FloatArray] | None
-    """Rows and weights of an earlier design."""
+    """Rows and weights of an earlier design, or None."""
 
 
 def search_large(request: Request, rng: np.random.Generator) -> Design:
-    """Return the first design that the certificate accepts, else the one with the smallest leverages."""
+    """Return the first design that the certificate accepts, otherwise the one with the smallest g."""
     verifier = Verifier(request.actions)
     try:
         return _LargeSearch(request, verifier, rng, None).run()
@@ -66,7 +66,7 @@ def search_large(request: Request, rng: np.random.Generator) -> Design:
         chart = find_chart(request.actions)
     verifier.passes += 2
     found = _LargeSearch(request, verifier, rng, chart).run()
-    if found.certificate.rank != found.rank:  # a singular value so near the threshold that rounding decides
+    if found.certificate.rank != found.rank:  # a singular value is at the threshold, so rounding decides
         chart = find_chart(request.actions, rank=found.certificate.rank)
         verifier.passes += 2
         found = _LargeSearch(request, verifier, rng, chart).run()
@@ -74,7 +74,7 @@ def search_large(request: Request, rng: np.random.Generator) -> Design:
 
 
 class _LargeSearch:
-    """One search, with the span known from `chart`, or expected to have as many dimensions as columns."""
+    """One search; the span is known from `chart`, or is expected to be all columns."""
 
     def __init__(
         self, request: Request, verifier: Verifier, rng: np.random.Generator, chart: Chart | None
@@ -88,8 +88,8 @@ class _LargeSearch:
         self.seen = np.inf
 
     def run(self) -> Design:
-        """Aim lower and lower until a design within all bounds is found."""
-        if self.rank == 0:  # all actions are zero: any one of them tells everything
+        """Lower the aim until a design within all bounds is found."""
+        if self.rank == 0:  # all actions are zero, so any one of them suffices
             return self._examined(np.zeros(1, dtype=np.int64), np.ones(1))
         self.active = self._begin()
         if self.chart is None:
@@ -99,16 +99,16 @@ class _LargeSearch:
             self.excess = (self.request.tolerance - 1) / 2**attempt
             for found in self._learn_from_all():
                 agreed = found.certificate.rank == self.rank and found.certificate.spans
-                if self.chart is None and not agreed:  # a sample of tiny rows only, say
+                if self.chart is None and not agreed:  # for example, if the sample has only tiny rows
                     raise Doubtful
                 if found.certificate.rank != self.rank or found.certificate.holds:
                     return found
                 tried.append(found)
-            self.seen = float(self.rank)  # nothing is left to learn: the support's limit is what is missed
+            self.seen = float(self.rank)  # no rows are left to add; only the support limit is exceeded
         return min(tried, key=lambda design: design.certificate.g)
 
     def _begin(self) -> ActiveSet:
-        """The first sample, with the rows that span and those of an earlier design."""
+        """Return the first sample, with rows that span and those of an earlier design."""
         parts = [self.samples[0]]
         if self.chart is not None and not self._is_spanned(self.chart, parts[0]):
             parts.append(spanning_rows(self.request.actions, self.chart))
@@ -121,18 +121,18 @@ class _LargeSearch:
         return active
 
     def _is_spanned(self, chart: Chart, sample: IntArray) -> bool:
-        """Whether a sample has every dimension, none thin beside another or the largest of all rows."""
+        """Return whether a sample clearly spans every dimension."""
         rows = chart.coordinates(picked(self.request.actions, sample))
         return bool(heights(rows).min(initial=1.0) > _THICK) and find_span(rows).clear
 
     def _solve(self) -> None:
-        """Bring the active leverages down, as far as makes sense while others are higher."""
+        """Reduce the active leverages, but not further than is useful while other rows are higher."""
         seen = min(_LAG * (self.seen / self.rank - 1), self.share)
         excess = max(self.share * self.excess, seen)
         self.active.exchange.run(self.rank * (1 + excess), max_steps=1000 + int(40 * self.rank / excess))
 
     def _learn_from_samples(self) -> None:
-        """Solve for larger and larger samples."""
+        """Solve for increasingly large samples."""
         self.excess = max(self.excess, _COARSE)
         self._solve()
         limit = self.rank * (1 + self.excess)
@@ -146,14 +146,14 @@ class _LargeSearch:
                 if not self.active.add(sample[high], seen=self.seen, anew=self._is_huge(limit)):
                     break
                 self._solve()
-                near = leverages > _NEAR * limit  # the others will hardly be too high next time
+                near = leverages > _NEAR * limit  # lower rows are unlikely to be too high after the next step
                 near[high] = False
                 sample, rows = sample[near], rows[near]
         ceiling = self.rank * (1 + _CEILING * self.excess)
         self.active.exchange = without_light_weights(self.active.exchange, ceiling)
 
     def _learn_from_all(self) -> Iterator[Design]:
-        """Yield designs, each with a certificate, until no row is left that could be learnt."""
+        """Yield designs with certificates until there is no row left to add."""
         limit = self.rank * (1 + self.excess * (1 - MARGIN))
         for _ in range(_ROUNDS):
             self._solve()
@@ -167,10 +167,11 @@ class _LargeSearch:
                 return
 
     def _is_huge(self, limit: float) -> bool:
-        """Whether the active set should begin anew; in one dimension a single row is all there is to find."""
+        """Return whether the active set should restart; in one dimension, only one row has to be found."""
         return self.rank == 1 or self.seen > _HUGE * limit
 
     def _pruned(self) -> tuple[IntArray, FloatArray]:
+        """Return rows and weights of the design, within the support limit."""
         exchange = self.active.exchange
         ceiling = self.rank * (1 + _CEILING * self.excess)
         exchange = without_tiny_weights(exchange, ceiling)
@@ -178,6 +179,7 @@ class _LargeSearch:
         return self.active.supported(within(exchange, limit))
 
     def _examined(self, support: IntArray, weights: FloatArray) -> Design:
+        """Return the design with its certificate."""
         certificate = examine(
             self.verifier,
             support,
@@ -191,15 +193,15 @@ class _LargeSearch:
 
 
 def _nested_samples(rng: np.random.Generator, count: int, dimension: int) -> list[IntArray]:
-    """Draw samples with repetition, each containing the one before and up to eight times as large."""
+    """Draw samples with repetition; each contains the one before and is up to eight times as large."""
     sizes, last = [_FIRST * dimension], int(_LAST * count)
     while 2 * sizes[-1] <= last:
         sizes.append(min(_GROWTH * sizes[-1], last))
     drawn = rng.integers(count, size=sizes[-1])
-    return [np.sort(drawn[:size]) for size in sizes]  # what is read in order is read faster
+    return [np.sort(drawn[:size]) for size in sizes]  # reading in order is faster
 
 
 def _largest(values: FloatArray, above: float, count: int) -> IntArray:
-    """The places of at most `count` values that exceed `above`, the largest."""
+    """Return the positions of the largest values above `above`, at most `count` of them."""
     high = np.flatnonzero(values > above)
     return high if high.size <= count else high[np.argpartition(-values[high], count)[:count]]

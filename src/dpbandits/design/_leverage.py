@@ -1,4 +1,4 @@
-"""Leverages of rows under a design: the certificate's arithmetic, in 64-bit and in 32-bit numbers."""
+"""Leverages of rows under a design, in 64-bit and in 32-bit numbers; part of the certificate."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from numpy.typing import NDArray
 from dpbandits._arrays import FloatArray
 from dpbandits.design._frame import Frame
 
-_THIN = 1e-12  # of the largest entry: supported rows thinner than this in a direction do not span it
-_UNIT_32 = 2.0**-24  # the largest relative error of one rounding to a 32-bit number
-_TOLERABLE = 0.01  # a bound of the 32-bit errors above this share is not worth having
-_RANGE_32 = 2.0**100  # entries up to here leave room for products with units up to 2⁶⁰
-_SPARE = 1e-9  # relative, for roundings of 64-bit numbers
-_SIEVED = 0.5  # of a block's rows left open: it is scanned whole
-_WORSE = 2.0  # times the better bound: what the cheaper one may be
-_RESTS = 31  # blocks that are then scanned without another try
-ROUNDED_UP = 1 + 8 * _UNIT_32  # undoes a few roundings to 32-bit numbers
+_THIN = 1e-12  # relative to the largest entry: in a direction thinner than this, supported rows do not span
+_UNIT_32 = 2.0**-24  # the unit roundoff of 32-bit numbers
+_TOLERABLE = 0.01  # 32-bit numbers are not used if their error bound exceeds this share
+_RANGE_32 = 2.0**100  # entries up to this can be multiplied with units up to 2⁶⁰
+_SPARE = 1e-9  # a relative margin for rounding errors of 64-bit numbers
+_SIEVED = 0.5  # if more than this share of a block remains open, the block is scanned as a whole
+_WORSE = 2.0  # the cheaper bound is used if it is at most this many times the better one
+_RESTS = 31  # the number of blocks that are then scanned without trying the sieve
+ROUNDED_UP = 1 + 8 * _UNIT_32  # covers a few roundings to 32-bit numbers
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Factor:
-    """V⁻¹ = `whitening` `whitening`' for coordinates of a frame, and the inverse of that factor."""
+    """A factor of V⁻¹ in coordinates of a frame: V⁻¹ = `whitening` `whitening`', and its inverse."""
 
     whitening: FloatArray
     inverse: FloatArray
@@ -32,9 +32,10 @@ class Factor:
 
 
 def factorise(supported: FloatArray, weights: FloatArray) -> Factor | None:
-    """With √π X = U S W', V⁻¹ = W S⁻² W', so W S⁻¹ whitens; None if the supported rows do not span.
+    """Return the factor W S⁻¹ of V⁻¹, from √π X = U S W'; None if the supported rows do not span.
 
-    Weights are at most one, so weighted rows that are not thin need no second look.
+    V⁻¹ = W S⁻² W'. Weights are at most one, so if the weighted rows are not thin in any direction, the
+    unweighted rows are not either and need no further check.
     """
     if len(supported) < supported.shape[1]:
         return None
@@ -49,18 +50,19 @@ def factorise(supported: FloatArray, weights: FloatArray) -> Factor | None:
 
 
 def _spans(supported: FloatArray) -> bool:
+    """Return whether the supported rows span all coordinates."""
     return bool(np.linalg.svd(supported, compute_uv=False)[-1] > _THIN)
 
 
 def raised_32(dimension: int, factor: Factor) -> float | None:
-    """By what factor the exact leverage may exceed a `NarrowScan`'s; None if 32-bit numbers will not do.
+    """Return the factor by which an exact leverage may exceed that of a `NarrowScan`.
 
-    Let u be one rounding's relative error, γₙ = n u / (1 - n u), x a row in the frame's units and W the
-    whitening, y = x W. Rounding the entries of both and summing d products in any order gives ŷ with
-    |ŷⱼ - yⱼ| ≤ γ_{d+2} Σᵢ |xᵢ| |Wᵢⱼ|, hence ‖ŷ - y‖ ≤ γ_{d+2} ‖x‖ ‖W‖_F. As x = y W⁻¹, that is at most
-    γ_{d+2} κ ‖y‖ with κ = ‖W⁻¹‖ ‖W‖_F, whatever the row. Squaring and summing adds γ_{d+1}, relatively. Units
-    lie in 2^±60 and entries of W in the row's own units below 2^100, so what underflow takes is
-    below 2⁻⁴⁰ beside leverages of one and more; the two extra roundings of n cover it.
+    It is None if 32-bit numbers are not accurate enough. Let u be the unit roundoff, γₙ = n u / (1 - n u), x
+    a row in the units of the frame, W the whitening and y = x W. Rounding the entries of both and summing d
+    products in any order gives ŷ with |ŷⱼ - yⱼ| ≤ γ_{d+2} Σᵢ |xᵢ| |Wᵢⱼ|, hence ‖ŷ - y‖ ≤ γ_{d+2} ‖x‖ ‖W‖_F.
+    As x = y W⁻¹, that is at most γ_{d+2} κ ‖y‖ with κ = ‖W⁻¹‖ ‖W‖_F, for every row. Squaring and summing adds
+    a relative γ_{d+1}. Units lie in 2^±60, and entries of W in the units of the rows are below 2^100. So
+    underflow changes leverages of one and more by less than 2⁻⁴⁰, and the two extra roundings in n cover it.
     """
     summed = _gamma(dimension + 4)
     share = summed * factor.condition
@@ -70,6 +72,7 @@ def raised_32(dimension: int, factor: Factor) -> float | None:
 
 
 def _gamma(terms: int) -> float:
+    """Return γₙ = n u / (1 - n u), the error bound of n roundings."""
     return terms * _UNIT_32 / (1 - terms * _UNIT_32)
 
 
@@ -80,7 +83,7 @@ class WideScan:
         self._frame, self._whitening = frame, factor.whitening
 
     def __call__(self, block: FloatArray, out: NDArray[np.float32]) -> float:
-        """Write the leverages of a block to `out`; return the largest, before it was rounded."""
+        """Write the leverages of a block to `out`; return the largest, before it is rounded to 32 bits."""
         whitened = self._frame.coordinates(block) @ self._whitening
         leverages = np.einsum("ij,ij->i", whitened, whitened)
         out[:] = leverages
@@ -88,7 +91,7 @@ class WideScan:
 
 
 class NarrowScan:
-    """Leverages in 32-bit numbers, in the units of the rows themselves: half the work of 64-bit numbers."""
+    """Leverages in 32-bit numbers, in the units of the rows; half the work of 64-bit numbers."""
 
     def __init__(self, frame: Frame, factor: Factor) -> None:
         self._matrix = (factor.whitening / frame.units[:, np.newaxis]).astype(np.float32)
@@ -96,6 +99,7 @@ class NarrowScan:
         self._whitened = np.empty((0, frame.rank), dtype=np.float32)
 
     def __call__(self, block: FloatArray, out: NDArray[np.float32]) -> float:
+        # The buffers are kept between blocks, so that they are not allocated each time.
         """Write the leverages of a block to `out`; return the largest."""
         if len(block) > len(self._rows):
             self._rows = np.empty(block.shape, dtype=np.float32)
@@ -108,13 +112,13 @@ class NarrowScan:
 
 
 class Sieve:
-    """A `NarrowScan` that spares rows whose entries alone show that their leverages are low.
+    """A `NarrowScan` that skips rows whose entries alone show that their leverages are low.
 
-    With A = V⁻¹ in the rows' own units, x'Ax ≤ λ Σⱼ tⱼ xⱼ² for any t > 0 and the largest eigenvalue λ of
-    (Aᵢⱼ / √(tᵢ tⱼ)). The diagonal of A is a good t. If t = 1 is not much worse, it is taken: that costs a
-    twelfth of a product, not a seventh. Some leverage is the rank or more, so rows below half of it, which
-    most are where tails are heavy, need no better bound. A block in which many rows are higher is
-    scanned whole, and so are some blocks after it.
+    With A = V⁻¹ in the units of the rows, x'Ax ≤ λ Σⱼ tⱼ xⱼ² for any t > 0, where λ is the largest eigenvalue
+    of (Aᵢⱼ / √(tᵢ tⱼ)). The diagonal of A is a good t. If t = 1 is not much worse, it is used instead: it
+    costs a twelfth of a matrix product, not a seventh. Some leverage is at least the rank, so a row whose
+    bound is below half the rank needs no better one; with heavy tails, that is most rows. A block in which
+    many rows exceed that is scanned as a whole, and so are some blocks after it.
     """
 
     def __init__(self, frame: Frame, factor: Factor) -> None:
@@ -133,7 +137,7 @@ class Sieve:
         self._rests = 0
 
     def __call__(self, block: FloatArray, out: NDArray[np.float32]) -> float:
-        """Write leverages of a block, or bounds of them, to `out`; return the largest."""
+        """Write leverages of a block, or upper bounds, to `out`; return the largest."""
         if self._rests:
             self._rests -= 1
             return self._scan(block, out)
@@ -141,7 +145,7 @@ class Sieve:
             out[:] = self._factor * np.einsum("ij,ij->i", block, block)
         else:
             out[:] = (block * block) @ self._weights
-        open_rows = np.flatnonzero(~(out <= self._low))  # what is not a number stays open
+        open_rows = np.flatnonzero(~(out <= self._low))  # rows with NaN stay open
         if open_rows.size > _SIEVED * len(block):
             self._rests = _RESTS
             return self._scan(block, out)

@@ -1,4 +1,4 @@
-"""Near-G-optimal designs: the public function, and the search over few actions."""
+"""The search for near-G-optimal designs: the public function, and the search over few actions."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from dpbandits.design._span import Span, find_span
 from dpbandits.design._start import WeightedSupport, checked_start, warm_weights
 from dpbandits.errors import DesignError, InvalidValue
 
-_MANY_ROWS = 4096  # from here on most rows are looked at once only
-_SEED = 0  # of the samples, unless a generator is given
+_MANY_ROWS = 4096  # above this, most rows are read only once
+_SEED = 0  # of the samples, if no generator is given
 
 
 def near_g_optimal(
@@ -33,14 +33,26 @@ def near_g_optimal(
 ) -> Design:
     """Weight a few rows so that every row x has leverage x' V⁺ x ≤ tolerance · rank.
 
-    The support has at most `max_support` rows or, if that is None, `support_bound(rank)` (for a
-    tolerance below 2, up to rank (rank + 1) / 2 if that is more). The first design that meets both
-    bounds is returned: a smaller tolerance buys smaller leverages with more supported rows.
+    V = Σ πᵢ xᵢ xᵢ' is the weighted sum over the supported rows. The first design that meets both bounds is
+    returned; a smaller tolerance gives smaller leverages with more supported rows. Many rows are read about
+    once, in blocks, and never copied as a whole.
 
-    Many rows are read about once, in blocks, and never copied whole: they may be a memory-mapped array
-    that does not fit into memory, or a `Selection` of rows of one. `warm_start` is an earlier design
-    whose `support` indexes these rows. `rng` draws the samples of rows with which a search over many
-    begins; without it they are always the same. Raises DesignError if no design within the bounds was found.
+    Args:
+        actions: One action per row. It may be a memory-mapped array that does not fit into memory, or a
+            `Selection` of rows of one.
+        tolerance: The largest leverage, as a multiple of the rank; above 1.
+        max_support: The largest number of supported rows. If None, it is `support_bound(rank)`, or for a
+            tolerance below 2 rank (rank + 1) / 2 if that is more.
+        warm_start: An earlier design whose `support` indexes these rows.
+        rng: Draws the samples of rows with which a search over many rows starts. If None, the samples are the
+            same in every call.
+
+    Returns:
+        The design, with its certificate.
+
+    Raises:
+        DesignError: If no design within the bounds was found.
+        InvalidValue: If an argument is out of range or an action is not finite.
     """
     rows = as_rows(actions)
     _check_options(tolerance, max_support, rng)
@@ -63,6 +75,7 @@ def _search_large(
     warm_start: WeightedSupport | None,
     rng: np.random.Generator | None,
 ) -> Design:
+    """Search over many rows."""
     start = None if warm_start is None else checked_start(warm_start, len(actions))
     request = Request(actions=actions, tolerance=tolerance, max_support=max_support, start=start)
     return search_large(request, np.random.default_rng(_SEED) if rng is None else rng)
@@ -74,15 +87,17 @@ def _search_small(
     max_support: int | None,
     warm_start: WeightedSupport | None,
 ) -> Design:
+    """Search over rows that fit into memory."""
     span = find_span(actions)
     design = _search(actions, span, tolerance, max_support, warm_start)
-    if design.certificate.rank != span.rank:  # a singular value so near the threshold that rounding decides
+    if design.certificate.rank != span.rank:  # a singular value is at the threshold, so rounding decides
         span = find_span(actions, rank=design.certificate.rank)
         design = _search(actions, span, tolerance, max_support, warm_start)
     return design
 
 
 def _check_options(tolerance: float, max_support: int | None, rng: np.random.Generator | None) -> None:
+    """Raise an error for the first option that is not accepted."""
     if positive(tolerance=tolerance) <= 1:
         raise InvalidValue("tolerance", tolerance, "a number > 1 (no design is below the rank)")
     if max_support is not None:
@@ -98,7 +113,7 @@ def _search(
     max_support: int | None,
     warm_start: WeightedSupport | None,
 ) -> Design:
-    """Return the first design that the certificate accepts, else the one with the smallest leverages."""
+    """Return the first design that the certificate accepts, otherwise the one with the smallest g."""
     limit = allowed_support(span.rank, tolerance, max_support)
     tried: list[Design] = []
     for weights in _attempts(span, tolerance, limit, warm_start):
@@ -116,8 +131,8 @@ def _search(
 def _attempts(
     span: Span, tolerance: float, limit: int, warm_start: WeightedSupport | None
 ) -> Iterator[FloatArray]:
-    """Yield weights that should meet the bounds, aiming lower and lower."""
-    if span.rank == 0:  # all actions are zero: any one of them tells everything
+    """Yield weights that should meet the bounds, each attempt with a lower aim."""
+    if span.rank == 0:  # all actions are zero, so any one of them suffices
         yield np.eye(1, len(span.coordinates))[0]
         return
     starts = [Exchange.on_pivots(span.coordinates, span.pivots)]
@@ -126,6 +141,8 @@ def _attempts(
     for start in starts:
         exchange = start
         for attempt in range(ATTEMPTS):
+            # Pruning to the support limit may raise leverages above the aim. So each attempt halves the
+            # excess over the rank that it aims at.
             excess = (tolerance - 1) / 2**attempt
             aim = span.rank * (1 + excess * (1 - MARGIN))
             exchange.run(aim, max_steps=1000 + int(40 * span.rank / excess))

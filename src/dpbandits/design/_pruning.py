@@ -1,4 +1,4 @@
-"""Fewer supported actions: those of hardly any weight go, and what exceeds a limit is brought within it."""
+"""Fewer supported actions: drop very light ones, and reduce a support to its limit."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from dpbandits._arrays import FloatArray
 from dpbandits.design._exchange import Exchange
 from dpbandits.design._reduction import reduced
 
-_TINY = 1e-3  # of the average weight of a design on as few actions as can span
-_REWEIGHTING_STEPS = 200  # for the few actions that are kept when there were too many
-_SHARES = (0.25, 0.1)  # of the support that may go at once, the larger first
+_TINY = 1e-3  # relative to the average weight of a design on the fewest actions that span
+_REWEIGHTING_STEPS = 200  # for the few actions that remain after a reduction to the limit
+_SHARES = (0.25, 0.1)  # of the support that may be dropped at once; the larger share is tried first
 
 
 def without_tiny_weights(exchange: Exchange, aim: float) -> Exchange:
-    """Drop actions of hardly any weight, if that keeps every leverage within the aim."""
+    """Drop actions with tiny weights, if every leverage stays within the aim."""
     tiny = exchange.weights < _TINY / exchange.rank
     if not exchange.weights[tiny].any():
         return exchange
@@ -23,9 +23,9 @@ def without_tiny_weights(exchange: Exchange, aim: float) -> Exchange:
 
 
 def without_light_weights(exchange: Exchange, ceiling: float) -> Exchange:
-    """Drop a share of the supported actions, the lightest, if that keeps every leverage below the ceiling.
+    """Drop the lightest share of the supported actions, if every leverage stays below the ceiling.
 
-    Each supported action is one more number for every client to send.
+    Each supported action is one more number that every client sends.
     """
     support = np.flatnonzero(exchange.weights)
     order = support[np.argsort(exchange.weights[support], kind="stable")]
@@ -41,7 +41,7 @@ def without_light_weights(exchange: Exchange, ceiling: float) -> Exchange:
 
 
 def within(exchange: Exchange, limit: int) -> FloatArray:
-    """Bring the support within its limit: at no loss if possible, else keep the heaviest actions only."""
+    """Reduce the support to its limit: without loss if possible, otherwise keep the heaviest actions."""
     support = np.flatnonzero(exchange.weights)
     weights = np.zeros_like(exchange.weights)
     if support.size <= limit:

@@ -1,4 +1,4 @@
-"""Fewer supported actions without losing anything: Carathéodory's theorem, carried out."""
+"""Fewer supported actions with no larger leverage: a constructive form of Carathéodory's theorem."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from dpbandits._arrays import FloatArray
 
 
 def reduced(rows: FloatArray, weights: FloatArray) -> FloatArray:
-    """Reweigh `rows` (r coordinates each) so that at most r (r + 1) / 2 have weight and no leverage grows.
+    """Reweight `rows` (r coordinates each) so that at most r (r + 1) / 2 have weight.
 
-    V = Σ πᵢ xᵢ xᵢ' has n = r (r + 1) / 2 distinct entries, each linear in π. Of m > n rows, m - n
-    independent changes v of the weights therefore leave V as it is. Taken with Σ vᵢ ≥ 0, such a change is
-    followed, π - t v, until the first weight vanishes; that lowers the sum of the weights or keeps it,
-    so scaling the sum back to one can only enlarge V.
+    No leverage increases. V = Σ πᵢ xᵢ xᵢ' has n = r (r + 1) / 2 distinct entries, and each is linear in π. So
+    with m > n rows, m - n independent changes v of the weights leave V unchanged. Choose the sign of v so
+    that Σ vᵢ ≥ 0, and follow π - t v until the first weight reaches zero. The sum of the weights does not
+    increase, so scaling it back to one can only enlarge V.
     """
     weights = weights.copy()
     changes = _changes_that_keep_the_matrix(rows)
@@ -26,7 +26,7 @@ def reduced(rows: FloatArray, weights: FloatArray) -> FloatArray:
         weights -= limits.min() * change
         np.maximum(weights, 0.0, out=weights)
         weights[first] = 0.0
-        # What is left must not touch the row that has just lost its weight.
+        # The remaining changes must not affect the row that has just lost its weight.
         changes = changes - np.outer(changes[:, first] / change[first], change)
         changes[:, first] = 0.0
     weights /= weights.sum()
@@ -34,7 +34,10 @@ def reduced(rows: FloatArray, weights: FloatArray) -> FloatArray:
 
 
 def _changes_that_keep_the_matrix(rows: FloatArray) -> FloatArray:
-    """Return independent v with Σ vᵢ xᵢ xᵢ' = 0, one per row: the complement of the products' range."""
+    """Return independent v with Σ vᵢ xᵢ xᵢ' = 0, one per line.
+
+    They are the orthogonal complement of the range of the products xᵢ xᵢ'.
+    """
     left, right = np.triu_indices(rows.shape[1])
     products = rows[:, left] * rows[:, right]
     if len(rows) <= left.size:

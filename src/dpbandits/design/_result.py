@@ -1,4 +1,4 @@
-"""What a search returns."""
+"""The result of a search for a design."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from dpbandits.design._certificate import Certificate
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Design:
-    """Weighted actions: row `support[i]` has weight `weights[i]`."""
+    """Weighted actions: row `support[i]` has weight `weights[i]`, and the weights sum to one.
+
+    All arrays are read-only. The certificate states what the design achieves.
+    """
 
     support: IntArray
     weights: FloatArray

@@ -1,4 +1,4 @@
-"""The actions as they are given: never copied whole, so they may be a memory-mapped file."""
+"""Access to the actions in blocks; they are never copied as a whole, so they may be a memory-mapped file."""
 
 from __future__ import annotations
 
@@ -11,11 +11,16 @@ from numpy.typing import ArrayLike, NDArray
 from dpbandits._arrays import FloatArray, IntArray
 from dpbandits.errors import InvalidValue
 
-BLOCK_BYTES = 2**21  # of 64-bit numbers: what stays in a core's cache while it is worked on
+BLOCK_BYTES = 2**21  # of 64-bit numbers; a block stays in a core's cache while it is processed
 
 
 class Selection:
-    """Some rows of a matrix, which are copied only as they are read."""
+    """Some rows of a matrix, copied only when they are read.
+
+    Args:
+        matrix: The matrix.
+        indices: The indices of the rows.
+    """
 
     def __init__(self, matrix: FloatArray, indices: IntArray) -> None:
         self.matrix, self.indices = matrix, indices
@@ -27,7 +32,7 @@ class Selection:
     def __getitem__(self, places: slice | IntArray) -> FloatArray:
         chosen = self.indices[places]
         if isinstance(places, slice) and chosen.size and (np.diff(chosen) == 1).all():
-            return self.matrix[chosen[0] : chosen[-1] + 1]  # neighbours need no copy
+            return self.matrix[chosen[0] : chosen[-1] + 1]  # consecutive rows need no copy
         return self.matrix[chosen]
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
@@ -35,9 +40,9 @@ class Selection:
 
 
 def as_rows(actions: ArrayLike | Selection) -> FloatArray:
-    """Accept a matrix of real numbers, not yet known to be finite; other number types stay as they are."""
+    """Return a matrix of real numbers; other number types are kept, and entries may not be finite."""
     if isinstance(actions, Selection):
-        return cast("NDArray[np.float64]", actions)  # it is read by rows alone, as every matrix here
+        return cast("NDArray[np.float64]", actions)  # every matrix here is only read by rows
     try:
         matrix = np.asarray(actions)
         if matrix.dtype.kind not in "fiub":
@@ -50,7 +55,7 @@ def as_rows(actions: ArrayLike | Selection) -> FloatArray:
 
 
 def blocks(matrix: FloatArray) -> Iterator[tuple[slice, FloatArray]]:
-    """Cut the rows into blocks of 64-bit numbers that fit into a cache."""
+    """Yield the rows in blocks of 64-bit numbers that fit into a cache, with their positions."""
     size = max(1, BLOCK_BYTES // (8 * matrix.shape[1]))
     for first in range(0, len(matrix), size):
         here = slice(first, min(first + size, len(matrix)))
@@ -58,7 +63,7 @@ def blocks(matrix: FloatArray) -> Iterator[tuple[slice, FloatArray]]:
 
 
 def picked(matrix: FloatArray, indices: IntArray, kind: type[np.floating] = np.float64) -> NDArray[Any]:
-    """Copy some rows, all of them finite, as numbers of one kind."""
+    """Return a copy of some rows as numbers of one type, and check that they are finite."""
     rows = np.empty((indices.size, matrix.shape[1]), dtype=kind)
     size = max(1, BLOCK_BYTES // (8 * matrix.shape[1]))
     for first in range(0, indices.size, size):
@@ -72,7 +77,10 @@ def picked(matrix: FloatArray, indices: IntArray, kind: type[np.floating] = np.f
 
 
 def check_finite(rows: FloatArray, indices: IntArray | range) -> None:
-    """Name the first entry that is not a finite number; `indices` are the rows' places in the whole."""
+    """Raise an error that names the first entry that is not finite.
+
+    `indices` are the positions of the rows in the whole matrix.
+    """
     finite = np.isfinite(rows)
     if not finite.all():
         row, column = np.argwhere(~finite)[0]

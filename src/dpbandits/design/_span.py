@@ -1,10 +1,10 @@
-"""The dimensions that the actions really have, and coordinates in which none of them is small.
+"""The dimensions that the actions span, and coordinates in which no action is small.
 
-Rank tolerance. Each column is first divided by its largest entry, so that a feature measured in tiny units
-counts as fully as any other. The rank is then the number of singular values above 1e-10 of the largest;
-what lies in the other directions is taken for noise, and rows are treated as their projections. So a row
-that is 1e-6 off a hyperplane adds a dimension and noise of 1e-12 does not. A column whose largest entry is
-below 1e-10 of the whole matrix's is not brought to scale: it counts as noise too.
+Rank tolerance: each column is first divided by its largest entry, so that a feature measured in small units
+counts as much as any other. The rank is the number of singular values above 1e-10 of the largest. What lies
+in the other directions is treated as noise, and rows are replaced by their projections. For example, a row
+that is 1e-6 off a hyperplane adds a dimension, and noise of 1e-12 does not. A column whose largest entry is
+below 1e-10 of the largest entry of the matrix is not rescaled: it counts as noise, too.
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ from scipy.linalg.lapack import dgeqp3
 from dpbandits._arrays import FloatArray, IntArray
 
 NOISE = 1e-10
+# The number of rows that are compared at once, which is faster than one by one.
 _SIDE_BY_SIDE = 16
-_CLEARLY_FULL = 1e-4  # pivots that fall no further than this leave no doubt about the rank
+_CLEARLY_FULL = 1e-4  # if the pivots decrease no further than this, the rank is full without doubt
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Span:
-    """The span of the actions, seen from `rank` of them (the pivots)."""
+    """The span of the actions, in coordinates of `rank` of them (the pivots)."""
 
     rank: int
     basis: FloatArray
@@ -32,13 +33,13 @@ class Span:
     coordinates: FloatArray
     """One row per action: its coefficients with respect to the pivots."""
     pivots: IntArray
-    """Actions that span all others, chosen greedily for volume."""
+    """Actions that span all others, chosen greedily for large volume."""
     clear: bool
-    """Whether there are as many dimensions as columns, beyond doubt."""
+    """Whether the rank equals the number of columns, without doubt."""
 
 
 def find_span(actions: FloatArray, *, rank: int | None = None) -> Span:
-    """Find the span of the rows; the leading `rank` dimensions of it if that is given."""
+    """Find the span of the rows, limited to its leading `rank` dimensions if `rank` is given."""
     units = units_from(heights(actions))
     scaled = divided(actions, units)
     dimension = actions.shape[1]
@@ -60,7 +61,7 @@ def find_span(actions: FloatArray, *, rank: int | None = None) -> Span:
 
 
 def heights(rows: FloatArray) -> FloatArray:
-    """Return the largest absolute entry of each column; several rows side by side are faster."""
+    """Return the largest absolute entry of each column; it compares several rows at once for speed."""
     together = _SIDE_BY_SIDE if len(rows) >= _SIDE_BY_SIDE and rows.flags.c_contiguous else 1
     whole = len(rows) - len(rows) % together
     wide = rows[:whole].reshape(whole // together, -1)
@@ -72,7 +73,7 @@ def heights(rows: FloatArray) -> FloatArray:
 
 
 def units_from(peaks: FloatArray) -> FloatArray:
-    """Return the largest entry of each column, or of all columns where a column is only noise."""
+    """Return the largest entry of each column, or of all columns if a column is only noise."""
     overall = peaks.max()
     if overall == 0:
         return np.ones_like(peaks)
@@ -81,9 +82,9 @@ def units_from(peaks: FloatArray) -> FloatArray:
 
 
 def divided(actions: FloatArray, units: FloatArray) -> FloatArray:
-    """Divide columns by their units; the powers of two go first, so that nothing loses digits on the way.
+    """Divide columns by their units; powers of two first, so that no digits are lost to underflow.
 
-    Leverages do not depend on units, so nothing has to be undone afterwards.
+    Leverages do not depend on units, so the division need not be undone.
     """
     mantissas, exponents = np.frexp(units)
     scaled: FloatArray = np.ldexp(actions, -exponents)
@@ -92,23 +93,25 @@ def divided(actions: FloatArray, units: FloatArray) -> FloatArray:
 
 
 def _pivoted(rows: FloatArray) -> tuple[FloatArray, IntArray]:
-    """Factorise rows' P = Q R, each step taking the row that is farthest from the span so far.
+    """Factorise rows' P = Q R; each step takes the row that is farthest from the span so far.
 
-    The diagonal of R holds those distances, falling; column i of R the orthonormal coordinates of row i.
+    The diagonal of R holds these distances, in decreasing order. Column i of R holds the orthonormal
+    coordinates of row i.
     """
     if 0 in rows.shape:
         return np.empty(rows.shape[::-1]), np.arange(len(rows))
-    packed, order, *_ = dgeqp3(rows.T)  # LAPACK's own: what lies below R's diagonal is not R's
+    packed, order, *_ = dgeqp3(rows.T)  # LAPACK's format: the entries below the diagonal do not belong to R
     return packed, order.astype(np.int64) - 1
 
 
 def _is_clearly_full(triangle: FloatArray) -> bool:
+    """Return whether the pivots show full column rank without doubt."""
     distances = np.abs(np.diagonal(triangle))
     return distances.size == len(triangle) and bool(distances[-1] > _CLEARLY_FULL * distances[0])
 
 
 def _leading_directions(scaled: FloatArray, rank: int | None) -> FloatArray:
-    """Return the right singular vectors, as columns, of the singular values that are not noise."""
+    """Return, as columns, the right singular vectors of the singular values that are not noise."""
     _, lengths, directions = np.linalg.svd(np.linalg.qr(scaled, mode="r"), full_matrices=False)
     if rank is None:
         rank = int(np.count_nonzero(lengths > NOISE * lengths[0]))
@@ -117,7 +120,7 @@ def _leading_directions(scaled: FloatArray, rank: int | None) -> FloatArray:
 
 
 def in_given_units(directions: FloatArray, units: FloatArray) -> FloatArray:
-    """Orthonormalise the directions after giving each column its own units back."""
+    """Return the directions in the original units, orthonormalised again."""
     basis: FloatArray = np.linalg.qr((units / units.max())[:, np.newaxis] * directions)[0]
     return basis
 
@@ -125,9 +128,9 @@ def in_given_units(directions: FloatArray, units: FloatArray) -> FloatArray:
 def _pivot_coordinates(triangle: FloatArray, order: IntArray) -> FloatArray:
     """Express every row by the pivots: row = coordinates @ pivot rows.
 
-    With Q'X' = R and the pivots' block R₁, the coefficients of row i are R₁⁻¹ Rᵢ. However badly the rows
-    are conditioned, the pivots become unit vectors and the other entries stay moderate, because each
-    pivot was the farthest row of its step.
+    With Q'X' = R and the pivots' block R₁, the coefficients of row i are R₁⁻¹ Rᵢ. Even if the rows are badly
+    conditioned, the pivots become unit vectors and the other entries stay moderate, because each pivot was
+    the farthest row of its step.
     """
     rank = len(triangle)
     coordinates = np.empty((order.size, rank))

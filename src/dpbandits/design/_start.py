@@ -1,4 +1,4 @@
-"""The weights to begin with: the pivots' uniform ones, or those of an earlier design."""
+"""Initial weights of a search: uniform on the pivots, or those of an earlier design."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from dpbandits.errors import InvalidValue
 
 
 class WeightedSupport(Protocol):
-    """What a warm start has to have; a `Design` does."""
+    """The attributes that a warm start needs; a `Design` has them."""
 
     @property
     def support(self) -> IntArray:
-        """Indices of rows."""
+        """The indices of the supported rows."""
 
     @property
     def weights(self) -> FloatArray:
-        """Their weights."""
+        """The weights of these rows."""
 
 
 def pivot_weights(span: Span) -> FloatArray:
-    """Equal weights on the pivots: as few actions as can span."""
+    """Return equal weights on the pivots, the fewest actions that span."""
     weights = np.zeros(len(span.coordinates))
     weights[span.pivots] = 1 / span.rank
     return weights
 
 
 def warm_weights(span: Span, previous: WeightedSupport, limit: int) -> FloatArray:
-    """Take over an earlier design, at most its `limit` heaviest actions.
+    """Return the weights of an earlier design, limited to its `limit` heaviest actions.
 
-    If what is left of it no longer spans, half of the weight goes to the pivots, which do.
+    If these no longer span, half of the weight goes to the pivots, which do.
     """
     support, given = checked_start(previous, len(span.coordinates))
     heaviest = np.argsort(-given, kind="stable")[:limit]
@@ -46,7 +46,7 @@ def warm_weights(span: Span, previous: WeightedSupport, limit: int) -> FloatArra
 
 
 def checked_start(previous: WeightedSupport, row_count: int) -> tuple[IntArray, FloatArray]:
-    """Refuse what is no design of this many rows."""
+    """Return support and weights of a warm start, or raise an error if it does not fit these rows."""
     support = np.asarray(previous.support)
     weights = np.asarray(previous.weights, dtype=np.float64)
     if support.ndim != 1 or support.size == 0 or not np.issubdtype(support.dtype, np.integer):

@@ -1,8 +1,8 @@
-"""The span of many actions, block by block, where a sample leaves doubt about it.
+"""The span of many actions, block by block; used if a sample does not determine it.
 
-Columns are divided by their largest entries, as `span` does, and the triangle of the rows' QR factorisation
-is carried from block to block. Where a sample does not span what that finds, so are the rows that span best,
-chosen by pivoting: a single row that leaves a hyperplane, among millions that do not, is thus found.
+Columns are divided by their largest entries, as in `span`, and the triangle of the QR factorisation is
+updated block by block. If a sample does not span all dimensions found, the rows that span best are chosen in
+the same way, by pivoting. So even a single row that leaves a hyperplane is found among millions that do not.
 """
 
 from __future__ import annotations
@@ -19,7 +19,12 @@ from dpbandits.design._span import NOISE, divided, heights, in_given_units, unit
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Chart:
-    """Coordinates of the span of all actions."""
+    """Coordinates of the span of all actions.
+
+    Attributes:
+        units: The unit of each column.
+        directions: Orthonormal columns, in these units.
+    """
 
     units: FloatArray
     directions: FloatArray
@@ -35,12 +40,12 @@ class Chart:
         return in_given_units(self.directions, self.units)
 
     def coordinates(self, rows: FloatArray) -> FloatArray:
-        """Turn rows into coordinates."""
+        """Return the coordinates of some rows."""
         return divided(rows, self.units) @ self.directions
 
 
 def find_chart(actions: FloatArray, *, rank: int | None = None) -> Chart:
-    """Read all rows, twice; keep the leading `rank` dimensions, or all that are not noise."""
+    """Read all rows twice; keep the leading `rank` dimensions, or all that are not noise."""
     units = units_from(_heights_of_all(actions))
     triangle = np.empty((0, units.size))
     for _, block in blocks(actions):
@@ -52,10 +57,11 @@ def find_chart(actions: FloatArray, *, rank: int | None = None) -> Chart:
 
 
 def spanning_rows(actions: FloatArray, chart: Chart) -> IntArray:
-    """Read all rows, once, and choose as many as there are columns that span them best."""
+    """Read all rows once, and choose as many as there are columns, so that they span well."""
     candidates = np.empty((0, chart.units.size))
     chosen: IntArray = np.empty(0, dtype=np.int64)
     for here, block in blocks(actions):
+        # Keep the best rows so far, add a block, and let pivoted QR choose again.
         pool = np.vstack([candidates, divided(block, chart.units)])
         places = np.concatenate([chosen, np.arange(here.start, here.stop)])
         best = dgeqp3(pool.T)[1][: chart.units.size] - 1
@@ -64,7 +70,7 @@ def spanning_rows(actions: FloatArray, chart: Chart) -> IntArray:
 
 
 def _heights_of_all(actions: FloatArray) -> FloatArray:
-    """Return the largest entry of each column, having seen that all are finite."""
+    """Return the largest entry of each column, and check that all entries are finite."""
     peaks = np.zeros(actions.shape[1])
     for here, block in blocks(actions):
         highest = heights(block)

@@ -1,12 +1,12 @@
-"""The leverages of all actions under one design after another, at the cost of about one pass in all.
+"""The leverages of all actions under a sequence of designs, for about one pass in total.
 
-This is the certificate's own arithmetic: the search hands over supports and weights, and is told which
-actions are too high. What is trusted is in this file and in `frame`, and is all derived from actions,
-support and weights:
+This is part of the certificate. The search submits supports and weights, and receives the actions whose
+leverages are too high. The trusted code is in this file and in `frame`, and it uses only actions, support and
+weights:
 
-- A first design is measured on every row. Where that is safe in 32-bit numbers, they are used, and
-  every result is raised by a bound of all their rounding errors.
-- A later design is measured only on rows that the bounds of the design before leave open (`_carry_over`).
+- The first design is measured on every row. If 32-bit numbers are safe, they are used, and every result is
+  raised by a bound on all of their rounding errors.
+- A later design is measured only on rows that the bounds of the previous design leave open (`_carry_over`).
 - The rows that may be the worst are measured in 64-bit numbers, so g is never a 32-bit result.
 """
 
@@ -22,17 +22,17 @@ from dpbandits.design._frame import Frame, exact_frame, support_frame
 from dpbandits.design._leverage import ROUNDED_UP, Factor, NarrowScan, Sieve, WideScan, factorise, raised_32
 from dpbandits.design._rows import BLOCK_BYTES, as_rows, blocks, check_finite, picked
 
-_MANY_ROWS = 4096  # up to here everything is 64-bit and all rows are read
-_PROBES = 1024  # rows measured in 64-bit numbers to learn what is surely reached
-_FEW = 32  # rows found too high: if there are no more, more may be hidden
-_ROUGH = 1e7  # a condition with which 64-bit rounding would show in the growth
-_USELESS = 1e6  # a growth by which bounds say nothing any more
-_MOST = 0.25  # of all rows in doubt: it is faster to read all again
-_WORTH_KNOWING = 0.02  # of all rows may be read once more to know g itself and not a bound
+_MANY_ROWS = 4096  # up to this number, everything is 64-bit and all rows are read
+_PROBES = 1024  # rows measured in 64-bit numbers to find a lower bound on g
+_FEW = 32  # if no more rows than this are too high, others may be hidden by stale bounds
+_ROUGH = 1e7  # with a larger condition number, 64-bit rounding errors would affect the growth
+_USELESS = 1e6  # a growth above which the bounds are useless
+_MOST = 0.25  # if more than this share of rows is in doubt, reading all rows again is faster
+_WORTH_KNOWING = 0.02  # the share of rows that may be read again to find g itself, not an upper bound
 
 
 class Verifier:
-    """Bounds of all leverages under the design that was measured last."""
+    """Upper bounds of all leverages under the design that was measured last."""
 
     def __init__(self, actions: FloatArray, *, exact: bool | None = None) -> None:
         self.actions = as_rows(actions)
@@ -43,7 +43,7 @@ class Verifier:
         self._frame: Frame | None = None
         self._factor: Factor | None = None
         self._bounds: NDArray[np.float32] | None = None
-        self._measured: list[IntArray] = []  # in 64-bit numbers, for the present design
+        self._measured: list[IntArray] = []  # in 64-bit numbers, for the current design
 
     @property
     def rank(self) -> int:
@@ -56,10 +56,10 @@ class Verifier:
         return self._frame is not None and self._frame.is_settled(self.g, len(self.actions))
 
     def measure(self, support: IntArray, weights: FloatArray, *, tolerance: float = 0.0) -> bool:
-        """Find g; False if the supported rows do not span all others, in which case g is infinite.
+        """Find g; return False if the supported rows do not span all others (g is then infinite).
 
-        With a `tolerance`, no more work is done than to learn whether g exceeds tolerance · rank. If so, g
-        is the largest leverage that was met; if not, it may be a bound from above, and `exact` says so.
+        With a `tolerance`, the work stops once it is known whether g exceeds tolerance · rank. If it does, g
+        is the largest leverage found. If not, g may be an upper bound; `exact` tells which.
         """
         self.g, self.exact, self._measured = math.inf, True, []
         supported = picked(self.actions, support)
@@ -82,21 +82,23 @@ class Verifier:
         return True
 
     def worst(self, above: float, count: int) -> IntArray:
-        """Name at most `count` of the rows found to exceed `above`, those with the largest leverages."""
+        """Return at most `count` rows known to exceed `above`, those with the largest leverages."""
         if self._bounds is None:
             return np.empty(0, dtype=np.int64)
         known = np.unique(np.concatenate(self._measured)) if self._measured else np.arange(self._bounds.size)
         return self._highest(known[self._bounds[known] > above], count)
 
     def read_all(self) -> None:
-        """From now on find scale and span from all rows."""
+        """From now on, compute scale and span from all rows."""
         self._exact = True
         self._forget(None)
 
     def _forget(self, frame: Frame | None) -> None:
+        """Discard the bounds of the previous design."""
         self._frame, self._factor, self._bounds = frame, None, None
 
     def _choose_frame(self, supported: FloatArray) -> Frame:
+        """Return the frame for this support; read all rows if the supported ones do not suffice."""
         if self._exact and self._frame is not None:
             return self._frame
         frame = None if self._exact else support_frame(supported)
@@ -108,7 +110,7 @@ class Verifier:
         return frame
 
     def _scan(self, frame: Frame, factor: Factor) -> None:
-        """Measure every row: find bounds from above, and also g if these are 64-bit results."""
+        """Measure every row: find upper bounds and, if they are 64-bit results, also g."""
         count, dimension = self.actions.shape
         bounds = np.empty(count, dtype=np.float32)
         raised = None if self._exact else raised_32(dimension, factor)
@@ -118,7 +120,7 @@ class Verifier:
             for here, block in blocks(self.actions):
                 highest = scan(block, bounds[here])
                 largest = max(largest, highest)
-                if not math.isfinite(highest):  # because an entry is not finite, or the result too large
+                if not math.isfinite(highest):  # an entry is not finite, or the result is too large
                     check_finite(block, range(here.start, here.stop))
                     bounds[here][np.isnan(bounds[here])] = np.inf
                     largest = math.inf
@@ -129,10 +131,11 @@ class Verifier:
             self.g = largest
 
     def _carry_over(self, frame: Frame, factor: Factor) -> None:
-        """Bound the new leverages by the old.
+        """Derive bounds on the new leverages from the old ones.
 
-        With y = (x / u) W and its like before, y = y_before G for G = W_before⁻¹ diag(u_before / u) W, so
-        ‖y‖² ≤ ‖G‖² ‖y_before‖² for every row. (Where the frame is the exact one, it is the same for both.)
+        Let y = (x / u) W, and y_before the same for the previous design. Then y = y_before G for G =
+        W_before⁻¹ diag(u_before / u) W, so ‖y‖² ≤ ‖G‖² ‖y_before‖² for every row. (The exact frame is the
+        same for both designs.)
         """
         assert self._bounds is not None
         assert self._frame is not None
@@ -145,7 +148,7 @@ class Verifier:
             self._bounds *= np.float32(growth * ROUNDED_UP)
 
     def _settle(self, limit: float, fresh: bool) -> None:
-        """Find g from bounds: measure in 64-bit numbers the rows that could exceed what is surely reached."""
+        """Find g from bounds: measure in 64-bit numbers the rows that could exceed a proved lower bound."""
         assert self._bounds is not None
         worth_knowing = max(_PROBES, int(_WORTH_KNOWING * self._bounds.size))
         doubtful = np.flatnonzero(self._bounds > limit)
@@ -156,6 +159,9 @@ class Verifier:
         if not 0 < doubtful.size <= worth_knowing:
             highest = np.array([self._bounds.argmax()])
             probes = self._highest(doubtful if doubtful.size else highest, _PROBES)
+        # `probes` are the rows with the largest bounds; their leverages give a lower bound on g. If it
+        # exceeds the limit, the design has failed and nothing more is needed, unless the bounds are so stale
+        # that they hide which rows are the worst.
         self.g = self._remeasure(probes)
         stale = not fresh and doubtful.size > _MOST * self._bounds.size
         if self.g > limit > 0 and not (stale and np.count_nonzero(self._bounds[probes] > limit) < _FEW):
@@ -163,13 +169,15 @@ class Verifier:
         if stale:
             self._rescan(limit)
             return
+        # Now g exceeds neither the limit nor a stale bound. Measure all rows that could still exceed both;
+        # then, if they are few, also those that could exceed g itself, so that g becomes exact.
         self.g = max(self.g, self._remeasure(np.flatnonzero(self._bounds > max(limit, self.g))))
         doubtful = np.flatnonzero(self._bounds > self.g)
         self.exact = self.g > limit or doubtful.size <= worth_knowing
         self.g = max(self.g, self._remeasure(doubtful)) if self.exact else float(self._bounds.max())
 
     def _refine(self, indices: IntArray) -> None:
-        """Replace the bounds of some rows by what 32-bit numbers give, if these will do."""
+        """Replace the bounds of some rows by 32-bit results, if these are accurate enough."""
         assert self._bounds is not None
         assert self._frame is not None
         assert self._factor is not None
@@ -188,6 +196,7 @@ class Verifier:
                 self._bounds[chosen] = found * np.float32(raised)
 
     def _rescan(self, limit: float) -> None:
+        """Measure every row again, because too many bounds are stale."""
         assert self._frame is not None
         assert self._factor is not None
         self.g, self._measured = math.inf, []
@@ -196,13 +205,14 @@ class Verifier:
             self._settle(limit, True)
 
     def _highest(self, indices: IntArray, count: int) -> IntArray:
+        """Return at most `count` of the rows, those with the largest bounds."""
         assert self._bounds is not None
         if indices.size <= count:
             return indices
         return indices[np.argpartition(-self._bounds[indices], count)[:count]]
 
     def _remeasure(self, indices: IntArray) -> float:
-        """Replace the bounds of some rows by what 64-bit numbers give; return the largest."""
+        """Replace the bounds of some rows by 64-bit results; return the largest."""
         assert self._bounds is not None
         assert self._frame is not None
         assert self._factor is not None

@@ -1,4 +1,4 @@
-"""One file for each figure or table of the paper, and what turns them into runs, files and a report."""
+"""Reproduction of the paper: one file per figure or table, and the code that runs and reports them."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""Regret per round against time, in all trust models: what Figure 2b and the ranking data share."""
+"""Regret per round against time in all trust models; shared by Figure 2b and the ranking data."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ CLOSE = 1.4  # × DPE
 Runs = dict[str, list[Any]]
 
 _FIRST_PHASES = (
-    "The first phases ask few clients, and there the noise of privacy, which falls like one over the "
-    "cohort, outweighs the clients' own differences, which fall like one over its root. So the first "
-    "actions fall some phases later, and what that costs is not won back: it is of lower order in T, and "
-    "still seen at T = 10⁶."
+    "The first phases ask few clients. There, privacy noise, which decreases with the size of the cohort, "
+    "outweighs the differences between clients, which decrease with its square root. So the first actions "
+    "are dropped some phases later. The additional regret is of lower order in T, but still visible at "
+    "T = 10⁶."
 )
 
 
 @dataclass(frozen=True, kw_only=True)
 class AgainstTime:
-    """A panel for each preset and δ; a curve for each trust model."""
+    """One panel per preset and δ, with one curve per trust model."""
 
     presets: dict[str, Setting]
     epsilon: float
     deltas: tuple[float, ...]
-    on: str = ""  # what labels say beside the preset
+    on: str = ""  # added to the preset in labels
 
     def models(self, preset: str, delta: float, runs: int) -> dict[str, Work]:
-        """One panel: each trust model's work."""
+        """Return the work of each trust model in one panel."""
         base, label = self.presets[preset], f"{preset}{self.on}"
         found = {"none": Work(label=f"{label} DPE", job=Simulated(setting=base), runs=runs)}
         for trust in PRIVATE:
@@ -54,7 +54,7 @@ class AgainstTime:
         return found
 
     def works(self, scale: Scale) -> list[Work]:
-        """Every curve."""
+        """Return every curve."""
         return [
             work
             for preset in self.presets
@@ -63,7 +63,7 @@ class AgainstTime:
         ]
 
     def examine(self, results: Results, scale: Scale) -> Findings:
-        """The panels, where the curves end, and the paper's orders."""
+        """Return the panels, the final values, and checks of the paper's orders."""
         panels, rows, checks = list[Panel](), list[tuple[Cell, ...]](), list[Check]()
         for delta in self.deltas:
             for preset in self.presets:
@@ -74,7 +74,7 @@ class AgainstTime:
                 checks += self._checks(runs, preset, delta, scale)
         columns = (
             "preset",
-            "δ asked",
+            "requested δ",
             "model",
             "true δ",
             "regret",
@@ -99,7 +99,7 @@ class AgainstTime:
             for trust, own in runs.items()
         ]
         return Panel(
-            title=f"{preset}{self.on}, ({self.epsilon:g}, {delta:g}) asked, {len(runs['none'])} runs",
+            title=f"{preset}{self.on}, requested ({self.epsilon:g}, {delta:g}), {len(runs['none'])} runs",
             x_label="round t",
             y_label="regret per round, R(t)/t",
             x_scale="log",
@@ -152,7 +152,7 @@ def _order_checks(runs: Runs, preset: str, delta: float, scale: Scale) -> list[C
 
 
 def _privacy_check(runs: Runs, preset: str, epsilon: float, delta: float) -> Check:
-    """Not an average: every run's guarantee is computed, so one run would do."""
+    """Check the guarantee. It is computed in every run, not averaged, so one run would suffice."""
     deltas = {NAMES[trust]: true_delta(runs[trust]) or 0.0 for trust in PRIVATE}
     holds = max(deltas.values()) <= delta * (1 + 1e-9)
     return Check(

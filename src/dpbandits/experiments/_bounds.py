@@ -1,27 +1,28 @@
 """The paper's upper bounds on expected regret and communication, with the constants of its proofs.
 
-S is the bound on a support, h₁ the first phase's nominal length, β = 1/(kT), L = log₂(2T/h₁) phases at most.
-The proof for DPE ends with
+S is the bound on a support, h₁ the nominal length of the first phase, β = 1/(kT), and L = log₂(2T/h₁) is an
+upper bound on the number of phases. The proof for DPE ends with
 
     2(h₁ + S) + 8C₀√(2d h₁^α T^(1−α) log(kT)) + 20S√((2d/h₁) log(kT))
     + 16σ√(2h₁^α log(kT))·T^(1−α/2) + 4C₁σS√(2 log(kT)) + 4L,
     C₀ = √q/(√q − 1), q = 2^(1−α), C₁ = Σ 2^(−αl/2), C₂ = Σ 2^(−αl) over l ≥ 1.
 
-Privacy adds, with σ₀ = 2B√(2 ln(1.25/δ))/ε, and σ₀ = B√(360 ln(4S/δ))/ε̂ in the shuffle model (whose constant
-the paper leaves open; this is Algorithm 2's variance),
+With σ₀ = 2B√(2 ln(1.25/δ))/ε, and σ₀ = B√(360 ln(4S/δ))/ε̂ in the shuffle model (the paper does not state its
+constant; this is the variance of Algorithm 2), privacy adds
 
     central, shuffle:  8σ₀S√(2d log(kT))·(q·h₁^α T^(1−α)/(q − 1) + C₂S)
     local:             8σ₀S√(2d log(kT))·(4h₁^(α/2) T^(1−α/2) + C₁S)
 
-The q in front of the first is missing in print, where the sum over phases is bounded by its last term over
-q − 1; and with privacy a phase fails with 3β instead of 2β, which makes the last term 6L. DP-PE (Table 3) has
-h₁ = S and
+In the paper, the q in front of the first term is missing, because the sum over phases is bounded by its last
+term over q − 1. With privacy a phase fails with probability 3β instead of 2β, so the last term becomes 6L.
+DP-PE (Table 3) has h₁ = S and
 
     2(h₁ + S) + 32√(2dT log(kT)) + 24S√((2d/h₁) log(kT)) + 4L
     central, shuffle:  + 16dσ₀√(2S log(kT))·(log₂(T/h₁) + S/h₁)
     local:             + 16dσ₀√(2S log(kT))·(4√T + 3S/√h₁)
 
-where the shuffle model has σ₀² = B²·720 ln(2/δ)/ε² + ½ (Algorithm 4 with g = 2B√n, also left open).
+where the shuffle model has σ₀² = B²·720 ln(2/δ)/ε² + ½ (Algorithm 4 with g = 2B√n; the paper does not state
+this constant either).
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ Terms = dict[str, float]
 
 
 def dpe_regret(setting: Setting) -> Terms:
-    """The terms of Table 1's bound; their sum bounds the expected regret."""
+    """Return the terms of the bound of Table 1; their sum bounds the expected regret."""
     alpha, horizon = probability(alpha=setting.cohorts.alpha), setting.horizon
     dimension = setting.problem.dimension
     support, log = support_bound(dimension), math.log(setting.problem.actions * horizon)
@@ -60,6 +61,7 @@ def dpe_regret(setting: Setting) -> Terms:
 
 
 def _dpe_privacy(setting: Setting, support: float, log: float) -> float:
+    """Return what privacy adds to the bound of Table 1."""
     alpha, first, horizon = setting.cohorts.alpha, FIRST_LENGTH, setting.horizon
     scale = 8 * _dpe_noise(setting, support) * support * math.sqrt(2 * setting.problem.dimension * log)
     if setting.privacy.trust == "local":
@@ -71,7 +73,7 @@ def _dpe_privacy(setting: Setting, support: float, log: float) -> float:
 
 
 def pe_regret(setting: Setting) -> Terms:
-    """The terms of Table 3's bound."""
+    """Return the terms of the bound of Table 3."""
     dimension, horizon = setting.problem.dimension, setting.horizon
     support, log = support_bound(dimension), math.log(setting.problem.actions * horizon)
     first = support
@@ -90,6 +92,7 @@ def pe_regret(setting: Setting) -> Terms:
 
 
 def _dpe_noise(setting: Setting, support: float) -> float:
+    """Return σ₀ of DP-DPE."""
     if setting.privacy.trust != "shuffle":
         return _gaussian_noise(setting)
     epsilon, delta = setting.privacy.epsilon, setting.privacy.delta
@@ -98,30 +101,35 @@ def _dpe_noise(setting: Setting, support: float) -> float:
 
 
 def _pe_noise(setting: Setting) -> float:
+    """Return σ₀ of DP-PE."""
     if setting.privacy.trust != "shuffle":
         return _gaussian_noise(setting)
-    return math.sqrt(
-        setting.bound**2 * 720 * math.log(2 / setting.privacy.delta) / setting.privacy.epsilon**2 + 0.5
-    )
+    epsilon, delta = setting.privacy.epsilon, setting.privacy.delta
+    return math.sqrt(setting.bound**2 * 720 * math.log(2 / delta) / epsilon**2 + 0.5)
 
 
 def _gaussian_noise(setting: Setting) -> float:
+    """Return σ₀ of the classical Gaussian mechanism, or 0 without privacy."""
     if setting.privacy.trust == "none":
         return 0.0
     return 2 * setting.bound * math.sqrt(2 * math.log(1.25 / setting.privacy.delta)) / setting.privacy.epsilon
 
 
 def _geometric(exponent: float) -> float:
-    """Σ 2^(−exponent·l) over l ≥ 1."""
+    """Return Σ 2^(−exponent·l) over l ≥ 1."""
     return 1 / (2**exponent - 1)
 
 
 def _phases(horizon: int, first: float) -> float:
+    """Return L, an upper bound on the number of phases."""
     return math.log2(2 * max(1.0, horizon / first))
 
 
 def dpe_communication(setting: Setting) -> float:
-    """Σ S·|U_l| numbers over the phases that report; with a shuffler, S·(g + b)·|U_l| bits by Algorithm 2."""
+    """Return the bound on communication: Σ S·|U_l| numbers over the phases that report.
+
+    In the shuffle model it is S·(g + b)·|U_l| bits per phase, by Algorithm 2.
+    """
     schedule, support = setting.exponential(), support_bound(setting.problem.dimension)
     phases = range(1, schedule.reporting_phases(setting.horizon) + 1)
     cohorts = [schedule.cohort(phase) for phase in phases]
@@ -133,10 +141,13 @@ def dpe_communication(setting: Setting) -> float:
 
 
 def growth_of_regret(alpha: float) -> float:
-    """The largest power of T in Table 1: the clients' 1 − α/2, to which no model adds a larger one."""
+    """Return the largest power of T in Table 1: 1 − α/2, from the differences between clients.
+
+    Privacy adds no larger power in any trust model.
+    """
     return 1 - alpha / 2
 
 
 def growth_of_communication(trust: str, alpha: float) -> float:
-    """The power of T in Table 1's communication."""
+    """Return the power of T in the communication of Table 1."""
     return 1.5 * alpha if trust == "shuffle" else alpha

@@ -1,4 +1,4 @@
-"""The algorithms of Figure 3 and Table 2, at the horizon that Table 2's participants tell."""
+"""The algorithms of Figure 3 and Table 2, at the horizon that follows from the participants in Table 2."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ALPHAS = (0.5, 0.6, 0.7, 0.8, 0.9)
 
 
 def algorithms(preset: str, runs: int) -> dict[str, Work]:
-    """By name; LinUCB has no presets and is the same work in both."""
+    """Return the work of each algorithm by name; LinUCB has no presets and is the same in both."""
     base = PRESETS[preset].changed(horizon=HORIZON)
     found = {
         f"DPE α = {alpha:g}": Work(
@@ -30,10 +30,10 @@ def algorithms(preset: str, runs: int) -> dict[str, Work]:
 
 
 def works(scale: Scale) -> list[Work]:
-    """All of both presets."""
+    """Return the work of both presets."""
     return [work for preset in PRESETS for work in algorithms(preset, scale.runs).values()]
 
 
 def outcomes(results: Results, scale: Scale, preset: str) -> dict[str, list[Any]]:
-    """The runs of each algorithm."""
+    """Return the runs of each algorithm."""
     return {name: results.of(work) for name, work in algorithms(preset, scale.runs).items()}

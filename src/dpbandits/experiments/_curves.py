@@ -1,4 +1,4 @@
-"""From runs to curves and rows."""
+"""Curves and table cells from runs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def moments(
     colour: str = "#000000",
     dashes: str = "-",
 ) -> Curve:
-    """Mean and standard deviation over the runs, at each x."""
+    """Return a curve of mean and standard deviation over the runs, at each x."""
     pairs = [mean_and_deviation(values) for values in columns]
     means, deviations = zip(*pairs, strict=True)
     return Curve(
@@ -33,17 +33,17 @@ def moments(
 def over_time(
     label: str, runs: Sequence[Any], horizon: int, *, per_round: bool, colour: str, dashes: str = "-"
 ) -> Curve:
-    """R(t), or R(t)/t, against t."""
+    """Return a curve of R(t), or R(t)/t, against t."""
     times = np.unique(np.geomspace(min(100, horizon), horizon, _POINTS).round())
     curves = np.array([run.regret_at(times) / (times if per_round else 1) for run in runs])
     return moments(label, times.tolist(), list(curves.T), colour=colour, dashes=dashes)
 
 
 def regret_cells(runs: Sequence[Any]) -> tuple[Cell, ...]:
-    """Mean and standard deviation of R(T)."""
+    """Return the mean and the standard deviation of R(T)."""
     return mean_and_deviation(regrets(runs))
 
 
 def median_and_range(values: Sequence[float]) -> tuple[float, float, float]:
-    """Median, least and largest."""
+    """Return the median, the least and the largest value."""
     return float(np.median(values)), float(min(values)), float(max(values))

@@ -1,4 +1,4 @@
-"""Panels to pictures. Matplotlib is an extra and is imported when something is drawn."""
+"""Drawing of panels. Matplotlib is an optional dependency and is imported only when needed."""
 
 from __future__ import annotations
 
@@ -18,14 +18,21 @@ _PANEL_SIZE = (6.0, 4.2)  # inches
 
 
 def check_matplotlib(**wanted: object) -> None:
-    """Fail before the long work, not after it; what is wanted names what cannot be drawn without."""
+    """Raise an error if matplotlib is missing, before long work starts.
+
+    Args:
+        **wanted: The option that needs matplotlib, for example `out="figure.png"`.
+
+    Raises:
+        InvalidValue: If matplotlib is not installed.
+    """
     if find_spec("matplotlib") is None:
         ((field, value),) = wanted.items()
         raise InvalidValue(field, value, "matplotlib to be installed: pip install 'dpbandits[plot]'")
 
 
 def pyplot() -> ModuleType:
-    """Matplotlib's, drawing into files."""
+    """Return matplotlib's pyplot, set up to draw into files."""
     import matplotlib as mpl
 
     mpl.use("Agg")
@@ -35,12 +42,19 @@ def pyplot() -> ModuleType:
 
 
 def draw(panels: Sequence[Panel]) -> dict[str, bytes]:
-    """A figure as `png` and `svg`; the same panels give the same bytes."""
+    """Draw panels as one figure.
+
+    Args:
+        panels: The panels.
+
+    Returns:
+        The figure as `png` and as `svg`. Equal panels give equal bytes.
+    """
     plt = pyplot()
     columns = 1 if len(panels) == 1 else 2
     rows = math.ceil(len(panels) / columns)
     size = (_PANEL_SIZE[0] * columns, _PANEL_SIZE[1] * rows)
-    # Without a fixed salt and a date left out, every drawing would be another file.
+    # A fixed salt and no date: otherwise every drawing would be a different file.
     with plt.rc_context({"svg.hashsalt": "dpbandits"}):
         figure, frames = plt.subplots(rows, columns, figsize=size, layout="constrained", squeeze=False)
         for axes, panel in zip(frames.flat, panels, strict=False):
@@ -76,14 +90,13 @@ def _draw_curve(axes: Any, curve: Curve, *, logarithmic: bool) -> None:
         label=curve.label if curve.in_legend else None,
         marker=marker,
         markersize=4,
-        zorder=2
-        if curve.dashes == "-"
-        else 3,  # where curves coincide, the gaps of one let the other be seen
+        # If curves coincide, the gaps of a dashed line show the solid one below it.
+        zorder=2 if curve.dashes == "-" else 3,
     )
     if curve.deviation is None:
         return
     mean, spread = np.array(curve.mean), np.array(curve.deviation)
-    # On a logarithmic axis zero is infinitely far down: the band ends at a tenth of the mean.
+    # A logarithmic axis has no zero: the band ends at a tenth of the mean.
     floor = mean / 10 if logarithmic else np.zeros_like(mean)
     axes.fill_between(
         curve.x, np.maximum(mean - spread, floor), mean + spread, color=curve.colour, alpha=0.15, lw=0

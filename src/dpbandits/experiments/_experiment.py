@@ -1,4 +1,4 @@
-"""What an experiment is: a statement of the paper, the runs that test it, and what is made of them."""
+"""The definition of an experiment: a statement of the paper, the runs that test it, and their evaluation."""
 
 from __future__ import annotations
 
@@ -10,19 +10,24 @@ from dpbandits._checks import whole
 from dpbandits.experiments._findings import AGREES, DIFFERS, OPEN, Check, Findings
 from dpbandits.simulation import Job
 
-FULL_RUNS = 20  # the paper's
+FULL_RUNS = 20  # as in the paper
 QUICK_RUNS = 3
 
 
 @dataclass(frozen=True, kw_only=True)
 class Scale:
-    """How much is run. What rests on averages is judged on the full set alone."""
+    """The number of runs. Statements about averages are judged only with the full number.
+
+    Attributes:
+        runs: The number of runs of each setting, at least 2.
+        quick: Whether this is a quick set, which is not judged.
+    """
 
     runs: int = FULL_RUNS
     quick: bool = False
 
     def __post_init__(self) -> None:
-        whole(2, runs=self.runs)  # a standard deviation needs two
+        whole(2, runs=self.runs)  # a standard deviation needs two runs
 
     @property
     def judged(self) -> bool:
@@ -32,9 +37,20 @@ class Scale:
     def check(
         self, statement: str, holds: bool | None, found: str, *, why: str = "", scope: str = ""
     ) -> Check:
-        """Judge a statement about averages: it holds, does not, or (None) cannot be told from chance."""
+        """Judge a statement about averages.
+
+        Args:
+            statement: What the paper says.
+            holds: Whether it holds; None if the difference may be due to chance.
+            found: Our numbers.
+            why: Why they differ, shown only if they do.
+            scope: The preset, or empty if the statement does not depend on it.
+
+        Returns:
+            The check, with a verdict.
+        """
         if not self.judged:
-            reason = "quick" if self.quick else f"{self.runs} runs, {FULL_RUNS} are needed"
+            reason = "quick" if self.quick else f"{self.runs} runs of the {FULL_RUNS} that are needed"
             found, holds = f"{reason}: not judged. {found}", None
         verdict = {True: AGREES, False: DIFFERS, None: OPEN}[holds]
         shown = why if verdict == DIFFERS else ""
@@ -43,7 +59,13 @@ class Scale:
 
 @dataclass(frozen=True, kw_only=True)
 class Work:
-    """A job, how it is called in tables, and how often it is run (seeds 0, 1, …)."""
+    """A job, its label in tables, and how often it is run.
+
+    Attributes:
+        label: The label.
+        job: The job.
+        runs: The number of runs; the seeds are 0, 1, …
+    """
 
     label: str
     job: Job[Any]
@@ -56,7 +78,11 @@ class Work:
 
 
 class Results:
-    """What came of the runs, by job and seed."""
+    """The results of the runs, by job and seed.
+
+    Args:
+        found: Jobs with their results.
+    """
 
     def __init__(self, found: Iterable[tuple[Job[Any], Any]]) -> None:
         self._runs: dict[str, dict[int, Any]] = {}
@@ -64,14 +90,27 @@ class Results:
             self._runs.setdefault(job.name, {})[outcome.seed] = outcome
 
     def of(self, work: Work) -> list[Any]:
-        """The runs of one piece of work, by seed; others may have run the same job more often."""
+        """Return the runs of one work, by seed; other works may have run the same job more often.
+
+        Args:
+            work: The work.
+        """
         runs = self._runs[work.job.name]
         return [runs[seed] for seed in range(work.runs)]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Experiment:
-    """One figure or table. `statement` is what the paper says in our words, `choices` what it leaves open."""
+    """One figure or table of the paper.
+
+    Attributes:
+        name: The name on the command line.
+        title: The title in the report.
+        statement: What the paper says, in our words.
+        choices: What the paper leaves open, and what we chose.
+        works: Returns the runs of a scale.
+        examine: Evaluates the results.
+    """
 
     name: str
     title: str

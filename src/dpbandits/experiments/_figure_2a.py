@@ -27,19 +27,19 @@ from dpbandits.simulation import Simulated
 EPSILONS = (1.0, 2.0, 4.0, 6.0, 8.0, 10.0)
 DELTA = 0.25
 CLOSE = 1.4  # × DPE
-# Neighbours on the grid of ε differ by a few per cent, which 20 runs cannot tell apart, so orders of CDP and
-# SDP are judged on more.
+# Neighbours on the grid of ε differ by a few percent, which 20 runs cannot distinguish. So the order of
+# CDP-DPE and SDP-DPE is judged on more runs.
 ORDER_RUNS = 1000
 
 
 def private(preset: str, trust: str, epsilon: float, runs: int) -> Work:
-    """One point of the figure."""
+    """Return one point of the figure."""
     setting = in_trust(PRESETS[preset], trust, epsilon=epsilon, delta=DELTA)
     return Work(label=f"{preset} {NAMES[trust]} ε={epsilon:g}", job=Simulated(setting=setting), runs=runs)
 
 
 def works(scale: Scale) -> list[Work]:
-    """Every point; and more runs of the two models that are close."""
+    """Return every point, with more runs of the two models that are close."""
     points = [
         private(preset, trust, epsilon, order_runs(preset, trust, scale))
         for preset in PRESETS
@@ -50,13 +50,13 @@ def works(scale: Scale) -> list[Work]:
 
 
 def order_runs(preset: str, trust: str, scale: Scale) -> int:
-    """How often a point is run for the order of the models; the figure shows the first of these."""
+    """Return how often a point is run to judge orders; the figure shows the first of these runs."""
     close = preset == "tight" and trust != "local" and scale.judged
     return max(scale.runs, ORDER_RUNS) if close else scale.runs
 
 
 def examine(results: Results, scale: Scale) -> Findings:
-    """The figure, its numbers, and the orders the paper sees."""
+    """Return the figure, its numbers, and checks of the orders that the paper states."""
     rows = [row for preset in PRESETS for row in _rows(results, scale, preset)]
     columns = ("preset", "model", "ε", "true δ", "regret", "standard deviation", "best action survived")
     table = Table(name="regret", title="Final regret", columns=columns, rows=tuple(rows))
@@ -81,7 +81,7 @@ def _panel(results: Results, scale: Scale, preset: str) -> Panel:
     curves = [moments("DPE, no privacy", EPSILONS, [regrets(plain)] * len(EPSILONS), dashes=":")]
     curves += [_curve(results, scale, preset, trust) for trust in PRIVATE]
     return Panel(
-        title=f"{preset}, δ = {DELTA:g} asked, {scale.runs} runs",
+        title=f"{preset}, requested δ = {DELTA:g}, {scale.runs} runs",
         x_label="privacy budget ε",
         y_label="regret after 10⁶ rounds",
         y_scale="log",
@@ -98,7 +98,7 @@ def _curve(results: Results, scale: Scale, preset: str, trust: str) -> Curve:
 
 
 def _samples(results: Results, scale: Scale, preset: str, trust: str) -> list[FloatArray]:
-    """The regrets at each ε, of all runs there are for judging orders."""
+    """Return the regrets at each ε, over all runs that judge orders."""
     runs = order_runs(preset, trust, scale)
     return [regrets(results.of(private(preset, trust, epsilon, runs))) for epsilon in EPSILONS]
 
@@ -124,7 +124,7 @@ def _checks(results: Results, scale: Scale, preset: str) -> list[Check]:
 
 
 def _falls(before: FloatArray, after: FloatArray) -> bool | None:
-    """On the instances that both were run on."""
+    """Return whether the regret decreases, on the instances of both points."""
     common = min(len(before), len(after))
     return below(after[:common], before[:common])
 
@@ -175,14 +175,14 @@ EXPERIMENT = Experiment(
     ),
     choices=(
         f"ε = {', '.join(f'{epsilon:g}' for epsilon in EPSILONS)}; the paper does not give its grid.",
-        f"δ = {DELTA:g}, which the paper's text has for Figure 2b; none is given for this figure.",
-        "B = 1, θ* on the unit sphere: neither is given, or not in a way that keeps the norm below one.",
+        f"δ = {DELTA:g}, which the paper's text states for Figure 2b; it states none for this figure.",
+        "B = 1, θ* on the unit sphere. The paper does not state B, and its θ* may have a norm above one.",
         "All models see the same instances, so orders are judged by paired differences: an order counts "
-        "when the difference is more than two standard errors from zero.",
-        f"Orders of CDP-DPE and SDP-DPE in `tight` are judged on {ORDER_RUNS} instances in the full set, as "
-        "20 cannot tell neighbours on the grid apart; the figure shows the first 20.",
-        "SDP-DPE shuffles bits, as in the paper. By default `tight` sums integers in the shuffle model, "
-        "which has the central model's regret.",
+        "if the difference is more than two standard errors from zero.",
+        f"Orders of CDP-DPE and SDP-DPE in `tight` are judged on {ORDER_RUNS} instances in the full set, "
+        "because 20 cannot distinguish neighbours on the grid; the figure shows the first 20.",
+        "SDP-DPE shuffles bits, as in the paper. By default, `tight` sums integers in the shuffle model, "
+        "which gives the regret of the central model.",
     ),
     works=works,
     examine=examine,

@@ -13,12 +13,12 @@ EXPERIMENT = Experiment(
     title="Figure 2b: regret per round against time",
     statement=(
         "At ε = 10 the local model has the largest regret per round, while the central and the shuffle "
-        "model come very close to DPE, which protects nobody: privacy is almost free there."
+        "model come very close to DPE, which has no privacy: privacy is almost free there."
     ),
     choices=(
-        "δ = 0.25 and δ = 0.1: the paper's text has the first, its caption the second.",
+        "δ = 0.25 and δ = 0.1: the paper's text states the first, its caption the second.",
         "B = 1, θ* on the unit sphere; all models see the same instances.",
-        f"“Very close” is taken as within {CLOSE:g} times the regret of DPE.",
+        f"“Very close” means within {CLOSE:g} times the regret of DPE.",
     ),
     works=FIGURE.works,
     examine=FIGURE.examine,

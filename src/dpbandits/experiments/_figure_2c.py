@@ -14,22 +14,22 @@ from dpbandits.experiments._models import COLOURS, PRESETS, survived, without_pr
 from dpbandits.experiments._statistics import below, regrets
 
 PAPERS_COHORT = 97
-SAME = 1.1  # communication within so much of one another
+SAME = 1.1  # the communication of both must agree within this factor
 
 
 def pair(preset: str, runs: int) -> tuple[Work, Work]:
-    """DPE, and DPE-FixedU."""
+    """Return DPE and DPE-FixedU."""
     fixed = MatchedFixedCohort(setting=PRESETS[preset])
     return without_privacy(preset, runs), Work(label=f"{preset} DPE-FixedU", job=fixed, runs=runs)
 
 
 def works(scale: Scale) -> list[Work]:
-    """Both, in both presets."""
+    """Return both algorithms in both presets."""
     return [work for preset in PRESETS for work in pair(preset, scale.runs)]
 
 
 def examine(results: Results, scale: Scale) -> Findings:
-    """A panel for each preset."""
+    """Return one panel per preset."""
     panels, rows, checks = list[Panel](), list[tuple[Cell, ...]](), list[Check]()
     for preset in PRESETS:
         growing, fixed = (results.of(work) for work in pair(preset, scale.runs))
@@ -45,12 +45,12 @@ def examine(results: Results, scale: Scale) -> Findings:
 
 
 def cohorts(runs: list[Any]) -> list[int]:
-    """U of each run of DPE-FixedU."""
+    """Return U of each run of DPE-FixedU."""
     return [run.phases[0].cohort for run in runs]
 
 
 def overtakes(growing: list[Any], fixed: list[Any], horizon: int) -> int | None:
-    """The round from which the mean regret of the first stays below; 0: from the start, None: never."""
+    """Return the round from which the mean regret of `growing` stays below; 0 if always, None if never."""
     times = np.unique(np.geomspace(1, horizon, 400).round())
     curves = [np.mean([run.regret_at(times) for run in runs], axis=0) for runs in (growing, fixed)]
     behind = np.flatnonzero(curves[0] > curves[1])
@@ -95,8 +95,8 @@ def _checks(growing: list[Any], fixed: list[Any], preset: str, scale: Scale) -> 
             ahead == 0,
             "never" if ahead is None else f"from round {ahead:,} on",
             why=(
-                "U clients are more than the first cohorts of DPE have, so DPE-FixedU drops actions earlier; "
-                "DPE overtakes once its own cohorts are larger."
+                "U is larger than the first cohorts of DPE, so DPE-FixedU drops actions earlier. "
+                "DPE overtakes it once its own cohorts are larger."
             ),
             scope=preset,
         ),
@@ -111,8 +111,8 @@ def _checks(growing: list[Any], fixed: list[Any], preset: str, scale: Scale) -> 
             max(spent) <= SAME * min(spent),
             f"{spent[0]:,.0f} against {spent[1]:,.0f} numbers",
             why=(
-                "The formula takes the supports of DPE's phases. DPE-FixedU drops actions at other times, "
-                "so its phases have other supports and the products do not match."
+                "The formula uses the supports of DPE's phases. DPE-FixedU drops actions at other times, "
+                "so its phases have other supports and the totals differ."
             ),
             scope=preset,
         ),
@@ -120,7 +120,7 @@ def _checks(growing: list[Any], fixed: list[Any], preset: str, scale: Scale) -> 
             f"U = {PAPERS_COHORT}",
             least <= PAPERS_COHORT <= largest,
             f"U = {median:g} (median), {least:g} … {largest:g} over the instances",
-            why="U depends on the instance, through the phases in which actions fall; theirs is not given.",
+            why="U depends on the phases in which actions are dropped, and so on the unknown instance.",
             scope=preset,
         ),
     ]
@@ -130,13 +130,13 @@ EXPERIMENT = Experiment(
     name="figure-2c",
     title="Figure 2c: DPE against DPE-FixedU",
     statement=(
-        "With the same communication, growing cohorts learn much faster than a fixed number of clients a "
-        "phase. On the authors' instance that number is U = 97."
+        "With the same communication, growing cohorts learn much faster than a fixed number of clients per "
+        "phase. On the authors' instance, that number is U = 97."
     ),
     choices=(
         "U = ⌈Σ |U_l| N_l / Σ N_l⌉ over the phases that report, from a run of DPE on the same instance, "
         "so each instance has its own U.",
-        "N_l is what a client of phase l sends: a number for each action of the design's support.",
+        "A client of phase l sends N_l numbers: one per action of the design's support.",
     ),
     works=works,
     examine=examine,

@@ -16,7 +16,7 @@ CLOSE = 1.4
 
 
 def examine(results: Results, scale: Scale) -> Findings:
-    """A panel for each preset."""
+    """Return one panel per preset."""
     found = {preset: outcomes(results, scale, preset) for preset in PRESETS}
     rows = [
         (preset, name, *regret_cells(runs)) for preset, own in found.items() for name, runs in own.items()
@@ -29,6 +29,7 @@ def examine(results: Results, scale: Scale) -> Findings:
 
 
 def _panel(preset: str, found: dict[str, list[Any]]) -> Panel:
+    """Draw the regret of each algorithm over time."""
     curves = [
         over_time(
             name,
@@ -49,6 +50,7 @@ def _panel(preset: str, found: dict[str, list[Any]]) -> Panel:
 
 
 def _checks(preset: str, found: dict[str, list[Any]], scale: Scale) -> list[Check]:
+    """Check the order of the α, and how close DPE comes to the others."""
     regret = {name: regrets(runs) for name, runs in found.items()}
     growing = [regret[f"DPE α = {alpha:g}"] for alpha in ALPHAS]
     falls = all_hold([below(after, before) for before, after in pairwise(growing)])
@@ -72,14 +74,14 @@ EXPERIMENT = Experiment(
     name="figure-3",
     title="Figure 3: LinUCB, PE and DPE",
     statement=(
-        "Without privacy, DPE comes close to the regret of LinUCB and of phased elimination, which ask a "
-        "new client each round, when α is chosen well."
+        "Without privacy and with a suitable α, DPE comes close to the regret of LinUCB and of phased "
+        "elimination, which ask a new client in each round."
     ),
     choices=(
-        f"T = {HORIZON:,}: the participants of Table 2 belong to this horizon.",
+        f"T = {HORIZON:,}: the number of participants in Table 2 corresponds to this horizon.",
         "LinUCB with λ = 1 and the radius √λ + √((1 + σ²)(2 log T + d log(1 + t/(λd)))); the paper gives "
         "neither.",
-        "LinUCB is the same in both panels. “Close” is taken as at most 1.4 times the regret.",
+        "LinUCB is the same in both panels. “Close” means at most 1.4 times the regret.",
     ),
     works=works,
     examine=examine,

@@ -1,4 +1,4 @@
-"""Every number of an experiment as CSV and JSON."""
+"""The numbers of an experiment as CSV and JSON files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,15 @@ _OF_RUN = ("regret", "participants", "communication", "unit", "actions_left", "b
 
 
 def data_files(item: Item) -> dict[str, bytes]:
-    """The files by name: a CSV for each table, the curves and the runs, and one JSON of all that."""
+    """Return the data files of an experiment.
+
+    Args:
+        item: The experiment that was run.
+
+    Returns:
+        The contents by file name: one CSV file per table, one for the curves and one for the runs, and one
+        JSON file with everything.
+    """
     name, findings = item.experiment.name, item.findings
     files = {f"{name}-{table.name}.csv": as_csv(table.columns, table.rows) for table in findings.tables}
     files[f"{name}-curves.csv"] = as_csv(
@@ -28,7 +36,7 @@ def data_files(item: Item) -> dict[str, bytes]:
 
 
 def as_csv(columns: Sequence[str], rows: Iterable[Sequence[Cell]]) -> bytes:
-    """With headings; floats keep every digit."""
+    """Return a CSV file with headings; floats keep all digits."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow([column.strip() for column in columns])
@@ -37,12 +45,12 @@ def as_csv(columns: Sequence[str], rows: Iterable[Sequence[Cell]]) -> bytes:
 
 
 def as_json(value: Any) -> bytes:
-    """Indented, with an end of line."""
+    """Return an indented JSON file that ends with a newline."""
     return msgspec.json.format(msgspec.json.encode(value)) + b"\n"
 
 
 def curve_rows(panels: Iterable[Panel]) -> list[tuple[Cell, ...]]:
-    """A row for each point that is drawn."""
+    """Return one row per point that is drawn."""
     return [
         (panel.title, curve.label, x, mean, deviation)
         for panel in panels
@@ -54,7 +62,7 @@ def curve_rows(panels: Iterable[Panel]) -> list[tuple[Cell, ...]]:
 
 
 def run_rows(item: Item) -> list[tuple[Cell, ...]]:
-    """A row for each run; what a baseline does not have stays empty."""
+    """Return one row per run; values that a baseline does not have stay empty."""
     rows = list[tuple[Cell, ...]]()
     for label, runs in item.runs:
         for run in runs:
@@ -65,7 +73,7 @@ def run_rows(item: Item) -> list[tuple[Cell, ...]]:
 
 
 def document(item: Item) -> dict[str, Any]:
-    """The findings, and the numbers of every run."""
+    """Return the findings, and the numbers of every run."""
     experiment = item.experiment
     columns = ("label", "seed", *_OF_RUN, "true_delta")
     return {

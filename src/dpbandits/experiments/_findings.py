@@ -1,4 +1,4 @@
-"""What an experiment finds: tables, curves, and checks of what the paper says, as plain values."""
+"""The findings of an experiment as plain values: tables, curves, and checks of the paper's statements."""
 
 from __future__ import annotations
 
@@ -13,7 +13,14 @@ Cell = str | int | float | None
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
-    """Rows of cells under headings; `name` ends the name of its file."""
+    """A table.
+
+    Attributes:
+        name: The suffix of its file name.
+        title: The title.
+        columns: The headings.
+        rows: The cells.
+    """
 
     name: str
     title: str
@@ -23,7 +30,17 @@ class Table:
 
 @dataclass(frozen=True, kw_only=True)
 class Curve:
-    """A mean against x, with the standard deviation over the runs that is drawn as a band."""
+    """A mean as a function of x, with a band of one standard deviation over the runs.
+
+    Attributes:
+        label: The label in the legend.
+        x: The x values.
+        mean: The mean at each x.
+        deviation: The standard deviation at each x, or None for no band.
+        colour: The colour of the line.
+        dashes: The line style.
+        in_legend: Whether the legend shows the curve.
+    """
 
     label: str
     x: tuple[float, ...]
@@ -36,7 +53,16 @@ class Curve:
 
 @dataclass(frozen=True, kw_only=True)
 class Panel:
-    """Curves in one frame."""
+    """Several curves in one frame.
+
+    Attributes:
+        title: The title.
+        x_label: The label of the x axis.
+        y_label: The label of the y axis.
+        curves: The curves.
+        x_scale: `linear` or `log`.
+        y_scale: `linear` or `log`.
+    """
 
     title: str
     x_label: str
@@ -48,9 +74,14 @@ class Panel:
 
 @dataclass(frozen=True, kw_only=True)
 class Check:
-    """One statement of the paper held against our numbers; `why` says why they differ, if they do.
+    """One statement of the paper, compared with our numbers.
 
-    `scope` is the preset it is about; empty where the preset plays no part.
+    Attributes:
+        statement: What the paper says.
+        verdict: `agrees`, `differs` or `not judged`.
+        found: Our numbers.
+        why: Why they differ, if they do.
+        scope: The preset, or empty if the statement does not depend on it.
     """
 
     statement: str
@@ -62,19 +93,38 @@ class Check:
 
 @dataclass(frozen=True, kw_only=True)
 class Findings:
-    """Everything that one experiment found."""
+    """The findings of one experiment.
+
+    Attributes:
+        tables: The tables.
+        panels: The panels of its figure.
+        checks: The checks.
+    """
 
     tables: tuple[Table, ...]
     panels: tuple[Panel, ...]
     checks: tuple[Check, ...]
 
     def verdicts(self, scope: str) -> list[str]:
-        """Of the checks of a preset."""
+        """Return the verdicts of the checks of a preset.
+
+        Args:
+            scope: The preset.
+        """
         return [check.verdict for check in self.checks if check.scope in ("", scope)]
 
 
 def overall(verdicts: Sequence[str]) -> str | None:
-    """Of several together; `in part` where some differ and some agree, or some were not judged."""
+    """Combine verdicts.
+
+    It is `in part` if some differ and some agree, or if some agree and some were not judged.
+
+    Args:
+        verdicts: The verdicts of several checks.
+
+    Returns:
+        The combined verdict, or None if there are no verdicts.
+    """
     found = set(verdicts)
     if DIFFERS in found:
         return f"{DIFFERS} in part" if AGREES in found else DIFFERS

@@ -1,4 +1,4 @@
-"""How regret and communication grow with T, beside bounds: what Tables 1 and 3 share."""
+"""Growth of regret and communication with T, compared with bounds; shared by Tables 1 and 3."""
 
 from __future__ import annotations
 
@@ -21,7 +21,14 @@ TRUSTS = ("none", "central", "shuffle", "local")
 
 @dataclass(frozen=True, kw_only=True)
 class Quantity:
-    """What grows: how it is read off a run, its bound, and the power of T that the table prints."""
+    """A quantity that grows with T.
+
+    Attributes:
+        name: Its name.
+        of_run: Returns its value in a run.
+        bound: Returns the paper's bound for a setting.
+        power: Returns the power of T in the paper's table.
+    """
 
     name: str
     of_run: Callable[[Any], float]
@@ -31,24 +38,30 @@ class Quantity:
 
 @dataclass(frozen=True, kw_only=True)
 class Growth:
-    """Settings over horizons, in each preset and trust model; `names` are the table's rows."""
+    """Settings over several horizons, for each preset and trust model.
+
+    Attributes:
+        names: The algorithm of each trust model.
+        presets: The setting of each preset.
+        horizons: The horizons.
+    """
 
     names: dict[str, str]
     presets: dict[str, Setting]
     horizons: tuple[int, ...]
 
     def over(self, scale: Scale) -> tuple[int, ...]:
-        """The horizons; a quick set leaves out the longest."""
+        """Return the horizons; a quick set omits the longest."""
         return self.horizons[:-1] if scale.quick else self.horizons
 
     def work(self, preset: str, trust: str, horizon: int, runs: int) -> Work:
-        """One point."""
+        """Return one point."""
         setting = in_trust(self.presets[preset], trust, horizon=horizon)
         label = f"{preset} {self.names[trust]} T={horizon:.0e}"
         return Work(label=label, job=Simulated(setting=setting), runs=runs)
 
     def works(self, scale: Scale) -> list[Work]:
-        """Every point."""
+        """Return every point."""
         return [
             self.work(preset, trust, horizon, scale.runs)
             for preset in self.presets
@@ -57,7 +70,7 @@ class Growth:
         ]
 
     def series(self, results: Results, scale: Scale, quantity: Quantity) -> list[Series]:
-        """The quantity over the horizons, for each preset and trust model."""
+        """Return the quantity over the horizons, for each preset and trust model."""
         return [
             self._series(results, scale, quantity, preset, trust)
             for preset in self.presets
@@ -98,21 +111,21 @@ class Series:
 
     @property
     def worst(self) -> float:
-        """The largest share of its bound that a mean takes."""
+        """The largest ratio of a mean to its bound."""
         return max(
             float(values.mean()) / bound for values, bound in zip(self.values, self.bounds, strict=True)
         )
 
 
 def measured_table(series: list[Series], quantity: Quantity, *, vacuous: bool) -> Table:
-    """Every mean beside its bound; `vacuous` says where the bound exceeds 2T, which no regret can."""
+    """Return every mean with its bound; `vacuous` adds whether the bound exceeds 2T, which no regret can."""
     rows: list[tuple[Cell, ...]] = []
     for own in series:
         for horizon, values, bound in zip(own.horizons, own.values, own.bounds, strict=True):
             mean, deviation = mean_and_deviation(values)
-            says = ("nothing: above 2T" if bound > 2 * horizon else "something",) if vacuous else ()
+            says = ("vacuous: above 2T" if bound > 2 * horizon else "informative",) if vacuous else ()
             rows.append((own.preset, own.name, horizon, mean, deviation, bound, mean / bound, *says))
-    says_so = ("the bound says",) if vacuous else ()
+    says_so = ("the bound is",) if vacuous else ()
     columns = (
         "preset",
         "algorithm",
@@ -128,17 +141,17 @@ def measured_table(series: list[Series], quantity: Quantity, *, vacuous: bool) -
 
 
 def power_table(series: list[Series], quantity: Quantity) -> Table:
-    """The powers of T: printed, of the bound with its constants, and measured."""
+    """Return the powers of T: in the paper, of the bound with its constants, and measured."""
     rows = tuple(
         (own.preset, own.name, own.power, power_of(own.horizons, own.bounds), *own.fitted) for own in series
     )
     columns = ("preset", "algorithm", "printed", "bound, fitted", "measured", "standard error")
-    title = f"The power of T by which {quantity.name} grows"
+    title = f"The power of T with which {quantity.name} grows"
     return Table(name=f"{quantity.name}-growth", title=title, columns=columns, rows=rows)
 
 
 def growth_panel(series: list[Series], quantity: Quantity, preset: str) -> Panel:
-    """Measured means with bands, bounds dotted."""
+    """Return measured means with bands, and dotted bounds."""
     curves = list[Curve]()
     for own in (own for own in series if own.preset == preset):
         colour = COLOURS[own.trust]
@@ -158,7 +171,7 @@ def growth_panel(series: list[Series], quantity: Quantity, preset: str) -> Panel
 
 
 def growth_checks(series: list[Series], quantity: Quantity, scale: Scale) -> list[Check]:
-    """That bounds hold, and that nothing grows faster than they do."""
+    """Check that the bounds hold, and that nothing grows faster than they do."""
     checks = list[Check]()
     for preset in dict.fromkeys(own.preset for own in series):
         group = [own for own in series if own.preset == preset]
@@ -182,11 +195,11 @@ def _growth_check(own: Series, quantity: Quantity, scale: Scale) -> Check:
         not resolved_above(measured, own.power, error),
         f"T^({measured:.2f} ± {error:.2f})",
         why=(
-            f"{NO_ELIMINATION} So long as that is so regret is linear in T, and the bound, far above "
-            "2T, allows it."
+            f"{NO_ELIMINATION} Until actions are dropped, regret is linear in T, and the bound, far above "
+            "2T, permits it."
             if own.preset == "paper"
-            else "The horizons are short of where the printed power sets in: lower-order terms of the bound "
-            "still weigh, and while few actions are dropped regret is linear in T."
+            else "At these horizons, lower-order terms of the bound still matter, and regret is linear in T "
+            "while few actions are dropped. The power in the paper applies to longer horizons."
         ),
         scope=own.preset,
     )

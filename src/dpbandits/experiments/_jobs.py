@@ -1,4 +1,4 @@
-"""Jobs that are not one run of one setting."""
+"""Jobs that are not a single run of one setting."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from dpbandits.simulation import RunTrace, Setting, run_once
 
 @dataclass(frozen=True, kw_only=True)
 class LinUCB:
-    """LinUCB on the instances of a setting, one new client a round."""
+    """LinUCB on the instances of a setting, with one new client per round."""
 
     setting: Setting
     kind: str = "linucb"
 
     @property
     def name(self) -> str:
-        """A fingerprint."""
+        """A fingerprint of the job."""
         return digest(self)
 
     @property
     def outcome(self) -> type[LinUCBTrace]:
-        """A trace."""
+        """The type of a result."""
         return LinUCBTrace
 
     def run(self, seed: int) -> LinUCBTrace:
-        """One run."""
+        """Run the job with one seed."""
         own = self.setting
         return linucb(
             own.instance(seed), horizon=own.horizon, heterogeneity=own.problem.heterogeneity, seed=seed
@@ -37,30 +37,33 @@ class LinUCB:
 
 @dataclass(frozen=True, kw_only=True)
 class MatchedFixedCohort:
-    """DPE-FixedU with the U that gives DPE's communication on the same instance."""
+    """DPE-FixedU, with the U that gives the communication of DPE on the same instance."""
 
     setting: Setting
     kind: str = "matched-fixed-cohort"
 
     @property
     def name(self) -> str:
-        """A fingerprint."""
+        """A fingerprint of the job."""
         return digest(self)
 
     @property
     def outcome(self) -> type[RunTrace]:
-        """A trace; the cohort of its phases is U."""
+        """The type of a result; the cohort of its phases is U."""
         return RunTrace
 
     def run(self, seed: int) -> RunTrace:
-        """DPE first, to know U; then with it."""
+        """Run DPE to find U, and then DPE-FixedU."""
         cohort = matched_cohort(run_once(self.setting, seed))
         fixed = self.setting.changed(algorithm="dpe-fixed", fixed_cohort=cohort)
         return run_once(fixed, seed)
 
 
 def matched_cohort(trace: RunTrace) -> int:
-    """U = ⌈Σ |U_l| N_l / Σ N_l⌉ over the phases that report; a client of phase l sends N_l numbers."""
+    """Return U = ⌈Σ |U_l| N_l / Σ N_l⌉ over the phases that report.
+
+    A client of phase l sends N_l numbers.
+    """
     reporting = [phase for phase in trace.phases if phase.cohort]
     sent = sum(phase.communication for phase in reporting)
     return math.ceil(sent / sum(phase.communication // phase.cohort for phase in reporting))

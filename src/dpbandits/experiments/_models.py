@@ -1,4 +1,4 @@
-"""The paper's problem in both presets, and how its trust models are named and drawn."""
+"""The paper's problem in both presets, and the names and colours of its trust models."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from dpbandits.experiments._experiment import Work
 from dpbandits.simulation import Setting, Simulated
 
-# `paper` also takes the printed design, g ≤ 2d; `tight` takes the library's default of 1.3.
+# `paper` also uses the design of the paper, g ≤ 2d; `tight` uses the library's default of 1.3.
 PRESETS = {
     "tight": Setting.paper(schedule="exponential"),
     "paper": Setting.paper(preset="paper", schedule="exponential", design_tolerance=2.0),
@@ -17,49 +17,56 @@ PRESETS = {
 NAMES = {"none": "DPE", "central": "CDP-DPE", "shuffle": "SDP-DPE", "local": "LDP-DPE"}
 PRIVATE = ("central", "shuffle", "local")
 
-# Colours that stay apart for colour-blind readers (Okabe and Ito).
+# Colours that colour-blind readers can distinguish (Okabe and Ito).
 COLOURS = {"none": "#000000", "central": "#0072B2", "shuffle": "#009E73", "local": "#D55E00"}
 SERIES = ("#56B4E9", "#009E73", "#E69F00", "#D55E00", "#CC79A7", "#0072B2", "#000000")
 
 _TINY = 1e-12
 
-# Why `paper` differs, wherever it does for this reason.
+# The reason for most differences in `paper`.
 NO_ELIMINATION = (
-    "With the printed constants hardly an action is dropped once there is noise: the width allows for "
+    "With the constants of the paper, almost no action is dropped once there is noise: the width allows for "
     "2σ√(Sd), about 90 times the noise that reaches an estimate, and Algorithm 2 adds hundreds of times "
     "the noise that its (ε, δ) needs. An action that is not dropped is played to the end."
 )
 
 
 def in_trust(base: Setting, trust: str, **changes: Any) -> Setting:
-    """A trust model as the paper has it: in the shuffle model clients send bits, in both presets.
+    """Return the setting of a trust model as in the paper: in the shuffle model, clients send bits.
 
-    By default `tight` adds up integers there instead, with as little noise as in the central model.
+    By default, `tight` sums integers in the shuffle model instead, with as little noise as in the central
+    model.
     """
     return base.changed(trust=trust, noise="binomial" if trust == "shuffle" else None, **changes)
 
 
 def without_privacy(preset: str, runs: int) -> Work:
-    """DPE in the paper's setting."""
+    """Return DPE in the paper's setting."""
     return Work(label=f"{preset} DPE", job=Simulated(setting=PRESETS[preset]), runs=runs)
 
 
 def dashes(trust: str) -> str:
-    """Central and shuffle often coincide: a dashed line lets the other be seen."""
+    """Return the line style of a trust model.
+
+    Curves of the central and the shuffle model often coincide; a dashed line keeps the other one visible.
+
+    Args:
+        trust: The trust model.
+    """
     return "--" if trust == "shuffle" else "-"
 
 
 def true_delta(runs: Sequence[Any]) -> float | None:
-    """The weakest δ that really holds over the runs; None without privacy."""
+    """Return the largest true δ of the runs, or None without privacy."""
     return max((run.guarantee.delta for run in runs if run.guarantee is not None), default=None)
 
 
 def shown_delta(*deltas: float) -> str:
-    """For legends: one δ or the range of several; below 10⁻¹² no more is said than that."""
+    """Format one δ, or the range of several, for legends; values below 10⁻¹² are shown as such."""
     shown = [f"{delta:.2g}" if delta >= _TINY else f"< {_TINY:g}" for delta in (min(deltas), max(deltas))]
     return " … ".join(dict.fromkeys(shown))
 
 
 def survived(runs: Sequence[Any]) -> int:
-    """In how many runs the best action was never dropped."""
+    """Return the number of runs in which the best action was never dropped."""
     return sum(run.best_action_survived for run in runs)

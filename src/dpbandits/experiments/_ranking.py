@@ -1,4 +1,4 @@
-"""The appendix's experiment on data of learning to rank."""
+"""The appendix's experiment on learning-to-rank data."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ EXPERIMENT = Experiment(
         "has the largest regret, and the central and the shuffle model come close to DPE."
     ),
     choices=(
-        "The paper's data, Yahoo's, may not be passed on. Ours is the sample of MSLR-WEB that ships with the "
-        "package; `dpbandits simulate --data` takes any other svmlight ranking file, Yahoo's too.",
-        "The paper does not say how θ* is extracted, nor its d, k and T. Ours: documents are actions (k = "
-        "1000 drawn in each run, d = 20 after whitening), θ* is a ridge regression of relevance, and "
-        "users scatter around it as the queries of the file do. T = 10⁶.",
-        "Semi-real: who is asked and how single rewards scatter is simulated.",
-        f"“Close” is taken as within {CLOSE:g} times the regret of DPE.",
+        "The paper uses data of Yahoo!, which may not be redistributed. We use the sample of MSLR-WEB that "
+        "ships with the package; `dpbandits simulate --data` reads any svmlight ranking file, also Yahoo's.",
+        "The paper does not say how θ* is extracted, nor its d, k and T. We chose: documents are actions "
+        "(k = 1000 drawn in each run, d = 20 after whitening), θ* is a ridge regression of relevance, and "
+        "users differ from it as the queries of the file do. T = 10⁶.",
+        "Semi-real: which users are asked, and the noise of single rewards, are simulated.",
+        f"“Close” means within {CLOSE:g} times the regret of DPE.",
     ),
     works=FIGURE.works,
     examine=FIGURE.examine,

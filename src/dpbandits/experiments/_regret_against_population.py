@@ -17,18 +17,18 @@ ENOUGH = PRESETS["tight"].exponential().participants(PRESETS["tight"].horizon)
 
 
 def point(preset: str, size: int, runs: int) -> Work:
-    """DPE with so many users."""
+    """Return DPE with that many users."""
     setting = PRESETS[preset].changed(population=size, when_clients_run_out="stop")
     return Work(label=f"{preset} DPE N={size}", job=Simulated(setting=setting), runs=runs)
 
 
 def works(scale: Scale) -> list[Work]:
-    """Every point."""
+    """Return every point."""
     return [point(preset, size, scale.runs) for preset in PRESETS for size in SIZES]
 
 
 def examine(results: Results, scale: Scale) -> Findings:
-    """One panel with both presets."""
+    """Return one panel with both presets."""
     found = {
         preset: {size: results.of(point(preset, size, scale.runs)) for size in SIZES} for preset in PRESETS
     }
@@ -64,10 +64,10 @@ def _check(preset: str, found: dict[int, list[Any]], scale: Scale) -> Check:
     settled = [size for size in SIZES if all(_almost(ratios[s]) for s in SIZES if s >= size)]
     shown = ", ".join(f"N = {size:,}: {ratio:.2f} ×" for size, ratio in ratios.items())
     return scale.check(
-        f"the regret is almost the same (within {ALMOST:g} ×) once N suffices for the {ENOUGH:,} that are "
-        "asked",
+        f"the regret is almost the same (within {ALMOST:g} ×) once N is at least the {ENOUGH:,} users that "
+        "are asked",
         all(size in settled for size in SIZES if size >= ENOUGH),
-        f"so from N = {settled[0]:,} on; {shown}",
+        f"from N = {settled[0]:,} on; {shown}",
         scope=preset,
     )
 
@@ -82,10 +82,10 @@ EXPERIMENT = Experiment(
     statement="Once there are enough users, their number N has almost no influence on the regret of DPE.",
     choices=(
         f"N = {', '.join(f'{size:,}' for size in SIZES)}; the paper does not give its grid.",
-        "Nobody is asked twice. Where the next cohort is larger than the users that are left, nobody is "
-        "asked any more and the best guess is played to the end; the paper does not say what it does. A "
-        "few thousand users may so have less regret than many: the guess is often right by then, and nothing "
-        "else is tried.",
+        "No user is asked twice. If the next cohort is larger than the number of remaining users, no more "
+        "users are asked and the best guess is played to the end; the paper does not say what it does. So "
+        "a few thousand users may have less regret than many: the guess is often right by then, and no "
+        "other action is tried.",
     ),
     works=works,
     examine=examine,

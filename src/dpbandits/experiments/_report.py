@@ -1,4 +1,4 @@
-"""The report: one page of HTML that needs nothing else, neither files beside it nor a network."""
+"""The report: one self-contained HTML page, without other files or network access."""
 
 from __future__ import annotations
 
@@ -15,7 +15,13 @@ from dpbandits.experiments._stylesheet import STYLE
 
 
 def report(items: Sequence[Item], *, command: str, version: str) -> str:
-    """The page."""
+    """Return the report as an HTML page.
+
+    Args:
+        items: The experiments that were run, with their findings.
+        command: The command that produced the report.
+        version: The version of dpbandits.
+    """
     body = "\n".join([_header(items, command, version), _summary(items), *map(_section, items)])
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
@@ -27,20 +33,20 @@ def report(items: Sequence[Item], *, command: str, version: str) -> str:
 
 
 def prose(text: str) -> str:
-    """Escaped; words in backticks become code."""
+    """Escape a text; words in backticks become code."""
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
 
 
 def _header(items: Sequence[Item], command: str, version: str) -> str:
     scale = items[0].scale
-    quick = " A quick set: what rests on averages is shown and not judged." if scale.quick else ""
+    quick = " This is a quick set: statements about averages are shown but not judged." if scale.quick else ""
     return (
         "<header>\n<h1>Distributed linear bandits with differential privacy: what can be "
         f"reproduced</h1>\n<p>Simulated with dpbandits {escape(version)}, {scale.runs} runs of each "
         f"setting, by <code>{escape(command)}</code>.{quick}</p>\n<p>Everything is run in two presets. "
-        "<code>tight</code> is this library's own: noise calibrated to the stated (ε, δ) exactly, widths "
-        "from the noise that was really added. <code>paper</code> takes the constants as printed. Bands "
-        "in figures are one standard deviation over the runs.</p>\n</header>"
+        "<code>tight</code> is the default of this library: noise is calibrated exactly to the stated "
+        "(ε, δ), and widths are computed from the noise that was added. <code>paper</code> uses the "
+        "constants of the paper. Bands in figures are one standard deviation over the runs.</p>\n</header>"
     )
 
 
@@ -62,7 +68,7 @@ def _summary_row(item: Item) -> str:
 
 
 def _tally(item: Item, scope: str) -> str:
-    """The verdict, and the checks behind it."""
+    """Return the verdict, and the number of checks behind it."""
     verdicts = item.findings.verdicts(scope)
     verdict = overall(verdicts)
     if verdict is None:
@@ -90,7 +96,7 @@ def _section(item: Item) -> str:
 
 
 def _figure(panels: Sequence[Panel]) -> str:
-    """Each panel a picture of its own, so that a narrow screen shows them below one another."""
+    """Return one picture per panel, so that a narrow screen shows them below each other."""
     if not panels:
         return "<p>There is nothing to draw.</p>"
     pictures = [(panel.title, base64.b64encode(draw([panel])["svg"]).decode()) for panel in panels]
@@ -135,7 +141,7 @@ def _cell(cell: Cell) -> str:
 
 
 def shown(cell: float | int | None) -> str:
-    """A number for people: four digits, or all of them before the point."""
+    """Format a number with four digits, or with all digits before the point."""
     if cell is None:
         return "–"
     if isinstance(cell, int) or abs(cell) >= 1000:

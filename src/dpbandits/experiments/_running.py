@@ -1,4 +1,4 @@
-"""From experiments to tasks that are kept, and from finished runs to what they show."""
+"""Running experiments: the tasks of all experiments, cached runs, and their evaluation."""
 
 from __future__ import annotations
 
@@ -17,7 +17,14 @@ Task = tuple[Job[Any], int]
 
 @dataclass(frozen=True, kw_only=True)
 class Item:
-    """An experiment that was run: its findings, and the runs behind them."""
+    """An experiment that was run.
+
+    Attributes:
+        experiment: The experiment.
+        scale: The number of runs.
+        findings: The findings.
+        runs: The labels, and the runs of each.
+    """
 
     experiment: Experiment
     scale: Scale
@@ -26,7 +33,15 @@ class Item:
 
 
 def named(names: Sequence[str], experiments: Sequence[Experiment]) -> list[Experiment]:
-    """The experiments of these names, in their own order; all if none is given."""
+    """Return the experiments with these names, in their own order; all if no name is given.
+
+    Args:
+        names: The names.
+        experiments: All experiments.
+
+    Raises:
+        InvalidValue: If a name is unknown.
+    """
     known = [experiment.name for experiment in experiments]
     for name in names:
         one_of(known, name=name)
@@ -34,10 +49,14 @@ def named(names: Sequence[str], experiments: Sequence[Experiment]) -> list[Exper
 
 
 def tasks_of(experiments: Sequence[Experiment], scale: Scale) -> list[Task]:
-    """Everything to be run, each job with each seed once, though several experiments may want it.
+    """Return all tasks of the experiments; a task that several experiments share occurs once.
 
-    A job's runs follow one another: they need the same noise, which is calibrated once for each worker. Runs
-    beyond those that figures show, which judge close orders, come last.
+    The runs of a job follow one another: they need the same noise, which is calibrated once per worker. Runs
+    that figures do not show, which only judge close orders, come last.
+
+    Args:
+        experiments: The experiments.
+        scale: The number of runs.
     """
     found: dict[tuple[str, int], Task] = {}
     for work in (work for experiment in experiments for work in experiment.works(scale)):
@@ -48,12 +67,27 @@ def tasks_of(experiments: Sequence[Experiment], scale: Scale) -> list[Task]:
 
 
 def run_cached(tasks: Sequence[Task], *, workers: int, cache: Path) -> Iterator[tuple[Job[Any], Any]]:
-    """Run what the cache does not have; yields every run, as it is found or finished."""
+    """Run the tasks that are not in the cache.
+
+    Args:
+        tasks: The tasks.
+        workers: The number of processes.
+        cache: The file of finished runs.
+
+    Yields:
+        Every job with its result, as it is read or finished.
+    """
     yield from run_tasks(tasks, workers=workers, checkpoint=cache)
 
 
 def examined(experiment: Experiment, results: Results, scale: Scale) -> Item:
-    """What the runs show."""
+    """Evaluate the runs of an experiment.
+
+    Args:
+        experiment: The experiment.
+        results: The results of all runs.
+        scale: The number of runs.
+    """
     return Item(
         experiment=experiment,
         scale=scale,
@@ -63,5 +97,5 @@ def examined(experiment: Experiment, results: Results, scale: Scale) -> Item:
 
 
 def _once(works: Sequence[Work]) -> list[Work]:
-    """Each job's work once, where an experiment shows it in several places."""
+    """Remove duplicates: an experiment may show the same job in several places."""
     return list({work.job.name: work for work in works}.values())

@@ -1,4 +1,4 @@
-"""Means over runs, and whether a difference is more than chance."""
+"""Means over runs, and whether a difference may be due to chance."""
 
 from __future__ import annotations
 
@@ -10,48 +10,48 @@ import numpy as np
 
 from dpbandits._arrays import FloatArray
 
-# A difference within so many standard errors of zero is not told from chance.
+# A difference from zero within this many standard errors may be due to chance.
 RESOLUTION = 2.0
 
 
 def regrets(runs: Sequence[Any]) -> FloatArray:
-    """R(T) of each run."""
+    """Return R(T) of each run."""
     return np.array([run.regret for run in runs])
 
 
 def mean_and_deviation(values: FloatArray) -> tuple[float, float]:
-    """Over the runs."""
+    """Return the mean and the standard deviation over the runs."""
     return float(values.mean()), float(values.std(ddof=1))
 
 
 def paired_difference(smaller: FloatArray, larger: FloatArray) -> tuple[float, float]:
-    """The mean of larger − smaller over the same instances, and its standard error."""
+    """Return the mean of larger − smaller over the same instances, and its standard error."""
     differences = larger - smaller
     return float(differences.mean()), float(differences.std(ddof=1) / math.sqrt(len(differences)))
 
 
 def below(smaller: FloatArray, larger: FloatArray) -> bool | None:
-    """Whether one is below the other on average; None if chance could have turned the order around."""
+    """Return whether `smaller` is below on average, or None if the order may be due to chance."""
     mean, error = paired_difference(smaller, larger)
     by_chance = error > 0 and abs(mean) <= RESOLUTION * error
     return None if by_chance else mean > 0
 
 
 def all_hold(answers: Sequence[bool | None]) -> bool | None:
-    """False as soon as one is; True if all are; else open."""
+    """Return False if any answer is False, True if all are True, otherwise None."""
     if False in answers:
         return False
     return None if None in answers else True
 
 
 def power_of(x: Sequence[float], y: Sequence[float]) -> float:
-    """The exponent e for which y ∝ x^e fits best (least squares of logarithms)."""
+    """Return the exponent e for which y ∝ x^e fits best (least squares of logarithms)."""
     slope, _ = np.polyfit(np.log(x), np.log(y), 1)
     return float(slope)
 
 
 def fitted_power(x: Sequence[float], runs: Sequence[FloatArray]) -> tuple[float, float]:
-    """The exponent of the means over runs, and its standard error (delta method)."""
+    """Return the exponent of the means over runs, and its standard error (delta method)."""
     means = [values.mean() for values in runs]
     errors = np.array(
         [values.std(ddof=1) / math.sqrt(len(values)) / mean for values, mean in zip(runs, means, strict=True)]
@@ -62,5 +62,5 @@ def fitted_power(x: Sequence[float], runs: Sequence[FloatArray]) -> tuple[float,
 
 
 def resolved_above(value: float, limit: float, error: float) -> bool:
-    """Whether a value exceeds a limit by more than chance."""
+    """Return whether a value exceeds a limit by more than chance explains."""
     return value - limit > RESOLUTION * error

@@ -1,4 +1,4 @@
-"""How the report looks: readable on a phone, by day and by night."""
+"""The style sheet of the report: readable on a phone, in light and in dark mode."""
 
 STYLE = """
 :root { --text: #1c2024; --soft: #5b6470; --page: #ffffff; --card: #f4f6f8; --line: #d8dde3;

@@ -12,7 +12,7 @@ from dpbandits.experiments._experiment import Experiment, Results, Scale
 from dpbandits.experiments._findings import AGREES, DIFFERS, Cell, Check, Curve, Findings, Panel, Table
 from dpbandits.experiments._models import COLOURS, PRESETS
 
-# As printed, but participants to the last one: the paper rounds to hundreds.
+# As printed, except that participants are exact: the paper rounds to hundreds.
 PARTICIPANTS = {
     "DPE α = 0.5": 437,
     "DPE α = 0.6": 997,
@@ -34,12 +34,12 @@ COMMUNICATION = {
 
 
 def examine(results: Results, scale: Scale) -> Findings:
-    """Both costs beside the paper's."""
+    """Return both costs together with those of the paper."""
     found = {preset: outcomes(results, scale, preset) for preset in PRESETS}
     rows = [_row(preset, name, runs) for preset, own in found.items() for name, runs in own.items()]
     columns = (
-        "preset", "algorithm", "participants", "paper's", "whose answers are used", "communication, median",
-        "least", "largest", "paper's ",
+        "preset", "algorithm", "participants", "paper", "with reports used", "communication, median",
+        "least", "largest", "paper ",
     )  # fmt: skip
     title = f"Costs of {HORIZON:,} rounds; communication in numbers sent"
     table = Table(name="costs", title=title, columns=columns, rows=tuple(rows))
@@ -55,12 +55,12 @@ def _row(preset: str, name: str, runs: list[Any]) -> tuple[Cell, ...]:
 
 
 def participants(name: str, run: Any) -> int:
-    """PE has a new user in every round, also in the phase that the horizon cuts, which is too late."""
+    """Return the number of participants; PE has one per round, even in the phase that the horizon cuts."""
     return int(run.rounds if name == "PE" else run.participants)
 
 
 def sent(name: str, run: Any) -> int:
-    """Numbers; in PE one for each user."""
+    """Return how many numbers were sent; in PE, one per participant."""
     return int(run.rounds if name == "PE" else run.communication)
 
 
@@ -101,7 +101,7 @@ def _checks(preset: str, found: dict[str, list[Any]], scale: Scale) -> list[Chec
     growing = [max(values) for name, values in spent.items() if name.startswith("DPE")]
     return [
         Check(
-            statement="the participants are those of the paper, in every run",
+            statement="the number of participants is that of the paper, in every run",
             verdict=AGREES if exact else DIFFERS,
             found=", ".join(f"{name} {'/'.join(map(str, sorted(c)))}" for name, c in people.items()),
             scope=preset,
@@ -126,13 +126,13 @@ def _checks(preset: str, found: dict[str, list[Any]], scale: Scale) -> list[Chec
 def _why(preset: str) -> str:
     if preset == "tight":
         return (
-            "`tight` asks clients about a larger support (designs of g ≤ 1.3 r instead of 2 r, about "
-            "twice the rank instead of once), which costs numbers and saves regret."
+            "`tight` uses a larger support (designs with g ≤ 1.3 r instead of 2 r, about twice the rank "
+            "instead of once the rank), which costs communication and reduces regret."
         )
     return (
-        "What a client sends is the support of its phase's design: about the rank of the active set, and "
-        "one number once a single action is left. The sum therefore turns on the phase in which the last "
-        "actions fall, that is on the gaps of the instance, which is not given."
+        "A client sends one number per supported action: about the rank of the active set, and one number "
+        "once a single action is left. So the sum depends on the phase in which the last actions are "
+        "dropped, that is, on the gaps of the instance, which is not given."
     )
 
 
@@ -145,11 +145,12 @@ EXPERIMENT = Experiment(
         "0.70, 0.81, 1.05, 1.69, 3.27 against 5.00 · 10⁴."
     ),
     choices=(
-        f"T = {HORIZON:,}. A phase that the horizon cuts does not report, as the paper's participants show.",
+        f"T = {HORIZON:,}. A phase that the horizon cuts does not report; this follows from the number of "
+        "participants in the paper.",
         "Communication counts the real numbers that clients send, as the paper defines C(T); LinUCB and "
-        "PE send one a round.",
-        "PE's users are counted as the paper counts them, one in every round. About half of these play in "
-        "the phase that the horizon cuts, and nothing is made of their answers.",
+        "PE send one per round.",
+        "The users of PE are counted as in the paper, one per round. About half of them play in the phase "
+        "that the horizon cuts, and their reports are not used.",
         "Each run draws its own actions and θ*: median and range are over instances.",
     ),
     works=works,

@@ -1,4 +1,4 @@
-"""Table 3: the bounds of DP-PE, where each client serves one round, beside what is measured."""
+"""Table 3: the bounds of DP-PE, in which each client serves one round, compared with measurements."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ HORIZONS = (10**4, 10**5, 10**6)
 
 
 def measured() -> Growth | None:
-    """The runs; None where the algorithm is not there to be run."""
+    """Return the runs, or None if the algorithm is not available."""
     if "pe" not in ALGORITHMS:
         return None
     presets = {
@@ -38,13 +38,13 @@ def measured() -> Growth | None:
 
 
 def works(scale: Scale) -> list[Work]:
-    """Every point."""
+    """Return every point."""
     growth = measured()
     return [] if growth is None else growth.works(scale)
 
 
 def examine(results: Results, scale: Scale) -> Findings:
-    """The bounds, and what is measured where it can be."""
+    """Return the bounds, and measurements if the algorithm is available."""
     growth = measured()
     if growth is None:
         return Findings(tables=(_bounds_table(),), panels=(), checks=())
@@ -82,9 +82,9 @@ EXPERIMENT = Experiment(
         "log T in the central and the shuffle model, and √T in the local one."
     ),
     choices=(
-        "The constants are those of the paper's proofs, with the first phase of length h₁ = 4d log log d "
-        "+ 16; the shuffle model's, which is left open, follows from Algorithm 4.",
-        "σ = 0, ε = 10, δ = 0.25, a new client each round, T = 10⁴ … 10⁶.",
+        "The constants are those of the paper's proofs, with a first phase of length h₁ = 4d log log d "
+        "+ 16. The proofs do not state that of the shuffle model, which follows from Algorithm 4.",
+        "σ = 0, ε = 10, δ = 0.25, a new client in each round, T = 10⁴ … 10⁶.",
     ),
     works=works,
     examine=examine,

@@ -1,4 +1,4 @@
-"""What the learner never sees: θ*, the population, its rewards, data sets, and so the regret."""
+"""The simulated world, hidden from the learner: θ*, the population, rewards, data sets and regret."""
 
 import lazy_loader
 

@@ -1,21 +1,22 @@
 """Cellular measurements (ColO-RAN) as a bandit problem: actions are scheduler × split, users are phones.
 
-The file is a CSV table, plain or gzip, with a line for each phone and experiment. These columns are read:
+The file is a CSV table, plain or gzip, with one line per phone and experiment. These columns are read:
 
     sched                 0 round-robin, 1 waterfilling, 2 proportionally fair
     rbg0, rbg1, rbg2      resource block groups of the slices: broadband, machine-type, low-latency
     ue, slice_id          the phone, and the slice it was in
-    n_windows             how many windows were measured
+    n_windows             the number of measured windows
     dl_mbps               the mean downlink rate
 
-A phone's class is the slice that it is in most often; lines where it is in another, or with fewer than
-`FEWEST_WINDOWS` windows, are left out. The reward is the rate over the best mean rate of any phone of its
-class in any configuration, less one: a shortfall in [−1, 0]. So heavy traffic makes no class count more.
+The class of a phone is the slice that it is in most often. Lines in which it is in another slice, or with
+fewer than `FEWEST_WINDOWS` windows, are skipped. The reward is the rate divided by the best mean rate of any
+phone of its class in any configuration, minus one: a shortfall in [−1, 0]. So a class with heavy traffic does
+not count more than others.
 
-Features of a configuration: which scheduler (two contrasts), the broadband and the machine-type share of the
-resources, their squares and their product; the third share is what is left. They become actions as in
-_features.py. Each phone has a measured mean reward of each configuration. θ_u is its least-squares fit, θ* the
-mean of all θ_u and Σ their covariance. Real rewards are not quite linear: see `Dataset.misfit`.
+The features of a configuration are the scheduler (two contrasts), the broadband and the machine-type share of
+the resources, their squares and their product; the third share is the rest. They become actions as in
+_features.py. Each phone has a measured mean reward per configuration. θ_u is its least-squares fit, θ* is the
+mean of all θ_u, and Σ is their covariance. Real rewards are not exactly linear: see `Dataset.misfit`.
 """
 
 from __future__ import annotations
@@ -78,6 +79,7 @@ def cellular(path: str | Path) -> Dataset:
 
 
 def _read(path: str | Path) -> list[Line]:
+    """Read all lines of the table."""
     numbered = numbered_lines(path)
     header = [name.strip() for name in next(numbered, (1, ""))[1].split(",")]
     missing = [name for name in COLUMNS if name not in header]
@@ -86,13 +88,14 @@ def _read(path: str | Path) -> list[Line]:
             "data", f"{path} without column {', '.join(missing)}", "a table with " + ", ".join(COLUMNS)
         )
     places = [header.index(name) for name in COLUMNS]
-    # No cell of this table is quoted over several lines, so that lines and rows are the same.
+    # No cell of this table is quoted over several lines, so each line is one row.
     return [
         _line(next(csv.reader([text])), places, path, number) for number, text in numbered if text.strip()
     ]
 
 
 def _line(cells: list[str], places: list[int], path: str | Path, number: int) -> Line:
+    """Parse one line; an error names the line and the column."""
     numbers = list[float]()
     for name, place in zip(COLUMNS, places, strict=True):
         cell = cells[place] if place < len(cells) else ""
@@ -111,7 +114,7 @@ def _line(cells: list[str], places: list[int], path: str | Path, number: int) ->
 
 
 def _usable(lines: list[Line], path: str | Path) -> tuple[list[Line], dict[int, int]]:
-    """The lines that count, and each phone's class."""
+    """Return the usable lines, and the class of each phone."""
     seen = defaultdict[int, Counter[int]](Counter)
     for line in lines:
         seen[line.phone][line.slice_id] += 1
@@ -128,7 +131,7 @@ def _usable(lines: list[Line], path: str | Path) -> tuple[list[Line], dict[int, 
 def _mean_rates(
     lines: list[Line], phones: list[int], configurations: list[Configuration], path: str | Path
 ) -> tuple[FloatArray, FloatArray]:
-    """Phone by configuration: the mean rate, and each phone's variance between repeats."""
+    """Return the mean rate per phone and configuration, and each phone's variance between repeats."""
     cells = defaultdict[tuple[int, Configuration], list[float]](list)
     for line in lines:
         cells[line.phone, line.configuration].append(line.rate)
@@ -143,16 +146,20 @@ def _mean_rates(
     means = np.array([[np.mean(cells[phone, c]) for c in configurations] for phone in phones])
     variances = [_within([cells[phone, c] for c in configurations]) for phone in phones]
     if not np.all(means.max(axis=1) > 0):
-        raise InvalidValue("data", f"{path}: a phone with rate 0 throughout", "phones that got something")
+        raise InvalidValue(
+            "data", f"{path}: a phone with rate 0 throughout", "a positive rate in some configuration"
+        )
     return means, np.array(variances)[:, None]
 
 
 def _within(repeats: list[list[float]]) -> float:
+    """Return the pooled variance within the cells."""
     freedom = sum(len(cell) - 1 for cell in repeats)
     return sum(float(np.var(cell)) * len(cell) for cell in repeats) / max(1, freedom)
 
 
 def _actions(configurations: list[Configuration], path: str | Path) -> FloatArray:
+    """Return the configurations as actions."""
     rows = []
     for scheduler, *groups in configurations:
         first, second, _ = np.array(groups) / sum(groups)
@@ -162,9 +169,10 @@ def _actions(configurations: list[Configuration], path: str | Path) -> FloatArra
         return whitened(csr_array(np.array(rows)), len(rows[0]) + 1, longest=1.0)
     except InvalidValue:
         given = f"{path} with {len(configurations)} configurations"
-        raise InvalidValue("data", given, "all three schedulers, each with six splits at least") from None
+        raise InvalidValue("data", given, "all three schedulers, each with at least six splits") from None
 
 
 def _label(configuration: Configuration) -> str:
+    """Return a description of a configuration."""
     scheduler, *groups = configuration
     return f"{SCHEDULERS[scheduler]}, split {'/'.join(map(str, groups))}"

@@ -1,7 +1,7 @@
-"""Whoever can be asked: every population, whether drawn, fitted to data or resampled from it.
+"""The base class of all populations: drawn, fitted to data, or resampled from data.
 
-A population says what `cohort` new clients expect of some actions. That nobody is asked twice, and how single
-rewards scatter around what a client expects, is the same for all.
+A population returns the mean rewards of `cohort` new clients for some actions. The base class ensures that no
+client is asked twice, and adds the noise of single rewards.
 """
 
 from __future__ import annotations
@@ -18,11 +18,20 @@ from dpbandits.errors import NotEnoughClients
 from dpbandits.world._instance import Instance
 from dpbandits.world._rewards import REWARD_LAWS
 
-_BLOCK = 1 << 14  # arrays of so many numbers stay in the processor's cache
+_BLOCK = 1 << 14  # arrays with this many numbers stay in the processor's cache
 
 
 class Clients(ABC):
-    """`size` clients of one instance; None for no limit."""
+    """The clients of one instance.
+
+    Args:
+        instance: The instance.
+        size: The number of clients, or None for no limit.
+        rewards: The distribution of single rewards: `gaussian`, `uniform` or `bernoulli`.
+
+    Raises:
+        InvalidValue: If the size or the distribution is not accepted.
+    """
 
     def __init__(self, instance: Instance, *, size: int | None = None, rewards: str = "gaussian") -> None:
         self.instance = instance
@@ -34,24 +43,50 @@ class Clients(ABC):
     def averages(
         self, cohort: int, support: Sequence[int], plays: Sequence[int], rng: np.random.Generator
     ) -> FloatArray:
-        """Ask `cohort` new clients for their average reward of each supported action: a row each."""
+        """Ask new clients for their average reward of each supported action.
+
+        Args:
+            cohort: The number of clients.
+            support: The indices of the actions.
+            plays: How often each action is played.
+            rng: Draws clients and rewards.
+
+        Returns:
+            One row per client and one column per action.
+
+        Raises:
+            NotEnoughClients: If fewer clients are left.
+        """
         self._take(cohort)
         means = self._mean_rewards(cohort, list(support), rng)
         return self._law(means, np.array(plays, dtype=np.float64), rng)
 
     @final
     def rewards(self, cohort: int, action: int, rng: np.random.Generator) -> Iterator[FloatArray]:
-        """Ask `cohort` new clients for a single reward of one action each: columns, a block at a time."""
+        """Ask new clients for a single reward of one action each.
+
+        Args:
+            cohort: The number of clients.
+            action: The index of the action.
+            rng: Draws clients and rewards.
+
+        Yields:
+            Columns of rewards, in blocks.
+
+        Raises:
+            NotEnoughClients: If fewer clients are left.
+        """
         self._take(cohort)
         for start in range(0, cohort, _BLOCK):
             means = self._mean_rewards(min(_BLOCK, cohort - start), [action], rng)
             yield self._law(means, np.ones(1), rng)
 
     def _take(self, cohort: int) -> None:
+        """Count the clients that are asked, or raise an error if there are not enough left."""
         if self.size is not None and self.asked + cohort > self.size:
             raise NotEnoughClients(self.asked + cohort, self.size)
         self.asked += cohort
 
     @abstractmethod
     def _mean_rewards(self, cohort: int, support: list[int], rng: np.random.Generator) -> FloatArray:
-        """What each of `cohort` new clients expects of each supported action: a row each."""
+        """Return the mean rewards of `cohort` new clients: one row per client, one column per action."""

@@ -16,7 +16,18 @@ DATA_SETS = (SAMPLE_NAME, "ranking:PATH", "cellular:PATH")
 
 @lru_cache(maxsize=8)
 def load(data: str, dimension: int) -> Dataset:
-    """The data set of that name, remembered; `dimension` is that of a ranking file's actions."""
+    """Load a data set by name; the result is cached.
+
+    Args:
+        data: `mslr-sample`, `ranking:PATH` or `cellular:PATH`.
+        dimension: The dimension of the actions of a ranking file; ignored for cellular data.
+
+    Returns:
+        The data set.
+
+    Raises:
+        InvalidValue: If the name is unknown or the file cannot be read.
+    """
     kind, _, path = data.partition(":")
     if data == SAMPLE_NAME:
         return ranking(SAMPLE, dimension=dimension, name=SAMPLE_NAME)
@@ -28,7 +39,7 @@ def load(data: str, dimension: int) -> Dataset:
 
 
 def _table(path: Path) -> Path:
-    """The table itself, or the only one in the folder."""
+    """Return the file itself, or the only table in a folder."""
     if not path.is_dir():
         return path
     tables = sorted([*path.glob("*.csv"), *path.glob("*.csv.gz")])

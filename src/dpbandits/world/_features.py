@@ -3,8 +3,8 @@
     x = (1, z·min(1, r/‖z‖)/r)/√2
 
 where z are the leading principal components of the standardised features, each of variance one. The constant
-carries the mean reward. Whitening makes a unit of ridge mean the same in every direction. Rows longer than r
-are pulled in, so that a few outliers do not squeeze all others together. None of this looks at a reward.
+1 represents the mean reward. Whitening makes the ridge penalty equal in every direction. Rows longer than r
+are shortened to r, so that a few outliers do not compress all others. No reward is used.
 """
 
 from __future__ import annotations
@@ -16,14 +16,16 @@ from dpbandits._arrays import FloatArray
 from dpbandits._checks import whole
 from dpbandits.errors import InvalidValue
 
-_ROUNDING = (
-    1e-7  # a column's deviation is a difference of squares; below this share of its size it is rounding
-)
-_TINY = 1e-9  # components whose variance is below this share of the largest are rounding
+# A variance is a difference of squares: below this share of the column's size, a deviation is rounding error.
+_ROUNDING = 1e-7
+_TINY = 1e-9  # relative to the largest variance; smaller components are rounding errors
 
 
 def whitened(features: csr_array, dimension: int, *, longest: float) -> FloatArray:
-    """One action for each row; r is the quantile `longest` of their lengths. Rows stay sparse."""
+    """Return one action per row of features; r is the quantile `longest` of their lengths.
+
+    Features stay sparse.
+    """
     whole(2, dimension=dimension)
     mean = np.asarray(features.mean(axis=0)).ravel()
     second = np.asarray((features.T @ features).todense()) / features.shape[0]
@@ -36,7 +38,9 @@ def whitened(features: csr_array, dimension: int, *, longest: float) -> FloatArr
     rank = int(np.sum(values > _TINY * values.max(initial=0.0)))
     if rank < dimension - 1:
         raise InvalidValue(
-            "dimension", dimension, f"at most {rank + 1}: the features span {rank} and a constant"
+            "dimension",
+            dimension,
+            f"at most {rank + 1}: the features have rank {rank}, plus one for the constant",
         )
     rotation = scale[:, None] * vectors[:, leading] / np.sqrt(values[leading])
     components = np.asarray(features @ rotation) - mean @ rotation
@@ -44,6 +48,7 @@ def whitened(features: csr_array, dimension: int, *, longest: float) -> FloatArr
 
 
 def _in_the_ball(components: FloatArray, longest: float) -> FloatArray:
+    """Shorten long rows, scale all to the unit ball, and add the constant."""
     lengths = np.linalg.norm(components, axis=1, keepdims=True)
     radius = float(np.quantile(lengths, longest))
     pulled = components / np.maximum(lengths, radius)

@@ -1,4 +1,4 @@
-"""The truth of one problem: the actions and θ*, hence every action's mean reward and gap."""
+"""One problem instance: the actions and θ*, and so the mean reward and the gap of every action."""
 
 from __future__ import annotations
 
@@ -17,15 +17,25 @@ _NORM_SLACK = 1e-9  # θ* may have been normalised in floating point
 
 
 class Instance:
-    """An action set and the θ* that the learner never sees.
+    """An action set and θ*, which the learner never sees.
 
-    Mean rewards are ⟨θ*, x⟩, unless `measured` gives them: real ones need not be linear in the actions.
+    Args:
+        actions: The action set.
+        theta: θ*, a vector of norm at most 1.
+        measured: The mean reward of each action, if it is not ⟨θ*, x⟩; real rewards need not be linear in the
+            actions.
+
+    Raises:
+        InvalidValue: If θ* has another dimension or is too long, or if the number of measured rewards is
+            wrong.
     """
 
     def __init__(self, actions: Actions, theta: ArrayLike, *, measured: ArrayLike | None = None) -> None:
         vector = finite_matrix(theta=np.atleast_2d(np.asarray(theta)))[0]
         if vector.shape != (actions.dimension,):
-            raise InvalidValue("theta", f"{vector.size} numbers", f"{actions.dimension}, as the actions have")
+            raise InvalidValue(
+                "theta", f"{vector.size} numbers", f"{actions.dimension}, the dimension of the actions"
+            )
         if np.linalg.norm(vector) > 1 + _NORM_SLACK:
             raise InvalidValue("theta", f"norm {np.linalg.norm(vector):.6g}", "a vector of norm <= 1")
         self.actions = actions
@@ -35,18 +45,23 @@ class Instance:
             self.mean_rewards = finite_matrix(measured=np.atleast_2d(np.asarray(measured)))[0]
             if self.mean_rewards.shape != (actions.count,):
                 raise InvalidValue(
-                    "measured", f"{self.mean_rewards.size} numbers", f"{actions.count}, one for each action"
+                    "measured", f"{self.mean_rewards.size} numbers", f"{actions.count}, one per action"
                 )
 
     @classmethod
     def draw(cls, actions: Actions, rng: np.random.Generator) -> Instance:
-        """θ* uniform on the unit sphere."""
+        """Draw θ* uniformly from the unit sphere.
+
+        Args:
+            actions: The action set.
+            rng: Draws θ*.
+        """
         direction = rng.standard_normal(actions.dimension)
         return cls(actions, direction / np.linalg.norm(direction))
 
     @cached_property
     def gaps(self) -> FloatArray:
-        """What one play of each action loses against the best one."""
+        """The regret of one play of each action against the best one."""
         lost: FloatArray = self.mean_rewards.max() - self.mean_rewards
         return lost
 
@@ -56,9 +71,18 @@ class Instance:
         return int(np.argmin(self.gaps))
 
     def cover_loss(self, rounds: int) -> float:
-        """What the best action may lose in so many rounds to the best point of the set it stands for."""
+        """Return the regret that may come from approximating a continuous action set.
+
+        Args:
+            rounds: The number of rounds.
+        """
         return self.actions.loss * float(np.linalg.norm(self.theta)) * rounds
 
     def regret(self, support: Sequence[int], plays: Sequence[int]) -> float:
-        """R of playing `support[i]` for `plays[i]` rounds."""
+        """Return the regret of playing `support[i]` for `plays[i]` rounds.
+
+        Args:
+            support: The indices of the actions.
+            plays: The number of rounds of each action.
+        """
         return float(np.dot(self.gaps[list(support)], np.array(plays, dtype=np.float64)))

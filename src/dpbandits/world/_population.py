@@ -1,7 +1,7 @@
-"""The clients: who they are is drawn when they are asked, and nobody is asked twice.
+"""Populations of clients, which are drawn at the time they are asked; no client is asked twice.
 
-Clients are independent, so drawing a cohort without replacement from a population of N is the same as
-drawing fresh clients until N have been drawn.
+Clients are independent. So drawing cohorts without replacement from a population of N is the same as drawing
+new clients until N have been drawn.
 """
 
 from __future__ import annotations
@@ -15,11 +15,21 @@ from dpbandits.errors import InvalidValue
 from dpbandits.world._clients import Clients
 from dpbandits.world._instance import Instance
 
-_LARGE = 1 << 22  # numbers in a cohort's θ_u; smaller ones are all drawn, as they have always been
+_LARGE = 1 << 22  # for more numbers than this in a cohort's θ_u, only the needed projections are drawn
 
 
 class Population(Clients):
-    """θ_u = θ* + ξ_u with ξ_u ~ N(0, σ²I)."""
+    """Synthetic clients: θ_u = θ* + ξ_u with ξ_u ~ N(0, σ²I).
+
+    Args:
+        instance: The instance.
+        heterogeneity: The standard deviation σ between clients.
+        size: The number of clients, or None for no limit.
+        rewards: The distribution of single rewards.
+
+    Raises:
+        InvalidValue: If an argument is out of range.
+    """
 
     def __init__(
         self,
@@ -33,10 +43,10 @@ class Population(Clients):
         self.heterogeneity = non_negative(heterogeneity=heterogeneity)
 
     def _mean_rewards(self, cohort: int, support: list[int], rng: np.random.Generator) -> FloatArray:
-        """Of many clients and few actions not all of θ_u is drawn.
+        """Draw all of θ_u, or, for many clients and few actions, only the needed projections.
 
-        With rows = L Q, Q of orthonormal rows, Qξ_u is N(0, σ²I) again, so that ⟨ξ_u, x⟩ = (L Qξ_u)_x needs
-        as many draws as there are actions.
+        With rows = L Q, where Q has orthonormal rows, Qξ_u is N(0, σ²I) again. So ⟨ξ_u, x⟩ = (L Qξ_u)_x needs
+        only as many draws as there are actions.
         """
         rows = self.instance.actions.matrix[support]
         if self.heterogeneity == 0:
@@ -55,7 +65,17 @@ class Population(Clients):
 
 
 class FittedPopulation(Clients):
-    """θ_u = θ* + ξ_u with ξ_u ~ N(0, Σ), Σ fitted to the users of a data set: semi-real."""
+    """Semi-real clients: θ_u = θ* + ξ_u with ξ_u ~ N(0, Σ), where Σ is fitted to data.
+
+    Args:
+        instance: The instance.
+        covariance: The covariance Σ.
+        size: The number of clients, or None for no limit.
+        rewards: The distribution of single rewards.
+
+    Raises:
+        InvalidValue: If the covariance has another shape or a negative eigenvalue.
+    """
 
     def __init__(
         self,
@@ -72,8 +92,8 @@ class FittedPopulation(Clients):
             raise InvalidValue("covariance", f"shape {matrix.shape}", f"({dimension}, {dimension})")
         values, vectors = np.linalg.eigh(matrix)
         if values[0] < -1e-9 * max(values[-1], 1e-300):
-            raise InvalidValue("covariance", f"eigenvalue {values[0]:.3g}", "none below zero")
-        # Rounding may leave an eigenvalue a little below zero where Σ is singular.
+            raise InvalidValue("covariance", f"eigenvalue {values[0]:.3g}", "no eigenvalue below zero")
+        # If Σ is singular, rounding may leave an eigenvalue slightly below zero.
         self._root = vectors * np.sqrt(np.maximum(values, 0))
 
     def _mean_rewards(self, cohort: int, support: list[int], rng: np.random.Generator) -> FloatArray:
@@ -83,9 +103,16 @@ class FittedPopulation(Clients):
 
 
 class ResampledPopulation(Clients):
-    """Each client is one of the users of a data set, drawn with replacement: semi-real.
+    """Semi-real clients: each is a user of the data, drawn with replacement.
 
-    `tastes` has a row for each user and a column for each action: what the user expects of it.
+    Args:
+        instance: The instance.
+        tastes: The mean reward per user (row) and action (column).
+        size: The number of clients, or None for no limit.
+        rewards: The distribution of single rewards.
+
+    Raises:
+        InvalidValue: If the number of columns is not the number of actions.
     """
 
     def __init__(
@@ -100,7 +127,7 @@ class ResampledPopulation(Clients):
         self.tastes = finite_matrix(tastes=np.asarray(tastes))
         if self.tastes.shape[1] != instance.actions.count:
             raise InvalidValue(
-                "tastes", f"{self.tastes.shape[1]} columns", f"{instance.actions.count}, one for each action"
+                "tastes", f"{self.tastes.shape[1]} columns", f"{instance.actions.count}, one per action"
             )
 
     def _mean_rewards(self, cohort: int, support: list[int], rng: np.random.Generator) -> FloatArray:

@@ -1,16 +1,16 @@
 """Learning-to-rank data as a bandit problem: documents are actions, relevance is reward, queries are users.
 
-Grades are divided by the largest one of the file, so a reward is in [0, 1]. Features go through
-sign(v)·log(1 + |v|), as counts in such files reach 10⁸, and become actions as in _features.py. The global
-reward function θ* is a ridge regression of reward on action over all documents. A query's own θ_q has the
-prior N(θ*, τ²I):
+Grades are divided by the largest grade of the file, so a reward is in [0, 1]. Features are transformed by
+sign(v)·log(1 + |v|), because counts in such files reach 10⁸, and become actions as in _features.py. The
+global reward function θ* is a ridge regression of reward on action over all documents. A query's own θ_q has
+the prior N(θ*, τ²I):
 
     θ_q = θ* + (G_q + (s²/τ²)·I)⁻¹·A_q'(y_q − A_q θ*),   G_q = A_q'A_q
 
-where s² is the variance left after each query is fitted alone, and τ² matches
-E‖A_q'(y_q − A_q θ*)‖² = s²·tr G_q + τ²·tr G_q², summed over queries. Deviations are centred, so that θ* is
-the users' mean. Posterior means vary less than users do; Σ is their covariance plus the mean posterior
-covariance s²(G_q + (s²/τ²)I)⁻¹.
+where s² is the residual variance after each query is fitted separately, and τ² matches E‖A_q'(y_q − A_q θ*)‖²
+= s²·tr G_q + τ²·tr G_q², summed over queries. Deviations are centred, so that θ* is the mean of the users.
+Posterior means vary less than users do, so Σ is their covariance plus the mean posterior covariance s²(G_q +
+(s²/τ²)I)⁻¹.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ def ranking(path: str | Path, *, dimension: int, name: str | None = None) -> Dat
     left = rewards - actions @ theta
     groups = [(actions[users == user], left[users == user]) for user in range(len(queries))]
     deviations, covariance, noise = _users(groups)
-    scale = 1 / max(
-        1.0, float(np.linalg.norm(theta))
-    )  # the model asks for ‖θ*‖ ≤ 1: smaller units, if need be
-    first = np.unique(actions, axis=0, return_index=True)[1]  # of documents that look alike
+    # The model requires ‖θ*‖ ≤ 1; if θ* is longer, rewards are measured in smaller units.
+    scale = 1 / max(1.0, float(np.linalg.norm(theta)))
+    # Documents with equal features are the same action; the first of them is kept.
+    first = np.unique(actions, axis=0, return_index=True)[1]
     documents = np.sort(first)
     return Dataset(
         name=name or Path(path).name,
@@ -63,6 +63,7 @@ def ranking(path: str | Path, *, dimension: int, name: str | None = None) -> Dat
 
 
 def _rewards(judged: Judgements, path: str | Path) -> FloatArray:
+    """Return the grades divided by the largest."""
     highest = float(judged.relevance.max())
     if highest == 0:
         raise InvalidValue("data", f"{path} with relevance 0 everywhere", "some relevant documents")
@@ -70,7 +71,7 @@ def _rewards(judged: Judgements, path: str | Path) -> FloatArray:
 
 
 def _users(groups: list[tuple[FloatArray, FloatArray]]) -> tuple[FloatArray, FloatArray, float]:
-    """Each user's θ_q − θ*, Σ, and s, from pairs of A_q and y_q − A_q θ*."""
+    """Return θ_q − θ* per user, Σ, and s, from pairs of A_q and y_q − A_q θ*."""
     grams = [rows.T @ rows for rows, _ in groups]
     sums = [rows.T @ left for rows, left in groups]
     noise = _noise_variance(groups)
@@ -78,7 +79,7 @@ def _users(groups: list[tuple[FloatArray, FloatArray]]) -> tuple[FloatArray, Flo
     squares = sum(float(np.sum(gram**2)) for gram in grams)
     spread = max(0.0, (sum(float(total @ total) for total in sums) - noise * trace) / squares)  # τ²
     identity = np.eye(len(grams[0]))
-    if spread == 0:  # queries differ no more than noise does
+    if spread == 0:  # queries differ no more than the noise explains
         return np.zeros((len(groups), len(identity))), 0 * identity, float(np.sqrt(noise))
     posteriors = [np.linalg.inv(gram + noise / spread * identity) for gram in grams]
     deviations = np.array([inverse @ total for inverse, total in zip(posteriors, sums, strict=True)])
@@ -88,7 +89,7 @@ def _users(groups: list[tuple[FloatArray, FloatArray]]) -> tuple[FloatArray, Flo
 
 
 def _noise_variance(groups: list[tuple[FloatArray, FloatArray]]) -> float:
-    """s²: what is left of each query's rewards after a least-squares fit of its own."""
+    """Return s²: the residual variance after a separate least-squares fit per query."""
     square, freedom = 0.0, 0
     for rows, left in groups:
         fit, _, rank, _ = np.linalg.lstsq(rows, left, rcond=None)
@@ -96,6 +97,8 @@ def _noise_variance(groups: list[tuple[FloatArray, FloatArray]]) -> float:
         freedom += len(rows) - int(rank)
     if freedom == 0:
         raise InvalidValue(
-            "data", "no query with more documents than dimensions", "one at least, or a smaller dimension"
+            "data",
+            "no query with more documents than dimensions",
+            "at least one such query; use a smaller dimension",
         )
     return square / freedom

@@ -1,6 +1,6 @@
-"""How single rewards scatter around a client's mean, and what their average over T plays looks like.
+"""The distributions of single rewards around a client's mean, and of their averages over T plays.
 
-Every law is 1-sub-Gaussian. An average over T plays is drawn at once, at a cost that does not grow
+Every distribution is 1-sub-Gaussian. An average over T plays is drawn directly, at a cost that does not grow
 with T.
 """
 
@@ -14,14 +14,14 @@ from dpbandits._arrays import FloatArray
 
 RewardLaw = Callable[[FloatArray, FloatArray, np.random.Generator], FloatArray]
 
-# Up to so many plays uniform noise is summed one by one.
+# Up to this number of plays, uniform noise is summed one by one.
 _FEW_PLAYS = 12
-# Beyond, so many leading binary digits of the uniform variables are summed exactly.
+# Above it, this number of leading binary digits of the uniform variables is summed exactly.
 _DIGITS = 10
 
 
 def gaussian(means: FloatArray, plays: FloatArray, rng: np.random.Generator) -> FloatArray:
-    """Reward = mean + N(0, 1): unbounded, so clipping really clips."""
+    """Draw averages of reward = mean + N(0, 1). Rewards are unbounded, so clipping has an effect."""
     averages = rng.standard_normal(means.shape)
     averages /= np.sqrt(plays)
     averages += means
@@ -29,7 +29,7 @@ def gaussian(means: FloatArray, plays: FloatArray, rng: np.random.Generator) -> 
 
 
 def uniform(means: FloatArray, plays: FloatArray, rng: np.random.Generator) -> FloatArray:
-    """Reward = mean + U[−1, 1]."""
+    """Draw averages of reward = mean + U[−1, 1]."""
     noise = np.empty_like(means)
     for column, count in enumerate(plays.astype(np.int64)):
         noise[:, column] = _uniform_sum(int(count), len(means), rng) / count
@@ -37,11 +37,11 @@ def uniform(means: FloatArray, plays: FloatArray, rng: np.random.Generator) -> F
 
 
 def _uniform_sum(count: int, size: int, rng: np.random.Generator) -> FloatArray:
-    """`size` sums of `count` independent U[−1, 1] variables.
+    """Draw `size` sums of `count` independent U[−1, 1] variables.
 
-    A U[−1, 1] variable is Σ_j 2^(−j)·(±1) with fair independent signs, so digit j of the sum is
-    2^(−j)·(2·Bin(count, ½) − count). What the digits after the last one add is 2^(−DIGITS) times such
-    a sum again, and is drawn as a normal variable of the same variance.
+    A U[−1, 1] variable is Σ_j 2^(−j)·(±1) with fair independent signs. So digit j of the sum is
+    2^(−j)·(2·Bin(count, ½) − count). The digits after the last one add 2^(−DIGITS) times such a sum, which is
+    drawn as a normal variable of the same variance.
     """
     if count <= _FEW_PLAYS:
         few: FloatArray = rng.uniform(-1, 1, size=(size, count)).sum(axis=1)
@@ -53,7 +53,10 @@ def _uniform_sum(count: int, size: int, rng: np.random.Generator) -> FloatArray:
 
 
 def bernoulli(means: FloatArray, plays: FloatArray, rng: np.random.Generator) -> FloatArray:
-    """Reward = +1 with probability (1 + mean)/2, else −1; a client's mean is cut to [−1, 1]."""
+    """Draw averages of reward = +1 with probability (1 + mean)/2, otherwise −1.
+
+    A client's mean is clipped to [−1, 1].
+    """
     chances = np.clip((1 + means) / 2, 0, 1)
     counts = np.broadcast_to(plays.astype(np.int64), means.shape)
     averages: FloatArray = 2 * rng.binomial(counts, chances) / plays - 1

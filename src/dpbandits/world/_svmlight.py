@@ -1,9 +1,9 @@
-"""svmlight ranking files, as Yahoo!, MSLR and LETOR have them.
+"""A reader of svmlight ranking files, the format of Yahoo!, MSLR and LETOR.
 
     relevance qid:QUERY index:value index:value ...  # comment
 
-One judged document a line; indices are whole numbers from 1 and ascend; what is left out is zero. Features
-stay sparse. A reader of our own, because scikit-learn's does not say which line is wrong.
+There is one judged document per line. Indices are whole numbers from 1, in ascending order; omitted features
+are zero. Features stay sparse. scikit-learn has a reader, too, but its errors do not name the line.
 """
 
 from __future__ import annotations
@@ -23,7 +23,13 @@ from dpbandits.world._text_files import numbered_lines
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Judgements:
-    """What a file holds: a row of features, a grade and a query for each document."""
+    """The contents of a file, one row per document.
+
+    Attributes:
+        features: The features.
+        relevance: The grades.
+        queries: The queries.
+    """
 
     features: csr_array
     relevance: FloatArray
@@ -31,7 +37,7 @@ class Judgements:
 
 
 def read_svmlight(path: str | Path) -> Judgements:
-    """Read a whole file; the first line that is wrong is named."""
+    """Read a whole file; an error names the first invalid line."""
     grades, queries = list[float](), list[str]()
     values, columns, starts = list[float](), list[int](), [0]
     for number, line in numbered_lines(path):
@@ -54,6 +60,7 @@ def read_svmlight(path: str | Path) -> Judgements:
 
 
 def _head(words: list[str]) -> tuple[float, str]:
+    """Return the grade and the query of a line."""
     grade = _number("relevance", words[0])
     if grade < 0:
         raise InvalidValue("relevance", words[0], "a number >= 0 (leave unjudged documents out)")
@@ -64,17 +71,19 @@ def _head(words: list[str]) -> tuple[float, str]:
 
 
 def _append_features(words: list[str], columns: list[int], values: list[float]) -> None:
+    """Append the features of a line to the columns and values of a sparse matrix."""
     before = 0
     for word in words:
         index, _, value = word.partition(":")
         if not index.isdecimal() or int(index) <= before:
-            raise InvalidValue("feature", word, "index:value, with whole indices from 1 that ascend")
+            raise InvalidValue("feature", word, "index:value, with whole indices from 1 in ascending order")
         before = int(index)
         columns.append(before)
         values.append(_number(f"feature {index}", value))
 
 
 def _number(field: str, word: str) -> float:
+    """Return a finite number, or raise an error that names the field."""
     try:
         value = float(word)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Reading data files by path: plain or gzip text, with one clear line where that fails."""
+"""A reader of text data files, plain or gzip, with clear errors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dpbandits.errors import InvalidValue
 
 
 def numbered_lines(path: str | Path) -> Iterator[tuple[int, str]]:
-    """The lines of a text file, counted from one; a name that ends in .gz is decompressed."""
+    """Yield the lines of a text file with their numbers, from 1; a .gz file is decompressed."""
     path = Path(path)
     if not path.is_file():
         raise InvalidValue("data", path, "an existing file")

@@ -28,10 +28,10 @@ from dpbandits.privacy.accounting import (
     NothingHidden,
     PureEvent,
     Skellam,
+    _integer_sum as integer_sum,
     compose,
-    integer_sum,
 )
-from dpbandits.privacy.accounting._dominating_pair import dots_of
+from dpbandits.privacy.accounting._dominating_pair import dominating_pair
 
 Laws = tuple[NDArray[np.float64], NDArray[np.float64]]
 
@@ -96,18 +96,18 @@ def test_events_that_only_have_a_curve_are_never_less_than_the_truth(epsilon: fl
 @pytest.mark.parametrize("event", [BITS, UNFAIR, LAPLACE, GaussianEvent(noise_ratio=1.3)], ids=str)
 @given(epsilon=st.floats(-3, 3))
 @settings(max_examples=30, deadline=None)
-def test_dots_dominate_the_curve_they_are_from(event: Event, epsilon: float) -> None:
+def test_the_pair_dominates_the_curve_it_was_built_from(event: Event, epsilon: float) -> None:
     """At every real ε, and their P- and Q-masses are at most one."""
-    dots = dots_of(event)
+    pair = dominating_pair(event)
     curve = event.delta(epsilon) if epsilon >= 0 else 1 - math.exp(epsilon) * (1 - event.delta(-epsilon))
-    found = dots.infinite + math.fsum(
+    found = pair.infinite + math.fsum(
         mass * max(0.0, -math.expm1(epsilon - loss))
-        for loss, mass in zip(dots.losses, dots.masses, strict=True)
+        for loss, mass in zip(pair.losses, pair.masses, strict=True)
     )
     if epsilon >= 0:  # below zero the curve is the worse of both directions, and may not be one
         assert found >= curve * (1 - 1e-9)
-    assert dots.infinite + math.fsum(dots.masses) <= 1 + 1e-9
-    under_q = (m * math.exp(-loss) for loss, m in zip(dots.losses, dots.masses, strict=True))
+    assert pair.infinite + math.fsum(pair.masses) <= 1 + 1e-9
+    under_q = (m * math.exp(-loss) for loss, m in zip(pair.losses, pair.masses, strict=True))
     assert math.fsum(under_q) <= 1 + 1e-9
 
 

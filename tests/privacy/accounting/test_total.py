@@ -24,9 +24,9 @@ from dpbandits.privacy.accounting import (
     NothingHidden,
     PureEvent,
     Skellam,
-    cost,
+    _integer_sum as integer_sum,
+    _work_limit as work_limit,
     gaussian_delta,
-    integer_sum,
 )
 from dpbandits.privacy.accounting._wide_gaussian import wide_bounds
 from dpbandits.privacy.accounting._worst_pair import worst_pair
@@ -79,8 +79,8 @@ EPSILONS = st.one_of(st.floats(0, 50), st.floats(0, 1.7e308), st.just(0.0))
 def small_limits(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """What is beyond the limits is met sooner, and the test is quick."""
     monkeypatch.setattr(integer_sum, "MOST_OUTCOMES", 1 << 15)
-    monkeypatch.setattr(cost, "MOST_OUTCOMES", 1 << 15)
-    monkeypatch.setattr(cost, "_MOST_CONVOLVED", 1000)
+    monkeypatch.setattr(work_limit, "MOST_OUTCOMES", 1 << 15)
+    monkeypatch.setattr(work_limit, "_MOST_CONVOLVED", 1000)
     integer_sum._bounds.cache_clear()
     yield
     integer_sum._bounds.cache_clear()
@@ -150,14 +150,14 @@ def test_where_nothing_is_proved_delta_is_one(event: Event) -> None:
     ids=str,
 )
 def test_beyond_the_limits_less_noise_is_accounted_for(
-    noise: cost.Noise, monkeypatch: pytest.MonkeyPatch
+    noise: work_limit.Noise, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The bound holds, and is that of noise that fits."""
     release = IntegerSum(noise=noise, coordinates=3, shift=70)
     lower, exact = release.delta_bounds(0.2)
     assert exact <= 1.001 * lower
     monkeypatch.setattr(integer_sum, "MOST_OUTCOMES", 1 << 14)
-    monkeypatch.setattr(cost, "_MOST_CONVOLVED", 2000)
+    monkeypatch.setattr(work_limit, "_MOST_CONVOLVED", 2000)
     integer_sum._bounds.cache_clear()
     below, above = release.delta_bounds(0.2)
     integer_sum._bounds.cache_clear()

@@ -1,4 +1,4 @@
-"""What is spent: δ(ε) of every event, from above and below, and the least noise for a stated (ε, δ)."""
+"""Privacy accounting: bounds on δ(ε) of every event, and the least noise for a given (ε, δ)."""
 
 import lazy_loader
 

@@ -1,7 +1,7 @@
-"""A mechanism that is nearly one whose account is known: what the difference adds to δ.
+"""The event of a mechanism that is close, in total variation, to one whose event is known.
 
-Example: a client redraws or replaces noise that is too large to send. The laws of the two mechanisms then
-differ by at most the chance that this happens, which is their total-variation distance.
+Example: a client replaces noise that is too large to send. The outcome distributions with and without
+replacement then differ, in total variation, by at most the probability of a replacement.
 """
 
 from __future__ import annotations
@@ -17,10 +17,14 @@ _LARGEST_EPSILON = 600.0
 
 @dataclass(frozen=True, kw_only=True)
 class Approximated:
-    """`event`, by a mechanism whose laws are within `distance` of it in total variation, for every input.
+    """A mechanism within `distance` of another one in total variation, for every input.
 
-    For every set S of views P'(S) ≤ P(S) + η ≤ e^ε·Q(S) + δ + η ≤ e^ε·(Q'(S) + η) + δ + η, where η is the
+    For every set S of outcomes P'(S) ≤ P(S) + η ≤ e^ε·Q(S) + δ + η ≤ e^ε·(Q'(S) + η) + δ + η, where η is the
     `distance`. So δ grows by (1 + e^ε)·η.
+
+    Attributes:
+        event: The event of the other mechanism.
+        distance: The total-variation distance η, at least 0 and below 1.
     """
 
     event: Event
@@ -31,46 +35,51 @@ class Approximated:
 
     @property
     def accountant(self) -> str:
-        """The exact event's."""
+        """The accountant of the exact event."""
         return self.event.accountant
 
     @property
     def pure_epsilon(self) -> float:
-        """None, unless the two mechanisms are the same."""
+        """The exact event's if the distance is zero, otherwise infinity."""
         return self.event.pure_epsilon if self.distance == 0 else math.inf
 
     def _added(self, epsilon: float) -> float:
+        """Return (1 + e^ε)·η, which the distance adds to δ."""
         return self.distance * (1 + math.exp(epsilon)) if self.distance else 0.0
 
     def _capped(self, epsilon: float) -> float:
-        """δ(ε) does not grow with ε: what holds at a smaller one holds."""
+        """Return ε, or the largest ε whose exponential does not overflow if that is smaller.
+
+        δ(ε) never increases in ε, so a bound at a smaller ε also holds at a larger one.
+        """
         return min(non_negative(epsilon=epsilon), _LARGEST_EPSILON) if self.distance else epsilon
 
     def delta_bounds(self, epsilon: float) -> tuple[float, float]:
-        """(lower, upper), both moved outwards."""
+        """Return the bounds of the exact event, widened by (1 + e^ε)·distance on both sides."""
         capped = self._capped(epsilon)
         lower = self.event.delta_bounds(capped)[0]
         lower = max(0.0, lower - self._added(capped)) if capped == epsilon else 0.0
         return lower, self.delta(epsilon)
 
     def delta(self, epsilon: float) -> float:
-        """δ(ε) of the exact event and (1 + e^ε)·distance.
+        """Return δ(ε) of the exact event plus (1 + e^ε)·distance.
 
-        The sum grows with ε once e^ε·distance is above δ(ε). What holds at a smaller ε holds all the same;
-        it is not looked for, because every further account costs time that a hostile plan could demand.
+        The sum increases with ε once e^ε·distance exceeds δ(ε). A smaller ε would then give a smaller bound,
+        which also holds. The code does not search for it: every further evaluation takes time, and a hostile
+        plan could exploit that.
         """
         capped = self._capped(epsilon)
         return min(1.0, self.event.delta(capped) + self._added(capped))
 
     def epsilon(self, delta: float) -> float:
-        """An ε for which the mechanism is (ε, δ)-private, or infinity if none is found."""
+        """Return an ε for which the mechanism is (ε, δ)-private, or infinity if none is found."""
         if self.distance == 0:
             return self.event.epsilon(delta)
         if delta == 0:
             return math.inf
         probability(delta=delta)
         epsilon = 0.0
-        for _ in range(200):  # each step allows for what the distance adds at the ε of the step before
+        for _ in range(200):  # each step subtracts what the distance adds at the previous ε
             left = delta - self._added(epsilon) if epsilon <= _LARGEST_EPSILON else 0.0
             if left <= 0:
                 return math.inf
@@ -81,10 +90,10 @@ class Approximated:
         return math.inf
 
     def repeated(self, times: int) -> Approximated:
-        """Distances add up."""
+        """Return the repeated event; the distances add up."""
         more = whole(1, times=times)
         return replace(self, event=self.event.repeated(more), distance=min(self.distance * more, 1 - 1e-16))
 
     def group(self, size: int) -> Approximated:
-        """The distance holds for every input, so for any number of replaced clients."""
+        """Return the event for a group; the distance holds for every input, so it does not change."""
         return replace(self, event=self.event.group(size))

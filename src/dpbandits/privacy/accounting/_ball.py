@@ -1,11 +1,11 @@
-"""Discrete Gaussian noise for clients that lie in a ball: only the ℓ2 distance counts.
+"""Discrete Gaussian noise on vectors clipped to an ℓ2 ball: only the ℓ2 distance matters.
 
-Let one client move an integer vector by at most `distance` in ℓ2. Continuous Gaussian noise that is then
-rounded to the lattice, by whatever rule, is as private as before it was rounded. Rounded at random by a
-discrete Gaussian of deviation `SMOOTHING`, it is, up to a factor e^h at every point, the discrete Gaussian of
-the sum of the two variances. So that law is (ε, e^h·δ(ε − 2h))-private, δ the continuous law's, with h below
-10⁻³³ a coordinate. A sum of shares is discrete Gaussian up to such a factor too (docs/accounting-proofs.md,
-section 12).
+Let one client change an integer vector by at most `distance` in ℓ2. Continuous Gaussian noise that is then
+rounded to the lattice, by any rule, is as private as before rounding. If the rounding itself is a discrete
+Gaussian of deviation `SMOOTHING`, the result is the discrete Gaussian of the sum of both variances, up to a
+factor e^h at every point. So that discrete Gaussian is (ε, e^h·δ(ε − 2h))-private, where δ is the continuous
+Gaussian's, and h is below 10⁻³³ per coordinate. A sum of shares is a discrete Gaussian up to a similar factor
+(docs/accounting-proofs.md, section 12).
 """
 
 from __future__ import annotations
@@ -32,11 +32,20 @@ _MOST_TIMES = 10**9
 
 @dataclass(frozen=True, kw_only=True)
 class BallSum:
-    """A release of `coordinates` sums with `shares` discrete Gaussians of `scale` on each.
+    """A release of several integer sums with discrete Gaussian noise, for clients in an ℓ2 ball.
 
-    No two clients differ by more than `distance` in ℓ2, all `releases` taken together. Some two differ by
-    `reachable` along one axis, in each of the releases: the lower bound is theirs. If it is not given, it is
-    what remains of the distance when rounding may have moved either client by one level in every coordinate.
+    Attributes:
+        scale: The scale of one share of noise, in levels.
+        shares: The number of shares on each coordinate.
+        coordinates: The number of sums, over all releases.
+        distance: The largest ℓ2 distance between two clients, over all releases together.
+        reachable: The distance along one axis, in each release, that some two clients attain; the lower bound
+            is for these two. If it is not given, it is the distance that remains when rounding moves either
+            client by one level in every coordinate.
+        releases: The number of releases.
+
+    Raises:
+        InvalidValue: If a value is out of range, or if the total deviation is at most `SMOOTHING` levels.
     """
 
     scale: float
@@ -63,52 +72,54 @@ class BallSum:
 
     @property
     def _noise(self) -> DiscreteGaussian:
+        """The noise on one coordinate."""
         return DiscreteGaussian(scale=self.scale, shares=self.shares)
 
     @property
     def noise_ratio(self) -> float:
-        """Of the continuous noise before it is rounded."""
+        """The noise ratio of the continuous Gaussian before rounding."""
         return smoothed_ratio(self._noise.variance, self.distance)
 
     @property
     def slack(self) -> float:
-        """h: by how much the logarithms of the two laws' probabilities differ at most."""
+        """h: a bound on the difference between the log-probabilities of the two distributions."""
         return rounding_slack(self._noise, self.coordinates)
 
     @property
     def along_one_axis(self) -> int:
-        """By how much two clients can differ in one coordinate of a release, at least."""
+        """A distance in one coordinate of a release that some two clients attain."""
         if self.reachable is not None:
             return self.reachable
         moved = self.distance - 2 * math.sqrt(self.coordinates)
         return max(0, math.floor(moved / math.sqrt(self.releases)))
 
     def delta_bounds(self, epsilon: float) -> tuple[float, float]:
-        """Below: two clients that differ along one axis."""
+        """Return the lower bound for two clients that differ along one axis, and the upper bound."""
         upper = self.delta(epsilon)
         lower = 0.0 if self.axis is None else self.axis.delta_bounds(epsilon)[0]
         return min(lower, upper), upper
 
     @cached_property
     def axis(self) -> IntegerSum | None:
-        """The release as two clients see it that differ along one axis."""
+        """The release restricted to two clients that differ along one axis, or None if there are none."""
         if self.along_one_axis == 0:
             return None
         return IntegerSum(noise=self._noise, coordinates=self.releases, shift=self.along_one_axis)
 
     def delta(self, epsilon: float) -> float:
-        """e^h·δ(ε − 2h) of the continuous law."""
+        """Return e^h·δ(ε − 2h), where δ is that of the continuous Gaussian."""
         return rounded_delta(non_negative(epsilon=epsilon), self.noise_ratio, self.slack)
 
     def epsilon(self, delta: float) -> float:
-        """The inverse of δ(ε)."""
+        """Return the inverse of `delta`."""
         return math.inf if delta == 0 else rounded_epsilon(delta, self.noise_ratio, self.slack)
 
     def repeated(self, times: int) -> BallSum:
-        """Several releases are one of more coordinates."""
+        """Return the repeated event: several releases are one release with more coordinates."""
         more = whole(1, _MOST_TIMES, times=times)
         if more == 1:
             return self
+        # Squared ℓ2 distances add up over releases, so the distance grows with √m.
         return replace(
             self,
             coordinates=self.coordinates * more,
@@ -118,7 +129,7 @@ class BallSum:
         )
 
     def group(self, size: int) -> BallSum:
-        """The distance grows with the number of clients."""
+        """Return the event for a group; the distance grows in proportion to the number of clients."""
         more = whole(1, _MOST_TIMES, size=size)
         if more == 1:
             return self
@@ -128,11 +139,26 @@ class BallSum:
 def least_ball_scale(
     epsilon: float, delta: float, coordinates: int, distance: float, shares: int = 1
 ) -> float:
-    """The scale of one share for which (ε, δ) is proved; no less will do but for parts in a million."""
-    # ε and δ less what the factors of e^h take; h is far below these margins on any grid that is used.
+    """Return the least scale of one share of noise for which (ε, δ) is proved.
+
+    Args:
+        epsilon: The ε of the guarantee.
+        delta: The δ of the guarantee.
+        coordinates: The number of sums that are released.
+        distance: The largest ℓ2 distance between two clients, in levels.
+        shares: The number of independent shares of noise.
+
+    Returns:
+        The scale, at most a few millionths too large.
+
+    Raises:
+        InvalidValue: If an argument is out of range, or if the grid is so coarse that the noise is narrower
+            than rounding needs.
+    """
+    # Reduce ε and δ by what the factors e^h cost; on every grid in use h is far smaller than these margins.
     ratio = gaussian_noise_ratio(epsilon * (1 - 1e-7), delta * (1 - 1e-7))
     scale = math.sqrt(((ratio * distance) ** 2 + SMOOTHING**2) / shares)
     event = BallSum(scale=scale, shares=shares, coordinates=coordinates, distance=distance)
     if event.delta(epsilon) > delta:
-        raise InvalidValue("scale", scale, "a finer grid: a share of noise must be above two levels")
+        raise InvalidValue("scale", scale, "a scale above two levels; use a finer grid")
     return scale

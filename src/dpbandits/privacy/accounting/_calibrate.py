@@ -1,7 +1,8 @@
-"""The least noise for (ε, δ) on `coordinates` sums, each of which a client can move by `shift`.
+"""Calibration: the least noise for a given (ε, δ), for each noise distribution.
 
-The search starts from the Gaussian of the same (ε, δ) and deals in variances. Whatever is returned
-has itself been evaluated, with the rigorous upper bound, and meets δ.
+A release consists of `coordinates` sums, and one client can change each of them by up to `shift`. The search
+starts from the variance of the Gaussian of the same (ε, δ). Every returned value was itself evaluated with
+the rigorous upper bound and meets δ.
 """
 
 from __future__ import annotations
@@ -22,12 +23,13 @@ from dpbandits.privacy.accounting._skellam import Skellam
 
 # Relative width of the final bracket, in variance.
 _CLOSE = 2e-4
-# No noise needs the Gaussian's variance multiplied by this.
+# The search gives up when its step exceeds this factor: no noise distribution needs that much more variance
+# than the Gaussian.
 _LARGEST_STEP = 1e9
 
 
 def gaussian_variance(epsilon: float, delta: float, coordinates: int, shift: int) -> float:
-    """The variance of the (ε, δ)-private Gaussian, whose sensitivity is shift·√coordinates."""
+    """Return the variance of the (ε, δ)-private Gaussian, whose ℓ2 sensitivity is shift·√coordinates."""
     ratio = gaussian_noise_ratio(epsilon, delta)
     return ratio**2 * whole(1, coordinates=coordinates) * whole(1, shift=shift) ** 2
 
@@ -42,16 +44,27 @@ def _least_variance(
     unit: float = 0.0,
     start: float | None = None,
 ) -> float:
-    """The least variance, in multiples of `unit` unless that is zero, at which δ is met."""
+    """Return the least variance at which δ is met, in multiples of `unit` unless `unit` is zero.
+
+    Args:
+        law: Builds the noise distribution of a given variance.
+        epsilon: The ε of the guarantee.
+        delta: The δ of the guarantee.
+        coordinates: The number of sums.
+        shift: The largest change of one sum by one client.
+        unit: The step between admissible variances; 0 if every variance is admissible.
+        start: A variance known to be close to the result; the Gaussian's if not given.
+    """
     target = math.log(probability(delta=delta))
     scale = unit or 1.0
 
     @cache
     def excess(amount: float) -> float:
+        # The logarithm of δ is nearly linear in the variance, which suits the secant search.
         noisy = IntegerSum(noise=law(amount * scale), coordinates=coordinates, shift=shift)
         return math.log(max(noisy.delta(epsilon), 1e-300)) - target
 
-    # A start that is given is known to be close; the Gaussian is so within some percent.
+    # A given start is known to be close. The Gaussian's variance is within a few percent.
     step = 1.01 if start is None else 1 + _CLOSE
     if start is None:
         start = gaussian_variance(epsilon, delta, coordinates, shift) / scale
@@ -66,9 +79,10 @@ def _least_variance(
 def _bracket(
     excess: Callable[[float], float], start: float, step: float, *, whole_steps: bool
 ) -> tuple[float, float]:
-    """Amounts near `start`, the lower of which fails and the higher passes, by widening steps.
+    """Return two amounts near `start`; the lower one fails and the higher one passes.
 
-    Both are the same when the smallest amount there is passes already.
+    The steps widen: each is the square of the one before. Both amounts are equal if the smallest possible
+    amount passes.
     """
     passes = excess(start) <= 0
     low = high = start
@@ -85,28 +99,69 @@ def _bracket(
             low = high
         step = step**2
         if step > _LARGEST_STEP:
-            raise InvalidValue("noise", f"{high:g} times the least", "a target that such noise can meet")
+            raise InvalidValue("noise", f"{high:g} without success", "an (ε, δ) that this noise can meet")
 
 
 def least_binomial_bits(epsilon: float, delta: float, coordinates: int, shift: int) -> int:
-    """The least number of fair bits in total per coordinate; above 5000, within 0.02 % of it."""
+    """Return the least number of fair bits per coordinate, summed over all clients.
+
+    Args:
+        epsilon: The ε of the guarantee.
+        delta: The δ of the guarantee.
+        coordinates: The number of sums that are released.
+        shift: The largest change of one sum by one client.
+
+    Returns:
+        The number of bits. Up to 5000 it is exact; above, it is at most 0.02 % too large.
+
+    Raises:
+        InvalidValue: If an argument is out of range or no amount of noise meets the guarantee.
+    """
     found = _least_variance(_fair_bits, epsilon, delta, coordinates, shift, unit=0.25)
     return round(4 * found)
 
 
 def _fair_bits(variance: float) -> Noise:
+    # A fair bit has variance 1/4.
     return Binomial(bits=round(4 * variance))
 
 
 def least_skellam_variance(epsilon: float, delta: float, coordinates: int, shift: int) -> float:
-    """The least variance of Skellam noise, within 0.02 %."""
+    """Return the least variance of Skellam noise.
+
+    Args:
+        epsilon: The ε of the guarantee.
+        delta: The δ of the guarantee.
+        coordinates: The number of sums that are released.
+        shift: The largest change of one sum by one client.
+
+    Returns:
+        The variance, at most 0.02 % too large.
+
+    Raises:
+        InvalidValue: If an argument is out of range or no amount of noise meets the guarantee.
+    """
     return _least_variance(lambda v: Skellam(variance=v), epsilon, delta, coordinates, shift)
 
 
 def least_discrete_gaussian_sigma(
     epsilon: float, delta: float, coordinates: int, shift: int, *, shares: int = 1
 ) -> float:
-    """The least scale of each of `shares` discrete Gaussians that sum to it, to 0.01 %."""
+    """Return the least scale of discrete Gaussian noise that is added in equal shares.
+
+    Args:
+        epsilon: The ε of the guarantee.
+        delta: The δ of the guarantee.
+        coordinates: The number of sums that are released.
+        shift: The largest change of one sum by one client.
+        shares: The number of independent discrete Gaussians that are summed.
+
+    Returns:
+        The scale of one share, at most 0.01 % too large.
+
+    Raises:
+        InvalidValue: If an argument is out of range or no amount of noise meets the guarantee.
+    """
     shares = whole(1, shares=shares)
 
     def law(variance: float) -> Noise:
@@ -114,21 +169,36 @@ def least_discrete_gaussian_sigma(
 
     start = None
     if shares > 1:
-        # A sum of shares is all but one discrete Gaussian, which is much faster to account for.
+        # A sum of shares is nearly one discrete Gaussian of the same variance, for which δ is much faster to
+        # compute. So that solution is the start.
         start = least_discrete_gaussian_sigma(epsilon, delta, coordinates, shift) ** 2
-    # The square root is taken here as in `law`: the scale returned is the one that was evaluated.
+    # The square root is taken exactly as in `law`, so the returned scale is the one that was evaluated.
     variance = _least_variance(law, epsilon, delta, coordinates, shift, start=start)
     return math.sqrt(variance / shares)
 
 
 def least_discrete_laplace_scale(epsilon: float, delta: float, coordinates: int, shift: int) -> float:
-    """The least scale of discrete Laplace noise for δ > 0, to 0.01 %; never more than for δ = 0."""
+    """Return the least scale of discrete Laplace noise for δ > 0.
+
+    Args:
+        epsilon: The ε of the guarantee.
+        delta: The δ of the guarantee, above 0.
+        coordinates: The number of sums that are released.
+        shift: The largest change of one sum by one client.
+
+    Returns:
+        The scale, at most 0.01 % too large and never more than the scale for δ = 0.
+
+    Raises:
+        InvalidValue: If an argument is out of range.
+    """
     target = math.log(probability(delta=delta))
 
     def excess(scale: float) -> float:
         event = IntegerSum(noise=DiscreteLaplace(scale=scale), coordinates=coordinates, shift=shift)
         return math.log(max(event.delta(epsilon), 1e-300)) - target
 
+    # The scale for δ = 0 meets every δ > 0; halve it until δ is exceeded.
     high = discrete_laplace_scale(epsilon, coordinates, shift)
     low = high / 2
     while excess(low) <= 0:
@@ -137,7 +207,19 @@ def least_discrete_laplace_scale(epsilon: float, delta: float, coordinates: int,
 
 
 def discrete_laplace_scale(epsilon: float, coordinates: int, shift: int) -> float:
-    """The least scale of discrete Laplace noise for δ = 0: coordinates·shift/ε, rounded up."""
+    """Return the least scale of discrete Laplace noise for δ = 0: coordinates·shift/ε, rounded up.
+
+    Args:
+        epsilon: The ε of the guarantee.
+        coordinates: The number of sums that are released.
+        shift: The largest change of one sum by one client.
+
+    Returns:
+        The scale. In exact arithmetic, scale·ε ≥ coordinates·shift.
+
+    Raises:
+        InvalidValue: If an argument is out of range.
+    """
     epsilon = positive(epsilon=epsilon)
     moved = whole(1, coordinates=coordinates) * whole(1, shift=shift)
     scale = moved / epsilon

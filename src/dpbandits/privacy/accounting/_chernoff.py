@@ -1,7 +1,7 @@
-"""A rough but instant upper bound on δ(ε), for the many sign patterns of asymmetric noise.
+"""A fast, rough upper bound on δ(ε), for the many sign patterns of asymmetric noise.
 
-δ(ε) = E_P (1 − e^{ε − L})₊ ≤ P(L > ε) ≤ E_P e^{t(L − ε)} for every t > 0, with L the privacy loss, and the
-expectation is a product over coordinates. Where this is negligible nothing finer is of use.
+With L the privacy loss, δ(ε) = E_P (1 − e^{ε − L})₊ ≤ P(L > ε) ≤ E_P e^{t(L − ε)} for every t > 0. The last
+expectation is a product over coordinates. If this bound is negligible, the slower exact bound is not needed.
 """
 
 from __future__ import annotations
@@ -16,11 +16,15 @@ from dpbandits.privacy.accounting._window import Split
 from dpbandits.privacy.accounting._worst_pair import Pair, swap_cost
 
 NEGLIGIBLE = 1e-60
+# The values of t that are tried. Each is valid; more values would only make the bound tighter.
 _EXPONENTS = 2.0 ** np.arange(-2, 10)
 
 
 def is_negligible(pairs: Sequence[Pair], splits: Sequence[Split], epsilon: float) -> bool:
-    """Whether δ(ε) ≤ NEGLIGIBLE for every split; unlisted and impossible outcomes count in full."""
+    """Return whether δ(ε) ≤ NEGLIGIBLE for every split.
+
+    Outcomes that are unlisted, or impossible under Q, are counted with their full probability.
+    """
     uncovered = max(pair.missing + pair.certain() for pair in pairs) * sum(splits[0])
     uncovered += max(swap_cost(pairs, split, epsilon) for split in splits)
     best = 0.0
@@ -32,6 +36,6 @@ def is_negligible(pairs: Sequence[Pair], splits: Sequence[Split], epsilon: float
 
 
 def _log_moment(pair: Pair, exponent: float) -> float:
-    """log E_P e^{tL}, rounded up by what the logarithms may be off."""
+    """Return log E_P e^{tL}, rounded up by the possible error of the logarithms."""
     losses, log_masses = pair.finite()
     return float(logsumexp(log_masses + exponent * losses)) + pair.error * (1 + 2 * exponent) + 1e-12

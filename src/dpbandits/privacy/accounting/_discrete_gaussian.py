@@ -1,8 +1,8 @@
-"""The discrete Gaussian, alone or as a sum of equal independent shares.
+"""The discrete Gaussian distribution, alone or as a sum of equal independent shares.
 
-A sum of discrete Gaussians is not a discrete Gaussian. If the shares are wide it is one up to a factor
-that is accounted for. Otherwise it is convolved: directly, where every term is positive and no digit is
-lost, not by Fourier transform.
+A sum of discrete Gaussians is not a discrete Gaussian. If the shares are wide, it is one up to a factor, and
+the factor is accounted for. Otherwise the sum is computed by direct convolution. Direct convolution adds
+positive terms only, so no digits are lost, unlike with a Fourier transform.
 """
 
 from __future__ import annotations
@@ -16,16 +16,21 @@ from dpbandits._arrays import FloatArray
 from dpbandits._checks import positive, whole
 from dpbandits.privacy.accounting._noise_pmf import UNIT_ROUNDOFF, LogWeights, support_size
 
-# Where shares are cut off: see `_sum_of_shares`.
+# Bounds on the cutoff exponent of partial sums: see `_sum_of_shares`.
 _BEYOND = 25.0
 _LARGEST_CUT = 345.0
-# The error of log-probabilities at which a sum of shares is taken for one law.
+# If the error of the log-probabilities is below this, a sum of shares is treated as one discrete Gaussian.
 _NEARLY_ONE = 1e-12
 
 
 @dataclass(frozen=True, kw_only=True)
 class DiscreteGaussian:
-    """The sum of `shares` independent laws P(z) ∝ exp(−z²/(2·scale²))."""
+    """The sum of `shares` independent variables with P(z) ∝ exp(−z²/(2·scale²)).
+
+    Attributes:
+        scale: The scale of one share; nearly its standard deviation.
+        shares: The number of shares.
+    """
 
     scale: float
     shares: int = 1
@@ -41,36 +46,36 @@ class DiscreteGaussian:
 
     @property
     def variance(self) -> float:
-        """At most this (Canonne, Kamath and Steinke 2020), and all but equal for scale ≥ 1."""
+        """An upper bound on the variance (Canonne, Kamath and Steinke 2020), nearly equal for scale ≥ 1."""
         return self.shares * self.scale * self.scale
 
     @property
     def share_error(self) -> float:
-        """By how much the sum's log-probabilities differ from those of one law of its variance, at most.
+        """A bound on the difference, up to a constant, to the log-probabilities of one discrete Gaussian.
 
-        3·κ a share that is added (docs/accounting-proofs.md, section 12), up to a constant.
+        Each added share contributes at most 3·κ (docs/accounting-proofs.md, section 12).
         """
         return 3 * (self.shares - 1) * unevenness(self.scale / math.sqrt(2))
 
     @property
     def nearly_one(self) -> bool:
-        """Whether the sum of shares may be taken for one discrete Gaussian."""
+        """Whether the sum of shares may be treated as one discrete Gaussian."""
         return self.share_error <= _NEARLY_ONE
 
     @property
     def symmetric(self) -> bool:
-        """Always."""
+        """Always true."""
         return True
 
     def reach(self, log_tail: float) -> float:
-        """P(|Z| ≥ r) ≤ 2·exp(−r²/(2·variance)).
+        """Return r with P(|Z| ≥ r) ≤ 2·exp(−r²/(2·variance)) = 2·e^{−log_tail}.
 
-        A share is sub-Gaussian, E e^{λZ} ≤ e^{λ²·scale²/2} (Canonne, Kamath and Steinke 2020).
+        A share is sub-Gaussian: E e^{λZ} ≤ e^{λ²·scale²/2} (Canonne, Kamath and Steinke 2020).
         """
         return math.sqrt(2 * self.variance * log_tail)
 
     def log_weights(self, low: int, high: int) -> LogWeights:
-        """−z²/(2·variance), a few roundings; a convolution when there are several small shares."""
+        """Return −z²/(2·variance), with a few roundings; for several narrow shares, a convolution."""
         support_size(low, high)
         if not self.nearly_one:
             return self._sum_of_shares(low, high)
@@ -80,15 +85,14 @@ class DiscreteGaussian:
         return LogWeights(values=values, error=error)
 
     def _sum_of_shares(self, low: int, high: int) -> LogWeights:
-        """The shares' sum by doubling.
+        """Convolve the shares by repeated doubling.
 
-        What is accounted is the law in which each partial sum of m shares is cut to
-        |z| ≤ √(2m·scale²·L): again log-concave, and by `reach` each cut moves at most 2e^{−L} of mass.
-        There are fewer than 2·shares cuts, so the law meant is at most 4·shares·e^{−L} away in total
-        variation. L is larger by _BEYOND than what `reach` would need for the outcomes asked for.
+        The accounted distribution is the one in which each partial sum of m shares is cut to |z| ≤
+        √(2m·scale²·L). It is log-concave again, and by `reach` each cut moves at most 2e^{−L} of probability.
+        There are fewer than 2·shares cuts, so the total-variation distance from the exact distribution is at
+        most 4·shares·e^{−L}. L exceeds what `reach` would need for the requested outcomes by _BEYOND.
 
-        Errors: the terms being positive, a convolution of K terms has relative error
-        ≤ e₁ + e₂ + (K + 1)u.
+        Errors: all terms are positive, so a convolution of K terms has relative error ≤ e₁ + e₂ + (K + 1)u.
         """
         asked = max(abs(low), abs(high)) ** 2 / (2 * self.variance)
         cut = min(asked + _BEYOND + math.log(4 * self.shares), _LARGEST_CUT)
@@ -96,6 +100,8 @@ class DiscreteGaussian:
         power, power_shares = _one_share(self.scale, cut), 1
         power_error = (8 + 4 * cut) * UNIT_ROUNDOFF
         while True:
+            # Binary exponentiation: `power` holds 1, 2, 4, … shares; `total` collects those in the binary
+            # expansion of `shares`.
             if self.shares & power_shares:
                 total_shares += power_shares
                 total_error += power_error + (len(power) + 1) * UNIT_ROUNDOFF
@@ -109,32 +115,35 @@ class DiscreteGaussian:
         return LogWeights(values=_logs(total, low, high), error=total_error, swapped=swapped)
 
     def _radius(self, shares: int, cut: float) -> int:
+        """Return where the sum of that many shares is cut off."""
         return math.ceil(math.sqrt(2 * shares * cut) * self.scale)
 
 
 def unevenness(deviation: float) -> float:
-    """By which share a sum of a normal density over the lattice depends on where it is centred, at most.
+    """Return a bound κ on the relative change of a lattice sum of a normal density with its centre.
 
-    Poisson's summation formula gives 2·Σ_j exp(−2π²·deviation²·j²); its terms fall faster than geometrically.
+    Poisson's summation formula gives κ = 2·Σ_j exp(−2π²·deviation²·j²). Its terms fall faster than
+    geometrically, so 2.1 times the first term is an upper bound.
     """
     scaled = math.pi * deviation
     return 2.1 * math.exp(-2 * scaled * scaled)
 
 
 def _centre(masses: FloatArray, radius: int) -> FloatArray:
-    """The masses at −radius … radius of masses that are centred at zero."""
+    """Return the masses at −radius … radius of an array that is centred at zero."""
     middle = len(masses) // 2
     return masses[max(middle - radius, 0) : middle + radius + 1]
 
 
 def _one_share(scale: float, cut: float) -> FloatArray:
+    """Return the probabilities of one share, cut off at scale·√(2·cut)."""
     radius = math.ceil(scale * math.sqrt(2 * cut))
     masses = np.exp(-((np.arange(-radius, radius + 1) / scale) ** 2) / 2)
     return np.asarray(masses / masses.sum(), dtype=np.float64)
 
 
 def _logs(masses: FloatArray, low: int, high: int) -> FloatArray:
-    """Logarithms on low … high of masses that are centred at zero."""
+    """Return the logarithms on low … high of masses that are centred at zero."""
     radius = len(masses) // 2
     values = np.full(high - low + 1, -np.inf)
     first, last = max(low, -radius), min(high, radius)

@@ -1,9 +1,9 @@
-"""How to encode for the shuffle model: levels and noise bits, so that little is lost to either.
+"""The encoding of the shuffle model: how many levels and noise bits each report has.
 
-A value in [−B, B] becomes one of 0 … g (`levels`) by randomised rounding, and each of n reports
-adds b fair bits per coordinate. The decoded sum then has, per coordinate, a deviation of at most
-(2B/g)·√(n/4 + nb/4): a rounding has variance ≤ ¼, a fair bit exactly ¼. The Gaussian of the same
-(ε, δ) has ρ·2B·√s. Their quotient is the
+A value in [−B, B] becomes one of 0 … g (`levels`) by randomised rounding, and each of n reports adds b fair
+bits per coordinate. A rounding has variance at most ¼, and a fair bit has variance exactly ¼. So the decoded
+sum has, per coordinate, a standard deviation of at most (2B/g)·√(n/4 + nb/4). The Gaussian of the same (ε, δ)
+has ρ·2B·√s. Their quotient is the
 
     error ratio = √(n(b + 1)) / (2·g·ρ·√s).
 """
@@ -19,12 +19,20 @@ from dpbandits.privacy.accounting._gaussian import gaussian_noise_ratio
 from dpbandits.privacy.accounting._integer_sum import IntegerSum
 from dpbandits.privacy.accounting._noise_pmf import Binomial
 
+# The largest accepted ratio, for the error and for rounding: at most 5 % worse than the Gaussian.
 LARGEST_ERROR_RATIO = 1.05
 
 
 @dataclass(frozen=True, kw_only=True)
 class Encoding:
-    """Values on 0 … `levels`, and `bits` fair noise bits a coordinate from each of `reports`."""
+    """An encoding of the reports of a cohort.
+
+    Attributes:
+        levels: Values are encoded on 0 … `levels`.
+        bits: The number of fair noise bits per coordinate in each report.
+        reports: The number of reports.
+        coordinates: The number of coordinates of a report.
+    """
 
     levels: int
     bits: int
@@ -39,28 +47,49 @@ class Encoding:
 
     @property
     def release(self) -> IntegerSum:
-        """What the server sees, as the accountant takes it."""
+        """The event of the sum that the server sees."""
         noise = Binomial(bits=self.reports * self.bits)
         return IntegerSum(noise=noise, coordinates=self.coordinates, shift=self.levels)
 
     @property
     def rounding_ratio(self) -> float:
-        """The deviation with rounding over that of the noise alone, at most."""
+        """An upper bound on the standard deviation with rounding divided by that of the noise alone."""
         return math.sqrt(1 + 1 / self.bits)
 
     def error_ratio(self, epsilon: float, delta: float) -> float:
-        """The decoded sum's deviation, at most, over that of the Gaussian of the same (ε, δ)."""
+        """Return an upper bound on the error of the decoded sum, relative to the Gaussian of (ε, δ).
+
+        Args:
+            epsilon: The ε of the guarantee.
+            delta: The δ of the guarantee.
+
+        Returns:
+            The ratio of the two standard deviations.
+        """
         gaussian = gaussian_noise_ratio(epsilon, delta) * math.sqrt(self.coordinates)
         return math.sqrt(self.reports * (self.bits + 1)) / (2 * self.levels * gaussian)
 
 
 def choose_encoding(epsilon: float, delta: float, coordinates: int, reports: int) -> Encoding:
-    """The fewest levels, and then bits, with error and rounding at most 1.05 times the Gaussian's.
+    """Choose the fewest levels, and then the fewest bits, with both ratios at most 1.05.
 
-    Levels are tried upwards. Let x = 4g²sρ²/n, the Gaussian's variance in fair bits a report. The
-    error ratio is √((b + 1)/x), so at most b = ⌊1.05²·x⌋ − 1 bits will do; rounding asks for at
-    least 1/(1.05² − 1), that is 10. One evaluation of δ tells whether the most bits allowed are
-    enough; if so, the least number is looked for.
+    The two ratios are the error ratio against the Gaussian and the rounding ratio. Levels are tried in
+    increasing order. Let x = 4g²sρ²/n, the Gaussian's variance in fair bits per report. The error ratio is
+    √((b + 1)/x), so at most b = ⌊1.05²·x⌋ − 1 bits are allowed. The rounding ratio needs at least 1/(1.05² −
+    1) bits, that is 10. One evaluation of δ decides whether the largest allowed number of bits is enough. If
+    it is, the code searches for the least number.
+
+    Args:
+        epsilon: The ε of the guarantee.
+        delta: The δ of the guarantee.
+        coordinates: The number of coordinates of a report.
+        reports: The number of reports.
+
+    Returns:
+        The encoding.
+
+    Raises:
+        InvalidValue: If an argument is out of range.
     """
     coordinates, reports = whole(1, coordinates=coordinates), whole(1, reports=reports)
     gaussian = 4 * coordinates * gaussian_noise_ratio(epsilon, delta) ** 2 / reports
@@ -69,8 +98,8 @@ def choose_encoding(epsilon: float, delta: float, coordinates: int, reports: int
     levels = max(1, math.floor(math.sqrt(fewest / gaussian / limit)))
     while True:
         allowed = math.floor(limit * gaussian * levels**2 * (1 - 1e-12)) - 1
-        # A law on the integers needs about the Gaussian's variance: fewer bits than that need no
-        # evaluation.
+        # Integer noise needs about the variance of the Gaussian. If fewer bits than that are allowed, no
+        # evaluation is needed.
         if allowed >= max(fewest, 0.99 * gaussian * levels**2):
             most = Encoding(levels=levels, bits=allowed, reports=reports, coordinates=coordinates)
             if most.release.delta(epsilon) <= delta:
@@ -79,6 +108,7 @@ def choose_encoding(epsilon: float, delta: float, coordinates: int, reports: int
 
 
 def _fewest_bits(most: Encoding, epsilon: float, delta: float, fewest: int) -> Encoding:
+    """Return the encoding with the least number of bits per report that meets δ."""
     needed = least_binomial_bits(epsilon, delta, most.coordinates, most.levels)
     bits = max(fewest, min(most.bits, -(-needed // most.reports)))
     while True:

@@ -1,13 +1,18 @@
-"""One interface to everything that spends privacy: events, how they compose, and what holds then.
+"""Privacy events: the interface of everything that costs privacy, and its simplest implementations.
 
-Neighbouring is always "one client replaced"; `group` replaces several at once. The interface:
+The neighbouring relation is always "one client replaced"; `group` replaces several clients at once. The
+interface is:
 
-    event.delta_bounds(ε)   (lower, upper) around the true δ(ε)
-    event.delta(ε)          the upper one: the event is (ε, δ)-DP
-    event.epsilon(δ)        the least ε found for which that is so; δ = 0 asks for pure privacy
-    event.repeated(m)       the same thing m times to the same client, with fresh noise
-    event.group(k)          for k clients replaced together
+    event.delta_bounds(ε)   (lower, upper), bounds on the true δ(ε)
+    event.delta(ε)          the upper bound: the event is (ε, δ)-DP
+    event.epsilon(δ)        the least ε found for which the event is (ε, δ)-DP; δ = 0 means pure privacy
+    event.repeated(m)       the same release m times to the same client, with fresh noise each time
+    event.group(k)          the same release for k clients replaced together
     compose(events)         different events about the same client
+
+Example:
+
+    GaussianEvent(noise_ratio=4.0).repeated(3).epsilon(1e-6)
 """
 
 from __future__ import annotations
@@ -26,35 +31,39 @@ _MOST_TIMES = 10**9
 
 
 class Event(Protocol):
-    """Something that was revealed, and what it costs one client."""
+    """Something that is revealed, and its privacy cost for one client."""
 
     @property
     def accountant(self) -> str:
-        """By which theorem the figures hold."""
+        """The name of the theorem or method from which the figures follow."""
 
     @property
     def pure_epsilon(self) -> float:
-        """An ε for which δ = 0; infinite if there is none."""
+        """An ε for which δ = 0, or infinity if there is none."""
 
     def delta_bounds(self, epsilon: float) -> tuple[float, float]:
-        """(lower, upper) with lower ≤ δ(ε) ≤ upper."""
+        """Return (lower, upper) with lower ≤ δ(ε) ≤ upper."""
 
     def delta(self, epsilon: float) -> float:
-        """A δ for which the event is (ε, δ)-private."""
+        """Return a δ for which the event is (ε, δ)-private."""
 
     def epsilon(self, delta: float) -> float:
-        """An ε for which the event is (ε, δ)-private."""
+        """Return an ε for which the event is (ε, δ)-private, or infinity if none is found."""
 
     def repeated(self, times: int) -> Event:
-        """The same again, `times` times in all, with noise of its own each time."""
+        """Return the event of the same release `times` times, with independent noise each time."""
 
     def group(self, size: int) -> Event:
-        """For `size` clients replaced together."""
+        """Return the event for `size` clients replaced together."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class GaussianEvent:
-    """Gaussian noise of `noise_ratio` times the ℓ2 sensitivity."""
+    """Continuous Gaussian noise.
+
+    Attributes:
+        noise_ratio: The standard deviation of the noise divided by the ℓ2 sensitivity.
+    """
 
     noise_ratio: float
     accountant = "analytic Gaussian"
@@ -64,30 +73,34 @@ class GaussianEvent:
         positive(noise_ratio=self.noise_ratio)
 
     def delta_bounds(self, epsilon: float) -> tuple[float, float]:
-        """Both the exact value."""
+        """Return the exact value twice."""
         delta = self.delta(epsilon)
         return delta, delta
 
     def delta(self, epsilon: float) -> float:
-        """Exact."""
+        """Return the exact δ(ε)."""
         return gaussian_delta(non_negative(epsilon=epsilon), self.noise_ratio)
 
     def epsilon(self, delta: float) -> float:
-        """The least."""
+        """Return the least ε, or infinity for δ = 0."""
         return math.inf if delta == 0 else gaussian_epsilon(probability(delta=delta), self.noise_ratio)
 
     def repeated(self, times: int) -> GaussianEvent:
-        """Gaussian mechanisms compose to one whose squared ratios add up inversely."""
+        """Return one Gaussian event: m equal releases together have the noise ratio ρ/√m."""
         return replace(self, noise_ratio=self.noise_ratio / math.sqrt(whole(1, _MOST_TIMES, times=times)))
 
     def group(self, size: int) -> GaussianEvent:
-        """The sensitivity grows with the number of clients."""
+        """Return the event whose sensitivity is `size` times as large."""
         return replace(self, noise_ratio=self.noise_ratio / whole(1, _MOST_TIMES, size=size))
 
 
 @dataclass(frozen=True, kw_only=True)
 class PureEvent:
-    """Something of which only pure ε-privacy is known."""
+    """An event for which only pure ε-privacy is known.
+
+    Attributes:
+        pure_epsilon: The ε for which δ = 0.
+    """
 
     pure_epsilon: float
     accountant = "pure, by the mechanism's definition"
@@ -97,7 +110,11 @@ class PureEvent:
 
     @staticmethod
     def ratio(shift: float, scale: float) -> PureEvent | NothingHidden:
-        """ε = shift/scale, rounded up."""
+        """Return the event with ε = shift/scale, rounded up to the next float.
+
+        The quotient is computed in exact rational arithmetic, because a float that is rounded down would
+        understate ε. Above 10³⁰⁰ the event counts as `NothingHidden`.
+        """
         exact = Fraction(shift) / Fraction(scale)
         if exact > _LARGEST_PURE_EPSILON:
             return NothingHidden()
@@ -105,69 +122,94 @@ class PureEvent:
         return PureEvent(pure_epsilon=rounded if rounded >= exact else math.nextafter(rounded, math.inf))
 
     def delta_bounds(self, epsilon: float) -> tuple[float, float]:
-        """Below ε, no ε-private mechanism has more than randomized response has."""
+        """Return 0 and `delta(epsilon)`. The lower bound is 0 because nothing but pure privacy is known."""
         return 0.0, self.delta(epsilon)
 
     def delta(self, epsilon: float) -> float:
-        """(e^ε₀ − e^ε)/(1 + e^ε₀) for ε < ε₀ (Kairouz, Oh and Viswanath 2015), else 0."""
+        """Return the δ of randomized response, which is the largest of all ε₀-private mechanisms.
+
+        It is (e^ε₀ − e^ε)/(1 + e^ε₀) for ε < ε₀ (Kairouz, Oh and Viswanath 2015), otherwise 0.
+        """
         shortfall = non_negative(epsilon=epsilon) - self.pure_epsilon
         return 0.0 if shortfall >= 0 else -math.expm1(shortfall) / (1 + math.exp(-self.pure_epsilon))
 
     def epsilon(self, delta: float) -> float:
-        """The inverse of δ(ε)."""
+        """Return the inverse of `delta`."""
         if delta == 0:
             return self.pure_epsilon
-        # e^ε = e^ε₀ − δ(1 + e^ε₀)
+        # Solve δ = (e^ε₀ − e^ε)/(1 + e^ε₀) for e^ε = e^ε₀ − δ(1 + e^ε₀), and divide by e^ε₀ so that a large
+        # ε₀ does not overflow.
         left = 1 - probability(delta=delta) * (1 + math.exp(-self.pure_epsilon))
         return max(0.0, self.pure_epsilon + math.log(left)) if left > 0 else 0.0
 
     def repeated(self, times: int) -> PureEvent:
-        """Pure privacy adds up."""
+        """Return the sum: the ε of pure events add up."""
         return replace(self, pure_epsilon=self.pure_epsilon * whole(1, _MOST_TIMES, times=times))
 
     def group(self, size: int) -> PureEvent:
-        """Pure privacy adds up over clients too."""
+        """Return the event for several clients: pure ε add up over clients, too."""
         return replace(self, pure_epsilon=self.pure_epsilon * whole(1, _MOST_TIMES, size=size))
 
 
 @dataclass(frozen=True, kw_only=True)
 class NothingHidden:
-    """The data themselves."""
+    """The data are revealed without noise."""
 
     accountant = "none"
     pure_epsilon = math.inf
 
     def delta_bounds(self, epsilon: float) -> tuple[float, float]:  # noqa: ARG002
-        """Nothing is hidden at any ε."""
+        """Return 1 twice: nothing is hidden at any ε."""
         return 1.0, 1.0
 
     def delta(self, epsilon: float) -> float:  # noqa: ARG002
-        """Nothing is hidden at any ε."""
+        """Return 1: nothing is hidden at any ε."""
         return 1.0
 
     def epsilon(self, delta: float) -> float:  # noqa: ARG002
-        """No ε will do."""
+        """Return infinity: no ε is large enough."""
         return math.inf
 
     def repeated(self, times: int) -> NothingHidden:  # noqa: ARG002
-        """No worse."""
+        """Return the event itself; repetition makes it no worse."""
         return self
 
     def group(self, size: int) -> NothingHidden:  # noqa: ARG002
-        """No worse."""
+        """Return the event itself; a group makes it no worse."""
         return self
 
 
 def replace_one_from_add_remove(epsilon: float, delta: float) -> tuple[float, float]:
-    """If adding or removing a client is (ε, δ)-private, replacing one is (2ε, (1 + e^ε)δ)-private.
+    """Convert an add-remove guarantee to a replace-one guarantee.
 
-    A replacement is a removal followed by an addition.
+    If adding or removing a client is (ε, δ)-private, then replacing one is (2ε, (1 + e^ε)δ)-private, because
+    a replacement is a removal followed by an addition.
+
+    Args:
+        epsilon: The ε of the add-remove guarantee.
+        delta: The δ of the add-remove guarantee.
+
+    Returns:
+        The ε and the δ of the replace-one guarantee.
+
+    Raises:
+        InvalidValue: If either is negative or not finite.
     """
     return 2 * non_negative(epsilon=epsilon), (1 + math.exp(epsilon)) * non_negative(delta=delta)
 
 
 def add_remove_from_replace_one(epsilon: float, delta: float) -> tuple[float, float]:
-    """Refused: a cohort's size is public here, and one client more or less shows in it."""
+    """Refuse to convert a replace-one guarantee to an add-remove guarantee.
+
+    The size of a cohort is public in this library, and it changes when a client is added or removed.
+
+    Args:
+        epsilon: The ε of the replace-one guarantee.
+        delta: The δ of the replace-one guarantee.
+
+    Raises:
+        OutsideTheorem: Always.
+    """
     raise OutsideTheorem(
         f"neighbouring: got replace-one at ({epsilon:g}, {delta:g}), expected a guarantee that was proved "
         "for add-remove: participation itself is not hidden, so no statement of that kind follows"

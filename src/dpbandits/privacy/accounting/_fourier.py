@@ -1,14 +1,14 @@
-"""Powers of a distribution on a grid by Fourier transform: tilted first, with every error bounded.
+"""Sums of many independent losses on a grid, by Fourier transform, with rigorous error bounds.
 
-A sum of independent grid losses is wanted near one value, where its mass may be 10⁻¹². A transform
-of the plain masses leaves rounding errors near 10⁻¹⁶ everywhere and drowns it. So each part's mass
-is multiplied by e^{tilt·loss} and normalised by its moment generating function; the tilted sum has
-its bulk at the value of interest, and
+The distribution of a sum of independent grid losses is needed near one value, where its mass may be 10⁻¹². A
+transform of the plain masses has rounding errors near 10⁻¹⁶ everywhere, which are too large there. So the
+masses are tilted first: each part's mass is multiplied by e^{tilt·loss} and normalised by its moment
+generating function. The tilted sum has most of its mass at the value of interest, and
 
     mass(k) = exp(Σ count·log_mgf − tilt·k·spacing) · tilted mass(k).
 
-Proofs of the three bounds (rounding, wrapping round, what lies outside) are in
-docs/accounting-proofs.md.
+The three error bounds (rounding, wrap-around, mass outside the window) are proved in
+docs/accounting-proofs.md, section 6.
 """
 
 from __future__ import annotations
@@ -25,16 +25,18 @@ from scipy.special import logsumexp
 from dpbandits._arrays import FloatArray, IntArray
 from dpbandits.privacy.accounting._noise_pmf import UNIT_ROUNDOFF
 
-# Higham, Accuracy and Stability of Numerical Algorithms (2nd ed.), Theorem 24.2: a transform of
-# length 2^t is off by at most t·η/(1 − t·η) in relative ℓ2-norm, η = μ + γ₄(√2 + μ) < 6.7u with
-# twiddles good to μ ≤ u. Twice that and more is allowed for, so that other groupings of the same
-# butterflies are covered.
+# Higham, Accuracy and Stability of Numerical Algorithms (2nd ed.), Theorem 24.2: a transform of length 2^t
+# has relative ℓ2 error at most t·η/(1 − t·η), where η = μ + γ₄(√2 + μ) < 6.7u for twiddle factors accurate to
+# μ ≤ u. The constant is more than twice that, to cover libraries that group the butterflies differently.
 _TRANSFORM = 16 * UNIT_ROUNDOFF
 
 
 @dataclass(frozen=True, kw_only=True)
 class GridMass:
-    """Mass `mass[i]` at loss (first + i)·spacing; the spacing is kept by the `Window`."""
+    """Probabilities on a grid: `mass[i]` at loss (first + i)·spacing.
+
+    The spacing is stored in the `Window`.
+    """
 
     first: int
     mass: FloatArray
@@ -42,10 +44,15 @@ class GridMass:
 
 @dataclass(frozen=True, kw_only=True)
 class Window:
-    """The grid, the tilt, and which `length` consecutive grid points of the sum are looked at.
+    """The grid, the tilt, and which `length` consecutive grid points of the sum are computed.
 
-    `rise` and `fall` are the exponents of the Chernoff bounds on what lies above and below the
-    window.
+    Attributes:
+        spacing: The distance between grid points.
+        tilt: The exponent of the tilt.
+        first: The index of the first grid point.
+        length: The number of grid points, a power of two.
+        rise: The exponent of the Chernoff bound on the mass above the window.
+        fall: The exponent of the Chernoff bound on the mass below the window.
     """
 
     spacing: float
@@ -58,7 +65,16 @@ class Window:
 
 @dataclass(frozen=True, kw_only=True)
 class Composed:
-    """The tilted sum on the window: circular values, an ℓ2-bound on their error, the outside."""
+    """The tilted sum on the window, with its error bounds.
+
+    Attributes:
+        log_scale: The logarithm of the factor between tilted and plain masses, without −tilt·loss.
+        values: The tilted masses; mass outside the window is wrapped around into it.
+        error: A bound on the ℓ2 norm of the rounding errors of `values`.
+        above: A bound on the tilted mass above the window.
+        below: A bound on the tilted mass below the window.
+        relative: A bound on the relative error of exponentials and sums.
+    """
 
     log_scale: float
     values: FloatArray
@@ -69,28 +85,35 @@ class Composed:
 
 
 def total(terms: FloatArray) -> float:
-    """The sum, pairwise, which unlike a matrix product starts no threads."""
+    """Return the sum of the terms.
+
+    It uses pairwise summation and, unlike a matrix product, starts no threads.
+    """
     return float(terms.sum())
 
 
 def length(vector: FloatArray) -> float:
-    """The ℓ2-norm."""
+    """Return the ℓ2 norm."""
     return math.sqrt(total(vector * vector))
 
 
 def binned(index: IntArray, mass: FloatArray, size: int) -> FloatArray:
-    """The mass at each index below `size`."""
+    """Return the total mass at each index below `size`."""
     return np.asarray(np.bincount(index, mass, minlength=size), dtype=np.float64)
 
 
 def _log_mgf(part: GridMass, spacing: float, exponent: float) -> float:
+    """Return the logarithm of the moment generating function, log E e^{exponent·loss}."""
     losses = (part.first + np.arange(len(part.mass))) * spacing
     positive = part.mass > 0
     return float(logsumexp(exponent * losses[positive] + np.log(part.mass[positive])))
 
 
 def _power(base: NDArray[np.complex128], exponent: int) -> NDArray[np.complex128]:
-    """Repeated squaring: a product is off by √5·u at most, the power by (exponent − 1)·√5·u."""
+    """Return the power by repeated squaring.
+
+    One complex product has relative error at most √5·u, so the power has at most (exponent − 1)·√5·u.
+    """
     result = np.ones_like(base)
     while exponent:
         if exponent & 1:
@@ -102,7 +125,7 @@ def _power(base: NDArray[np.complex128], exponent: int) -> NDArray[np.complex128
 
 
 class Spectrum:
-    """Tilted transforms of a few parts, from which any number of copies of each is composed."""
+    """Tilted transforms of a few parts, from which sums of any number of copies are composed."""
 
     def __init__(self, parts: Sequence[GridMass], window: Window) -> None:
         self._window = window
@@ -116,6 +139,8 @@ class Spectrum:
         self._lowest = [part.first for part in parts]
         self._highest = [part.first + len(part.mass) - 1 for part in parts]
         for part, log_mgf in zip(parts, self._log_mgf, strict=True):
+            # Tilt in logarithms: tilt·loss alone may overflow. Losses outside the window are folded into it
+            # modulo its length, as the circular transform needs.
             index = part.first + np.arange(len(part.mass))
             index, mass = index[part.mass > 0], part.mass[part.mass > 0]
             tilted = np.exp(tilt * spacing * index + np.log(mass) - log_mgf)
@@ -126,7 +151,7 @@ class Spectrum:
             self._largest = max(self._largest, tilt * spacing * ends + abs(log_mgf))
 
     def compose(self, counts: Sequence[int]) -> Composed:
-        """The sum of counts[i] independent copies of each part i."""
+        """Return the distribution of the sum of counts[i] independent copies of each part i."""
         window, total = self._window, sum(counts)
         spectrum = np.ones(window.length // 2 + 1, dtype=np.complex128)
         for transform, count in zip(self._transforms, counts, strict=True):
@@ -136,8 +161,8 @@ class Spectrum:
         top = (window.first + window.length) * window.spacing
         bottom = (window.first - 1) * window.spacing
         log_scale = _dot(counts, self._log_mgf)
-        # Chernoff for the tilted sum: P(S ≥ top) ≤ E e^{rise·(S − top)}, P(S ≤ bottom) ≤ E
-        # e^{fall·(bottom − S)}. Nothing at all lies beyond the sum of the parts' own ends.
+        # Chernoff for the tilted sum: P(S ≥ top) ≤ E e^{rise·(S − top)}, P(S ≤ bottom) ≤ E e^{fall·(bottom −
+        # S)}. No mass lies beyond the sum of the ends of the parts.
         above = _dot(counts, self._rising) - log_scale - window.rise * top
         below = _dot(counts, self._falling) - log_scale + window.fall * bottom
         exponents = total * self._largest + window.tilt * max(abs(top), abs(bottom)) + abs(log_scale)
@@ -151,11 +176,11 @@ class Spectrum:
         )
 
     def _rounding(self, counts: Sequence[int], norm: float) -> float:
-        """‖computed − exact‖₂ of the circular tilted sum.
+        """Return a bound on ‖computed − exact‖₂ of the circular tilted sum.
 
-        Forward: ‖e_i‖₂ ≤ tη√n‖part_i‖₂ and, the tilted parts summing to one, |F_i| ≤ 1. A product
-        of powers moves by at most Σ count_i·|e_i|·Π(1 + |e_i|)^count_i, and by √5·u·(Σ count_i + 1)
-        relatively when it is computed. Backward: dividing by √n, and tη of the result once more.
+        Forward transform: ‖e_i‖₂ ≤ tη√n‖part_i‖₂, and |F_i| ≤ 1 because the tilted parts sum to one. Product
+        of powers: it changes by at most Σ count_i·|e_i|·Π(1 + |e_i|)^count_i, plus a relative √5·u·(Σ count_i
+        + 1) from its own computation. Inverse transform: it divides by √n and adds tη of the result.
         """
         points = self._window.length
         transform = 1.01 * math.log2(points) * _TRANSFORM
@@ -166,4 +191,5 @@ class Spectrum:
 
 
 def _dot(counts: Sequence[int], values: Sequence[float]) -> float:
+    """Return Σ count·value."""
     return math.fsum(count * value for count, value in zip(counts, values, strict=True))

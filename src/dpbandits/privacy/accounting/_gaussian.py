@@ -1,16 +1,16 @@
-"""The Gaussian mechanism, exactly (Balle and Wang, ICML 2018, Theorem 8).
+"""The analytic Gaussian mechanism: exact δ(ε) and its inverses (Balle and Wang, ICML 2018, Theorem 8).
 
-With noise of deviation σ on a query of ℓ2-sensitivity Δ and ρ = σ/Δ (the `noise ratio`),
+With noise of standard deviation σ on a query of ℓ2 sensitivity Δ, and ρ = σ/Δ (the `noise ratio`),
 
     δ(ε) = Φ(1/(2ρ) − ερ) − e^ε Φ(−1/(2ρ) − ερ).
 
-Both terms can agree to the last digit, so the difference is never formed like that. Put y = ερ −
-1/(2ρ) and x = ερ + 1/(2ρ). Because (x² − y²)/2 = ε, the densities obey φ(y) = e^ε φ(x), and with
-the Mills ratio R(t) = Φ(−t)/φ(t)
+The two terms can agree in all digits, so the code does not compute this difference. Let y = ερ − 1/(2ρ) and x
+= ερ + 1/(2ρ). Because (x² − y²)/2 = ε, the densities satisfy φ(y) = e^ε φ(x). With the Mills ratio R(t) =
+Φ(−t)/φ(t),
 
     δ(ε) = φ(y) · (R(y) − R(x)),        −R'(t) = 1 − t·R(t) > 0,
 
-so that for a small x − y the difference is the integral of a positive function.
+so for a small x − y the difference is the integral of a positive function.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from scipy.special import erfcx, ndtr
 
 from dpbandits._checks import non_negative, positive, probability
 
-# With y above _FARTHEST its square overflows. A ratio below _LEAST_RATIO hides nothing: δ is 1.
+# If y is above _FARTHEST, its square overflows. A ratio below _LEAST_RATIO hides nothing: δ is 1.
 _FARTHEST, _LEAST_RATIO = 1e150, 1e-150
 _LARGEST_EPSILON = 1e290
 
@@ -33,16 +33,17 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(20)
 
 
 def _mills(points: np.ndarray) -> np.ndarray:
-    """R(t) = Φ(−t)/φ(t) = √(π/2)·erfcx(t/√2)."""
+    """Return the Mills ratio R(t) = Φ(−t)/φ(t) = √(π/2)·erfcx(t/√2)."""
     return np.asarray(math.sqrt(math.pi / 2) * erfcx(points / math.sqrt(2)), dtype=np.float64)
 
 
 def _log_density(point: float) -> float:
+    """Return the logarithm of the standard normal density."""
     return -0.5 * point * point - 0.5 * math.log(2 * math.pi)
 
 
 def gaussian_log_delta(epsilon: float, noise_ratio: float) -> float:
-    """The logarithm of the least δ for which the Gaussian mechanism is (ε, δ)-private, or −∞."""
+    """Return the logarithm of the least δ for which the Gaussian mechanism is (ε, δ)-private, or −∞."""
     epsilon = non_negative(epsilon=epsilon)
     ratio = positive(noise_ratio=noise_ratio)
     width = 1 / max(ratio, _LEAST_RATIO)
@@ -50,24 +51,36 @@ def gaussian_log_delta(epsilon: float, noise_ratio: float) -> float:
     if lower > _FARTHEST:
         return -math.inf
     if lower < 0 and width >= 0.5:
-        # Φ(−y) ≥ ½ and x − y ≥ ½: the difference is at least a fifth of its first term.
+        # Φ(−y) ≥ ½ and x − y ≥ ½, so the difference is at least a fifth of the first term: little cancels.
         second = math.exp(_log_density(lower)) * float(_mills(np.array(upper)))
         return math.log(float(ndtr(-lower)) - second)
     if width < 0.5:
-        # R(y) − R(x) as an integral of 1 − tR(t): every term is positive, nothing cancels.
+        # R(y) − R(x) as an integral of 1 − tR(t) by a 20-point Gauss rule. Every term is positive, so nothing
+        # cancels.
         points = lower + width * (_NODES + 1) / 2
         difference = float(_WEIGHTS @ (1 - points * _mills(points))) * width / 2
     else:
         difference = float(_mills(np.array(lower)) - _mills(np.array(upper)))
-    # For y above 10⁷ the difference may cancel to nothing, where the density is below e^(−10¹³).
+    # For y above 10⁷ the difference may cancel to zero, but there the density is below e^(−10¹³).
     return _log_density(lower) + math.log(max(difference, 1e-300))
 
 
 def gaussian_delta(epsilon: float, noise_ratio: float) -> float:
-    """The least δ for which the Gaussian mechanism with σ = noise_ratio·Δ₂ is (ε, δ)-private.
+    """Return the least δ for which the Gaussian mechanism is (ε, δ)-private.
 
-    For ε < 0 it is the hockey-stick divergence at e^ε < 1, which is 1 − e^ε·(1 − δ(−ε)): for any two laws
-    Σ(P − αQ)₊ = 1 − α + α·Σ(Q − P/α)₊, and the two Gaussians are mirror images.
+    For ε < 0 it returns the hockey-stick divergence at e^ε < 1, which is 1 − e^ε·(1 − δ(−ε)). This follows
+    because for any two distributions Σ(P − αQ)₊ = 1 − α + α·Σ(Q − P/α)₊, and the two Gaussians are mirror
+    images of each other.
+
+    Args:
+        epsilon: Any real number.
+        noise_ratio: The standard deviation of the noise divided by the ℓ2 sensitivity.
+
+    Returns:
+        The exact δ, to about 10⁻¹² relative error.
+
+    Raises:
+        InvalidValue: If `noise_ratio` is not positive.
     """
     if epsilon < 0:
         return -math.expm1(epsilon) + math.exp(epsilon) * gaussian_delta(-epsilon, noise_ratio)
@@ -75,7 +88,7 @@ def gaussian_delta(epsilon: float, noise_ratio: float) -> float:
 
 
 def _bracket(excess: Callable[[float], float], start: float) -> tuple[float, float]:
-    """Two logarithms of ratios between which the excess over log δ changes its sign."""
+    """Return two logarithms of ratios between which the excess over log δ changes sign."""
     low = high = start
     while excess(low) <= 0:
         low -= 1.0
@@ -86,7 +99,18 @@ def _bracket(excess: Callable[[float], float], start: float) -> tuple[float, flo
 
 @lru_cache(maxsize=1024)
 def gaussian_noise_ratio(epsilon: float, delta: float) -> float:
-    """The least σ/Δ₂ that is (ε, δ)-private; what is returned has been verified to be."""
+    """Return the least ratio σ/Δ₂ for which the Gaussian mechanism is (ε, δ)-private.
+
+    Args:
+        epsilon: The ε of the guarantee, at least 0.
+        delta: The δ of the guarantee, strictly between 0 and 1.
+
+    Returns:
+        The ratio. The returned value was itself verified to meet δ.
+
+    Raises:
+        InvalidValue: If an argument is out of range.
+    """
     epsilon = non_negative(epsilon=epsilon)
     target = math.log(probability(delta=delta))
 
@@ -95,14 +119,25 @@ def gaussian_noise_ratio(epsilon: float, delta: float) -> float:
 
     low, high = _bracket(excess, -0.5 * math.log(2 * epsilon + 1))
     log_ratio = float(brentq(excess, low, high, xtol=1e-14, rtol=1e-14))
-    # The evaluation is good to about 10⁻¹² relative: step to the safe side by more than that.
+    # The evaluation has a relative error of about 10⁻¹². Increase the ratio until the margin exceeds that.
     while excess(log_ratio) > -1e-11:
         log_ratio += 1e-13 * max(1.0, abs(log_ratio))
     return math.exp(log_ratio)
 
 
 def gaussian_epsilon(delta: float, noise_ratio: float) -> float:
-    """The least ε for which the Gaussian mechanism is (ε, δ)-private, to about 10⁻¹²."""
+    """Return the least ε for which the Gaussian mechanism is (ε, δ)-private.
+
+    Args:
+        delta: The δ of the guarantee, strictly between 0 and 1.
+        noise_ratio: The standard deviation of the noise divided by the ℓ2 sensitivity.
+
+    Returns:
+        The ε, to about 10⁻¹², or infinity if it is above 10²⁹⁰.
+
+    Raises:
+        InvalidValue: If an argument is out of range.
+    """
     target = math.log(probability(delta=delta))
 
     def excess(epsilon: float) -> float:
@@ -119,6 +154,20 @@ def gaussian_epsilon(delta: float, noise_ratio: float) -> float:
 
 
 def classical_noise_ratio(epsilon: float, delta: float) -> float:
-    """√(2 ln(1.25/δ))/ε, which is proved for ε < 1 only and is *not* private for large ε and δ."""
+    """Return the ratio of the classical Gaussian mechanism, √(2 ln(1.25/δ))/ε.
+
+    It is proved for ε < 1 only, and it is *not* private for large ε and δ. It exists for comparison with the
+    paper.
+
+    Args:
+        epsilon: The ε of the guarantee, above 0.
+        delta: The δ of the guarantee, strictly between 0 and 1.
+
+    Returns:
+        The standard deviation of the noise divided by the ℓ2 sensitivity.
+
+    Raises:
+        InvalidValue: If an argument is out of range.
+    """
     epsilon = positive(epsilon=epsilon)
     return math.sqrt(2 * math.log(1.25 / probability(delta=delta))) / epsilon

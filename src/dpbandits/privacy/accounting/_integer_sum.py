@@ -1,9 +1,9 @@
-"""What it costs to reveal, per coordinate, a sum of encoded values plus integer noise.
+"""The cost of revealing, per coordinate, a sum of encoded values plus integer noise.
 
-Neighbouring = one client replaced. The other clients' values are given to the adversary, so what is
-accounted is one client's encoded vector plus the noise. Coordinates are independent: the pair of
-views is a product, and each factor is dominated by the pair of opposite ends of the box
-(docs/accounting-proofs.md, sections 1 and 2).
+The neighbouring relation is one client replaced. The adversary is given the values of all other clients, so
+the account covers one client's encoded vector plus the noise. Coordinates are independent: the pair of views
+is a product, and each factor is dominated by the pair of opposite ends of the box (docs/accounting-proofs.md,
+sections 1 and 2).
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ from dpbandits.privacy.accounting._work_limit import (
 from dpbandits.privacy.accounting._worst_pair import Ends, Pair, swap_cost, worst_pair
 
 ACCOUNTANT = "exact sum of integers"
+# Outcomes are listed down to a tail of 2·e^{−320}, about 10⁻¹³⁹. The upper bound does not follow smaller δ.
 _LARGEST_LOG_TAIL = 320.0
 _LARGEST_EPSILON = 20_000.0
 _LARGEST_PURE_EPSILON = 10**300
@@ -47,11 +48,18 @@ _LARGEST_PURE_EPSILON = 10**300
 
 @dataclass(frozen=True, kw_only=True)
 class IntegerSum:
-    """A release of `coordinates` noisy sums.
+    """A release of several integer sums with independent noise.
 
-    Give `shift` when each coordinate is encoded on 0 … shift and a replaced client may move it from
-    one end to the other; give `ends` when the box's ends are encoded otherwise. `noise` is the
-    total noise on one coordinate.
+    Attributes:
+        noise: The total noise on one coordinate.
+        coordinates: The number of sums.
+        shift: Given if each coordinate is encoded on 0 … shift, so that a replaced client may change it from
+            one end to the other.
+        ends: Given instead of `shift` if the ends of the box are encoded in another way.
+
+    Raises:
+        InvalidValue: If the noise is not one of this package, if a number is out of range, or unless exactly
+            one of `shift` and `ends` is given.
     """
 
     noise: Noise
@@ -63,7 +71,9 @@ class IntegerSum:
 
     def __post_init__(self) -> None:
         if not isinstance(self.noise, Binomial | Skellam | DiscreteGaussian | DiscreteLaplace):
-            raise InvalidValue("noise", self.noise, "a log-concave law of this package")
+            raise InvalidValue(
+                "noise", self.noise, "a Binomial, Skellam, DiscreteGaussian or DiscreteLaplace distribution"
+            )
         whole(1, 10**9, coordinates=self.coordinates)
         if (self.shift is None) == (self.ends is None):
             raise InvalidValue("shift", self.shift, "exactly one of shift and ends")
@@ -76,13 +86,13 @@ class IntegerSum:
         return self.ends if self.shift is None and self.ends is not None else Ends.whole(self.shift or 1)
 
     def repeated(self, times: int) -> IntegerSum:
-        """The same release `times` times to the same client, each with noise of its own."""
+        """Return the same release `times` times to the same client, with independent noise each time."""
         return replace(self, coordinates=self.coordinates * whole(1, times=times))
 
     def group(self, size: int) -> IntegerSum:
-        """The same release, for `size` clients replaced together (docs/accounting-proofs.md, section 9).
+        """Return the event for `size` clients replaced together (docs/accounting-proofs.md, section 9).
 
-        Ends that are rounded are taken at the whole numbers outside them, which is on the safe side.
+        Rounded ends are replaced by the whole numbers outside them, which gives an upper bound.
         """
         if whole(1, size=size) == 1:
             return self
@@ -90,15 +100,15 @@ class IntegerSum:
 
     @property
     def span(self) -> int:
-        """The distance of the farthest encoded values."""
+        """The distance between the farthest encoded values."""
         return self.encoded_ends.high[-1][0] - self.encoded_ends.low[0][0]
 
     @property
     def exact_pure_epsilon(self) -> Fraction | None:
-        """An ε for which δ = 0, if any: coordinates·shift/scale for discrete Laplace noise.
+        """An ε for which δ = 0, as a fraction: coordinates·shift/scale for discrete Laplace noise.
 
-        Moving a discrete Laplace law by m changes the logarithm of any probability by at most
-        m/scale.
+        A shift of a discrete Laplace distribution by m changes the logarithm of any probability by at most
+        m/scale. For all other noise there is no such ε, and the value is None.
         """
         if not isinstance(self.noise, DiscreteLaplace):
             return None
@@ -110,21 +120,25 @@ class IntegerSum:
         return Composition(sums=(self,)).pure_epsilon
 
     def delta_bounds(self, epsilon: float) -> tuple[float, float]:
-        """(lower, upper) with lower ≤ δ(ε) ≤ upper."""
+        """Return (lower, upper) with lower ≤ δ(ε) ≤ upper."""
         return Composition(sums=(self,)).delta_bounds(epsilon)
 
     def delta(self, epsilon: float) -> float:
-        """A δ for which the release is (ε, δ)-private: the upper bound."""
+        """Return a δ for which the release is (ε, δ)-private: the upper bound."""
         return Composition(sums=(self,)).delta(epsilon)
 
     def epsilon(self, delta: float) -> float:
-        """An ε for which the release is (ε, δ)-private, within 10⁻⁶ of the least, or infinite."""
+        """Return an ε for which the release is (ε, δ)-private, within 10⁻⁶ of the least, or infinity."""
         return Composition(sums=(self,)).epsilon(delta)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Composition:
-    """Several releases about the same client, each with noise of its own, one after another."""
+    """Several integer sums about the same client, released one after another with independent noise.
+
+    Attributes:
+        sums: The releases, at least one.
+    """
 
     sums: tuple[IntegerSum, ...]
 
@@ -147,27 +161,30 @@ class Composition:
         return rounded if Fraction(rounded) >= total else math.nextafter(rounded, math.inf)
 
     def repeated(self, times: int) -> Composition:
-        """All of it `times` times, with noise of its own each time."""
+        """Return all releases `times` times, with independent noise each time."""
         return Composition(sums=tuple(one.repeated(times) for one in self.sums))
 
     def group(self, size: int) -> Composition:
-        """For `size` clients replaced together."""
+        """Return the event for `size` clients replaced together."""
         return Composition(sums=tuple(one.group(size) for one in self.sums))
 
     def delta_bounds(self, epsilon: float) -> tuple[float, float]:
-        """(lower, upper) with lower ≤ δ(ε) ≤ upper."""
+        """Return (lower, upper) with lower ≤ δ(ε) ≤ upper."""
         return _bounds(self.sums, non_negative(epsilon=epsilon), True)
 
     def delta(self, epsilon: float) -> float:
-        """A δ for which all releases together are (ε, δ)-private: the upper bound.
+        """Return a δ for which all releases together are (ε, δ)-private: the upper bound.
 
-        It is 1, never NaN, where nothing less is proved. It takes about a second at most: beyond the limits
-        of `_work_limit.py` it is the δ of less noise, or 1.
+        It is 1, never NaN, if nothing smaller is proved. The computation takes about a second at most: beyond
+        the limits of `_work_limit.py`, the result is the δ of less noise, or 1.
         """
         return _bounds(self.sums, non_negative(epsilon=epsilon), False)[1]
 
     def epsilon(self, delta: float) -> float:
-        """An ε for which all together are (ε, δ)-private, within 10⁻⁶ of the least, or infinite."""
+        """Return an ε for which all releases together are (ε, δ)-private, or infinity.
+
+        It is within 10⁻⁶ of the least.
+        """
         pure = self.pure_epsilon
         if delta == 0:
             return pure
@@ -176,9 +193,9 @@ class Composition:
 
 @lru_cache(maxsize=8192)
 def _bounds(sums: tuple[IntegerSum, ...], epsilon: float, both: bool) -> tuple[float, float]:
-    """(lower, upper), or 0 and 1 where the arithmetic fails or would take too long.
+    """Return (lower, upper), or (0, 1) if the arithmetic fails or would take too long.
 
-    δ(ε) does not grow with ε, so the upper bound at `_LARGEST_EPSILON` holds for every larger ε.
+    δ(ε) never increases in ε, so the upper bound at `_LARGEST_EPSILON` holds for every larger ε.
     """
     if epsilon >= Composition(sums=sums).pure_epsilon:
         return 0.0, 0.0
@@ -193,7 +210,7 @@ def _bounds(sums: tuple[IntegerSum, ...], epsilon: float, both: bool) -> tuple[f
 
 
 def _merged(sums: Sequence[IntegerSum]) -> list[IntegerSum]:
-    """Releases of the same noise and ends are one release of more coordinates."""
+    """Merge releases of the same noise and ends into one release with more coordinates."""
     coordinates: dict[tuple[Noise, Ends], int] = {}
     for one in sums:
         key = one.noise, one.encoded_ends
@@ -202,7 +219,9 @@ def _merged(sums: Sequence[IntegerSum]) -> list[IntegerSum]:
 
 
 def _computed(sums: Sequence[IntegerSum], epsilon: float, both: bool) -> tuple[float, float]:
-    """The bounds with the outcomes cut so far out that the cut does not show in them."""
+    """Return the bounds, with outcomes cut off so far out that the cut does not affect them."""
+    # Start with outcomes down to e^{−45} of the expected δ. If the probability that is cut off is more than a
+    # millionth of the result, repeat with a longer tail, while the work limit permits.
     log_tail = 45 - _guess_log_delta(sums, epsilon)
     if len(sums) == 1 and _has_closed_form(sums[0], log_tail):
         one = sums[0]
@@ -225,50 +244,52 @@ def _computed(sums: Sequence[IntegerSum], epsilon: float, both: bool) -> tuple[f
         if cut <= 1e-6 * upper or log_tail >= _LARGEST_LOG_TAIL or spent > MOST_POINTS / 4:
             break
         log_tail *= 1.5
-    # The lower bound may take any split; the worst for the upper bound is the one to take.
+    # Any split gives a valid lower bound; the one with the largest upper bound gives the best.
     worst = splits[uppers.index(max(uppers))]
-    if len(splits) > 1:  # below this the quick bound may answer, and δ must not seem to grow with ε
+    if len(splits) > 1:  # is_negligible returns NEGLIGIBLE below this; δ must not increase in ε
         upper = max(upper, NEGLIGIBLE)
     return (lower_delta(pairs, worst, epsilon, window) if both and exact else 0.0), upper
 
 
 def _has_closed_form(one: IntegerSum, log_tail: float) -> bool:
+    """Return whether the release is a wide discrete Gaussian without rounding."""
     ends = one.encoded_ends
     return len(ends.low) == len(ends.high) == 1 and is_wide(one.noise, one.span, log_tail)
 
 
 def _guess_log_delta(sums: Sequence[IntegerSum], epsilon: float) -> float:
-    """log δ(ε) if the noise were Gaussian: only to decide how far out to look."""
+    """Return log δ(ε) as if the noise were Gaussian; it only decides how far out outcomes are listed."""
     ratio = math.fsum(s.coordinates * s.encoded_ends.distance**2 / max(s.noise.variance, 1e-9) for s in sums)
     return max(gaussian_log_delta(epsilon, 1 / math.sqrt(max(ratio, 1e-250))), -200.0)
 
 
 def _is_sided(one: IntegerSum) -> bool:
-    """Whether it matters which end comes first."""
+    """Return whether the pair depends on which end comes first."""
     return not (one.noise.symmetric and one.encoded_ends.mirrored)
 
 
 def _patterns(sums: Sequence[IntegerSum]) -> int:
-    """The number of sign patterns that differ in what they cost."""
+    """Return the number of sign patterns that can differ in δ."""
     return math.prod(one.coordinates + 1 for one in sums if _is_sided(one))
 
 
 def has_too_many_patterns(sums: Sequence[IntegerSum]) -> bool:
-    """Whether the releases have to be accounted for one by one."""
+    """Return whether exact composition would exceed the work limit."""
     merged = _merged(sums)
     return len(merged) > 1 and (_patterns(merged) + 8 * len(merged)) << SHORTEST > MOST_POINTS
 
 
 def _family(sums: Sequence[IntegerSum], log_tail: float) -> tuple[list[Pair], list[Split], bool]:
-    """The pairs, in which numbers they occur, and whether no noise was replaced by less of it.
+    """Return the pairs, the splits, and whether all noise was kept as given.
 
-    With mirror-symmetric noise and ends, a coordinate's pair is the same whichever end comes first.
-    Otherwise the number of coordinates in either direction matters, and every number is tried.
+    A split states how many coordinates follow each pair. If noise and ends are mirror-symmetric, a coordinate
+    has the same pair whichever end comes first. Otherwise the number of coordinates per direction matters,
+    and every number is tried.
     """
     sided = [_is_sided(one) for one in sums]
     if _patterns(sums) > MOST_SPLITS:
         raise TooCostlyError
-    most = MOST_OUTCOMES // (len(sums) + sum(sided)) ** 2  # several pairs may take many rounds
+    most = MOST_OUTCOMES // (len(sums) + sum(sided)) ** 2  # several pairs may take many iterations
     noises = [affordable(one.noise, one.span, log_tail, most) for one in sums]
     pairs: list[Pair] = []
     choices: list[list[Split]] = []

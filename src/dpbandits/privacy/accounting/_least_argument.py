@@ -1,4 +1,4 @@
-"""The least argument at which a decreasing function is no longer positive."""
+"""Root search: the least argument at which a decreasing function is no longer positive."""
 
 from __future__ import annotations
 
@@ -20,18 +20,25 @@ def least(
     *,
     whole: bool = False,
 ) -> float:
-    """An argument with excess ≤ 0, at most a `close` width above one with excess > 0.
+    """Return an argument with excess ≤ 0 that is nearly the least one.
 
-    `excess(low) > 0 ≥ excess(high)` is presumed; `close(width, high)` says when the bracket is
-    narrow enough. The secant between the bracket's ends is tried, kept off them so that both move;
-    every fourth step bisects. Only arguments that were themselves evaluated are returned. With
-    `whole`, only whole arguments are tried.
+    It is at most a `close` width above an argument with excess > 0. Only arguments that were themselves
+    evaluated are returned.
+
+    Args:
+        excess: A decreasing function.
+        low: An argument with excess(low) > 0.
+        high: An argument with excess(high) ≤ 0.
+        close: `close(width, high)` returns whether a bracket of that width is narrow enough.
+        whole: Whether to try whole arguments only.
     """
     at_low, at_high = excess(low), excess(high)
     for step in range(_MOST_STEPS):
         width = high - low
         if close(width, high) or (whole and width <= 1):
             break
+        # Three secant steps, then one bisection. The secant is kept away from both ends of the bracket, so
+        # that both ends move.
         secant = (
             low + width * at_low / (at_low - at_high)
             if step % 4 < 3 and at_low > at_high
@@ -50,7 +57,10 @@ def least(
 
 
 def least_epsilon(delta_at: Callable[[float], float], delta: float, pure: float) -> float:
-    """An ε with delta_at(ε) ≤ δ, within 10⁻⁶ of the least; infinite if there is none below 10⁴ or `pure`."""
+    """Return an ε with delta_at(ε) ≤ δ, within 10⁻⁶ of the least.
+
+    It is infinite if there is no such ε below 10⁴ or `pure`.
+    """
     target = math.log(probability(delta=delta))
 
     @cache
@@ -68,7 +78,7 @@ def least_epsilon(delta_at: Callable[[float], float], delta: float, pure: float)
 
 
 def _narrow(close: Callable[[float, float], bool], width: float, high: float) -> float:
-    """A width, at most half of the bracket's, that is nearly as large as `close` allows."""
+    """Return a width, at most half of the bracket, that is nearly as large as `close` allows."""
     width *= 0.5
     while width > 0 and not close(width, high):
         width *= 0.7

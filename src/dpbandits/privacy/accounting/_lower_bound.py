@@ -1,9 +1,8 @@
-"""δ(ε) of a product of pairs from below.
+"""A lower bound on δ(ε) of a product of pairs.
 
-The adversary is made to look at one whole number only, the sum of the coordinates' losses rounded
-to the grid, and to test by a threshold. That is an attack, so what it achieves is a lower bound. No
-loss is moved, outcomes are only merged, so the bound falls short by the square of the spacing, not
-by the spacing.
+The adversary sees only one whole number, the sum of the coordinates' losses rounded to the grid, and compares
+it with a threshold. This is an attack, so its success is a lower bound. Outcomes are merged but no loss is
+moved, so the bound is too small by the order of the squared spacing, not of the spacing.
 """
 
 from __future__ import annotations
@@ -29,10 +28,10 @@ from dpbandits.privacy.accounting._worst_pair import Pair, loss_slack, swap_cost
 
 
 def lower_delta(pairs: Sequence[Pair], split: Split, epsilon: float, window: Window | None) -> float:
-    """What the threshold test achieves when split[i] coordinates follow pair i.
+    """Return P(E) − e^ε·Q(E) for the threshold test E, if split[i] coordinates follow pair i.
 
-    An outcome that is impossible under Q anywhere convicts at once, at no cost in Q; unlisted
-    outcomes never do.
+    If any coordinate has an outcome that is impossible under Q, the test decides for P; this has probability
+    zero under Q. Unlisted outcomes never decide for P.
     """
     slack = loss_slack(pairs, split)
     if not slack <= 1:
@@ -45,7 +44,7 @@ def lower_delta(pairs: Sequence[Pair], split: Split, epsilon: float, window: Win
 
 
 def merged(pair: Pair, spacing: float) -> tuple[GridMass, GridMass]:
-    """The P- and the Q-mass of the outcomes whose loss rounds to each grid point."""
+    """Return the P- and the Q-mass of the outcomes whose loss rounds to each grid point."""
     losses, log_p = pair.finite()
     index = np.rint(losses / spacing).astype(np.int64)
     first = int(index.min())
@@ -57,10 +56,10 @@ def merged(pair: Pair, spacing: float) -> tuple[GridMass, GridMass]:
 def _threshold_gain(
     pairs: Sequence[Pair], split: Split, epsilon: float, window: Window, slack: float
 ) -> float:
-    """P(E) − e^ε·Q(E) from below, E = {the sum is between a threshold and the window's end}.
+    """Return a lower bound on P(E) − e^ε·Q(E), E = {the sum is between a threshold and the window's end}.
 
-    Q's masses are e^{−loss} times P's, so a tilt greater by one puts both sums' bulk at the same
-    place.
+    The masses of Q are e^{−loss} times those of P. So a tilt greater by one centres the sum under Q at the
+    same place as the sum under P.
     """
     masses = [merged(pair, window.spacing) for pair in pairs]
     raised = replace(window, tilt=window.tilt + 1)
@@ -70,8 +69,8 @@ def _threshold_gain(
     start = _threshold(under_p, under_q, window, epsilon, 2 * math.sqrt(sum(split)) + 2)
     p_weights = np.exp(under_p.log_scale - window.tilt * losses[start:])
     q_weights = np.exp(under_q.log_scale - raised.tilt * losses[start:] + epsilon)
-    # Wrapped mass is subtracted from P(E), where it weighs most at the threshold, and may stay in
-    # Q(E).
+    # Wrap-around mass is subtracted from P(E), with the weight at the threshold, which is the largest. In
+    # Q(E) it may stay, because it only lowers the result.
     p_terms = p_weights * under_p.values[start:]
     p_mass = total(p_terms) - under_p.relative * total(np.abs(p_terms))
     p_mass -= float(p_weights.max(initial=0.0)) * (under_p.above + under_p.below)
@@ -83,7 +82,10 @@ def _threshold_gain(
 
 
 def _threshold(under_p: Composed, under_q: Composed, window: Window, epsilon: float, steps: float) -> int:
-    """The index, within `steps` of ε, from where on the test gains most; any would be valid."""
+    """Return the index, within `steps` of ε, of the threshold with the largest gain.
+
+    Every index would give a valid bound.
+    """
     losses = (window.first + np.arange(window.length)) * window.spacing
     start, stop = np.searchsorted(losses, epsilon + np.array([-steps, steps]) * window.spacing)
     near = losses[start:stop]

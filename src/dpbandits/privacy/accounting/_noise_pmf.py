@@ -1,11 +1,14 @@
-"""Integer noise laws: where their mass lies, and log-weights with a bound on their error.
+"""Integer noise distributions: where their mass lies, and log-weights with error bounds.
 
-Every law here is log-concave, which is what the worst pair of inputs rests on. A law says
+Every distribution here is log-concave; the proof of the worst pair of inputs needs that. A distribution
+provides
 
-- `reach(log_tail)`: a distance r with P(|Z − centre| ≥ r) ≤ 2·e^{−log_tail}, by a theorem named
-  beside it;
-- `log_weights(low, high)`: log P(Z = z) up to one constant for z = low … high, −∞ where it is
-  impossible, and a bound on the absolute error of each entry. u = 2⁻⁵³ is the unit roundoff.
+- `reach(log_tail)`: a distance r with P(|Z − centre| ≥ r) ≤ 2·e^{−log_tail}, by the theorem named in its
+  docstring;
+- `log_weights(low, high)`: log P(Z = z) up to a constant for z = low … high, −∞ for impossible values, and a
+  bound on the absolute error of each entry.
+
+u = 2⁻⁵³ is the unit roundoff.
 """
 
 from __future__ import annotations
@@ -26,10 +29,13 @@ LARGEST_SUPPORT = 1 << 23
 
 @dataclass(frozen=True, kw_only=True)
 class LogWeights:
-    """log-weights on consecutive integers; `error` bounds each entry's absolute error.
+    """Log-weights on consecutive integers.
 
-    `swapped` bounds the total-variation distance between the law whose weights these are and the
-    law meant.
+    Attributes:
+        values: The logarithms, up to a constant.
+        error: A bound on the absolute error of each entry.
+        swapped: A bound on the total-variation distance between the distribution with these weights and the
+            exact one.
     """
 
     values: FloatArray
@@ -38,7 +44,7 @@ class LogWeights:
 
 
 class Noise(Protocol):
-    """A log-concave law on the integers."""
+    """A log-concave distribution on the integers."""
 
     @property
     def centre(self) -> float:
@@ -50,20 +56,20 @@ class Noise(Protocol):
 
     @property
     def symmetric(self) -> bool:
-        """Whether the law is its own mirror image."""
+        """Whether the distribution is symmetric about its mean."""
 
     def reach(self, log_tail: float) -> float:
-        """A distance from the centre beyond which lies at most 2·e^{−log_tail} of the mass."""
+        """Return a distance from the centre beyond which lies at most 2·e^{−log_tail} of the mass."""
 
     def log_weights(self, low: int, high: int) -> LogWeights:
-        """The log-weights on low … high."""
+        """Return the log-weights on low … high."""
 
 
 def running_sum(steps: FloatArray) -> tuple[FloatArray, float]:
-    """0 and the partial sums of terms of one sign, with the error bound relative to the last.
+    """Return 0 and the partial sums of terms of one sign, and their error relative to the last sum.
 
-    Summed in blocks of about √m: an entry is the sum of at most √m rows, each of at most √m terms,
-    so the error is at most (2√m + 2)·u times the sum of magnitudes, not m·u.
+    The terms are summed in blocks of about √m. An entry is the sum of at most √m rows of at most √m terms
+    each, so the error is at most (2√m + 2)·u times the sum of magnitudes, instead of m·u.
     """
     size = math.isqrt(max(len(steps) - 1, 0)) + 1
     blocks = np.zeros((size, size))
@@ -75,7 +81,7 @@ def running_sum(steps: FloatArray) -> tuple[FloatArray, float]:
 
 
 def support_size(low: int, high: int) -> int:
-    """The number of outcomes low … high, if it can be handled."""
+    """Return the number of outcomes low … high, or raise an error if there are too many."""
     if high - low >= LARGEST_SUPPORT:
         expected = f"at most {LARGEST_SUPPORT:,} outcomes; encode with fewer levels"
         raise InvalidValue("noise", f"{high - low + 1:,} outcomes", expected)
@@ -84,7 +90,12 @@ def support_size(low: int, high: int) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class Binomial:
-    """The number of ones among `bits` bits that are one with `chance` each."""
+    """The number of ones among independent bits.
+
+    Attributes:
+        bits: The number of bits.
+        chance: The probability that a bit is one.
+    """
 
     bits: int
     chance: float = 0.5
@@ -105,22 +116,22 @@ class Binomial:
 
     @property
     def symmetric(self) -> bool:
-        """Fair bits only."""
+        """Whether the bits are fair."""
         return self.chance == 0.5
 
     def reach(self, log_tail: float) -> float:
-        """Hoeffding (1963): P(|Z − Np| ≥ r) ≤ 2·exp(−2r²/N)."""
+        """Return r by Hoeffding (1963): P(|Z − Np| ≥ r) ≤ 2·exp(−2r²/N)."""
         return math.sqrt(self.bits * log_tail / 2)
 
     def log_weights(self, low: int, high: int) -> LogWeights:
-        """Sums, outwards from the mode, of the logarithms of the ratios of neighbouring weights.
+        """Sum the logarithms of the ratios of neighbouring weights, outwards from the mode.
 
-        With c = z + 1 and M = N + 1, P(z+1)/P(z) = (M − c)p/(c(1−p)), which is 1 + a, a = (Mp −
-        c)/(c(1−p)) ≥ 0, up to the mode; beyond it the inverse is 1 + a, a = (c − Mp)/((M − c)p) ≥
-        0. For a ≥ 0, log1p does not magnify a's relative error. For fair bits the numerator is
-        exact: relative error ≤ 6u a term, the terms have one sign, so at most 6u·|log-weight| in
-        all. Otherwise u·Mp in the numerator adds at most u/(1−p) a term, because c ≤ Mp on the one
-        side and c ≥ Mp on the other.
+        With c = z + 1 and M = N + 1, P(z+1)/P(z) = (M − c)p/(c(1−p)). Up to the mode this is 1 + a with a =
+        (Mp − c)/(c(1−p)) ≥ 0. Beyond the mode the inverse is 1 + a with a = (c − Mp)/((M − c)p) ≥ 0. For a ≥
+        0, log1p does not magnify the relative error of a. For fair bits the numerator is exact: the relative
+        error is ≤ 6u per term, and the terms have one sign, so the total is at most 6u·|log-weight|. For
+        other bits, the error u·Mp of the numerator adds at most u/(1−p) per term, because c ≤ Mp on one side
+        and c ≥ Mp on the other.
         """
         values = np.full(support_size(low, high), -np.inf)
         mode = min(math.floor((self.bits + 1) * self.chance), self.bits)
@@ -147,7 +158,11 @@ class Binomial:
 
 @dataclass(frozen=True, kw_only=True)
 class DiscreteLaplace:
-    """P(Z = z) proportional to exp(−|z|/scale)."""
+    """P(Z = z) proportional to exp(−|z|/scale).
+
+    Attributes:
+        scale: The scale; the standard deviation is about √2 times that.
+    """
 
     scale: float
 
@@ -166,15 +181,15 @@ class DiscreteLaplace:
 
     @property
     def symmetric(self) -> bool:
-        """Always."""
+        """Always true."""
         return True
 
     def reach(self, log_tail: float) -> float:
-        """P(|Z| ≥ r) = 2q^r/(1+q) ≤ 2·e^{−r/scale} for whole r."""
+        """Return r by P(|Z| ≥ r) = 2q^r/(1+q) ≤ 2·e^{−r/scale} for whole r."""
         return math.ceil(self.scale * log_tail)
 
     def log_weights(self, low: int, high: int) -> LogWeights:
-        """−|z|/scale: one rounding."""
+        """Return −|z|/scale, with one rounding."""
         support_size(low, high)
         values = -np.abs(np.arange(low, high + 1, dtype=np.float64)) / self.scale
         return LogWeights(values=values, error=-float(values.min()) * UNIT_ROUNDOFF)

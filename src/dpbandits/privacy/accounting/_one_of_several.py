@@ -1,4 +1,4 @@
-"""One of several events, and nobody can say which."""
+"""The event of an unknown one of several events."""
 
 from __future__ import annotations
 
@@ -10,37 +10,44 @@ from dpbandits.privacy.accounting._event import Event
 
 @dataclass(frozen=True, kw_only=True)
 class WorstOf:
-    """Any one of the `events`: its curve is the largest of theirs at every ε, and theirs are below it."""
+    """Exactly one of several events took place, and it is not known which.
+
+    Its δ(ε) is the largest of theirs at every ε, so it is an upper bound for each of them. Example: a client
+    that took part in some phase of a study.
+
+    Attributes:
+        events: The events.
+    """
 
     events: tuple[Event, ...]
 
     @property
     def accountant(self) -> str:
-        """Those of the events."""
+        """The accountants of all events."""
         return " or ".join(dict.fromkeys(event.accountant for event in self.events))
 
     @property
     def pure_epsilon(self) -> float:
-        """The largest."""
+        """The largest of the events."""
         return max((event.pure_epsilon for event in self.events), default=math.inf)
 
     def delta_bounds(self, epsilon: float) -> tuple[float, float]:
-        """The largest of both."""
+        """Return the largest lower bound and the largest upper bound."""
         bounds = [event.delta_bounds(epsilon) for event in self.events]
         return max(lower for lower, _ in bounds), max(upper for _, upper in bounds)
 
     def delta(self, epsilon: float) -> float:
-        """The largest."""
+        """Return the largest δ(ε) of the events."""
         return max(event.delta(epsilon) for event in self.events)
 
     def epsilon(self, delta: float) -> float:
-        """The largest."""
+        """Return the largest ε of the events."""
         return max(event.epsilon(delta) for event in self.events)
 
     def repeated(self, times: int) -> WorstOf:
-        """The same one of them each time."""
+        """Return the event in which the same one of the events is repeated."""
         return WorstOf(events=tuple(event.repeated(times) for event in self.events))
 
     def group(self, size: int) -> WorstOf:
-        """Each of them."""
+        """Return the event in which every one of the events is for a group."""
         return WorstOf(events=tuple(event.group(size) for event in self.events))

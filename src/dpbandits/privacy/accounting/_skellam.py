@@ -1,4 +1,4 @@
-"""The Skellam law: the difference of two independent Poisson variables of equal mean."""
+"""The Skellam distribution: the difference of two independent Poisson variables of equal mean."""
 
 from __future__ import annotations
 
@@ -14,7 +14,13 @@ from dpbandits.privacy.accounting._noise_pmf import UNIT_ROUNDOFF, LogWeights, r
 
 @dataclass(frozen=True, kw_only=True)
 class Skellam:
-    """P(Z = z) = e^{−v}·I_{|z|}(v), v the variance; shares of it add up to it exactly."""
+    """P(Z = z) = e^{−v}·I_{|z|}(v), where v is the variance.
+
+    A sum of independent Skellam variables is exactly a Skellam variable, so noise can be added in shares.
+
+    Attributes:
+        variance: The variance v.
+    """
 
     variance: float
 
@@ -28,19 +34,19 @@ class Skellam:
 
     @property
     def symmetric(self) -> bool:
-        """Always."""
+        """Always true."""
         return True
 
     def reach(self, log_tail: float) -> float:
-        """√(2vL) + L/3, by Bernstein.
+        """Return √(2vL) + L/3, by Bernstein's inequality, where L is `log_tail`.
 
-        log E e^{λZ} = v(cosh λ − 1) ≤ vλ²/(2(1 − λ/3)) for 0 ≤ λ < 3, since 2·3^{k−2} ≤ k! for k ≥
-        2: Z is sub-gamma (Boucheron, Lugosi and Massart 2013, Section 2.4), on both sides.
+        log E e^{λZ} = v(cosh λ − 1) ≤ vλ²/(2(1 − λ/3)) for 0 ≤ λ < 3, since 2·3^{k−2} ≤ k! for k ≥ 2. So Z is
+        sub-gamma on both sides (Boucheron, Lugosi and Massart 2013, Section 2.4).
         """
         return math.sqrt(2 * self.variance * log_tail) + log_tail / 3
 
     def log_weights(self, low: int, high: int) -> LogWeights:
-        """Sums of log(I_k/I_{k−1}), k = 1, 2, …, outwards from zero."""
+        """Return the sums of log(I_k/I_{k−1}), k = 1, 2, …, outwards from zero."""
         support_size(low, high)
         last = max(abs(low), abs(high))
         excess, errors = _excesses(self.variance, last)
@@ -51,23 +57,23 @@ class Skellam:
 
 
 def _ratio_bounds(variance: float, order: int) -> tuple[float, float]:
-    """Amos (1974): I_k(x)/I_{k−1}(x) is x/(k − ½ + √((k ± ½)² + x²)) or between the two."""
+    """Return bounds on I_k(x)/I_{k−1}(x): x/(k − ½ + √((k ± ½)² + x²)) (Amos 1974)."""
     below = variance / (order - 0.5 + math.hypot(order + 0.5, variance))
     return below, variance / (order - 0.5 + math.hypot(order - 0.5, variance))
 
 
 def _excesses(variance: float, last: int) -> tuple[FloatArray, FloatArray]:
-    """e_k = I_{k−1}(v)/I_k(v) − 1 for k = 1 … last, each with a bound on its absolute error.
+    """Return e_k = I_{k−1}(v)/I_k(v) − 1 for k = 1 … last, and bounds on their absolute errors.
 
     I_{k−1} − I_{k+1} = (2k/v)·I_k gives, with d_{k+1} = 1 − I_{k+1}/I_k = e_{k+1}/(1 + e_{k+1}),
 
-        e_k = 2k/v − d_{k+1},
+        e_k = 2k/v − d_{k+1}.
 
-    run from above, where it forgets its start: the derivative of d_k with respect to e_k is (1 +
-    e_k)⁻². An error E of d_{k+1}, u·2k/v of the quotient and u·e_k of the difference give that of
-    e_k, which shrinks by (1 + e_k)² on its way to d_k, where 2u·d_k join it. The start lies so far
-    above `last` that its own error, bounded by Amos, has shrunk by e^{−40}. Second-order terms
-    change a bound E by a factor 1 + O(E) a step: doubling the result covers them.
+    The recurrence runs downwards, where it forgets its starting value: the derivative of d_k with respect to
+    e_k is (1 + e_k)⁻². The error of e_k is the sum of the error E of d_{k+1}, u·2k/v from the quotient and
+    u·e_k from the difference. On the way to d_k it shrinks by (1 + e_k)², and 2u·d_k is added. The start is
+    so far above `last` that its own error, bounded by Amos, has shrunk by e^{−40}. Second-order terms change
+    a bound E by a factor 1 + O(E) per step; doubling the result covers them.
     """
     start = last + math.ceil(20 / math.asinh((last + 1) / variance)) + 1
     below, above = _ratio_bounds(variance, start + 1)
@@ -83,10 +89,11 @@ def _excesses(variance: float, last: int) -> tuple[FloatArray, FloatArray]:
 
 
 def _added_errors(excesses: FloatArray, variance: float) -> FloatArray:
-    """What the roundings of all steps from the start down to k leave at k.
+    """Return what the rounding errors of all steps from the start down to k contribute at k.
 
-    As e_k ≤ 2k/v and d_k ≤ e_k, step j adds at most 12u·j/v. Shrinking by a_j = (1 + e_j)⁻² ≤ a_k for j ≥ k
-    leaves 12u/v times Σ_j j·a_k^{j−k} = k/(1 − a_k) + a_k/(1 − a_k)² at most; without shrinking, Σ_j j.
+    As e_k ≤ 2k/v and d_k ≤ e_k, step j adds at most 12u·j/v. Errors shrink by a_j = (1 + e_j)⁻² ≤ a_k for j ≥
+    k, which leaves at most 12u/v times Σ_j j·a_k^{j−k} = k/(1 − a_k) + a_k/(1 − a_k)². Without shrinking, the
+    bound is 12u/v·Σ_j j.
     """
     orders = np.arange(1, len(excesses) + 1, dtype=np.float64)
     kept = (1 + excesses) ** -2.0

@@ -1,8 +1,8 @@
-"""δ(ε) of a product of pairs from above.
+"""An upper bound on δ(ε) of a product of pairs.
 
-Each outcome's loss is split over the two neighbouring grid losses so that both its P- and its
-Q-mass are kept ("connect the dots": Doroshenko, Ghazi, Kamath, Kumar and Manurangsi 2022). The
-result dominates the pair.
+The loss of each outcome is split between the two neighbouring grid losses so that both its P- and its Q-mass
+are kept ("connect the dots": Doroshenko, Ghazi, Kamath, Kumar and Manurangsi 2022). The result dominates the
+pair.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from dpbandits.privacy.accounting._fourier import (
 from dpbandits.privacy.accounting._window import Split
 from dpbandits.privacy.accounting._worst_pair import Pair, loss_slack, swap_cost
 
-# Masses that are no longer normal numbers, however many outcomes have them, are below this in all.
+# An upper bound on the total of all masses that underflow, for any number of outcomes.
 UNDERFLOW = 1e-290
-# Exponents up to this one do not overflow.
+# exp does not overflow for exponents up to this one.
 LARGEST_EXPONENT = 600.0
 
 
 def connected(pair: Pair, spacing: float) -> GridMass:
-    """Each outcome's mass over the two neighbouring grid losses, keeping P- and Q-mass.
+    """Split the mass of each outcome between the two neighbouring grid losses, keeping P- and Q-mass.
 
-    An outcome (p, q) of loss kh + r, 0 ≤ r < h, puts p·(1 − e^{−r})/(1 − e^{−h}) at (k+1)h and the
-    rest at kh.
+    An outcome (p, q) of loss kh + r, 0 ≤ r < h, puts p·(1 − e^{−r})/(1 − e^{−h}) at (k+1)h and the rest at
+    kh.
     """
     losses, log_mass = pair.finite()
     mass = np.exp(log_mass)
@@ -51,7 +51,7 @@ def connected(pair: Pair, spacing: float) -> GridMass:
 def upper_deltas(
     pairs: Sequence[Pair], splits: Sequence[Split], epsilon: float, window: Window | None
 ) -> list[float]:
-    """An upper bound on δ(ε) for each split, which says how many coordinates follow which pair."""
+    """Return an upper bound on δ(ε) per split; a split states how many coordinates follow each pair."""
     if window is None:
         return [1.0] * len(splits)
     spectrum = Spectrum([connected(pair, window.spacing) for pair in pairs], window)
@@ -61,10 +61,10 @@ def upper_deltas(
 def _upper_delta(
     spectrum: Spectrum, pairs: Sequence[Pair], split: Split, epsilon: float, window: Window
 ) -> float:
-    """Mass of infinite loss, plus what the finite losses add.
+    """Return the probability of an infinite loss plus the contribution of the finite losses.
 
-    Computed logarithms of P and Q are off by at most `slack` in all: so P by e^{slack}, and a loss
-    by 2·slack.
+    The computed logarithms of P and Q have a total error of at most `slack`. So P is off by at most a factor
+    e^{slack}, and a loss by at most 2·slack.
     """
     slack = loss_slack(pairs, split)
     if not slack <= 1:
@@ -77,7 +77,7 @@ def _upper_delta(
 
 
 def some_happen(chances: Sequence[float], split: Split) -> float:
-    """1 − Π(1 − chance)^count."""
+    """Return the probability that at least one event happens: 1 − Π(1 − chance)^count."""
     if any(chance >= 1 and count for chance, count in zip(chances, split, strict=True)):
         return 1.0
     return -math.expm1(
@@ -86,16 +86,16 @@ def some_happen(chances: Sequence[float], split: Split) -> float:
 
 
 def _finite_part(sum_: Composed, window: Window, epsilon: float) -> float:
-    """E[(1 − e^{ε−L})₊] over the finite losses L of the composed grid, from above.
+    """Return an upper bound on E[(1 − e^{ε−L})₊] over the finite losses L of the composed grid.
 
-    Wrapping round only adds mass inside the window; what lies above it weighs at most e^{log_scale
-    − tilt·top}·above.
+    Wrap-around only adds mass inside the window. Mass above the window contributes at most e^{log_scale −
+    tilt·top}·above.
     """
     losses = (window.first + np.arange(window.length)) * window.spacing
     start = int(np.searchsorted(losses, epsilon, side="right"))
     losses, values = losses[start:], sum_.values[start:]
     if len(losses) and not sum_.log_scale - window.tilt * losses[0] <= LARGEST_EXPONENT:
-        return 1.0  # the tilt suits another split: what it leaves of rounding errors would be magnified
+        return 1.0  # the tilt is wrong for this split and would magnify rounding errors
     weights = np.exp(sum_.log_scale - window.tilt * losses) * -np.expm1(epsilon - losses)
     top = (window.first + window.length) * window.spacing
     beyond = min(math.exp(min(sum_.log_scale - window.tilt * top, 700.0)) * sum_.above, 1.0)

@@ -1,9 +1,9 @@
-"""δ(ε) of wide discrete Gaussians in closed form, from above and below.
+"""Closed-form bounds on δ(ε) of wide discrete Gaussians.
 
-A discrete Gaussian is, up to a factor e^h at every point, a continuous one of a little less variance that was
-rounded at random. With a little continuous noise added it is, up to such a factor, a continuous one of a
-little more variance. So δ(ε) of the continuous law bounds it on either side (docs/accounting-proofs.md,
-section 12).
+Upper bound: up to a factor e^h at every point, a discrete Gaussian is a continuous one of slightly smaller
+variance that was rounded at random. Lower bound: with a little continuous noise added it is, up to such a
+factor, a continuous one of slightly larger variance. So δ(ε) of continuous Gaussians bounds it from both
+sides (docs/accounting-proofs.md, section 12).
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from dpbandits._checks import probability
 from dpbandits.privacy.accounting._discrete_gaussian import DiscreteGaussian, unevenness
 from dpbandits.privacy.accounting._gaussian import gaussian_delta, gaussian_epsilon
 
+# The standard deviation, in levels, of the random rounding. At 2 levels κ is below 2·10⁻³⁴.
 SMOOTHING = 2.0
 _LARGEST_SLACK = 300.0
 _LARGEST_RATIO = 1e300
@@ -21,14 +22,14 @@ _LEAST_DELTA = 1e-300
 
 
 def rounded_delta(epsilon: float, noise_ratio: float, slack: float) -> float:
-    """min(1, e^h·δ(ε − 2h)) of the continuous law of that noise ratio, h being `slack`."""
+    """Return min(1, e^h·δ(ε − 2h)), δ that of the continuous Gaussian and h the `slack`."""
     if not slack <= _LARGEST_SLACK:
         return 1.0
     return min(1.0, math.exp(slack) * gaussian_delta(epsilon - 2 * slack, noise_ratio))
 
 
 def rounded_epsilon(delta: float, noise_ratio: float, slack: float) -> float:
-    """An ε with rounded_delta(ε) ≤ δ, infinite if there is none."""
+    """Return an ε with rounded_delta(ε) ≤ δ, or infinity if there is none."""
     allowed = probability(delta=delta) * math.exp(-min(slack, _LARGEST_SLACK))
     if not slack <= _LARGEST_SLACK or allowed < _LEAST_DELTA:
         return math.inf
@@ -36,19 +37,19 @@ def rounded_epsilon(delta: float, noise_ratio: float, slack: float) -> float:
 
 
 def smoothed_ratio(variance: float, distance: float) -> float:
-    """The noise ratio of the continuous Gaussian before it is rounded."""
+    """Return the noise ratio of the continuous Gaussian before rounding."""
     return min(math.sqrt(variance - SMOOTHING**2) / distance, _LARGEST_RATIO)
 
 
 def rounding_slack(noise: DiscreteGaussian, coordinates: int) -> float:
-    """h: by how much the logarithms of the two laws' probabilities differ at most."""
+    """Return h, a bound on the difference between the log-probabilities of the two distributions."""
     return coordinates * (4 * unevenness(SMOOTHING) + noise.share_error)
 
 
 def wide_bounds(
     noise: DiscreteGaussian, coordinates: int, distance: float, epsilon: float
 ) -> tuple[float, float]:
-    """(lower, upper) around δ(ε) of two inputs at that ℓ2 distance."""
+    """Return (lower, upper) bounds on δ(ε) for two inputs at that ℓ2 distance."""
     upper = rounded_delta(
         epsilon, smoothed_ratio(noise.variance, distance), rounding_slack(noise, coordinates)
     )

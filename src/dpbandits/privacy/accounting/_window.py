@@ -1,6 +1,6 @@
-"""Which stretch of the composed loss to compute, on which grid, under which tilt.
+"""The choice of the window, the grid and the tilt with which the composed loss is computed.
 
-Nothing that is chosen here bears on whether a bound holds: it decides how tight the bound is.
+These choices decide how tight a bound is. They do not affect whether it holds.
 """
 
 from __future__ import annotations
@@ -16,29 +16,31 @@ from dpbandits.privacy.accounting._fourier import Window
 from dpbandits.privacy.accounting._work_limit import MOST_POINTS
 from dpbandits.privacy.accounting._worst_pair import Pair
 
-# What may lie outside the window, relatively to the tilted sum: e^{−_OUTSIDE} on either side.
+# The share of the tilted sum that may lie outside the window on either side is e^{−_OUTSIDE}.
 _OUTSIDE = 45.0
+# The Chernoff exponents that are tried, in units of 1/(standard deviation).
 _DEVIATIONS = np.array([1.0, 2.0, 4.0, 6.0, 8.0, 9.5, 11.0, 13.0])
-# A plan needs no more outcomes of a pair than this.
+# The window is chosen from a sample of at most about this many outcomes per pair.
 _SAMPLE = 4096
 
-# The tilted masses of a part span at most e^{_STEEPEST}, its grid at most _FINEST points.
+# The tilted masses of a part differ by a factor of at most e^{_STEEPEST}; its grid has at most _FINEST
+# points.
 _STEEPEST = 5000.0
 _FINEST = 1 << 21
-# A window has at least 2 to this power points.
+# A window has at least 2^SHORTEST points.
 SHORTEST = 14
 
 Split = tuple[int, ...]
 
 
 class _Sketch:
-    """Losses and log-masses of the outcomes possible under both laws, thinned out."""
+    """A sample of the losses and log-masses of the outcomes that are possible under both distributions."""
 
     def __init__(self, pairs: Sequence[Pair]) -> None:
         self._parts: list[tuple[FloatArray, FloatArray]] = []
         for pair in pairs:
             losses, log_mass = pair.finite()
-            if len(losses) > _SAMPLE:  # either end may have much of the mass, and is kept as it is
+            if len(losses) > _SAMPLE:  # either end may hold much of the mass, so both are kept
                 step = len(losses) // _SAMPLE
                 kept = np.r_[0, np.arange(1, len(losses) - 1, step), len(losses) - 1]
                 losses, log_mass = losses[kept], log_mass[kept]
@@ -46,10 +48,12 @@ class _Sketch:
             self._parts.append((losses, log_mass))
 
     def log_mgf(self, split: Split, exponent: float) -> float:
+        """Return log E e^{exponent·loss} of the composed loss."""
         parts = zip(self._parts, split, strict=True)
         return sum(n * float(logsumexp(exponent * x + m)) for (x, m), n in parts if n)
 
     def moments(self, split: Split, tilt: float) -> tuple[float, float]:
+        """Return the mean and the variance of the composed loss under the tilt."""
         mean, variance = 0.0, 0.0
         for (losses, log_mass), count in zip(self._parts, split, strict=True):
             tilted = tilt * losses + log_mass
@@ -61,17 +65,22 @@ class _Sketch:
         return mean, variance
 
     def ends(self, split: Split) -> tuple[float, float]:
+        """Return the least and the greatest composed loss."""
         parts = list(zip(self._parts, split, strict=True))
         lowest = sum(n * float(losses.min()) for (losses, _), n in parts)
         return lowest, sum(n * float(losses.max()) for (losses, _), n in parts)
 
     def widest(self) -> float:
-        """The greatest difference between two losses of a part."""
+        """Return the greatest difference between two losses of a part."""
         return max(1e-9, *(float(np.ptp(losses)) for losses, _ in self._parts))
 
 
 def _saddle(sketch: _Sketch, split: Split, epsilon: float) -> tuple[float, float]:
-    """The tilt ≥ 0 that moves the mean to ε (0 if it is above), and the deviation under it."""
+    """Return the tilt that moves the mean to ε, and the standard deviation under it.
+
+    The tilt is at least 0, and 0 if the mean is above ε. Newton's method on the increasing function tilt ↦
+    mean, whose derivative is the variance, with bisection as the fallback.
+    """
     tilt, low, high = 0.0, 0.0, _STEEPEST / sketch.widest()
     mean, variance = sketch.moments(split, tilt)
     for _ in range(60):
@@ -86,7 +95,7 @@ def _saddle(sketch: _Sketch, split: Split, epsilon: float) -> tuple[float, float
 
 
 def _stretch(sketch: _Sketch, split: Split, tilt: float, reaches: Sequence[float]) -> tuple[float, ...]:
-    """(top, exponent, bottom, exponent): Chernoff leaves e^{−_OUTSIDE} on either side."""
+    """Return (top, exponent, bottom, exponent) such that Chernoff leaves e^{−_OUTSIDE} on either side."""
     origin = sketch.log_mgf(split, tilt)
     top, rise = min(((sketch.log_mgf(split, tilt + t) - origin + _OUTSIDE) / t, t) for t in reaches)
     bottom, fall = max(((origin - sketch.log_mgf(split, tilt - t) - _OUTSIDE) / t, t) for t in reaches)
@@ -95,9 +104,9 @@ def _stretch(sketch: _Sketch, split: Split, tilt: float, reaches: Sequence[float
 
 
 def plan_window(pairs: Sequence[Pair], splits: Sequence[Split], epsilon: float) -> Window | None:
-    """A window for the sum of split[i] losses of each pair i; None if a pair has no finite loss.
+    """Return a window for the sum of split[i] losses of each pair i, or None if a pair has no finite loss.
 
-    It is shorter where all splits together would need more points than `MOST_POINTS`.
+    The window is shorter if all splits together would need more points than `MOST_POINTS`.
     """
     if not all(len(pair.finite()[0]) for pair in pairs):
         return None
@@ -107,8 +116,8 @@ def plan_window(pairs: Sequence[Pair], splits: Sequence[Split], epsilon: float) 
     stretches = [_stretch(sketch, split, tilt, reaches) for split in {splits[0], splits[-1]}]
     top, rise = max(stretch[:2] for stretch in stretches)
     bottom, fall = min(stretch[2:] for stretch in stretches)
-    # About 20 deviations wide: the number of grid points in a coordinate's deviation falls with
-    # √coordinates.
+    # The window is about 20 standard deviations wide. The number of grid points per standard deviation of one
+    # coordinate falls with √coordinates, so the length grows with it.
     doublings = max(0, math.ceil(math.log2(max(sum(splits[0]), 1) / 128) / 2))
     affordable = MOST_POINTS // (len(splits) + 4 * len(pairs))
     length = min(1 << (16 + min(doublings, 5)), 1 << max(SHORTEST, affordable.bit_length() - 1))

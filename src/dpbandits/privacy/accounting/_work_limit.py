@@ -1,9 +1,9 @@
-"""How much work an account may take, so that nobody can be kept busy by the parameters of a mechanism.
+"""Limits on the work of one account, so that hostile parameters cannot keep a server busy.
 
-The limits allow about one second of processor time for δ at one ε. Every mechanism that calibration makes is
-within them. An account that would need more is replaced by one for less noise, which is an upper bound, as
-more noise never hurts (docs/accounting-proofs.md, section 3). If that is not possible, δ ≤ 1 is all that is
-proved.
+The limits allow about one second of processor time for δ at one ε. Every mechanism made by calibration is
+within them. An account that would need more is computed for less noise instead. Its δ is an upper bound,
+because more noise never reduces privacy (docs/accounting-proofs.md, section 3). If that is not possible
+either, the result is δ ≤ 1.
 """
 
 from __future__ import annotations
@@ -22,20 +22,21 @@ MOST_POINTS = 3 * 10**7
 MOST_SPLITS = 20_000
 """Sign patterns that are looked at."""
 
-# A step of Skellam's recurrence takes as long as several outcomes. The time of a convolution of shares grows
-# with the square of its outcomes.
+# One step of the Skellam recurrence takes as long as several outcomes. The time of a convolution of shares
+# grows with the square of the number of outcomes.
 _STEPS = 0.3
 _MOST_CONVOLVED = 30_000
 
 
 class TooCostlyError(Exception):
-    """The account would take too much work."""
+    """The account would exceed the work limit."""
 
 
 def affordable(noise: Noise, span: int, log_tail: float, most: int) -> Noise:
-    """A law of at most `most` outcomes to which independent noise is added to get the given one.
+    """Return a distribution with at most `most` outcomes; the given one is it plus independent noise.
 
-    It is the given law itself wherever that has so few. `span` is the distance of the farthest encoded ends.
+    It is the given distribution itself if that is small enough. `span` is the distance between the farthest
+    encoded ends.
     """
     reach = (most - 2 * span) / 2 - 2
     if reach <= log_tail:
@@ -51,10 +52,10 @@ def affordable(noise: Noise, span: int, log_tail: float, most: int) -> Noise:
 
 
 def _fewer_shares(noise: DiscreteGaussian, reach: float, log_tail: float) -> DiscreteGaussian:
-    """As many shares as can be listed, or convolved where they have to be."""
+    """Return the distribution with as many shares as can be listed or, where necessary, convolved."""
     if not noise.nearly_one:
         reach = min(reach, _MOST_CONVOLVED / 2)
-        log_tail += 50  # what a convolution needs beyond the outcomes that are asked for
+        log_tail += 50  # a convolution needs more outcomes than are requested
     shares = math.floor(min((reach / noise.scale) ** 2 / (2 * log_tail), noise.shares))
     if shares < 1:
         raise TooCostlyError
@@ -62,7 +63,7 @@ def _fewer_shares(noise: DiscreteGaussian, reach: float, log_tail: float) -> Dis
 
 
 def is_wide(noise: Noise, span: int, log_tail: float) -> bool:
-    """Whether the law has too many outcomes to be listed but is wide enough for a closed form."""
+    """Return whether there are too many outcomes to list, but a closed form applies."""
     if not isinstance(noise, DiscreteGaussian) or not noise.nearly_one:
         return False
     return 2 * (noise.reach(log_tail) + span + 2) > MOST_OUTCOMES

@@ -1,7 +1,7 @@
-"""One coordinate's worst pair: what the adversary sees under either of two inputs.
+"""The worst pair of one coordinate: the two distributions that an adversary must tell apart.
 
-P is the law of noise plus the encoding of one end of the box, Q that of noise plus the encoding of
-the other end. Why these two are the worst is proved in docs/accounting-proofs.md (section 2).
+P is the distribution of noise plus the encoding of one end of the box, and Q that of noise plus the encoding
+of the other end. docs/accounting-proofs.md (section 2) proves that these two are the worst.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Law = tuple[tuple[int, float], ...]
 
 
 def _checked(field: str, law: Law) -> Law:
-    """A law on whole numbers, as sorted (value, probability), that adds up to one."""
+    """Return a distribution on whole numbers, as sorted (value, probability) pairs that sum to one."""
     kept = tuple(sorted((int(value), float(chance)) for value, chance in law if chance != 0))
     values = [value for value, _ in kept]
     total = math.fsum(chance for _, chance in kept)
@@ -35,10 +35,17 @@ def _checked(field: str, law: Law) -> Law:
 
 @dataclass(frozen=True, kw_only=True)
 class Ends:
-    """The encodings of the two ends of the box, each a law on whole numbers.
+    """The encodings of the two ends of the box, each a distribution on whole numbers.
 
-    The likelihood ratio of `high` to `low` must not fall in the value: high(i)·low(j) ≤
-    high(j)·low(i), i < j.
+    The likelihood ratio of `high` to `low` must not decrease in the value: high(i)·low(j) ≤ high(j)·low(i)
+    for i < j.
+
+    Attributes:
+        low: The encoding of the lower end, as (value, probability) pairs.
+        high: The encoding of the upper end.
+
+    Raises:
+        InvalidValue: If the probabilities do not sum to 1 or the likelihood ratio decreases.
     """
 
     low: Law
@@ -53,23 +60,37 @@ class Ends:
         above = np.array([high.get(value, 0.0) for value in values])
         cross = np.triu(np.outer(above, below) - np.outer(below, above), 1)
         if (cross > 1e-15).any():
-            raise InvalidValue("high", self.high, "a law whose likelihood ratio to `low` never falls")
+            raise InvalidValue(
+                "high", self.high, "a distribution whose likelihood ratio to `low` never decreases"
+            )
 
     @classmethod
     def whole(cls, shift: int) -> Ends:
-        """0 and `shift`, without rounding."""
+        """Return the ends 0 and `shift`, without rounding.
+
+        Args:
+            shift: The upper end, at least 1.
+        """
         return cls(low=((0, 1.0),), high=((whole(1, shift=shift), 1.0),))
 
     @classmethod
     def rounded(cls, low: float, high: float) -> Ends:
-        """Two positions, each rounded to a neighbouring whole number at random without bias."""
+        """Return two positions, each rounded at random to a neighbouring whole number, without bias.
+
+        Args:
+            low: The lower position.
+            high: The upper position, above `low`.
+
+        Raises:
+            InvalidValue: If a position is not finite or the positions are not in order.
+        """
         if not (math.isfinite(low) and math.isfinite(high) and low < high):
             raise InvalidValue("high", high, f"a finite position above low = {low}")
         return cls(low=_rounding(low), high=_rounding(high))
 
     @property
     def mirrored(self) -> bool:
-        """Whether turning the axis round exchanges the two ends."""
+        """Whether a reflection of the axis exchanges the two ends."""
         total = self.low[0][0] + self.high[-1][0]
         return tuple((total - value, chance) for value, chance in reversed(self.low)) == self.high
 
@@ -81,16 +102,21 @@ class Ends:
 
 
 def _rounding(position: float) -> Law:
+    """Return the distribution of a position rounded at random without bias."""
     floor = math.floor(position)
     return ((floor, floor + 1 - position), (floor + 1, position - floor))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Pair:
-    """log P and log Q on the outcomes that are listed.
+    """log P and log Q on the listed outcomes.
 
-    `missing` bounds the P-mass that is not listed, `error` the absolute error of each logarithm,
-    and `swapped` the total-variation distance of the listed laws from the ones that are meant.
+    Attributes:
+        log_p: The logarithms of P.
+        log_q: The logarithms of Q; −∞ if an outcome is impossible under Q.
+        missing: A bound on the P-mass of unlisted outcomes.
+        error: A bound on the absolute error of each logarithm.
+        swapped: A bound on the total-variation distance between the listed distributions and the exact ones.
     """
 
     log_p: FloatArray
@@ -100,7 +126,7 @@ class Pair:
     swapped: float
 
     def finite(self) -> tuple[FloatArray, FloatArray]:
-        """Losses log(P/Q) and log-masses of the outcomes that both laws can have."""
+        """Return the losses log(P/Q) and the log-masses under P of outcomes possible under both."""
         return self._finite
 
     @cached_property
@@ -109,12 +135,12 @@ class Pair:
         return self.log_p[both] - self.log_q[both], self.log_p[both]
 
     def certain(self) -> float:
-        """The P-mass of the listed outcomes that Q cannot have: their loss is infinite."""
+        """Return the P-mass of listed outcomes that are impossible under Q: their loss is infinite."""
         return float(np.exp(self.log_p[~np.isfinite(self.log_q)]).sum())
 
 
 def worst_pair(noise: Noise, first: Law, second: Law, log_tail: float) -> Pair:
-    """P = noise + first against Q = noise + second, where all but 2e^{−log_tail} of P lies."""
+    """Return P = noise + first and Q = noise + second, on all but 2e^{−log_tail} of P."""
     if isinstance(noise, DiscreteLaplace):
         return _laplace_pair(noise, first, second)
     reach = noise.reach(log_tail)
@@ -128,18 +154,18 @@ def worst_pair(noise: Noise, first: Law, second: Law, log_tail: float) -> Pair:
     listed = np.isfinite(log_p)
     log_p, log_q = log_p[listed], log_q[listed]
     missing = 2 * math.exp(-log_tail)
-    # The sum that normalises lacks at most `missing`, and inherits the weights' error; a logarithm
-    # of size D is rounded by u·D, and exponentials and sums of the mixture by a few u more.
+    # The normalising sum lacks at most `missing` and inherits the error of the weights. A logarithm of size D
+    # is rounded by u·D, and the exponentials and sums of the mixture add a few u.
     depth = -float(log_p.min()) + float(np.abs(log_q[np.isfinite(log_q)]).max(initial=0.0))
     error = 2 * weights.error + 2 * missing + UNIT_ROUNDOFF * (64 + 4 * depth)
     return Pair(log_p=log_p, log_q=log_q, missing=missing, error=error, swapped=weights.swapped)
 
 
 def _laplace_pair(noise: DiscreteLaplace, first: Law, second: Law) -> Pair:
-    """The same for Laplace noise, with nothing missing.
+    """Return the pair for Laplace noise, on all outcomes.
 
-    Below the lowest of the encoded values log P/Q does not change, nor does it above the highest: either tail
-    is one outcome, of 1/(1 − q) times the mass at its end, q = e^{−1/scale}.
+    log P/Q is constant below the lowest encoded value, and constant above the highest. So each tail is one
+    outcome, of 1/(1 − q) times the mass at its end, q = e^{−1/scale}.
     """
     lowest, highest = min(first[0][0], second[0][0]), max(first[-1][0], second[-1][0])
     span, places = highest - lowest, np.arange(lowest - highest, highest - lowest + 1)
@@ -156,7 +182,7 @@ def _laplace_pair(noise: DiscreteLaplace, first: Law, second: Law) -> Pair:
 
 
 def _mixture(log_mass: FloatArray, law: Law, start: int, stop: int) -> FloatArray:
-    """The logarithm of noise plus `law` at the places start … stop − 1."""
+    """Return the logarithm of the distribution of noise plus `law` at start … stop − 1."""
     rows = [log_mass[start - value : stop - value] for value, _ in law]
     if len(rows) == 1:
         return rows[0]
@@ -168,16 +194,19 @@ def _mixture(log_mass: FloatArray, law: Law, start: int, stop: int) -> FloatArra
 
 
 def loss_slack(pairs: Sequence[Pair], split: Sequence[int]) -> float:
-    """A bound on |log(computed/true)| of the P- or Q-mass of any set of composed outcomes.
+    """Return a bound on |log(computed/true)| of the P- or Q-mass of any set of composed outcomes.
 
-    Per coordinate: the logarithms' own error, the roundings of a loss and its place in a grid cell,
-    those of sums.
+    Per coordinate it covers the error of the logarithms, the rounding of a loss and of its place in a grid
+    cell, and the rounding of sums.
     """
     errors = (pair.error + UNIT_ROUNDOFF * (len(pair.log_p) + 64) for pair in pairs)
     return math.fsum(count * error for count, error in zip(split, errors, strict=True))
 
 
 def swap_cost(pairs: Sequence[Pair], split: Sequence[int], epsilon: float) -> float:
-    """What replacing the laws meant by those listed can change δ(ε): TV(P) + e^ε·TV(Q)."""
+    """Return how much δ(ε) can change when the listed distributions replace the exact ones.
+
+    It is TV(P) + e^ε·TV(Q).
+    """
     total = math.fsum(count * pair.swapped for count, pair in zip(split, pairs, strict=True))
     return min(total * (1 + math.exp(min(epsilon, 600.0))), 1.0)

@@ -1,4 +1,4 @@
-"""The audit: a distinguishing game against the mechanisms as they run, and what its results prove."""
+"""Privacy audits: a distinguishing game against the running mechanisms, and what its results prove."""
 
 import lazy_loader
 

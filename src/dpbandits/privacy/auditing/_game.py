@@ -1,13 +1,15 @@
 """The distinguishing game, played against the real R, S and A of a mechanism.
 
-One client is at the low corner of the box in one world and at the high corner in the other; all others stay
-where they are, and the adversary knows where. It sees what whoever is not trusted sees:
+In one world, a client is at the low corner of the box; in the other world, it is at the high corner. All
+other clients stay where they are, and the adversary knows where. The adversary sees the view of the untrusted
+party:
 
-    central   what A releases                   shuffle   what S forwards
-    local     what R sends for that client      none      what A releases
+    central   the release of A                  shuffle   the batch that S forwards
+    local     the report that R sends           none      the release of A
 
-It then says which world it was. Privacy bounds how well anybody can: see _evidence.py. An audit can refute
-a claim, never prove it. With honest noise `violated` comes out true with probability 1 − confidence at most.
+It then guesses the world. Privacy bounds how well any adversary can guess: see _evidence.py. An audit can
+refute a claim but never prove it. With honest noise, `violated` is true with probability at most 1 −
+confidence.
 """
 
 from __future__ import annotations
@@ -21,19 +23,19 @@ import numpy as np
 from dpbandits._arrays import FloatArray
 from dpbandits._checks import at_least_zero_below_one, non_negative, probability, whole
 from dpbandits.privacy._mechanism import Mechanism
-from dpbandits.privacy.auditing._evidence import Evidence, Limits
+from dpbandits.privacy.auditing._evidence import AuditEvidence, Limits
 from dpbandits.privacy.auditing._likelihood_ratios import Scorer, Views, others_value
 from dpbandits.privacy.noise import NoiseSource
 
 Reveals = Callable[[Mechanism, FloatArray, NoiseSource], Views]
-"""From averages (plays × reports × support; the client is the first report) to a view for each play."""
+"""From averages (plays × reports × coordinates; the client is the first report) to one view per play."""
 
 SAMPLES = 20_000
 CONFIDENCE = 1 - 1e-6
 
-# Raw averages lie this many bounds outside, so that a missing clip shows.
+# Raw averages lie this many bounds from zero, so that a missing clip is detected.
 _OUTSIDE = 10.0
-# Points on the curve, as shares of the claimed ε, or of the largest ε that so many plays can show.
+# Points on the curve, as shares of the claimed ε, or of the largest ε that the number of plays can refute.
 _CURVE = (0.0, 0.25, 0.5, 0.75, 1.0)
 _BLOCK_ENTRIES = 1 << 22
 _LARGEST_BLOCK = 2000
@@ -41,7 +43,12 @@ _LARGEST_BLOCK = 2000
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """The view is (epsilon, delta)-private for one client replaced."""
+    """The claim that a view is (ε, δ)-private for one client replaced.
+
+    Attributes:
+        epsilon: The claimed ε, at least 0.
+        delta: The claimed δ, at least 0 and below 1.
+    """
 
     epsilon: float
     delta: float
@@ -53,7 +60,13 @@ class Claim:
 
 @dataclass(frozen=True, kw_only=True)
 class Violation:
-    """At `epsilon`, `delta` is claimed, and the true δ was shown to be at least `delta_lower_bound`."""
+    """A point of the curve that the audit refuted.
+
+    Attributes:
+        epsilon: The ε of the point.
+        delta: The claimed δ at that ε.
+        delta_lower_bound: A lower bound on the true δ at that ε.
+    """
 
     epsilon: float
     delta: float
@@ -61,16 +74,22 @@ class Violation:
 
     @property
     def excess(self) -> float:
-        """By how much more than was claimed is given away."""
+        """The lower bound minus the claimed δ."""
         return self.delta_lower_bound - self.delta
 
 
 @dataclass(frozen=True, kw_only=True)
 class AuditResult:
-    """What `samples` plays in each of the two worlds show about a claim.
+    """The result of an audit.
 
-    All statements hold together with probability `confidence`: that the true ε at the claimed δ is at
-    least `epsilon_lower_bound`, and that `violation`, if there is one, is real.
+    All statements hold together with probability `confidence`.
+
+    Attributes:
+        claimed: The audited claim.
+        epsilon_lower_bound: A lower bound on the true ε at the claimed δ.
+        confidence: The probability with which the statements hold.
+        samples: The number of plays in each of the two worlds.
+        violation: The refuted point with the largest excess, or None if nothing was refuted.
     """
 
     claimed: Claim
@@ -96,10 +115,23 @@ def audit(
     reveals: Reveals | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> AuditResult:
-    """Try to refute that the mechanism is (epsilon, delta)-private, and its whole curve δ(ε).
+    """Try to refute that a mechanism is (ε, δ)-private, and its whole curve δ(ε).
 
-    Without `delta` the claim is what the mechanism's event states at `epsilon`. `reveals` replaces `reveal`
-    to audit something that runs elsewhere; `progress` is told how many plays were finished.
+    Args:
+        mechanism: The mechanism.
+        noise: The noise source that the mechanism draws from.
+        epsilon: The claimed ε.
+        delta: The claimed δ; if None, what the mechanism's event states at `epsilon`.
+        samples: The number of plays in each world, at least 100.
+        confidence: The probability with which the result holds.
+        reveals: Replaces `reveal`, to audit a mechanism that runs elsewhere.
+        progress: Called with the number of plays that were just finished.
+
+    Returns:
+        The result, with a violation if one was proved.
+
+    Raises:
+        InvalidValue: If an argument is out of range.
     """
     whole(100, samples=samples)
     probability(confidence=confidence)
@@ -118,7 +150,7 @@ def audit(
 
 
 def reveal(mechanism: Mechanism, averages: FloatArray, noise: NoiseSource) -> Views:
-    """What whoever is not trusted sees, play by play."""
+    """Return the view of the untrusted party, one per play."""
     plays, reports, support = averages.shape
     if mechanism.trust == "local":
         return mechanism.randomize(averages[:, 0], noise)
@@ -130,12 +162,16 @@ def reveal(mechanism: Mechanism, averages: FloatArray, noise: NoiseSource) -> Vi
 
 
 def _reports(mechanism: Mechanism) -> int:
-    """Noise that clients share is least when as few of them answer as may; local noise is not shared."""
+    """Return how many reports a play has.
+
+    Noise that clients share is smallest when the fewest clients report, so the shuffle model is audited at
+    its minimum. Local noise is not shared, so one report is enough.
+    """
     return {"shuffle": mechanism.minimum_reports, "local": 1}.get(mechanism.trust, mechanism.cohort)
 
 
 def _block(mechanism: Mechanism) -> int:
-    """As many plays at a time as memory can bear and a progress bar can show."""
+    """Return how many plays run at a time: limited by memory and by the resolution of a progress bar."""
     entries = _reports(mechanism) * mechanism.message_size
     return max(1, min(_LARGEST_BLOCK, _BLOCK_ENTRIES // entries))
 
@@ -148,7 +184,7 @@ def _play(
     reveals: Reveals,
     progress: Callable[[int], None] | None,
 ) -> FloatArray:
-    """The scores, a row each, of all plays of one world."""
+    """Play one world and return its scores: one row per kind of score, one column per play."""
     reports, block = _reports(mechanism), _block(mechanism)
     scorer = Scorer(mechanism, reports)
     scored = []
@@ -162,24 +198,28 @@ def _play(
 
 
 def _curve(mechanism: Mechanism, claim: Claim, tested: int) -> list[Claim]:
-    """What the mechanism's event states at several ε, no larger than so many tested plays can refute."""
+    """Return the mechanism's claims at several ε, no larger than this number of plays can refute."""
     largest = min(claim.epsilon, math.log(tested))
     points = [(share * largest, mechanism.event.delta(share * largest)) for share in _CURVE]
     return [Claim(epsilon=epsilon, delta=delta) for epsilon, delta in points if delta < 1]
 
 
-def _evidence(low: FloatArray, high: FloatArray, *, limits: int, confidence: float) -> list[Evidence]:
-    """Either world may be the one to be recognised, by any of the scores; all errors add up (Bonferroni)."""
+def _evidence(low: FloatArray, high: FloatArray, *, limits: int, confidence: float) -> list[AuditEvidence]:
+    """Return the evidence for each score and each direction.
+
+    Either world may be the one to be recognised, by any of the scores. The error probabilities add up
+    (Bonferroni).
+    """
     tail = (1 - confidence) / (limits * 2 * len(low))
     found = []
     for one, other in zip(low, high, strict=True):
-        found.append(Evidence.of(other, one, tail))
-        found.append(Evidence.of(-one, -other, tail))
+        found.append(AuditEvidence.of(other, one, tail))
+        found.append(AuditEvidence.of(-one, -other, tail))
     return found
 
 
-def _judge(claim: Claim, curve: list[Claim], evidence: list[Evidence]) -> tuple[float, Violation | None]:
-    """The largest ε that is shown at the claimed δ, and the point that is missed by most, if any is."""
+def _judge(claim: Claim, curve: list[Claim], evidence: list[AuditEvidence]) -> tuple[float, Violation | None]:
+    """Return the largest ε proved at the claimed δ, and the refuted point with the largest excess."""
     at_claim = [one.about_epsilon(claim.delta) for one in evidence]
     points = [_missed(claim, at_claim)]
     points += [_missed(point, [one.about_delta(point.epsilon) for one in evidence]) for point in curve]
@@ -189,6 +229,6 @@ def _judge(claim: Claim, curve: list[Claim], evidence: list[Evidence]) -> tuple[
 
 
 def _missed(point: Claim, shown: list[Limits]) -> Violation:
-    """By how much the best of the limits misses the point; it need not."""
+    """Return the best lower bound on δ at a point; it is a violation only if its excess is positive."""
     delta = max(limits.delta(point.epsilon) for limits in shown)
     return Violation(epsilon=point.epsilon, delta=point.delta, delta_lower_bound=delta)

@@ -1,4 +1,4 @@
-"""Where noise comes from, exact samplers, and the integer noise distributions that mechanisms use."""
+"""Noise: its sources, the exact samplers, and the integer noise distributions that mechanisms use."""
 
 import lazy_loader
 

@@ -1,7 +1,8 @@
-"""The discrete Laplace and Gaussian laws from exact coins (Canonne, Kamath, Steinke 2020, algorithms 2, 3).
+"""Exact samplers of the discrete Laplace and Gaussian distributions (Canonne, Kamath, Steinke 2020).
 
-A scale is the fraction that its float is. All decisions are made on integers, so no probability is rounded.
-OpenDP draws the same laws, but from bits that it takes itself.
+They implement algorithms 2 and 3 of that paper. A scale is treated as the exact fraction that its float
+represents. All decisions are made on integers, so no probability is rounded. OpenDP draws from the same
+distributions, but chooses its own source of bits.
 """
 
 from __future__ import annotations
@@ -11,27 +12,29 @@ from fractions import Fraction
 import numpy as np
 
 from dpbandits._arrays import IntArray
-from dpbandits.privacy.noise._coins import Coins, Heads, first_accepted
+from dpbandits.privacy.noise._coins import BoolArray, Coins, first_accepted
 
-_LAPLACE_ACCEPTANCE = 0.5  # between 0.32 and 0.63; a guess that is the same on every machine
+# Guesses; constants, so that keyed noise makes the same draws on every machine.
+_LAPLACE_ACCEPTANCE = 0.5  # the true rate is between 0.32 and 0.63
 _GAUSSIAN_ACCEPTANCE = 0.6
 
 
 def laplace(coins: Coins, scale: float, count: int) -> IntArray:
-    """P(x) ∝ exp(−|x|/scale). An attempt gives 2·|x|, plus 1 for a negative x."""
+    """Draw P(x) ∝ exp(−|x|/scale)."""
     fraction = Fraction(scale)
     codes = first_accepted(count, _LAPLACE_ACCEPTANCE, lambda tries: _laplace_codes(coins, fraction, tries))
+    # A code is 2·|x|, plus 1 if x is negative.
     sizes = codes >> 1
     return np.where(codes & 1, -sizes, sizes)
 
 
 def _laplace_codes(coins: Coins, scale: Fraction, count: int) -> IntArray:
-    """Attempts at a discrete Laplace variable of scale n/d; −1 for those that are refused.
+    """Make attempts at a discrete Laplace variable of scale n/d; −1 for rejected ones.
 
-    x = u + n·v has P(x) ∝ exp(−x/n) if u in {0..n−1} has P(u) ∝ exp(−u/n) and v counts the heads of exp(−1)
-    before the first tails. Then ⌊x/d⌋ is geometric of ratio exp(−d/n). A sign makes it a discrete Laplace
-    variable, once −0, which would count 0 twice, is refused. For the scales that _ranges.py admits n is at
-    most 2⁵³, and x is above 2⁶³ with a probability below exp(−1000).
+    Let u in {0..n−1} have P(u) ∝ exp(−u/n), and let v count the heads of exp(−1) before the first tails. Then
+    x = u + n·v has P(x) ∝ exp(−x/n), and ⌊x/d⌋ is geometric of ratio exp(−d/n). A random sign makes it a
+    discrete Laplace variable, if −0, which would count 0 twice, is rejected. For the scales that _ranges.py
+    accepts, n is at most 2⁵³, and x exceeds 2⁶³ with a probability below exp(−1000).
     """
     steps, width = scale.numerator, scale.denominator
     starts = coins.below(np.full(count, steps, dtype=np.uint64))
@@ -39,12 +42,12 @@ def _laplace_codes(coins: Coins, scale: Fraction, count: int) -> IntArray:
     rounds = _heads_of_one(coins, count).astype(np.uint64)
     sizes = ((starts + np.uint64(steps) * rounds) // np.uint64(width)).astype(np.int64)
     negative = coins.fair(count)
-    refused: Heads = ~kept | (negative & (sizes == 0))
+    refused: BoolArray = ~kept | (negative & (sizes == 0))
     return np.where(refused, -1, 2 * sizes + negative)
 
 
 def _heads_of_one(coins: Coins, count: int) -> IntArray:
-    """How many coins of exp(−1) show heads before the first tails."""
+    """Count how many coins of exp(−1) show heads before the first tails."""
     heads, live = np.zeros(count, dtype=np.int64), np.arange(count)
     while live.size:
         live = live[coins.exponential(Fraction(1), live.size)]
@@ -53,10 +56,10 @@ def _heads_of_one(coins: Coins, count: int) -> IntArray:
 
 
 def gaussian(coins: Coins, scale: float, count: int) -> IntArray:
-    """P(x) ∝ exp(−x²/(2·scale²)).
+    """Draw P(x) ∝ exp(−x²/(2·scale²)).
 
-    A discrete Laplace proposal of scale t = ⌊scale⌋ + 1 is accepted with probability
-    exp(−(|x| − scale²/t)²/(2·scale²)). The product of both is P(x) times a constant.
+    A discrete Laplace proposal of scale t = ⌊scale⌋ + 1 is accepted with probability exp(−(|x| −
+    scale²/t)²/(2·scale²)). The product of both is P(x) times a constant.
     """
     fraction, wide = Fraction(scale), int(scale) + 1
     accepted = list[int]()
@@ -68,6 +71,9 @@ def gaussian(coins: Coins, scale: float, count: int) -> IntArray:
 
 
 def _accepts(coins: Coins, size: int, scale: Fraction, wide: int) -> bool:
-    """With scale = n/d the exponent is (size·t·d² − n²)² / (2·n²·d²·t²)."""
+    """Return whether the proposal is accepted.
+
+    With scale = n/d the exponent is (size·t·d² − n²)² / (2·n²·d²·t²).
+    """
     n, d = scale.numerator, scale.denominator
     return coins.exponential_once((size * wide * d * d - n * n) ** 2, 2 * (n * d * wide) ** 2)

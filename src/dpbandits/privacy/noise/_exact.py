@@ -1,8 +1,8 @@
-"""Every law of noise, drawn exactly from coins: whole numbers, and no floating-point noise.
+"""Exact samplers of every noise distribution: whole numbers only, no floating-point noise.
 
-Floating-point noise has holes: some outputs are possible for one input and impossible for its neighbour,
-which undoes the privacy. Here each sampler draws from its distribution and not from an approximation. Where
-the coins' bits come from is decided in _secure.py and _keyed.py.
+Floating-point noise has gaps: some outputs are possible for one input and impossible for a neighbouring one,
+which breaks privacy. The samplers here draw from the exact distribution, not from an approximation.
+_secure.py and _keyed.py decide where the bits come from.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 
 from dpbandits._arrays import FloatArray, IntArray
 from dpbandits.privacy.noise import _discrete as discrete
-from dpbandits.privacy.noise._coins import BLOCK, Coins, Heads, first_accepted
+from dpbandits.privacy.noise._coins import BLOCK, BoolArray, Coins, first_accepted
 from dpbandits.privacy.noise._max_norm_radius import exact_offset
 from dpbandits.privacy.noise._ranges import (
     checked_cube,
@@ -31,23 +31,23 @@ from dpbandits.privacy.noise._sources import BitArray
 
 
 class ExactNoise:
-    """The samplers that `SecureNoise` and `KeyedNoise` share; `_coins` is theirs."""
+    """The samplers that `SecureNoise` and `KeyedNoise` share; each sets its own `_coins`."""
 
     __slots__ = ()
     _coins: Coins
 
     @property
     def simulated(self) -> Literal[False]:
-        """Fit to leave the machine."""
+        """Always false: the draws may leave the machine."""
         return False
 
     def bernoulli(self, probabilities: FloatArray) -> IntArray:
-        """One coin, 0 or 1, for each probability, which is not rounded."""
+        """Draw one coin, 0 or 1, for each probability, without rounding it."""
         wanted = checked_probabilities(probabilities)
         return self._coins.flip(wanted.reshape(-1)).astype(np.int64).reshape(wanted.shape)
 
     def binomial(self, trials: int, probability: float, shape: tuple[int, ...]) -> IntArray:
-        """The number of heads among `trials` coins, of a probability that is not rounded."""
+        """Draw the number of heads among `trials` coins, without rounding the probability."""
         left, chance, size = checked_trials(trials), checked_probability(probability), checked_shape(shape)
         count_heads = _fair_heads if chance == 0.5 else _biased_heads
         total = np.zeros(int(np.prod(size)), dtype=np.int64)
@@ -58,8 +58,9 @@ class ExactNoise:
         return total.reshape(size)
 
     def poisson(self, mean: float, shape: tuple[int, ...]) -> IntArray:
-        """Poisson variables, of a mean that is rounded to a multiple of 2⁻³². Takes time ∝ mean."""
-        # Poisson(3.2) is the sum of three Poisson(1) and of one whose every point is kept by a coin of 0.2.
+        """Draw Poisson variables; the mean is rounded to a multiple of 2⁻³². The time is ∝ mean."""
+        # Poisson(3.2) is the sum of three Poisson(1) and a fourth whose points are each kept with probability
+        # 0.2.
         size = checked_shape(shape)
         whole, rest = divmod(round(checked_mean(mean) * 2**32), 2**32)
         extra = _poisson_one(self._coins, int(np.prod(size)))
@@ -74,20 +75,20 @@ class ExactNoise:
         return total.reshape(size)
 
     def discrete_gaussian(self, scale: float, shape: tuple[int, ...]) -> IntArray:
-        """P(x) ∝ exp(−x²/(2·scale²)) on the integers (_discrete.py)."""
+        """Draw P(x) ∝ exp(−x²/(2·scale²)) on the integers (see _discrete.py)."""
         size = checked_shape(shape)
         return discrete.gaussian(self._coins, checked_scale(scale), int(np.prod(size))).reshape(size)
 
     def discrete_laplace(self, scale: float, shape: tuple[int, ...]) -> IntArray:
-        """P(x) ∝ exp(−|x|/scale) on the integers (_discrete.py)."""
+        """Draw P(x) ∝ exp(−|x|/scale) on the integers (see _discrete.py)."""
         size = checked_shape(shape)
         return discrete.laplace(self._coins, checked_scale(scale), int(np.prod(size))).reshape(size)
 
     def polya(self, parts: int, scale: float, shape: tuple[int, ...]) -> IntArray:
-        """P(m) ∝ C(m + 1/parts − 1, m)·exp(−m/scale) on 0, 1, 2.. Takes time ∝ scale."""
+        """Draw P(m) ∝ C(m + 1/parts − 1, m)·exp(−m/scale) on 0, 1, 2 … The time is ∝ scale."""
         sharers, size = checked_parts(parts), checked_shape(shape)
         decay = 1 / Fraction(checked_scale(scale, sharers))
-        # What `_climb` accepts sums to (1−p)·Σ C(m+r−1, m)p^m = (1−p)^(1−r).
+        # The acceptance probabilities of `_climb` sum to (1−p)·Σ C(m+r−1, m)p^m = (1−p)^(1−r).
         acceptance = float(-np.expm1(-1 / scale)) ** (1 - 1 / sharers)
         drawn = first_accepted(
             int(np.prod(size)), acceptance, lambda tries: _climb(self._coins, sharers, decay, tries)
@@ -95,10 +96,10 @@ class ExactNoise:
         return drawn.reshape(size)
 
     def box_norm(self, scale: float, shape: tuple[int, int]) -> IntArray:
-        """Rows z with P(z) ∝ exp(−max|z|/scale). The derivation is in _max_norm_radius.py."""
+        """Draw rows z with P(z) ∝ exp(−max|z|/scale). _max_norm_radius.py has the derivation."""
         rows, coordinates = checked_cube(shape)
         laplace = self.discrete_laplace(scale, (rows, coordinates + 1))
-        # Given y ≥ 0, y is geometric of ratio q. Given y < 0, −1 − y is too: P(y) ∝ q^|y| = q·q^(−1−y).
+        # Given y ≥ 0, y is geometric of ratio q. Given y < 0, so is −1 − y: P(y) ∝ q^|y| = q·q^(−1−y).
         radii = np.where(laplace >= 0, laplace, -1 - laplace).sum(axis=1)
         offsets = [exact_offset(float(scale), coordinates, self._coins.random_bits) for _ in range(rows)]
         radii += np.array(offsets, dtype=np.int64)
@@ -107,7 +108,7 @@ class ExactNoise:
         return points.reshape(rows, coordinates)
 
     def permute_rows(self, bits: BitArray) -> BitArray:
-        """Each row in the order of uniform 64-bit keys, drawn anew while two of a row are equal."""
+        """Sort each row by uniform 64-bit keys; if two keys of a row are equal, draw new ones."""
         rows, columns = checked_rows(bits).shape
         permuted = np.empty_like(bits)
         most = max(1, BLOCK // max(1, columns))
@@ -120,7 +121,8 @@ class ExactNoise:
 
 
 def _orders(coins: Coins, rows: int, columns: int) -> IntArray:
-    # Every order of distinct keys is equally likely.
+    # All orders of distinct keys are equally likely.
+    """Return a uniform random order of the columns for each row."""
     keys = coins.words(rows * columns).reshape(rows, columns)
     orders: IntArray = keys.argsort(axis=1)
     ranked = np.take_along_axis(keys, orders, axis=1)
@@ -130,14 +132,14 @@ def _orders(coins: Coins, rows: int, columns: int) -> IntArray:
     return orders
 
 
-def _heads_by_owner(flips: IntArray, heads: Heads) -> IntArray:
-    """The heads of each owner, when the first `flips[0]` coins are of the first owner, and so on."""
+def _heads_by_owner(flips: IntArray, heads: BoolArray) -> IntArray:
+    """Count the heads of each owner; the first `flips[0]` coins belong to the first owner, and so on."""
     owners = np.repeat(np.arange(flips.size), flips)
     return np.bincount(owners[heads], minlength=flips.size)
 
 
 def _fair_heads(coins: Coins, trials: int, _half: float, count: int) -> IntArray:
-    """The ones among `trials` bits; the bits of the last byte that are not needed are cleared."""
+    """Count the ones among `trials` random bits; unused bits of the last byte are cleared."""
     width = (trials + 7) // 8
     drawn = coins.random_bytes(count * width).reshape(count, width).copy()
     drawn[:, -1] >>= np.uint8(8 * width - trials)
@@ -146,7 +148,11 @@ def _fair_heads(coins: Coins, trials: int, _half: float, count: int) -> IntArray
 
 
 def _biased_heads(coins: Coins, trials: int, chance: float, count: int) -> IntArray:
-    """A byte for each coin: heads below ⌊256p⌋, tails above, and when equal a coin of the rest of 256p."""
+    """Count heads among biased coins, mostly at one byte per coin.
+
+    A coin shows heads if its byte is below ⌊256p⌋ and tails if it is above. If they are equal, a coin with
+    the fractional part of 256p decides.
+    """
     floor = int(256 * chance)
     if floor == 256:
         return np.full(count, trials, dtype=np.int64)
@@ -158,15 +164,15 @@ def _biased_heads(coins: Coins, trials: int, chance: float, count: int) -> IntAr
 
 
 def _poisson_one(coins: Coins, count: int) -> IntArray:
-    """Poisson(1) variables: e/4 of the attempts succeed."""
+    """Draw Poisson(1) variables; a fraction e/4 of the attempts succeeds."""
     return first_accepted(count, np.e / 4, lambda tries: _poisson_attempts(coins, tries))
 
 
 def _poisson_attempts(coins: Coins, count: int) -> IntArray:
-    """Propose k with probability 2^−(k+1), accept with 2^(k−1)/k!: together 1/(4·k!).
+    """Propose k with probability 2^−(k+1), and accept with 2^(k−1)/k!: together 1/(4·k!).
 
-    The proposal counts the heads before the first tails. The acceptance is 1/2 for k = 0 and otherwise the
-    product of 2/i for i = 2..k, of which each factor is a coin, flipped on the way up.
+    The proposal counts the heads before the first tails. The acceptance probability is 1/2 for k = 0, and
+    otherwise the product of 2/i for i = 2..k. Each factor is a coin, flipped as k grows.
     """
     result = np.zeros(count, dtype=np.int64)
     climbing = coins.fair(count)
@@ -182,12 +188,12 @@ def _poisson_attempts(coins: Coins, count: int) -> IntArray:
 
 
 def _climb(coins: Coins, parts: int, decay: Fraction, count: int) -> IntArray:
-    """Attempts at a Pólya variable, r = 1/parts and p = exp(−decay); −1 for those that fell.
+    """Make attempts at a Pólya variable with r = 1/parts and p = exp(−decay); −1 for failed ones.
 
-    At height m a coin of p decides whether to climb on; without it the result is m. An attempt that climbs
-    must hold on with a coin of (m + r)/(m + 1), or falls. So the result is m with probability
-    (1−p)·p^m·Π_{i=1..m} (i−1+r)/i = (1−p)·p^m·C(m+r−1, m). All attempts that are left stand at one height,
-    so several steps are drawn at once, and those after the first tails are ignored.
+    At height m, a coin of p decides whether the attempt climbs on; otherwise its result is m. An attempt that
+    climbs must also pass a coin of (m + r)/(m + 1), or it fails. So the result is m with probability
+    (1−p)·p^m·Π_{i=1..m} (i−1+r)/i = (1−p)·p^m·C(m+r−1, m). All remaining attempts are at the same height, so
+    several steps are drawn at once, and those after the first tails are ignored.
     """
     result = np.full(count, -1, dtype=np.int64)
     live, height, steps = np.arange(count), 0, 1
@@ -206,7 +212,7 @@ def _climb(coins: Coins, parts: int, decay: Fraction, count: int) -> IntArray:
     return result
 
 
-def _first_tails(heads: Heads) -> IntArray:
-    """Where the first tails of each row is; the number of columns when there is none."""
+def _first_tails(heads: BoolArray) -> IntArray:
+    """Return the index of the first tails of each row, or the number of columns if there is none."""
     first: IntArray = np.where(heads.all(axis=1), heads.shape[1], heads.argmin(axis=1))
     return first

@@ -1,13 +1,14 @@
-"""Noise that repeats: the bits are a pseudorandom function of a secret key and of what the noise is for.
+"""Reproducible noise: its bits are a pseudorandom function of a secret key and a context.
 
-The stream is the concatenation, for i = 0, 1, 2.., of 1,024 bytes of SHAKE256 over
+The stream is the concatenation, for i = 0, 1, 2 …, of 1,024 bytes of SHAKE256 over
 
     "dpbandits noise v1" ‖ the key, 32 bytes ‖ the number of parts, 8 bytes
     ‖ for each part of the context its length, 8 bytes, and its bytes ‖ i, 8 bytes
 
-with integers in big-endian order. The encoding is injective: no two keys, contexts and places in the stream
-have the same input. To anyone without the key the stream is as good as uniform, as long as SHAKE256 with a
-secret prefix is a pseudorandom function. Anyone with the key can draw the noise again and subtract it.
+with integers in big-endian order. The encoding is injective: different keys, contexts or positions in the
+stream never have the same input. Without the key, the stream is indistinguishable from uniform bytes,
+provided that SHAKE256 with a secret prefix is a pseudorandom function. Anyone with the key can reproduce the
+noise and subtract it.
 """
 
 from __future__ import annotations
@@ -26,7 +27,15 @@ _BLOCK = 1024
 
 
 class KeyedStream:
-    """An endless stream of pseudorandom bytes."""
+    """An endless stream of pseudorandom bytes.
+
+    Args:
+        key: 32 secret bytes.
+        context: Byte strings that identify the purpose of the noise.
+
+    Raises:
+        InvalidValue: If the key has another length.
+    """
 
     __slots__ = ("_counter", "_rest", "_start")
 
@@ -40,7 +49,7 @@ class KeyedStream:
         self._counter = 0
 
     def random_bytes(self, count: int) -> bytes:
-        """The next `count` bytes."""
+        """Return the next `count` bytes."""
         while len(self._rest) < count:
             block = self._start.copy()
             block.update(self._counter.to_bytes(8))
@@ -53,9 +62,18 @@ class KeyedStream:
 
 @final
 class KeyedNoise(ExactNoise):
-    """The exact samplers on a `KeyedStream`: the same key, context and calls give the same draws.
+    """Exact samplers on a `KeyedStream`: equal keys, contexts and calls give equal draws.
 
-    Fit to leave the machine. The key must be secret, and each context must serve for one purpose only.
+    The draws may leave the machine. The key must be secret, and each context must be used for one purpose
+    only.
+
+    Args:
+        key: 32 secret bytes.
+        context: Byte strings that identify the purpose of the noise, for example a study, a phase and a
+            client.
+
+    Raises:
+        InvalidValue: If the key has another length.
     """
 
     __slots__ = ("_coins",)

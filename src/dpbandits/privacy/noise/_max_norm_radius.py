@@ -1,16 +1,19 @@
-"""The radius of the noise exp(−‖z‖∞/scale) on Z^s, as a sum of simple variables.
+"""The radius of the noise P(z) ∝ exp(−‖z‖∞/scale) on Z^s, as a sum of simple variables.
 
-With q = exp(−1/scale), q^‖z‖ = (1 − q)·Σ_{m ≥ ‖z‖} q^m: a uniform point of the cube {−m..m}^s, which has
-(2m+1)^s points, whose radius m is drawn with a pmf proportional to q^m·(2m+1)^s.
+With q = exp(−1/scale), q^‖z‖ = (1 − q)·Σ_{m ≥ ‖z‖} q^m. So z is a uniform point of the cube {−m..m}^s, which
+has (2m+1)^s points, and its radius m has a probability proportional to q^m·(2m+1)^s.
 
-That radius needs no rejection. Write Σ_m (2m+1)^s q^m = B_s(q)/(1−q)^(s+1); B_0 = 1. One more factor 2m+1
-under the sum is the operator 2q·d/dq + 1, which makes the numerator 2q(1−q)B' + 2(s+1)qB + (1−q)B: the
-coefficients, so-called Eulerian numbers of type B, obey
+This radius can be drawn without rejection. Write Σ_m (2m+1)^s q^m = B_s(q)/(1−q)^(s+1), with B_0 = 1. One
+more factor 2m+1 in the sum is the operator 2q·d/dq + 1, which turns the numerator into 2q(1−q)B' + 2(s+1)qB +
+(1−q)B. So the coefficients, which are called Eulerian numbers of type B, satisfy
 
     b(s+1, k) = (2k+1)·b(s, k) + (2s+3−2k)·b(s, k−1)
 
 and none is negative. So B_s(q)/(1−q)^(s+1) is, up to a factor, the generating function of
-m = offset + s+1 geometrics of ratio q, all independent, where P(offset = k) ∝ b(s, k)·q^k, 0 ≤ k ≤ s.
+
+    m = offset + the sum of s+1 independent geometric variables of ratio q,
+
+where the offset is independent of them and P(offset = k) ∝ b(s, k)·q^k, 0 ≤ k ≤ s.
 """
 
 from __future__ import annotations
@@ -20,16 +23,17 @@ from collections.abc import Callable
 from decimal import Context, Decimal
 from functools import lru_cache
 
+# The number of decimal digits of the first try.
 DIGITS = 80
 
 
 @lru_cache(maxsize=64)
 def offset_distribution(scale: float, coordinates: int, digits: int) -> tuple[Decimal, ...]:
-    """P(offset ≤ k) for k = 0..s, each to a relative error below 10^(10 − digits).
+    """Return P(offset ≤ k) for k = 0..s, each with a relative error below 10^(10 − digits).
 
-    Nothing is ever subtracted from anything near it, so each of the operations below adds no more than
-    10^(1 − digits) to the relative error: 6 for each of up to 2¹¹ steps of the recurrence, 2 for each power
-    of q and each sum. The rounding of 1/scale ≤ 2¹⁰ costs q another 2¹⁰ of these, to the power k ≤ 2¹¹.
+    No two nearly equal numbers are subtracted, so each operation adds at most 10^(1 − digits) to the relative
+    error: 6 operations in each of up to 2¹¹ steps of the recurrence, and 2 for each power of q and each sum.
+    The rounding of 1/scale ≤ 2¹⁰ adds 2¹⁰ of these to q, and the power k ≤ 2¹¹ multiplies them.
     """
     context = Context(prec=digits)
     ratio = context.exp(context.divide(Decimal(-1), Decimal(scale)))
@@ -50,7 +54,10 @@ def offset_distribution(scale: float, coordinates: int, digits: int) -> tuple[De
 
 @lru_cache(maxsize=64)
 def _brackets(scale: float, coordinates: int, digits: int) -> tuple[list[int], list[int]]:
-    """Multiples of 2^(−4·digits) below and above each P(offset ≤ k) but the last, which is 1."""
+    """Return integers below and above 2^(4·digits)·P(offset ≤ k), for every k except the last.
+
+    The last probability is 1.
+    """
     context = Context(prec=4 * digits)
     slack, unit = Decimal(10) ** (11 - digits), Decimal(1 << 4 * digits)
     parts = offset_distribution(scale, coordinates, digits)[:-1]
@@ -60,11 +67,12 @@ def _brackets(scale: float, coordinates: int, digits: int) -> tuple[list[int], l
 
 
 def exact_offset(scale: float, coordinates: int, random_bits: Callable[[int], int]) -> int:
-    """Draw the offset exactly: look at more and more digits until they leave no doubt.
+    """Draw the offset exactly: use more digits until they determine it.
 
-    The offset is the number of k with P(offset ≤ k) ≤ U for a uniform real number U. Of U we know that it
-    lies in [uniform, uniform + 1) in units of 2^−bits. As many k satisfy it surely as have their upper
-    bracket at or below `uniform`, and possibly as have their lower one below `uniform + 1`.
+    The offset is the number of k with P(offset ≤ k) ≤ U for a uniform real number U. U is known to lie in
+    [uniform, uniform + 1) in units of 2^−bits. A k surely counts if its upper bracket is at or below
+    `uniform`, and possibly counts if its lower bracket is below `uniform + 1`. The draw is finished when both
+    numbers are equal.
     """
     digits = DIGITS
     uniform = random_bits(4 * digits)

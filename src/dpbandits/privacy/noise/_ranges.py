@@ -1,7 +1,8 @@
-"""The parameters that a noise source accepts: the same in a simulation and in production.
+"""The accepted parameters of noise sources: the same in a simulation and in production.
 
-The upper ends keep every result inside 64-bit integers but with a probability below exp(−10⁵). The lower
-end of a scale keeps the fraction 1/scale, with which the exact samplers reckon, in 64-bit integers too.
+The upper limits keep every result inside 64-bit integers, except with a probability below exp(−10⁵). The
+lower limit of a scale keeps numerator and denominator of 1/scale, which the exact samplers use, in 64-bit
+integers, too.
 """
 
 from __future__ import annotations
@@ -22,63 +23,74 @@ ROUNDING = 2.0**-32
 
 
 def checked_scale(scale: float, parts: int = 1) -> float:
-    """A scale between 2⁻¹⁰ and 2⁴⁰, or 2⁴⁴/parts where that is less."""
+    """Return a scale if it is accepted.
+
+    Args:
+        scale: The scale, between 2⁻¹⁰ and the smaller of 2⁴⁰ and 2⁴⁴/parts.
+        parts: The number of parties that share the noise.
+
+    Returns:
+        The scale.
+
+    Raises:
+        InvalidValue: If the scale is out of range.
+    """
     return between(LEAST_SCALE, min(MOST, MOST_PARTS_TIMES_SCALE / parts), scale=scale)
 
 
 def checked_mean(mean: float) -> float:
-    """A Poisson mean between 0 and 2⁴⁰."""
+    """Return a Poisson mean between 0 and 2⁴⁰."""
     return between(0, MOST, mean=mean)
 
 
 def checked_probability(probability: float) -> float:
-    """A probability; 0 and 1 are sure coins."""
+    """Return a probability; 0 and 1 are accepted."""
     return between(0, 1, probability=probability)
 
 
 def checked_trials(trials: int) -> int:
-    """So many coins, up to 2⁴⁰."""
+    """Return a number of coins, up to 2⁴⁰."""
     return whole(0, MOST, trials=trials)
 
 
 def checked_parts(parts: int) -> int:
-    """So many parties share the noise, up to 2²²."""
+    """Return a number of parties that share the noise, up to 2²²."""
     return whole(1, MOST_PARTS, parts=parts)
 
 
 def checked_count(count: int, parts: int) -> int:
-    """So many parts are summed, up to 2²² times those that share the noise."""
+    """Return a number of parts to sum, up to 2²² times the number of parties."""
     return whole(1, MOST_PARTS * parts, count=count)
 
 
 def checked_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """A tuple of lengths."""
+    """Return a tuple of lengths."""
     if not isinstance(shape, tuple):
         raise InvalidValue("shape", shape, "a tuple of whole numbers")
     return tuple(whole(0, shape=length) for length in shape)
 
 
 def checked_cube(shape: tuple[int, int]) -> tuple[int, int]:
-    """Rows and coordinates, up to 2¹¹ of the latter."""
+    """Return the number of rows and the number of coordinates, up to 2¹¹ of the latter."""
     if len(checked_shape(shape)) != 2:
         raise InvalidValue("shape", shape, "(rows, coordinates)")
     return shape[0], whole(1, MOST_COORDINATES, coordinates=shape[1])
 
 
 def checked_probabilities(probabilities: FloatArray) -> FloatArray:
-    """Probabilities, of which rounding may have pushed some past an end by a hair.
+    """Return probabilities, clipped to [0, 1] if rounding errors pushed some slightly outside.
 
-    They may stem from rewards, so the error does not repeat them.
+    They may be computed from rewards, so the error message does not repeat them.
     """
     given = np.asarray(probabilities, dtype=np.float64)
-    low, high = given.min(initial=0), given.max(initial=1)  # NaN if there is one
+    low, high = given.min(initial=0), given.max(initial=1)  # NaN if any entry is NaN
     if not (low >= -ROUNDING and high <= 1 + ROUNDING):
         raise InvalidValue("probabilities", "one outside [0, 1]", "numbers >= 0 and <= 1, no NaN")
     return given if low == 0 and high == 1 else np.clip(given, 0, 1)
 
 
 def checked_rows(bits: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """A matrix of bytes."""
+    """Return a matrix of bytes."""
     if bits.ndim != 2 or bits.dtype != np.uint8:
         raise InvalidValue("bits", f"{bits.ndim} dimensions of {bits.dtype}", "2 dimensions of uint8")
     return bits

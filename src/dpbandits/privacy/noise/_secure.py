@@ -1,6 +1,7 @@
-"""Noise for everything that leaves a machine: whole numbers, drawn exactly, that nobody can draw again.
+"""Secure noise for values that leave a machine: integers, drawn exactly and not reproducible.
 
-Its uniform bits are the operating system's (and, inside OpenDP, OpenSSL's, which the operating system seeds).
+The uniform bits come from the operating system (inside OpenDP from OpenSSL, which the operating system
+seeds).
 """
 
 from __future__ import annotations
@@ -22,24 +23,39 @@ from dpbandits.privacy.noise._sources import NoiseSource
 
 @final
 class SecureNoise(ExactNoise):
-    """The operating system's generator. It has no seed and no state, and no floating-point noise."""
+    """Exact samplers on the operating system's generator.
+
+    It has no seed and no state, and offers no floating-point noise.
+    """
 
     __slots__ = ()
     _coins = Coins()
 
     def discrete_gaussian(self, scale: float, shape: tuple[int, ...]) -> IntArray:
-        """P(x) ∝ exp(−x²/(2·scale²)) on the integers, by OpenDP."""
+        """Draw P(x) ∝ exp(−x²/(2·scale²)) on the integers, by OpenDP."""
         size = checked_shape(shape)
         return _from_opendp("gaussian", checked_scale(scale), int(np.prod(size))).reshape(size)
 
     def discrete_laplace(self, scale: float, shape: tuple[int, ...]) -> IntArray:
-        """P(x) ∝ exp(−|x|/scale) on the integers, by OpenDP."""
+        """Draw P(x) ∝ exp(−|x|/scale) on the integers, by OpenDP."""
         size = checked_shape(shape)
         return _from_opendp("laplace", checked_scale(scale), int(np.prod(size))).reshape(size)
 
 
 def require_secure(noise: NoiseSource) -> SecureNoise | KeyedNoise:
-    """The source itself, unless it is fit for simulations only; called before draws are sent away."""
+    """Return the source, or raise an error if it may be used in simulations only.
+
+    Call it before draws are sent to another party.
+
+    Args:
+        noise: A noise source.
+
+    Returns:
+        The same source.
+
+    Raises:
+        InvalidValue: Unless the source is a `SecureNoise` or a `KeyedNoise`.
+    """
     if type(noise) is not SecureNoise and type(noise) is not KeyedNoise:
         raise InvalidValue(
             "noise", type(noise).__name__, "SecureNoise or KeyedNoise, for what leaves a machine"
@@ -48,7 +64,10 @@ def require_secure(noise: NoiseSource) -> SecureNoise | KeyedNoise:
 
 
 def _from_opendp(kind: Literal["gaussian", "laplace"], scale: float, count: int) -> IntArray:
-    """Noise on a vector of zeros: one call, whose scale OpenDP takes for the fraction that a float is."""
+    """Draw noise in one call, as noise on a vector of zeros.
+
+    OpenDP converts the scale to the exact fraction that the float represents.
+    """
     if count == 0:
         return np.empty(0, dtype=np.int64)
     return np.array(_measurement(kind, scale)([0] * count), dtype=np.int64)
@@ -56,6 +75,7 @@ def _from_opendp(kind: Literal["gaussian", "laplace"], scale: float, count: int)
 
 @lru_cache(maxsize=64)
 def _measurement(kind: Literal["gaussian", "laplace"], scale: float) -> Callable[[list[int]], list[int]]:
+    """Return OpenDP's mechanism for that noise; building one is slow, so it is cached."""
     try:
         import opendp.prelude as dp
     except ImportError:

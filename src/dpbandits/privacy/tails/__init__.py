@@ -1,4 +1,4 @@
-"""Radii that a random error exceeds with at most a stated probability (docs/theory.md)."""
+"""Tail bounds: radii that a random error exceeds with at most a given probability (docs/theory.md)."""
 
 import lazy_loader
 

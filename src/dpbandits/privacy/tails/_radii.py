@@ -1,4 +1,7 @@
-"""Radii that a random error exceeds with a stated probability at most (docs/theory.md)."""
+"""Radii that one random error exceeds with at most a given probability (docs/theory.md).
+
+Throughout, β is the argument `confidence`: the allowed probability that the radius is exceeded.
+"""
 
 from __future__ import annotations
 
@@ -10,24 +13,28 @@ import numpy as np
 
 from dpbandits._arrays import FloatArray
 
-# Candidates for Chernoff's λ, as shares of the largest one allowed and as multiples of the best one
-# for sub-Gaussian errors; any of them gives a valid bound, so the least may be taken.
+# Candidates for λ in Chernoff's bound: as shares of the largest one allowed, and as multiples of the best one
+# for sub-Gaussian errors. Every λ gives a valid bound, so the code takes the least.
 _SHARES = np.concatenate([np.geomspace(0.05, 0.5, 12), 1 - np.geomspace(0.45, 1e-3, 30)])
-_SAFE = 0.999  # of the largest λ is as far as multiples go
-# Noise of at most so many coordinates is looked at more closely, down to such a share of the normal radius.
+_SAFE = 0.999  # multiples are limited to this share of the largest λ
+# Noise with at most FEW_COORDINATES coordinates gets a tighter bound, down to SHORTEST times the normal
+# radius.
 FEW_COORDINATES, SHORTEST = 8, 0.7
 _HALVINGS = 5
 _STEEPER = (1.0, 1.2, 1.5, 2.0)
 _MULTIPLES = np.array([0.4, 0.6, 0.75, 0.85, 0.95, 1.0])
-# A coefficient below this is none: the direction has no error, and its square must not overflow inverted.
+# Coefficients below this count as zero: the direction has no error, and the inverse square must not overflow.
 NOTHING = 1e-100
 
 
 @dataclass(frozen=True, kw_only=True)
 class Spread:
-    """What holds for all rows a that may be asked about, V being the variance of ⟨a, error⟩ + G.
+    """Bounds that hold for all rows a of interest, where V is the variance of ⟨a, error⟩ + G.
 
-    `least` and `most` bound the share of V that is the error's, `largest` bounds |a_j|/√V.
+    Attributes:
+        least: A lower bound on the error's share of V.
+        most: An upper bound on the error's share of V.
+        largest: An upper bound on |a_j|/√V.
     """
 
     least: float
@@ -35,41 +42,68 @@ class Spread:
     largest: float
 
     def part(self, of_error: float, *, scale: float) -> Spread:
-        """The same of the part of the error that has this share of its variance, with a scaled."""
+        """Return the bounds for a part of the error.
+
+        Args:
+            of_error: The part's share of the variance of the error.
+            scale: The factor by which the coefficients a are multiplied.
+        """
         return Spread(least=self.least * of_error, most=self.most * of_error, largest=self.largest * scale)
 
 
 def squared_norms(rows: FloatArray) -> FloatArray:
-    """‖a‖² of each row."""
+    """Return ‖a‖² of each row."""
     squared: FloatArray = np.einsum("ij,ij->i", rows, rows)
     return squared
 
 
 def sub_gaussian_radius(variance: FloatArray, confidence: float) -> FloatArray:
-    """√(2·variance·log(1/β)): Chernoff's bound for sub-Gaussian errors."""
+    """Return √(2·variance·log(1/β)): Chernoff's bound for sub-Gaussian errors.
+
+    Args:
+        variance: The variance proxies.
+        confidence: The allowed probability β of exceeding the radius.
+
+    Returns:
+        One radius per variance.
+    """
     return np.sqrt(variance * (2 * math.log(1 / confidence)))
 
 
 def gaussian_exceeded(scale: float, value: float) -> float:
-    """exp(−value²/(2·scale²)): a sub-Gaussian variable reaches `value` > 0 with no more probability."""
+    """Return exp(−value²/(2·scale²)), an upper bound on P(Z ≥ value) for sub-Gaussian Z.
+
+    Args:
+        scale: The square root of the variance proxy.
+        value: A value above 0.
+    """
     return math.exp(-((value / scale) ** 2) / 2)
 
 
 def skellam_exceeded(variance: float, value: float) -> float:
-    """P(Z ≥ value), at most, for Skellam Z: Chernoff's bound at its best λ, asinh(value/variance).
+    """Return an upper bound on P(Z ≥ value) for Skellam Z.
 
-    log E exp(λZ) = variance·(cosh λ − 1), and cosh(asinh x) − 1 = √(1 + x²) − 1 = x²/(√(1 + x²) + 1).
+    It is Chernoff's bound at the best λ, asinh(value/variance). log E exp(λZ) = variance·(cosh λ − 1), and
+    cosh(asinh x) − 1 = √(1 + x²) − 1 = x²/(√(1 + x²) + 1); the last form does not cancel for small x.
+
+    Args:
+        variance: The variance of Z.
+        value: A value above 0.
     """
     ratio = value / variance
     return math.exp(value * (ratio / (math.hypot(1, ratio) + 1) - math.asinh(ratio)))
 
 
 def least_whole(enough: Callable[[int], bool]) -> int:
-    """The least whole number ≥ 1 that is enough, where every larger one is too."""
+    """Return the least whole number ≥ 1 that is enough.
+
+    Args:
+        enough: Returns whether a number is enough; if a number is, every larger one must be, too.
+    """
     high = 1
     while not enough(high):
         high *= 2
-    low = high // 2  # not enough, or 0
+    low = high // 2  # the last number that was not enough, or 0
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if enough(middle) else (middle, high)
@@ -77,15 +111,28 @@ def least_whole(enough: Callable[[int], bool]) -> int:
 
 
 def sub_gaussian_factor(confidence: float) -> float:
-    """√(2·log(1/β)): what that radius is for variance one."""
+    """Return √(2·log(1/β)): the sub-Gaussian radius for variance one.
+
+    Args:
+        confidence: The allowed probability β of exceeding the radius.
+    """
     return math.sqrt(2 * math.log(1 / confidence))
 
 
 def mixture_radius(variances: FloatArray, chances: FloatArray, confidence: float) -> FloatArray:
-    """For errors that are sub-Gaussian given a hidden part j, of chance c_j and with variance v_j.
+    """Return radii for errors that are sub-Gaussian given a hidden part j.
 
-    P(error > w) ≤ Σ_j c_j·exp(−w²/(2v_j)) plus the chance that no part covers; the least such w, found by
-    bisection from above, for each row of variances.
+    Part j has probability c_j and variance v_j. Then P(error > w) ≤ Σ_j c_j·exp(−w²/(2v_j)) plus the
+    probability that no part covers. The radius is the least such w for each row of variances, found by
+    bisection from above.
+
+    Args:
+        variances: One row per error and one column per part.
+        chances: The probability of each part; their sum may be slightly below one.
+        confidence: The allowed probability β of exceeding the radius.
+
+    Returns:
+        One radius per row.
     """
     left = confidence - max(0.0, 1 - float(chances.sum()))
     high = np.sqrt(variances.max(axis=1) * (2 * math.log(1 / left)))
@@ -105,12 +152,22 @@ def shortened_radius(
     parts: tuple[FloatArray, FloatArray],
     confidence: float,
 ) -> FloatArray:
-    """A shorter `mixture_radius` for ⟨a, z⟩ + G, z uniform on {−m … m}^s given a radius m, s small.
+    """Return a shorter `mixture_radius` for ⟨a, z⟩ + G with few coordinates.
 
-    `parts` are chances and radii that are not exceeded in each. A sum of few uniform variables has lighter
-    tails than a normal one: log E exp(uz_j) = log(sinh((2m+1)u/2)/((2m+1)·sinh(u/2))), which grows with m, so
-    that Chernoff's bound with the largest radius of a part holds for all of it. A length is taken only if
-    that shows it to be exceeded rarely enough; the shortest is sought by bisection.
+    Here z is uniform on {−m … m}^s given a radius m, and s is small. A sum of few uniform variables has
+    lighter tails than a normal one: log E exp(uz_j) = log(sinh((2m+1)u/2)/((2m+1)·sinh(u/2))). This increases
+    with m, so Chernoff's bound with the largest radius of a part holds for the whole part. A length is
+    accepted only if this bound is small enough; the shortest is found by bisection.
+
+    Args:
+        radius: The radii to shorten, from `mixture_radius`.
+        coefficients: One row a per radius.
+        variances: The variances that were given to `mixture_radius`.
+        parts: The probability of each part, and an upper bound on m in each part.
+        confidence: The allowed probability β of exceeding the radius.
+
+    Returns:
+        One radius per row, between SHORTEST times the given one and the given one.
     """
     chances, radii = parts
     left = confidence - max(0.0, 1 - float(chances.sum()))
@@ -120,6 +177,7 @@ def shortened_radius(
     for _ in range(_HALVINGS):
         tried = (low + high) / 2
         exponent = np.zeros_like(safe)
+        # Try λ at and above the best value for normal errors; lighter tails favour larger λ.
         for multiple in _STEEPER:
             rates = multiple * tried[:, None] / safe
             total = rates**2 * others[:, None] / 2 - rates * tried[:, None]
@@ -132,7 +190,7 @@ def shortened_radius(
 
 
 def _uniform_cumulant(argument: FloatArray, radii: FloatArray) -> FloatArray:
-    """Of a uniform variable on {−m … m}, without overflow."""
+    """Return the cumulant of a uniform variable on {−m … m}, without overflow."""
     half = np.maximum(np.abs(argument), 1e-12) / 2
     wide = (2 * radii + 1) * half
     # log sinh(x) = x + log(1 − e^(−2x)) − log 2
@@ -149,14 +207,24 @@ def chernoff_radius(
     pole: float,
     error_variance: float,
 ) -> FloatArray:
-    """The least (log(1/β) + log E exp(λX))/λ over a grid of λ, X = ⟨a, error⟩ + G.
+    """Return the least (log(1/β) + log E exp(λX))/λ over a grid of λ, X = ⟨a, error⟩ + G.
 
-    The errors of the coordinates are independent with E exp(t·error) = exp(cumulant(t)) for |t| < pole,
-    and G is sub-Gaussian: log E exp(λX) ≤ Σ_j cumulant(λ·a_j) + λ²·other_variance/2. The variance of an
-    error only guides the choice of λ.
+    The errors of the coordinates are independent with E exp(t·error) = exp(cumulant(t)) for |t| < pole, and G
+    is sub-Gaussian: log E exp(λX) ≤ Σ_j cumulant(λ·a_j) + λ²·other_variance/2.
+
+    Args:
+        coefficients: One row a per radius.
+        other_variance: The variance proxy of G, per row.
+        confidence: The allowed probability β of exceeding the radius.
+        cumulant: The logarithm of the moment generating function of one coordinate's error.
+        pole: The upper limit of the arguments of `cumulant`.
+        error_variance: The variance of one coordinate's error; it only guides the choice of λ.
+
+    Returns:
+        One radius per row.
     """
     level = math.log(1 / confidence)
-    # The difference of an action to itself has no coefficients: λ is then as large as its square may be.
+    # The difference of an action to itself has zero coefficients; λ is then as large as its square permits.
     highest = pole / np.maximum(np.abs(coefficients).max(axis=1), NOTHING)
     variance = other_variance + error_variance * squared_norms(coefficients)
     normal = np.sqrt(2 * level / np.maximum(variance, NOTHING**2))
@@ -172,16 +240,25 @@ def chernoff_radius(
 def chernoff_factor(
     confidence: float, *, cumulant: Callable[[FloatArray], FloatArray], pole: float, largest: float
 ) -> float:
-    """What `chernoff_radius` is at most, as a multiple of √V.
+    """Return an upper bound on `chernoff_radius`, as a multiple of √V.
 
-    With t = λ·|a_j| at most some τ < pole, a cumulant of variance one whose quotient with t²/2 increases is
-    at most φ(τ)·t²/2, so λ = m·√(2·log(1/β)/V) gives √(2V·log(1/β))·(1 + m²φ)/(2m). Each multiple m in the
-    grid of λ that keeps below the pole bounds the least.
+    Let t = λ·|a_j| be at most τ < pole. If the quotient of the cumulant (of variance one) and t²/2 increases
+    in t, the cumulant is at most φ(τ)·t²/2. Then λ = m·√(2·log(1/β)/V) gives √(2V·log(1/β))·(1 + m²φ)/(2m).
+    Each multiple m in the grid of λ that stays below the pole is an upper bound on the least.
+
+    Args:
+        confidence: The allowed probability β of exceeding the radius.
+        cumulant: The cumulant of an error of variance one.
+        pole: The upper limit of the arguments of `cumulant`.
+        largest: An upper bound on |a_j|/√V.
+
+    Returns:
+        The factor, or infinity if every multiple is beyond the pole.
     """
     normal = sub_gaussian_factor(confidence)
     best = math.inf
     for multiple in _MULTIPLES.tolist():
-        reached = max(multiple * normal * largest, 1e-6 * pole)  # the quotient needs an argument above zero
+        reached = max(multiple * normal * largest, 1e-6 * pole)  # above zero, where the quotient is defined
         if reached < _SAFE * pole:
             growth = float(cumulant(np.array(reached))) / (reached**2 / 2)
             best = min(best, normal * (1 + multiple**2 * growth) / (2 * multiple))

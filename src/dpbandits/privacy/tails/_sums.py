@@ -1,12 +1,12 @@
-"""The tail of a sum of independent errors, each of a law of its own with a known cumulant.
+"""Radii of sums of independent errors with different distributions, from their cumulants.
 
-Chernoff: P(Σ b_x·Z_x + G > w) ≤ exp(Σ κ_x(λb_x) + λ²q/2 − λw), κ_x the cumulant of Z_x, G sub-Gaussian with
-proxy q. For Laplace, Pólya and Skellam noise κ is even and κ(t)/t² grows with |t| (docs/theory.md). So with
-poles p_x, beyond which κ_x is not used, and any u ≥ λ·max|b_x|/p_x,
+Chernoff: P(Σ b_x·Z_x + G > w) ≤ exp(Σ κ_x(λb_x) + λ²q/2 − λw), where κ_x is the cumulant of Z_x and G is
+sub-Gaussian with proxy q. For Laplace, Pólya and Skellam noise κ is even and κ(t)/t² increases with |t|
+(docs/theory.md). So with poles p_x, beyond which κ_x is not used, and any u ≥ λ·max|b_x|/p_x,
 
     κ_x(λb_x) ≤ λ²·b_x²·c_x(u),   c_x(u) = κ_x(u·p_x)/(u·p_x)².
 
-Σ b_x²·c_x(u) is one product of matrices for a grid of u, and every λ after that costs a number a row.
+Σ b_x²·c_x(u) for a grid of u is one matrix product. After that, each λ costs one number per row.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from dpbandits._arrays import FloatArray
 from dpbandits.privacy.noise import CumulantLaw
 from dpbandits.privacy.tails._radii import NOTHING
 
-# u is rounded up to the next of these; c grows so slowly below the first that it is taken there.
+# u is rounded up to the next grid point. Below the first one c grows so slowly that its value there is used.
 _GRID = np.concatenate([[0.01, 0.05, 0.1], np.linspace(0.15, 0.95, 33), [0.97, 0.98, 0.99]])
-# Candidates for λ, as multiples of the best one if the errors were normal; any gives a valid bound.
+# Candidates for λ, as multiples of the best one for normal errors; every one gives a valid bound.
 _MULTIPLES = np.concatenate([np.linspace(0.3, 1, 29), [1.1, 1.25]])
-# Rows at a time, so that what is computed of them stays in the processor's cache.
+# The number of rows per block, chosen so that intermediate results stay in the processor's cache.
 _BLOCK = 256
 
 
@@ -37,13 +37,21 @@ def joint_radius(
     laws: Sequence[CumulantLaw],
     shares: Sequence[int],
 ) -> FloatArray:
-    """What ⟨b, Z⟩ + G exceeds with probability at most `confidence`, for each row b.
+    """Return a value that ⟨b, Z⟩ + G exceeds with probability at most `confidence`, for each row b.
 
-    Z_x is the sum of `shares[x]` shares of `laws[x]`, and G is sub-Gaussian with the row's `other_variance`.
+    Args:
+        coefficients: One row b per radius, and one column per noise variable.
+        other_variance: The variance proxy of the independent sub-Gaussian variable G, per row.
+        confidence: The allowed probability of exceeding the radius.
+        laws: The distribution of one share of each noise variable.
+        shares: Z_x is the sum of `shares[x]` shares of `laws[x]`.
+
+    Returns:
+        One radius per row.
     """
     poles = np.array([law.pole for law in laws])
     slopes = np.array(shares).reshape(len(laws), 1) * np.stack([_slopes(law) for law in laws])
-    spread = coefficients**2 @ slopes  # for each row, a number for each u of the grid
+    spread = coefficients**2 @ slopes  # one number per row and grid point u
     peak = np.maximum(np.max(np.abs(coefficients) / poles, axis=1), NOTHING)
     level = math.log(1 / confidence)
     normal = np.sqrt(2 * level / np.maximum(other_variance + 2 * spread[:, 0], NOTHING**2))
@@ -57,8 +65,8 @@ def joint_radius(
 def _least(
     spread: FloatArray, other_variance: FloatArray, normal: FloatArray, peak: FloatArray, level: float
 ) -> FloatArray:
-    """Chernoff's bound at the best of all candidates for λ, for each row."""
-    # A row's candidates increase, which makes searching for the next one's place quick.
+    """Return Chernoff's bound at the best candidate for λ, for each row."""
+    # The candidates of a row increase, so np.searchsorted finds each next place quickly.
     rates = np.minimum(normal[:, None] * _MULTIPLES, (_GRID[-1] * (1 - 1e-9) / peak)[:, None])
     places = np.searchsorted(_GRID, rates * peak[:, None])
     places += (np.arange(len(spread)) * spread.shape[1])[:, None]
@@ -71,6 +79,6 @@ def _least(
 
 @lru_cache(maxsize=1024)
 def _slopes(law: CumulantLaw) -> FloatArray:
-    """c(u) on the grid, of one share."""
+    """Return c(u) on the grid, for one share."""
     arguments = _GRID * law.pole
     return np.asarray(law.cumulant(arguments) / arguments**2, dtype=np.float64)
