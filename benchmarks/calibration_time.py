@@ -15,7 +15,7 @@ from time import process_time
 import numpy as np
 
 from dpbandits.errors import InvalidValue, NotAvailable, OutsideTheorem
-from dpbandits.privacy import NOISES, PrivacyRequest, calibrate, may_use_ball
+from dpbandits.privacy import TRUST_MODELS, PrivacyRequest, calibrate, may_use_ball
 
 MOST_SECONDS = 5.0
 
@@ -23,7 +23,7 @@ MOST_SECONDS = 5.0
 def random_request(rng: np.random.Generator) -> PrivacyRequest | None:
     """Of any trust model, noise and preset; None if there is no such mechanism."""
     trust = str(rng.choice(["central", "local", "shuffle"]))
-    noise = str(rng.choice(NOISES[trust]))
+    noise = str(rng.choice(TRUST_MODELS[trust].noises))
     delta = 0.0 if rng.random() < 0.1 else float(np.exp(rng.uniform(np.log(1e-10), np.log(0.25))))
     try:
         return PrivacyRequest(
@@ -42,20 +42,20 @@ def random_request(rng: np.random.Generator) -> PrivacyRequest | None:
 def measure(rng: np.random.Generator) -> tuple[float, str] | None:
     """Seconds and what was asked for."""
     request = random_request(rng)
-    support, cohort = int(rng.integers(1, 101)), int(np.exp(rng.uniform(0, np.log(1e6))))
+    coordinates, cohort = int(rng.integers(1, 101)), int(np.exp(rng.uniform(0, np.log(1e6))))
     if request is None:
         return None
     shape = "ball" if may_use_ball(request) and rng.random() < 0.3 else "box"
     start = process_time()
     try:
-        mechanism = calibrate(request, support=support, cohort=cohort, bound=1.0, shape=shape)
+        mechanism = calibrate(request, coordinates=coordinates, cohort=cohort, bound=1.0, shape=shape)
     except (InvalidValue, OutsideTheorem, NotAvailable) as error:
-        return process_time() - start, f"{error} <- {request} {support=} {cohort=} {shape=}"
+        return process_time() - start, f"{error} <- {request} {coordinates=} {cohort=} {shape=}"
     seconds = process_time() - start
     delta = mechanism.event.delta(request.epsilon)
     if request.preset == "tight" and not delta <= request.delta:
         raise SystemExit(f"delta: got {delta}, expected at most that of {request}")
-    return seconds, f"{request} {support=} {cohort=} {shape=}"
+    return seconds, f"{request} {coordinates=} {cohort=} {shape=}"
 
 
 def main() -> int:

@@ -21,19 +21,19 @@ COHORTS = (8, 64, 512, 4096, 12_000)
 TARGETS = ((10.0, 0.25), (3.0, 1e-3), (1.0, 1e-6), (0.1, 1e-8))
 
 
-def measure(support: int, cohort: int, epsilon: float, delta: float) -> tuple[str, bool]:
+def measure(coordinates: int, cohort: int, epsilon: float, delta: float) -> tuple[str, bool]:
     """One row, and whether it is within its limits."""
     request = PrivacyRequest(trust="shuffle", epsilon=epsilon, delta=delta)
     started = time.process_time()
-    mechanism = calibrate(request, support=support, cohort=cohort, bound=1)
+    mechanism = calibrate(request, coordinates=coordinates, cohort=cohort, bound=1)
     seconds = time.process_time() - started
     assert isinstance(mechanism, ShuffledBits)
     lower, upper = mechanism.event.delta_bounds(epsilon)
-    gaussian = gaussian_noise_ratio(epsilon, delta) * 2 * support**0.5 / cohort
+    gaussian = gaussian_noise_ratio(epsilon, delta) * 2 * coordinates**0.5 / cohort
     ratio = mechanism.error_deviation(cohort) / gaussian
     gap = upper / lower - 1
     good = upper <= delta and gap <= 1e-3 and ratio <= (1.10 if cohort == 8 else 1.05) and seconds < 1
-    row = f"{support:4d} {cohort:6,d}  ({epsilon:g}, {delta:g})".ljust(30)
+    row = f"{coordinates:4d} {cohort:6,d}  ({epsilon:g}, {delta:g})".ljust(30)
     row += f"{mechanism.levels:5d} {mechanism.noise_bits:7,d}  {gap:8.1e}  {ratio:7.4f}  {seconds:6.3f}"
     return row + ("" if good else "   MISSED"), good
 

@@ -20,12 +20,14 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from dpbandits._checks import positive
-from dpbandits.privacy import Mechanism, Message, NoiseSource, register
-from dpbandits.privacy._mechanism import FloatArray, Payload
+from dpbandits.errors import InvalidValue
+from dpbandits.privacy import Mechanism, Message, NoiseSource, Payload, register
 from dpbandits.privacy.accounting import PureEvent
 from dpbandits.privacy.tails import squared_norms, sub_gaussian_radius
+
+FloatArray = NDArray[np.float64]
 
 
 @register
@@ -33,7 +35,7 @@ from dpbandits.privacy.tails import squared_norms, sub_gaussian_radius
 class OneBit(Mechanism):
     """The randomizer sends one random sign, the shuffler does nothing, the analyzer scales the mean."""
 
-    support: int
+    coordinates: int
     cohort: int
     bound: float
     epsilon: float
@@ -46,12 +48,13 @@ class OneBit(Mechanism):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        positive(epsilon=self.epsilon)
+        if not 0 < self.epsilon < math.inf:
+            raise InvalidValue("epsilon", self.epsilon, "a finite number > 0")
 
     @classmethod
-    def calibrated(cls, request: Any, *, support: int, cohort: int, bound: float, least: int) -> OneBit:  # noqa: ARG003
+    def calibrated(cls, request: Any, *, coordinates: int, cohort: int, bound: float, least: int) -> OneBit:  # noqa: ARG003
         """Return the mechanism for the requested ε; there is nothing else to calibrate."""
-        return cls(support=support, cohort=cohort, bound=bound, epsilon=request.epsilon)
+        return cls(coordinates=coordinates, cohort=cohort, bound=bound, epsilon=request.epsilon)
 
     @property
     def stretch(self) -> float:
@@ -61,7 +64,7 @@ class OneBit(Mechanism):
     @property
     def message_size(self) -> int:
         """The number of bits of one message: the index of the average, and the sign."""
-        return math.ceil(math.log2(self.support)) + 1
+        return math.ceil(math.log2(self.coordinates)) + 1
 
     @property
     def event(self) -> PureEvent:
@@ -71,12 +74,12 @@ class OneBit(Mechanism):
     @cached_property
     def message(self) -> Message:
         """The admitted messages: a sign in one place and zeros elsewhere, so Σ(2x)² ≤ 4."""
-        return Message(kind="integers", shape=(self.support,), low=-1, high=1, largest_square=4)
+        return Message(kind="integers", shape=(self.coordinates,), low=-1, high=1, largest_square=4)
 
     @property
     def unit_of_message(self) -> float:
         """The value of one sign in the sum."""
-        return self.support * self.bound * self.stretch
+        return self.coordinates * self.bound * self.stretch
 
     def _randomize(self, clipped: FloatArray, noise: NoiseSource) -> Payload:
         first = np.zeros(clipped.shape, dtype=np.uint8)
@@ -98,7 +101,7 @@ class OneBit(Mechanism):
 
     def error_deviation(self, reports: int) -> float:
         """Upper bound on the standard deviation of the error of each mean: √(s/n)·B·c."""
-        return math.sqrt(self.support / reports) * self.bound * self.stretch
+        return math.sqrt(self.coordinates / reports) * self.bound * self.stretch
 
     def error_radius(
         self, coefficients: FloatArray, other_variance: FloatArray, confidence: float, reports: int
@@ -106,5 +109,5 @@ class OneBit(Mechanism):
         """Confidence width: half of the failure probability is for other errors, half for Bernstein."""
         level = math.log(2 / confidence)
         spread = np.sqrt(2 * level * squared_norms(coefficients)) * self.error_deviation(reports)
-        largest = np.abs(coefficients).max(axis=1) * 2 * self.support * self.bound * self.stretch
+        largest = np.abs(coefficients).max(axis=1) * 2 * self.coordinates * self.bound * self.stretch
         return sub_gaussian_radius(other_variance, confidence / 2) + spread + largest * level / (3 * reports)

@@ -17,7 +17,7 @@ def _json(capsys: pytest.CaptureFixture[str], *options: str) -> Any:
 
 
 def test_the_json_has_everything_promised(capsys: pytest.CaptureFixture[str]) -> None:
-    document = _json(capsys, "--trust", "shuffle", "--epsilon", "1", "--delta", "1e-6", "--support", "20")
+    document = _json(capsys, "--trust", "shuffle", "--epsilon", "1", "--delta", "1e-6", "--coordinates", "20")
     assert document["claimed"] == {"epsilon": 1, "delta": 1e-6}
     holds = document["holds"]
     assert holds["epsilon"] == 1
@@ -39,7 +39,7 @@ def test_the_papers_gaussian_is_not_what_it_claims(capsys: pytest.CaptureFixture
 
 def test_the_papers_shuffle_is_far_more_than_it_claims(capsys: pytest.CaptureFixture[str]) -> None:
     options = ["--preset", "paper", "--epsilon", "10", "--delta", ".25", "--at-delta", "1e-9"]
-    document = _json(capsys, "--trust", "shuffle", "--support", "60", *options)
+    document = _json(capsys, "--trust", "shuffle", "--coordinates", "60", *options)
     assert document["holds"]["epsilon_at_delta"] <= 0.12
     assert document["error"]["ratio_to_central_gaussian"] > 100
 
@@ -57,11 +57,11 @@ def test_the_papers_shuffle_is_far_more_than_it_claims(capsys: pytest.CaptureFix
 def test_it_tells_how_far_one_liar_reaches(
     options: list[str], least: float, most: float, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    reach = _json(capsys, *options, "--support", "4", "--cohort", "100")["reach"]
+    reach = _json(capsys, *options, "--coordinates", "4", "--cohort", "100")["reach"]
     assert least <= reach["factor"] <= most
     assert reach["honest"] == pytest.approx(0.02)
     assert reach["mean"] == pytest.approx(0.02 * reach["factor"])
-    assert main(["account", *options, "--support", "4", "--cohort", "100"]) == 0
+    assert main(["account", *options, "--coordinates", "4", "--cohort", "100"]) == 0
     shown = " ".join(capsys.readouterr().out.split())
     assert (
         f"at most {reach['mean']:.4g}, {reach['factor']:.4g} × the most an honest client's data can" in shown
@@ -78,7 +78,7 @@ def test_pure_privacy(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_minimum_reports_repetition_and_groups_cost(capsys: pytest.CaptureFixture[str]) -> None:
-    base = ["--support", "5", "--cohort", "100"]
+    base = ["--coordinates", "5", "--cohort", "100"]
     once = _json(capsys, *base)
     few = _json(capsys, *base, "--minimum-reports", "50")
     assert few["holds"]["delta_upper"] <= 1e-6
@@ -105,7 +105,7 @@ def test_a_simulations_result_is_accounted_for(capsys: pytest.CaptureFixture[str
 
 
 def test_table_and_plot(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    assert main(["account", "--support", "4", "--cohort", "50", "--plot", str(tmp_path / "c.png")]) == 0
+    assert main(["account", "--coordinates", "4", "--cohort", "50", "--plot", str(tmp_path / "c.png")]) == 0
     shown = capsys.readouterr().out
     assert "as claimed" in shown
     unwrapped = " ".join(shown.split())
@@ -119,7 +119,7 @@ def test_table_and_plot(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> N
     [
         (["--trust", "none"], "--trust: invalid choice: 'none'"),
         (["--epsilon", "0"], "epsilon: got 0.0"),
-        (["--support", "0"], "support: got 0"),
+        (["--coordinates", "0"], "coordinates: got 0"),
         (["--cohort", "0"], "cohort: got 0"),
         (
             ["--minimum-reports", "2000"],
@@ -127,11 +127,11 @@ def test_table_and_plot(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> N
         ),
         (["--at-delta", "2"], "at_delta: got 2.0"),
         (
-            ["--trust", "central", "--clip", "ball", "--support", "20", "--bound", "1e-200"],
+            ["--trust", "central", "--clip", "ball", "--coordinates", "20", "--bound", "1e-200"],
             "bound: got 1e-200, expected a number >= 8.67362e-19 and <= 1.15292e+18",
         ),
         (["--bound", "1e300"], "bound: got 1e+300"),
-        (["--support", "2049"], "support: got 2049, expected a whole number >= 1 and <= 2,048"),
+        (["--coordinates", "2049"], "coordinates: got 2049, expected a whole number >= 1 and <= 2,048"),
         (["--times", "0"], "times: got 0"),
         (["--group", "0"], "group: got 0"),
         (["--noise", "laplace"], "noise: got 'laplace', expected one of binomial"),

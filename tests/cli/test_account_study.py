@@ -56,7 +56,7 @@ def test_every_phase_that_asks_is_listed(tmp_path: Path, capsys: pytest.CaptureF
     first = ask(study_of(TomlFile(Path(path))).begin()).mechanism
     assert first is not None
     assert study["phases"][0]["delta"] == first.event.delta(1.0)
-    assert study["phases"][0]["numbers"] == first.support
+    assert study["phases"][0]["numbers"] == first.coordinates
     assert study["weakest"]["delta"] == max(p["delta"] for p in study["phases"]) <= 1e-6
     assert len(study["assumed"]) == 2
     assert main(["account", "--study", path]) == 0

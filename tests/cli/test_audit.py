@@ -10,7 +10,7 @@ from dpbandits.cli import main
 
 from .helpers import check_refused
 
-SMALL = ["audit", "--samples", "2000", "--support", "2"]
+SMALL = ["audit", "--samples", "2000", "--coordinates", "2"]
 
 
 def _json(capsys: pytest.CaptureFixture[str], *options: str, status: int = 0) -> Any:
@@ -68,7 +68,7 @@ def test_people_read_what_was_played_and_that_the_claim_stands(capsys: pytest.Ca
 def test_a_refuted_claim_ends_with_status_1(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     path = tmp_path / "audit.json"
     paper = ["--preset", "paper", "--trust", "local", "--epsilon", "10", "--delta", "0.25"]
-    game = ["--simulated-noise", "--samples", "1e6", "--support", "1", "--confidence", "0.99"]
+    game = ["--simulated-noise", "--samples", "1e6", "--coordinates", "1", "--confidence", "0.99"]
     assert main(["audit", *paper, *game, "--json", str(path)]) == 1
     assert "THE CLAIM IS REFUTED: at ε = 10 it allows δ = 0.25" in capsys.readouterr().out
     document = json.loads(path.read_text(encoding="utf-8"))
@@ -85,7 +85,7 @@ def test_a_refuted_claim_ends_with_status_1(capsys: pytest.CaptureFixture[str], 
         (["--delta", "1"], "delta: got 1.0"),
         (["--delta", "0", "--noise", "binomial"], "noise: got binomial with delta 0"),
         (["--bound", "-1"], "bound: got -1.0"),
-        (["--support", "0"], "support: got 0"),
+        (["--coordinates", "0"], "coordinates: got 0"),
         (["--cohort", "0"], "cohort: got 0"),
         (["--minimum-reports", "9"], "minimum_reports: got 9, expected a whole number >= 1 and <= 8"),
         (["--samples", "10"], "samples: got 10, expected a whole number >= 100"),

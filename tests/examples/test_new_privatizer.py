@@ -30,7 +30,8 @@ NOTEBOOK = EXAMPLES / "new_privatizer.ipynb"
 def _one_bit(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
     monkeypatch.syspath_prepend(EXAMPLES)
     yield importlib.import_module("one_bit")
-    del MECHANISMS["one-bit"], sys.modules["one_bit"]
+    MECHANISMS.remove("one-bit")
+    del sys.modules["one_bit"]
 
 
 def _texts(notebook: Any) -> list[str]:
@@ -71,7 +72,7 @@ def test_the_notebook_shows_the_file_that_it_uses() -> None:
 
 
 def test_errors_are_unbiased_and_as_large_as_stated(one_bit: ModuleType) -> None:
-    mechanism = one_bit.OneBit(support=4, cohort=300, bound=0.5, epsilon=1.3)
+    mechanism = one_bit.OneBit(coordinates=4, cohort=300, bound=0.5, epsilon=1.3)
     noise, averages = (
         SimulatedNoise(np.random.default_rng(0)),
         np.zeros((300, 4)),
@@ -87,14 +88,14 @@ def test_errors_are_unbiased_and_as_large_as_stated(one_bit: ModuleType) -> None
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 6.0])
 def test_chances_stay_within_the_limits_of_the_proof(one_bit: ModuleType, epsilon: float) -> None:
-    mechanism = one_bit.OneBit(support=1, cohort=1, bound=1.0, epsilon=epsilon)
+    mechanism = one_bit.OneBit(coordinates=1, cohort=1, bound=1.0, epsilon=epsilon)
     high = 0.5 + 1 / (2 * mechanism.stretch)
     assert high / (1 - high) <= math.exp(epsilon)
     assert high / (1 - high) > math.exp(epsilon * (1 - 1e-9))
 
 
 def test_the_radius_is_exceeded_no_more_often_than_stated(one_bit: ModuleType) -> None:
-    mechanism = one_bit.OneBit(support=5, cohort=400, bound=1.0, epsilon=1.0)
+    mechanism = one_bit.OneBit(coordinates=5, cohort=400, bound=1.0, epsilon=1.0)
     rng = np.random.default_rng(3)
     noise, row = SimulatedNoise(rng), np.array([[1.0, -0.5, 0, 0.2, 0]])
     radius = mechanism.error_radius(row, np.array([0.01]), 0.05, 400)[0]
@@ -109,9 +110,9 @@ def test_the_radius_is_exceeded_no_more_often_than_stated(one_bit: ModuleType) -
 
 def test_it_is_asked_for_by_name(one_bit: ModuleType) -> None:
     request = PrivacyRequest(trust="local", epsilon=2, delta=0, noise="one-bit")
-    mechanism = calibrate(request, support=6, cohort=50, bound=0.7)
-    assert mechanism == one_bit.OneBit(support=6, cohort=50, bound=0.7, epsilon=2)
-    assert typical_deviation(request, support=6, clients=50, bound=0.7) == mechanism.error_deviation(50)
+    mechanism = calibrate(request, coordinates=6, cohort=50, bound=0.7)
+    assert mechanism == one_bit.OneBit(coordinates=6, cohort=50, bound=0.7, epsilon=2)
+    assert typical_deviation(request, coordinates=6, clients=50, bound=0.7) == mechanism.error_deviation(50)
     with pytest.raises(InvalidValue, match="noise: got 'one-bit'"):
         PrivacyRequest(trust="central", noise="one-bit")
     one_bit.OneBit.pure = False
@@ -124,4 +125,4 @@ def test_what_is_not_registered_or_not_calibrated_cannot_be_asked_for() -> None:
         with pytest.raises(InvalidValue, match=f"noise: got '{kind}'"):
             PrivacyRequest(trust="local", noise=kind)
     with pytest.raises(NotAvailable, match="cannot be asked for by name"):
-        MECHANISMS["none"].calibrated(None, support=1, cohort=1, bound=1, least=1)
+        MECHANISMS["none"].calibrated(None, coordinates=1, cohort=1, bound=1, least=1)

@@ -46,8 +46,8 @@ class Believing(Consent):
         pass
 
 
-CONSENT = Believing(trusts=TRUST_MODELS, epsilon=20, delta=1e-3)
-WARY = Consent(trusts=TRUST_MODELS, epsilon=20, delta=1e-3)
+CONSENT = Believing(trusts=tuple(TRUST_MODELS), epsilon=20, delta=1e-3)
+WARY = Consent(trusts=tuple(TRUST_MODELS), epsilon=20, delta=1e-3)
 
 
 class Actor:

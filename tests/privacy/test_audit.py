@@ -13,7 +13,6 @@ from scipy.stats import binom
 from dpbandits._arrays import FloatArray, IntArray
 from dpbandits.errors import FloatingPointNoise, InvalidValue
 from dpbandits.privacy import (
-    NOISES,
     AuditResult,
     Mechanism,
     NoiseSource,
@@ -23,7 +22,6 @@ from dpbandits.privacy import (
     audit,
     calibrate,
 )
-from dpbandits.privacy._guarantee import PURE_NOISES
 from dpbandits.privacy._lattice import Lattice
 from dpbandits.privacy.accounting import Binomial, GaussianEvent, IntegerSum
 from dpbandits.privacy.auditing._evidence import AuditEvidence, lower_limit, upper_limit
@@ -38,6 +36,7 @@ from dpbandits.privacy.trust import (
     ShuffledBits,
     SummedShares,
 )
+from tests.privacy.noises import NOISES, PURE_NOISES
 
 ALL = [(trust, noise) for trust, noises in NOISES.items() for noise in noises]
 
@@ -51,14 +50,14 @@ def calibrated(
     noise: str,
     epsilon: float,
     *,
-    support: int = 2,
+    coordinates: int = 2,
     cohort: int = 8,
     bound: float = 1.0,
     shape: str = "box",
 ) -> tuple[Mechanism, float]:
     delta = 0.0 if noise in PURE_NOISES else 1e-3
     request = PrivacyRequest(trust=trust, epsilon=epsilon, delta=delta, noise=noise)
-    return calibrate(request, support=support, cohort=cohort, bound=bound, shape=shape), delta
+    return calibrate(request, coordinates=coordinates, cohort=cohort, bound=bound, shape=shape), delta
 
 
 def caught(result: AuditResult) -> bool:
@@ -84,14 +83,14 @@ def test_honest_noise_stands(trust: str, noise: str, epsilon: float) -> None:
 
 @pytest.mark.parametrize(("trust", "noise"), [pair for pair in ALL if pair[1] != "gaussian"])
 def test_the_real_noise_stands(trust: str, noise: str) -> None:
-    mechanism, delta = calibrated(trust, noise, 3.0, support=1, cohort=2)
+    mechanism, delta = calibrated(trust, noise, 3.0, coordinates=1, cohort=2)
     assert not caught(audit(mechanism, SecureNoise(), epsilon=3, delta=delta, samples=1000))
 
 
 @pytest.mark.parametrize("trust", ["central", "local", "shuffle"])
 @pytest.mark.parametrize("epsilon", [0.5, 3.0])
 def test_in_a_ball_honest_noise_stands_and_half_of_it_is_caught(trust: str, epsilon: float) -> None:
-    mechanism, delta = calibrated(trust, "discrete-gaussian", epsilon, support=4, shape="ball")
+    mechanism, delta = calibrated(trust, "discrete-gaussian", epsilon, coordinates=4, shape="ball")
     assert not caught(audit(mechanism, simulated(), epsilon=epsilon, delta=delta, samples=2000))
     halved = HalvedNoise()
     assert caught(audit(mechanism, halved, epsilon=epsilon, delta=delta, samples=20_000))
@@ -102,7 +101,7 @@ def test_in_a_ball_honest_noise_stands_and_half_of_it_is_caught(trust: str, epsi
 def test_a_fifth_less_noise_is_caught_in_a_ball_as_in_a_box(trust: str, shape: str) -> None:
     """With the default number of plays, which do not refute the mechanism as it is."""
     request = PrivacyRequest(trust=trust, epsilon=4, delta=1e-6, noise="discrete-gaussian")
-    mechanism = calibrate(request, support=4, cohort=8, bound=1, shape=shape)
+    mechanism = calibrate(request, coordinates=4, cohort=8, bound=1, shape=shape)
     assert not caught(audit(mechanism, simulated(1), epsilon=4, delta=1e-6))
     less = replace(mechanism, scale=0.8 * mechanism.scale)  # type: ignore[type-var]
     result = audit(
@@ -121,7 +120,7 @@ def test_a_fifth_less_noise_is_caught_in_a_ball_as_in_a_box(trust: str, shape: s
 
 @pytest.mark.parametrize("trust", ["central", "local", "shuffle"])
 def test_clipping_to_a_box_where_a_ball_is_claimed_is_caught(trust: str) -> None:
-    mechanism, delta = calibrated(trust, "discrete-gaussian", 1.0, support=9, shape="ball")
+    mechanism, delta = calibrated(trust, "discrete-gaussian", 1.0, coordinates=9, shape="ball")
     boxed = replace(mechanism, shape="box")  # type: ignore[type-var]
     result = audit(
         mechanism,
@@ -136,7 +135,7 @@ def test_clipping_to_a_box_where_a_ball_is_claimed_is_caught(trust: str) -> None
 
 def test_bits_as_the_paper_encodes_them_stand() -> None:
     mechanism = ShuffledBits(
-        support=3,
+        coordinates=3,
         cohort=6,
         bound=1.0,
         reach=math.sqrt(3),
@@ -154,13 +153,13 @@ def test_bits_as_the_paper_encodes_them_stand() -> None:
     ("trust", "noise"), [("central", "k-norm"), ("local", "laplace"), ("local", "k-norm")]
 )
 def test_the_bound_is_not_vacuous(trust: str, noise: str) -> None:
-    mechanism, delta = calibrated(trust, noise, 1.0, support=1)
+    mechanism, delta = calibrated(trust, noise, 1.0, coordinates=1)
     result = audit(mechanism, simulated(), epsilon=1, delta=delta)
     assert 0.5 <= result.epsilon_lower_bound <= 1
 
 
 def test_no_privacy_hides_nothing() -> None:
-    mechanism = NoPrivacy(support=2, cohort=3, bound=1.0)
+    mechanism = NoPrivacy(coordinates=2, cohort=3, bound=1.0)
     result = audit(mechanism, simulated(), epsilon=3, delta=0.1, samples=2000)
     assert caught(result)
     assert result.epsilon_lower_bound > 3
@@ -205,7 +204,7 @@ class HalvedNoise:
 
 @pytest.mark.parametrize(("trust", "noise"), [pair for pair in ALL if pair[1] != "gaussian"])
 def test_halved_noise_is_caught(trust: str, noise: str) -> None:
-    mechanism, delta = calibrated(trust, noise, 2.0, support=1, cohort=4)
+    mechanism, delta = calibrated(trust, noise, 2.0, coordinates=1, cohort=4)
     assert caught(audit(mechanism, HalvedNoise(), epsilon=2, delta=delta, samples=3000))
 
 
@@ -223,14 +222,14 @@ def test_halved_floating_point_noise_is_caught(trust: str) -> None:
 
 @pytest.mark.parametrize("trust", ["central", "local", "shuffle"])
 def test_halved_noise_is_caught_with_the_defaults(trust: str) -> None:
-    mechanism = calibrate(PrivacyRequest(trust=trust), support=4, cohort=8, bound=1)
+    mechanism = calibrate(PrivacyRequest(trust=trust), coordinates=4, cohort=8, bound=1)
     assert caught(audit(mechanism, HalvedNoise(), epsilon=1, delta=1e-6))
 
 
 @pytest.mark.parametrize(("trust", "noise"), [("central", "discrete-gaussian"), ("shuffle", "binomial")])
 def test_halved_noise_at_epsilon_10_is_caught_on_the_curve_only(trust: str, noise: str) -> None:
     request = PrivacyRequest(trust=trust, epsilon=10, delta=0.25, noise=noise)
-    mechanism = calibrate(request, support=4, cohort=8, bound=1)
+    mechanism = calibrate(request, coordinates=4, cohort=8, bound=1)
     result = audit(mechanism, HalvedNoise(), epsilon=10, delta=0.25)
     assert caught(result)
     assert result.epsilon_lower_bound < 10
@@ -244,8 +243,8 @@ def test_halved_noise_at_epsilon_10_is_caught_on_the_curve_only(trust: str, nois
 def without_noise_of_the_second_client(
     mechanism: Mechanism, averages: FloatArray, noise: NoiseSource
 ) -> np.ndarray:
-    plays, reports, support = averages.shape
-    sent = mechanism.randomize(averages.reshape(-1, support), noise)
+    plays, reports, coordinates = averages.shape
+    sent = mechanism.randomize(averages.reshape(-1, coordinates), noise)
     sent = sent.reshape(plays, reports, *sent.shape[1:])
     encoded = mechanism.lattice.encode(averages[:, 1], noise)
     bits = isinstance(mechanism, ShuffledBits)
@@ -256,7 +255,7 @@ def without_noise_of_the_second_client(
 @pytest.mark.parametrize("noise", NOISES["shuffle"])
 def test_one_clients_noise_left_out_is_caught(noise: str) -> None:
     epsilon = 3.0 if noise in PURE_NOISES else 6.0
-    mechanism, delta = calibrated("shuffle", noise, epsilon, support=1, cohort=2)
+    mechanism, delta = calibrated("shuffle", noise, epsilon, coordinates=1, cohort=2)
     reveals: Reveals = without_noise_of_the_second_client
     assert caught(audit(mechanism, simulated(), epsilon=epsilon, delta=delta, samples=4000, reveals=reveals))
 
@@ -330,7 +329,7 @@ def test_a_missing_clip_is_caught(trust: str, noise: str) -> None:
 
 class UnshuffledBits(ShuffledBits):
     def shuffle(self, payloads: np.ndarray, noise: NoiseSource) -> np.ndarray:
-        return payloads.transpose(1, 0, 2).reshape(self.support, -1)
+        return payloads.transpose(1, 0, 2).reshape(self.coordinates, -1)
 
 
 class UnsummedShares(SummedShares):
@@ -359,7 +358,7 @@ def test_a_server_that_sees_one_clients_bits_is_caught() -> None:
 
 def test_the_papers_gaussian_is_not_10_025_private() -> None:
     request = PrivacyRequest(trust="local", epsilon=10, delta=0.25, preset="paper")
-    mechanism = calibrate(request, support=1, cohort=1, bound=1)
+    mechanism = calibrate(request, coordinates=1, cohort=1, bound=1)
     # e^10 times the upper limit of no false alarm at all must be below 1 − δ: 10⁵ plays cannot show it.
     few = audit(mechanism, simulated(), epsilon=10, delta=0.25, samples=100_000)
     assert not caught(few)
@@ -401,7 +400,7 @@ def test_what_neither_world_can_bring_about_is_infinite() -> None:
 
 def test_an_unknown_mechanism_is_scored_by_its_sum() -> None:
     views = np.array([[[1.0, 2.0]], [[np.nan, 0.0]]])
-    assert [score.tolist() for score in Scorer(NoPrivacy(support=2, cohort=1, bound=1.0), 1)(views)] == [
+    assert [score.tolist() for score in Scorer(NoPrivacy(coordinates=2, cohort=1, bound=1.0), 1)(views)] == [
         [3.0, -np.inf]
     ]
 

@@ -11,17 +11,17 @@ from dpbandits.privacy import PrivacyRequest, calibrate, may_use_ball, typical_d
 @pytest.mark.parametrize(("delta", "shape"), [(0.0, "box"), (1e-6, "box"), (1e-6, "ball")])
 def test_the_typical_error_is_near_the_calibrated_one(trust: str, delta: float, shape: str) -> None:
     request = PrivacyRequest(trust=trust, epsilon=1, delta=delta)
-    typical = typical_deviation(request, support=20, clients=500, bound=1.5, shape=shape)
-    exact = calibrate(request, support=20, cohort=500, bound=1.5, shape=shape).error_deviation(500)
+    typical = typical_deviation(request, coordinates=20, clients=500, bound=1.5, shape=shape)
+    exact = calibrate(request, coordinates=20, cohort=500, bound=1.5, shape=shape).error_deviation(500)
     assert typical == pytest.approx(exact, rel=0.08)
 
 
 @pytest.mark.parametrize("trust", ["central", "local", "shuffle"])
-@pytest.mark.parametrize("support", [1, 7, 60])
+@pytest.mark.parametrize("coordinates", [1, 7, 60])
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 1e-9), (1, 1e-6), (10, 0.25)])
-def test_a_ball_keeps_what_was_asked_for(trust: str, support: int, epsilon: float, delta: float) -> None:
+def test_a_ball_keeps_what_was_asked_for(trust: str, coordinates: int, epsilon: float, delta: float) -> None:
     request = PrivacyRequest(trust=trust, epsilon=epsilon, delta=delta)
-    mechanism = calibrate(request, support=support, cohort=300, bound=2.0, shape="ball")
+    mechanism = calibrate(request, coordinates=coordinates, cohort=300, bound=2.0, shape="ball")
     assert mechanism.event.delta(epsilon) <= delta
     assert mechanism.noise_name == "discrete-gaussian"
     # Rewards' own distance, without the grid: the noise is hardly more than the continuous law needs.
@@ -40,11 +40,11 @@ def test_a_ball_keeps_what_was_asked_for(trust: str, support: int, epsilon: floa
 def test_other_noise_is_not_accounted_for_in_a_ball(request_: PrivacyRequest) -> None:
     assert not may_use_ball(request_)
     with pytest.raises(InvalidValue, match="shape: got ball"):
-        calibrate(request_, support=3, cohort=10, bound=1.0, shape="ball")
+        calibrate(request_, coordinates=3, cohort=10, bound=1.0, shape="ball")
 
 
 def test_a_ball_shortens_and_keeps_directions() -> None:
-    mechanism = calibrate(PrivacyRequest(trust="central"), support=3, cohort=10, bound=2.0, shape="ball")
+    mechanism = calibrate(PrivacyRequest(trust="central"), coordinates=3, cohort=10, bound=2.0, shape="ball")
     rows = np.array([[3.0, 0.0, 4.0], [0.5, 0.5, 0.5], [1e300, 1e300, 0.0]])
     clipped = mechanism.clip(rows)
     np.testing.assert_allclose(clipped[0], [1.2, 0.0, 1.6])

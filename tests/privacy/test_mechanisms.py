@@ -17,7 +17,6 @@ from dpbandits.errors import (
 )
 from dpbandits.privacy import (
     MECHANISMS,
-    NOISES,
     Mechanism,
     PrivacyRequest,
     SecureNoise,
@@ -27,10 +26,11 @@ from dpbandits.privacy import (
 )
 from dpbandits.privacy._noisy_lattice import NoisyLattice
 from dpbandits.privacy.trust import ShuffledBits, SummedShares
+from tests.privacy.noises import NOISES
 
 from .conformance import errors, exchange, looks_like, real_path, simulated_path
 
-COHORT, SUPPORT, BOUND = 40, 6, 1.5
+COHORT, COORDINATES, BOUND = 40, 6, 1.5
 
 
 def _request(trust: str, noise: str | None = None, **changes: Any) -> PrivacyRequest:
@@ -42,9 +42,9 @@ ALL = [
     for trust, noises in NOISES.items()
     for noise in noises or (None,)
 ]
-UNDER_TEST = [(r, calibrate(r, support=SUPPORT, cohort=COHORT, bound=BOUND)) for r in ALL]
+UNDER_TEST = [(r, calibrate(r, coordinates=COORDINATES, cohort=COHORT, bound=BOUND)) for r in ALL]
 UNDER_TEST += [
-    (r, calibrate(r, support=SUPPORT, cohort=COHORT, bound=BOUND, shape="ball"))
+    (r, calibrate(r, coordinates=COORDINATES, cohort=COHORT, bound=BOUND, shape="ball"))
     for r in ALL
     if r.noise == "discrete-gaussian"
 ]
@@ -53,10 +53,10 @@ UNDER_TEST.append(
     (
         _request("shuffle", "binomial", preset="paper"),
         ShuffledBits(
-            support=SUPPORT,
+            coordinates=COORDINATES,
             cohort=COHORT,
             bound=BOUND,
-            reach=BOUND * SUPPORT**0.5,
+            reach=BOUND * COORDINATES**0.5,
             levels=11,
             noise_bits=60,
             noise_probability=0.4,
@@ -78,7 +78,7 @@ def mechanism(case: tuple[PrivacyRequest, Mechanism]) -> Mechanism:
 
 
 def _averages(seed: int, cohort: int = COHORT) -> Any:
-    return np.random.default_rng(seed).normal(scale=1.2, size=(cohort, SUPPORT))  # some beyond the bound
+    return np.random.default_rng(seed).normal(scale=1.2, size=(cohort, COORDINATES))  # some beyond the bound
 
 
 def _exact_variance(mechanism: Mechanism, averages: Any) -> float:
@@ -99,9 +99,9 @@ def _exact_variance(mechanism: Mechanism, averages: Any) -> float:
 def _law_variance(mechanism: NoisyLattice) -> float:
     """Of one share, straight from the definition where that is a sum."""
     if mechanism.noise != "k-norm":
-        return mechanism.law.variance(SUPPORT)
+        return mechanism.law.variance(COORDINATES)
     radii = np.arange(20_000)
-    logs = -radii / mechanism.scale + SUPPORT * np.log(2 * radii + 1)
+    logs = -radii / mechanism.scale + COORDINATES * np.log(2 * radii + 1)
     weights = np.exp(logs - logs.max())
     return float((weights / weights.sum()) @ (radii * (radii + 1) / 3))
 
@@ -110,7 +110,7 @@ def _kurtosis(mechanism: Mechanism) -> float:
     # Laplace noise has kurtosis 6. A K-norm vector's coordinates share their radius: counted as if alike.
     if not isinstance(mechanism, NoisyLattice):
         return 3.0
-    return {"laplace": 6.0, "polya": 6.0, "k-norm": 1 + 2 * SUPPORT}.get(mechanism.noise, 3.0)
+    return {"laplace": 6.0, "polya": 6.0, "k-norm": 1 + 2 * COORDINATES}.get(mechanism.noise, 3.0)
 
 
 @pytest.mark.parametrize("path", [real_path, simulated_path])
@@ -174,7 +174,7 @@ def test_error_radii_cover_and_are_not_loose(mechanism: Mechanism, confidence: f
     """A miss has probability at most β; a false alarm of the count below 10⁻⁶."""
     coefficients = np.array([[1.0, -0.5, 0.25, 0, 0, 2.0]])
     radius = mechanism.error_radius(coefficients, np.array([1e-4]), confidence, COHORT)[0]
-    rng, averages = np.random.default_rng(7), np.zeros((COHORT, SUPPORT))
+    rng, averages = np.random.default_rng(7), np.zeros((COHORT, COORDINATES))
     draw = simulated_path(mechanism, rng)
     total = errors(mechanism, averages, draw, 4000) @ coefficients[0] + 0.01 * rng.standard_normal(4000)
     assert (total > radius).sum() <= binom.isf(1e-6, 4000, confidence)
@@ -184,12 +184,12 @@ def test_error_radii_cover_and_are_not_loose(mechanism: Mechanism, confidence: f
 
 
 def test_a_direction_without_error_has_no_radius(mechanism: Mechanism) -> None:
-    radius = mechanism.error_radius(np.zeros((1, SUPPORT)), np.zeros(1), 1e-9, COHORT)
+    radius = mechanism.error_radius(np.zeros((1, COORDINATES)), np.zeros(1), 1e-9, COHORT)
     assert 0 <= radius[0] < 1e-90
 
 
 def test_nothing_beyond_the_bound_gets_through(mechanism: Mechanism) -> None:
-    huge = np.full((COHORT, SUPPORT), 1e300)
+    huge = np.full((COHORT, COORDINATES), 1e300)
     for path in (real_path, simulated_path):
         from_huge = path(mechanism, np.random.default_rng(6))(huge)
         from_bound = path(mechanism, np.random.default_rng(6))(np.full_like(huge, BOUND))
@@ -198,7 +198,7 @@ def test_nothing_beyond_the_bound_gets_through(mechanism: Mechanism) -> None:
 
 def test_nan_is_refused_and_infinity_is_clipped(mechanism: Mechanism) -> None:
     noise = SimulatedNoise(np.random.default_rng(0))
-    averages = np.zeros((1, SUPPORT))
+    averages = np.zeros((1, COORDINATES))
     averages[0, 2] = np.nan
     with pytest.raises(InvalidValue, match="averages: got NaN"):
         mechanism.randomize(averages, noise)
@@ -240,20 +240,20 @@ def test_too_few_reports_are_not_released(mechanism: Mechanism) -> None:
             mechanism.analyze(batch, COHORT - 1, noise)
     else:
         assert mechanism.minimum_reports == 1
-        assert len(mechanism.analyze(mechanism.shuffle(reports[1:], noise), COHORT - 1, noise)) == SUPPORT
+        assert len(mechanism.analyze(mechanism.shuffle(reports[1:], noise), COHORT - 1, noise)) == COORDINATES
 
 
 @pytest.mark.parametrize("noise", NOISES["shuffle"])
 def test_shared_noise_suffices_for_the_minimum_cohort(noise: str) -> None:
     """With every client answering there is more noise than asked for; with the fewest, just enough."""
     request = _request("shuffle", noise, minimum_share=0.5, delta=0.0 if noise == "polya" else 1e-3)
-    mechanism = calibrate(request, support=SUPPORT, cohort=COHORT, bound=BOUND)
+    mechanism = calibrate(request, coordinates=COORDINATES, cohort=COHORT, bound=BOUND)
     assert mechanism.minimum_reports == 20
-    fewest = calibrate(replace(request, minimum_share=1.0), support=SUPPORT, cohort=20, bound=BOUND)
+    fewest = calibrate(replace(request, minimum_share=1.0), coordinates=COORDINATES, cohort=20, bound=BOUND)
     assert mechanism.event.delta(3.0) <= max(request.delta, 0)
     assert mechanism.error_deviation(20) == pytest.approx(fewest.error_deviation(20), rel=0.15)
     # Half of the reports are released and decoded with their own number.
-    averages = np.full((20, SUPPORT), 0.4)
+    averages = np.full((20, COORDINATES), 0.4)
     found = np.array(
         [exchange(mechanism, averages, SimulatedNoise(np.random.default_rng(i))) for i in range(300)]
     )
@@ -263,9 +263,9 @@ def test_shared_noise_suffices_for_the_minimum_cohort(noise: str) -> None:
 @pytest.mark.parametrize("noise", NOISES["shuffle"])
 def test_silent_clients_are_paid_for_by_the_others(noise: str) -> None:
     delta = 0.0 if noise == "polya" else 1e-3
-    plain = calibrate(_request("shuffle", noise, delta=delta), support=4, cohort=40, bound=1)
+    plain = calibrate(_request("shuffle", noise, delta=delta), coordinates=4, cohort=40, bound=1)
     wary = calibrate(
-        _request("shuffle", noise, delta=delta, silent_share=0.25), support=4, cohort=40, bound=1
+        _request("shuffle", noise, delta=delta, silent_share=0.25), coordinates=4, cohort=40, bound=1
     )
     assert wary.event.delta(3.0) <= delta
     assert wary.error_deviation(40) > 1.05 * plain.error_deviation(40)
@@ -273,7 +273,7 @@ def test_silent_clients_are_paid_for_by_the_others(noise: str) -> None:
 
 def test_sums_do_not_wrap_around() -> None:
     request = _request("shuffle", "polya", delta=0.0)
-    mechanism = calibrate(request, support=2, cohort=500, bound=1)
+    mechanism = calibrate(request, coordinates=2, cohort=500, bound=1)
     assert isinstance(mechanism, SummedShares)
     noise = SimulatedNoise(np.random.default_rng(0))
     for end in (-1.0, 1.0):
@@ -289,14 +289,14 @@ def test_sums_do_not_wrap_around() -> None:
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 1e-8), (1, 1e-6), (10, 0.25), (30, 0.01)])
 def test_tight_gives_what_was_asked_at_any_epsilon(trust: str, epsilon: float, delta: float) -> None:
     request = _request(trust, epsilon=epsilon, delta=delta)
-    mechanism = calibrate(request, support=60, cohort=500, bound=2)
+    mechanism = calibrate(request, coordinates=60, cohort=500, bound=2)
     assert mechanism.event.delta(epsilon) <= delta
 
 
 def test_pure_privacy_costs_less_with_the_norm_of_the_box() -> None:
-    box = calibrate(_request("central", epsilon=10.0, delta=0.0), support=60, cohort=1000, bound=1)
+    box = calibrate(_request("central", epsilon=10.0, delta=0.0), coordinates=60, cohort=1000, bound=1)
     laplace = calibrate(
-        _request("central", "laplace", epsilon=10.0, delta=0.0), support=60, cohort=1000, bound=1
+        _request("central", "laplace", epsilon=10.0, delta=0.0), coordinates=60, cohort=1000, bound=1
     )
     assert box.event.pure_epsilon <= 10
     assert laplace.event.pure_epsilon <= 10
@@ -318,12 +318,15 @@ def test_the_paper_has_no_pure_shuffle() -> None:
 def test_the_paper_shuffle_stays_inside_its_theorem(epsilon: float, delta: float) -> None:
     with pytest.raises(OutsideTheorem):
         calibrate(
-            _request("shuffle", preset="paper", epsilon=epsilon, delta=delta), support=4, cohort=9, bound=1
+            _request("shuffle", preset="paper", epsilon=epsilon, delta=delta),
+            coordinates=4,
+            cohort=9,
+            bound=1,
         )
 
 
 def test_the_shuffler_hides_who_sent_which_bits() -> None:
-    mechanism = calibrate(_request("shuffle", preset="paper", epsilon=10.0), support=2, cohort=3, bound=1)
+    mechanism = calibrate(_request("shuffle", preset="paper", epsilon=10.0), coordinates=2, cohort=3, bound=1)
     noise = SimulatedNoise(np.random.default_rng(0))
     bits = mechanism.randomize(np.array([[1, -1], [0, 0], [-1, 1]], dtype=float), noise)
     batch = mechanism.shuffle(bits, noise)
@@ -335,7 +338,7 @@ def test_the_shuffler_hides_who_sent_which_bits() -> None:
 
 def test_the_ends_of_the_range_are_encoded_without_error() -> None:
     mechanism = ShuffledBits(
-        support=1,
+        coordinates=1,
         cohort=2,
         bound=1,
         reach=1,
@@ -351,7 +354,7 @@ def test_the_ends_of_the_range_are_encoded_without_error() -> None:
 
 def test_parallel_composition_takes_the_worst_phase() -> None:
     request = _request("central", "gaussian", preset="paper")
-    strong = calibrate(request, support=4, cohort=10, bound=1)
+    strong = calibrate(request, coordinates=4, cohort=10, bound=1)
     weak = replace(strong, noise_ratio=0.2)  # type: ignore[type-var]
     stated = guarantee(request, [strong, weak, strong])
     assert stated is not None
@@ -360,11 +363,11 @@ def test_parallel_composition_takes_the_worst_phase() -> None:
 
 @pytest.mark.parametrize(
     "changes",
-    [{"support": 0}, {"cohort": 0}, {"bound": 0.0}, {"levels": 0}, {"noise_bits": 0}, {"reach": 0.1},
+    [{"coordinates": 0}, {"cohort": 0}, {"bound": 0.0}, {"levels": 0}, {"noise_bits": 0}, {"reach": 0.1},
      {"noise_probability": 0.0}, {"silent_share": 1.0}],
 )  # fmt: skip
 def test_impossible_parameters_are_refused(changes: dict[str, Any]) -> None:
-    good = calibrate(_request("shuffle"), support=4, cohort=9, bound=1)
+    good = calibrate(_request("shuffle"), coordinates=4, cohort=9, bound=1)
     with pytest.raises(InvalidValue):
         replace(good, **changes)  # type: ignore[type-var]
 
@@ -381,4 +384,4 @@ def test_a_bad_request_is_refused(changes: dict[str, Any]) -> None:
 
 def test_minimum_reports_out_of_range() -> None:
     with pytest.raises(InvalidValue, match="minimum_reports"):
-        calibrate(_request("shuffle"), support=4, cohort=9, bound=1, minimum_reports=10)
+        calibrate(_request("shuffle"), coordinates=4, cohort=9, bound=1, minimum_reports=10)

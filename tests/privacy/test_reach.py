@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpbandits.privacy import Mechanism, PrivacyRequest, calibrate, calibrate_scalars, guarantee
+from dpbandits.privacy import Mechanism, PrivacyRequest, calibrate, calibrate_per_action, guarantee
 
-from .test_reports import BOUND, CASES, COHORT, SUPPORT, made, simulated
+from .test_reports import BOUND, CASES, COHORT, COORDINATES, made, simulated
 
 
 @pytest.fixture(params=CASES, ids=lambda case: "-".join(map(str, case)), name="mechanism")
@@ -28,16 +28,16 @@ def _extremes(mechanism: Mechanism) -> list[Any]:
     dtype = np.int64 if message.kind == "integers" else np.float64
     low, high = np.full(message.shape, message.low, dtype), np.full(message.shape, message.high, dtype)
     centre = np.full(message.shape, message.twice_centre // 2, dtype)
-    found = [low, high, np.where(np.arange(SUPPORT) % 2, low, high), centre]
+    found = [low, high, np.where(np.arange(COORDINATES) % 2, low, high), centre]
     for end in (message.low, message.high):
-        one, scaled = centre.copy(), (end - centre) / math.sqrt(SUPPORT) * 0.99
+        one, scaled = centre.copy(), (end - centre) / math.sqrt(COORDINATES) * 0.99
         one[0] = end
         found += [one, centre + np.trunc(scaled).astype(dtype)]
     return [report for report in found if message.admits(report)]
 
 
 def test_no_admitted_report_moves_a_mean_by_more_than_the_stated_reach(mechanism: Mechanism) -> None:
-    sent = mechanism.randomize(np.random.default_rng(1).normal(size=(COHORT, SUPPORT)), simulated(2))
+    sent = mechanism.randomize(np.random.default_rng(1).normal(size=(COHORT, COORDINATES)), simulated(2))
     reach = mechanism.reach_of_one(COHORT)
     means = list[Any]()
     for report in _extremes(mechanism):
@@ -69,9 +69,9 @@ def test_a_liar_in_a_large_cohort_no_longer_decides_the_mean() -> None:
     """One of 2,000 could send any residue, and move a mean to anywhere."""
     request = PrivacyRequest(trust="shuffle", noise="discrete-gaussian", epsilon=1, delta=1e-6)
     for shape in ("box", "ball"):
-        mechanism = calibrate(request, support=20, cohort=2000, bound=1, shape=shape)
+        mechanism = calibrate(request, coordinates=20, cohort=2000, bound=1, shape=shape)
         assert mechanism.reach_of_one(2000).mean < 0.02
-    local = calibrate(replace(request, trust="local"), support=20, cohort=2000, bound=1, shape="ball")
+    local = calibrate(replace(request, trust="local"), coordinates=20, cohort=2000, bound=1, shape="ball")
     assert local.reach_of_one(2000).mean < 0.08
 
 
@@ -86,7 +86,7 @@ def test_what_is_needed_names_parties_and_honest_clients() -> None:
 
 def test_cohorts_of_many_sizes_need_one_sentence() -> None:
     request = PrivacyRequest(trust="shuffle", epsilon=1, delta=1e-5)
-    mechanisms = calibrate_scalars(request, cohorts=range(20, 60), bounds=[1.0] * 40)
+    mechanisms = calibrate_per_action(request, cohorts=range(20, 60), bounds=[1.0] * 40)
     stated = guarantee(request, mechanisms)
     assert stated is not None
     assert "20 of 20 in the smallest" in stated.needs

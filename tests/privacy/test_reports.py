@@ -16,13 +16,12 @@ from scipy.stats import nbinom, skellam
 
 from dpbandits.errors import InvalidValue
 from dpbandits.privacy import (
-    NOISES,
     Mechanism,
     Message,
     PrivacyRequest,
     SimulatedNoise,
     calibrate,
-    calibrate_scalars,
+    calibrate_per_action,
 )
 from dpbandits.privacy._noisy_lattice import chance_replaced, encoded_distance, least_largest
 from dpbandits.privacy.accounting import Approximated
@@ -30,8 +29,9 @@ from dpbandits.privacy.noise import BoxNormLaw, GaussianLaw, NoiseLaw
 from dpbandits.privacy.noise._laws import LaplaceLaw, PolyaLaw, SkellamLaw
 from dpbandits.privacy.trust import LocalLattice, SummedShares
 from dpbandits.privacy.trust._local import RARELY
+from tests.privacy.noises import NOISES
 
-COHORT, SUPPORT, BOUND = 30, 5, 1.5
+COHORT, COORDINATES, BOUND = 30, 5, 1.5
 PURE = ("k-norm", "polya")
 CASES = [(trust, noise, "box") for trust, noises in NOISES.items() for noise in noises or (None,)]
 CASES += [(trust, "discrete-gaussian", "ball") for trust in ("central", "local", "shuffle")]
@@ -40,7 +40,7 @@ CASES += [(trust, "discrete-gaussian", "ball") for trust in ("central", "local",
 def made(trust: str, noise: str | None, shape: str = "box", **changes: Any) -> Any:
     delta = 0.0 if noise in PURE else 1e-3
     request = PrivacyRequest(**{"trust": trust, "noise": noise, "epsilon": 3.0, "delta": delta, **changes})
-    return calibrate(request, support=SUPPORT, cohort=COHORT, bound=BOUND, shape=shape)
+    return calibrate(request, coordinates=COORDINATES, cohort=COHORT, bound=BOUND, shape=shape)
 
 
 @pytest.fixture(params=CASES, ids=lambda case: "-".join(map(str, case)), name="mechanism")
@@ -123,7 +123,7 @@ def test_the_least_limit_is_the_least(shape: str) -> None:
 
 
 def test_honest_reports_are_admitted_whatever_the_data_are(mechanism: Mechanism) -> None:
-    rows = np.array([[-9.0] * SUPPORT, [9.0] * SUPPORT, [9.0, -9.0] * 2 + [0.0], [0.0] * SUPPORT])
+    rows = np.array([[-9.0] * COORDINATES, [9.0] * COORDINATES, [9.0, -9.0] * 2 + [0.0], [0.0] * COORDINATES])
     for seed in range(20):
         sent = mechanism.randomize(np.repeat(rows, 5, axis=0), simulated(seed))
         assert mechanism.message.admitted(sent).all()
@@ -148,8 +148,8 @@ class FarOut(SimulatedNoise):  # type: ignore[misc]
 @pytest.mark.parametrize("shape", ["box", "ball"])
 def test_a_report_with_noise_from_a_far_tail_is_replaced_by_the_centre(trust: str, shape: str) -> None:
     mechanism = made(trust, "discrete-gaussian", shape)
-    sent = mechanism.randomize(np.full((2, SUPPORT), 0.3), FarOut())
-    assert sent[0].tolist() == [mechanism.levels // 2] * SUPPORT
+    sent = mechanism.randomize(np.full((2, COORDINATES), 0.3), FarOut())
+    assert sent[0].tolist() == [mechanism.levels // 2] * COORDINATES
     assert len(set(sent[1].tolist())) > 1
     assert mechanism.message.admitted(sent).all()
 
@@ -158,14 +158,14 @@ def test_a_report_with_noise_from_a_far_tail_is_replaced_by_the_centre(trust: st
 @pytest.mark.parametrize("shape", ["box", "ball"])
 def test_what_lies_just_outside_is_refused(trust: str, shape: str) -> None:
     message = made(trust, "discrete-gaussian", shape).message
-    centre = np.full(SUPPORT, message.twice_centre // 2, dtype=np.int64)
+    centre = np.full(COORDINATES, message.twice_centre // 2, dtype=np.int64)
     for end, outwards in ((message.low, -1), (message.high, 1)):
         one = centre.copy()
         one[2] = end
         assert message.admits(one) or shape == "ball"
         one[2] += outwards
         assert not message.admits(one)
-    corner = np.full(SUPPORT, message.high, dtype=np.int64)
+    corner = np.full(COORDINATES, message.high, dtype=np.int64)
     assert message.admits(corner) == (shape == "box")
     assert not message.admits(centre.astype(np.float64))
     assert not message.admits(centre[:-1])
@@ -232,7 +232,7 @@ def _true_delta(mechanism: SummedShares, epsilon: float) -> float:
 @pytest.mark.parametrize("largest", [2, 5, 9, 14, 30])
 def test_the_account_covers_replaced_reports(noise: str, largest: int) -> None:
     mechanism = SummedShares(
-        support=1,
+        coordinates=1,
         cohort=2,
         bound=1.0,
         levels=4,
@@ -276,12 +276,12 @@ def test_calibration_leaves_a_hundredth_of_delta_for_replaced_reports(
 def test_scalar_mechanisms_have_the_same_limits() -> None:
     for noise in ("discrete-gaussian", "skellam"):
         request = PrivacyRequest(trust="shuffle", noise=noise, epsilon=1, delta=1e-5)
-        for own in calibrate_scalars(request, cohorts=[7, 40, 300], bounds=[1.0, 0.2, 3.0]):
+        for own in calibrate_per_action(request, cohorts=[7, 40, 300], bounds=[1.0, 0.2, 3.0]):
             assert isinstance(own, SummedShares)
             assert own.largest_share is not None
             assert own.event.delta(1) <= 1e-5
     request = PrivacyRequest(trust="local", epsilon=1, delta=1e-5)
-    for own in calibrate_scalars(request, cohorts=[7, 40], bounds=[1.0, 0.2]):
+    for own in calibrate_per_action(request, cohorts=[7, 40], bounds=[1.0, 0.2]):
         assert isinstance(own, LocalLattice)
         assert own.message.high < 40 * own.levels
         assert chance_replaced(own.law, 1, "box", int(-own.message.low)) <= RARELY
@@ -318,10 +318,10 @@ def test_a_limit_on_polya_shares_would_break_pure_privacy() -> None:
     st.floats(-30, 30),
 )
 def test_encoded_clients_lie_within_the_stated_distance(
-    bound: float, levels: int, support: int, seed: int, magnitude: float
+    bound: float, levels: int, coordinates: int, seed: int, magnitude: float
 ) -> None:
     mechanism = LocalLattice(
-        support=support,
+        coordinates=coordinates,
         cohort=1,
         bound=bound,
         levels=levels,
@@ -330,19 +330,19 @@ def test_encoded_clients_lie_within_the_stated_distance(
         shape="ball",
     )
     rng = np.random.default_rng(seed)
-    one = rng.normal(size=(40, support)) * bound * 10.0**magnitude
-    clients = np.concatenate([one, -one, 1e250 * one[:3], np.full((1, support), np.inf)])
+    one = rng.normal(size=(40, coordinates)) * bound * 10.0**magnitude
+    clients = np.concatenate([one, -one, 1e250 * one[:3], np.full((1, coordinates), np.inf)])
     encoded = mechanism.lattice.encode(mechanism.clip(clients), simulated(seed))
     assert encoded.min() >= 0
     assert encoded.max() <= levels
     distances = np.linalg.norm(encoded[:, None] - encoded[None, :], axis=2)
-    assert distances.max() <= encoded_distance(levels, support)
+    assert distances.max() <= encoded_distance(levels, coordinates)
 
 
 @pytest.mark.parametrize("bound", [2.0**-60, 1e-3, 2.0**60])
 def test_a_ball_keeps_directions_at_every_size(bound: float) -> None:
     mechanism = LocalLattice(
-        support=2, cohort=1, bound=bound, levels=64, noise="discrete-gaussian", scale=9.0, shape="ball"
+        coordinates=2, cohort=1, bound=bound, levels=64, noise="discrete-gaussian", scale=9.0, shape="ball"
     )
     rows = np.array([[3.0, 4.0], [0.3, 0.4], [1e-290, 0.0]]) * bound
     expected = np.array([[0.6, 0.8], [0.3, 0.4], [1e-290, 0.0]])

@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from dpbandits.actions import Actions
-from dpbandits.privacy import NOISES, PrivacyRequest, SimulatedNoise
-from dpbandits.privacy._guarantee import PURE_NOISES
+from dpbandits.privacy import PrivacyRequest, SimulatedNoise
 from dpbandits.privacy.tails import Spread
 from dpbandits.privacy.trust import NoPrivacy
 from dpbandits.protocol import (
@@ -29,6 +28,7 @@ from dpbandits.protocol import (
 from dpbandits.protocol._elimination import survivors, widths_of
 from dpbandits.protocol._inference import Inference
 from dpbandits.protocol._width_bounds import bracket
+from tests.privacy.noises import NOISES, PURE_NOISES
 
 from .helpers import people, small_study
 
@@ -154,5 +154,5 @@ def test_of_a_mechanism_that_says_nothing_nothing_is_assumed() -> None:
             return 2 * super().error_radius(*arguments)
 
     spread = Spread(least=0, most=1, largest=1)
-    assert Odd(support=1, cohort=1, bound=1).radius_factors(spread, 1e-3, 1) == (0, np.inf)
-    assert NoPrivacy(support=1, cohort=1, bound=1).radius_factors(spread, np.exp(-2), 1) == (2, 2)
+    assert Odd(coordinates=1, cohort=1, bound=1).radius_factors(spread, 1e-3, 1) == (0, np.inf)
+    assert NoPrivacy(coordinates=1, cohort=1, bound=1).radius_factors(spread, np.exp(-2), 1) == (2, 2)

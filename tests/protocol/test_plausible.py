@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 from dpbandits.errors import PlanMismatch
-from dpbandits.privacy import NOISES, PrivacyRequest, SimulatedNoise, calibrate, calibrate_scalars
+from dpbandits.privacy import PrivacyRequest, SimulatedNoise, calibrate, calibrate_per_action
 from dpbandits.protocol import Plan, Release, plausible, simulate_release, simulate_separate_release
+from tests.privacy.noises import NOISES
 
 COHORT, SUPPORT = 50, 4
 CASES = [(trust, noise, "box") for trust, noises in NOISES.items() for noise in noises or (None,)]
@@ -23,7 +24,7 @@ CASES += [(trust, "discrete-gaussian", "ball") for trust in ("central", "local",
 def _plan(trust: str, noise: str | None, shape: str) -> Plan:
     delta = 0.0 if noise in ("k-norm", "polya") else 1e-4
     request = PrivacyRequest(trust=trust, noise=noise, epsilon=1.5, delta=delta)
-    mechanism = calibrate(request, support=SUPPORT, cohort=COHORT, bound=0.7, shape=shape)
+    mechanism = calibrate(request, coordinates=SUPPORT, cohort=COHORT, bound=0.7, shape=shape)
     return Plan(
         study="s",
         phase=1,
@@ -76,7 +77,7 @@ def test_each_action_of_its_own_cohort_is_judged_by_its_own_mechanism(trust: str
         plays=plays,
         rank=2,
         mechanism=None,
-        separate=calibrate_scalars(request, cohorts=plays, bounds=bounds),
+        separate=calibrate_per_action(request, cohorts=plays, bounds=bounds),
         offsets=(1.0, 2.0),
     )
     rng = np.random.default_rng(1)

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from dpbandits.errors import DpbanditsError, InvalidValue
-from dpbandits.privacy import MECHANISMS, NOISES, Mechanism, PrivacyRequest, SimulatedNoise, calibrate
+from dpbandits.privacy import MECHANISMS, Mechanism, PrivacyRequest, SimulatedNoise, calibrate
 from dpbandits.protocol import (
     Batch,
     Payload,
@@ -31,6 +31,7 @@ from dpbandits.protocol import (
     shuffle,
 )
 from dpbandits.protocol._messages import LARGEST_ACTION, MOST_PLAYS
+from tests.privacy.noises import NOISES
 
 LARGEST, SMALLEST = 2.0**60, 2.0**-60
 COHORT = 6
@@ -48,7 +49,9 @@ def _mechanisms() -> list[Any]:
             delta = 0.0 if noise in ("k-norm", "polya") else 1e-3
             request = PrivacyRequest(trust=trust, noise=noise, epsilon=2.0, delta=delta)
             shapes = ("box", "ball") if noise == "discrete-gaussian" else ("box",)
-            made += [calibrate(request, support=2, cohort=COHORT, bound=1.0, shape=shape) for shape in shapes]
+            made += [
+                calibrate(request, coordinates=2, cohort=COHORT, bound=1.0, shape=shape) for shape in shapes
+            ]
     return made
 
 
@@ -85,7 +88,12 @@ def test_the_ends_of_the_range_are_accepted_and_others_refused(mechanism: Any) -
     reach = hasattr(mechanism, "reach")
     for bound in (LARGEST, SMALLEST):
         assert replace(mechanism, **({"bound": bound} | ({"reach": bound} if reach else {}))).bound == bound
-    for name, value in (("support", 2**11 + 1), ("cohort", 2**40 + 1), ("support", 0), ("cohort", 2.0)):
+    for name, value in (
+        ("coordinates", 2**11 + 1),
+        ("cohort", 2**40 + 1),
+        ("coordinates", 0),
+        ("cohort", 2.0),
+    ):
         with pytest.raises(InvalidValue, match=name):
             replace(mechanism, **{name: value})
     for value in (math.nan, math.inf, 2.0**41, 2.0**-11):
@@ -249,7 +257,7 @@ def test_the_third_party_refuses_what_no_honest_client_sends() -> None:
     """A residue was anything; now it is a number near the grid, with its sign."""
     request = PrivacyRequest(trust="shuffle", noise="discrete-gaussian", epsilon=1, delta=1e-6)
     for shape in ("box", "ball"):
-        plan = _plan(calibrate(request, support=2, cohort=COHORT, bound=1.0, shape=shape))
+        plan = _plan(calibrate(request, coordinates=2, cohort=COHORT, bound=1.0, shape=shape))
         noise = SimulatedNoise(np.random.default_rng(0))
         reports = [respond_with_averages(plan, (0.1, 0.2), noise) for _ in range(COHORT)]
         shuffle(plan, reports, noise)

@@ -19,7 +19,7 @@ from dpbandits.errors import (
     ProtocolError,
     TooFewReports,
 )
-from dpbandits.privacy import PrivacyRequest, SecureNoise, SimulatedNoise, calibrate, calibrate_scalars
+from dpbandits.privacy import PrivacyRequest, SecureNoise, SimulatedNoise, calibrate, calibrate_per_action
 from dpbandits.protocol import (
     Evidence,
     Plan,
@@ -227,14 +227,14 @@ def test_clients_that_drop_out_count_for_their_action() -> None:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"mechanism": calibrate(PrivacyRequest(), support=2, cohort=3, bound=1)},
+        {"mechanism": calibrate(PrivacyRequest(), coordinates=2, cohort=3, bound=1)},
         {"plays": (3, 9)},
-        {"separate": calibrate_scalars(PrivacyRequest(), cohorts=[3], bounds=[1])},
-        {"separate": (calibrate(PrivacyRequest(), support=2, cohort=3, bound=1),) * 2},
+        {"separate": calibrate_per_action(PrivacyRequest(), cohorts=[3], bounds=[1])},
+        {"separate": (calibrate(PrivacyRequest(), coordinates=2, cohort=3, bound=1),) * 2},
     ],
 )
 def test_plans_that_contradict_themselves_are_refused(changes: dict[str, Any]) -> None:
-    apart = calibrate_scalars(PrivacyRequest(), cohorts=[3, 3], bounds=[1, 1])
+    apart = calibrate_per_action(PrivacyRequest(), cohorts=[3, 3], bounds=[1, 1])
     plan = Plan(study="s", phase=1, support=(4, 5), plays=(3, 3), rank=2, mechanism=None, separate=apart)
     assert plan.cohort == 6
     with pytest.raises(InvalidValue):
@@ -295,7 +295,7 @@ def test_the_widths_of_table_5(trust: str, delta: float, width: float) -> None:
     assert study.confidence == 1e-9
     plan = Plan(
         study="s", phase=1, support=tuple(range(40)), plays=(25,) * 40, rank=20, mechanism=None,
-        separate=calibrate_scalars(request, cohorts=[25] * 40, bounds=[1.0] * 40),
+        separate=calibrate_per_action(request, cohorts=[25] * 40, bounds=[1.0] * 40),
     )  # fmt: skip
     evidence = Evidence(plan=plan, reports=1000, excess=(), estimate=(), counts=(25,) * 40)
     assert paper_separate_width(study, evidence) == pytest.approx(width, rel=1e-9)
@@ -303,7 +303,7 @@ def test_the_widths_of_table_5(trust: str, delta: float, width: float) -> None:
 
 def _evidence(study: Study, plays: tuple[int, ...], bound: float = 100.0) -> Evidence:
     support = tuple(range(len(plays)))
-    apart = calibrate_scalars(study.privacy, cohorts=plays, bounds=[bound] * len(plays))
+    apart = calibrate_per_action(study.privacy, cohorts=plays, bounds=[bound] * len(plays))
     plan = Plan(
         study="s", phase=1, support=support, plays=plays, rank=3, mechanism=None, separate=apart
     )  # fmt: skip
@@ -345,7 +345,7 @@ def test_tight_widths_cover_and_are_not_loose(trust: str) -> None:
         row = study.actions.matrix[column]
         spread = math.sqrt(1 + 0.25 * float(row @ row))  # a reward's own noise and its client's deviation
         rewards = row @ theta + spread * rng.standard_normal((own.cohort, trials))
-        many: Any = replace(own, support=2_000)  # type: ignore[type-var]  # coordinates are independent
+        many: Any = replace(own, coordinates=2_000)  # type: ignore[type-var]  # coordinates are independent
         for start in range(0, trials, 2_000):
             part = slice(start, start + 2_000)
             means[part, column] = many.simulate(rewards[:, part], SimulatedNoise(rng))

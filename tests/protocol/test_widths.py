@@ -13,9 +13,9 @@ from dpbandits.world import Instance, Population
 from .helpers import small_study
 
 
-def _mechanism(trust: str, support: int = 60, cohort: int = 16, preset: str = "paper"):
+def _mechanism(trust: str, coordinates: int = 60, cohort: int = 16, preset: str = "paper"):
     request = PrivacyRequest(trust=trust, epsilon=10, delta=0.25, preset=preset)
-    return calibrate(request, support=support, cohort=cohort, bound=1)
+    return calibrate(request, coordinates=coordinates, cohort=cohort, bound=1)
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def test_the_width_of_the_paper(trust: str, width: float) -> None:
 def test_the_width_of_the_appendix_with_the_logarithm_that_its_proof_needs() -> None:
     # b = 2·60/(10·16) = 0.75 on the mean; 2·60·20·b + 2·20·b·ln 10⁹ = 1800 + 30·20.72...
     request = PrivacyRequest(trust="central", epsilon=10, delta=0, preset="paper")
-    mechanism = calibrate(request, support=60, cohort=16, bound=1)
+    mechanism = calibrate(request, coordinates=60, cohort=16, bound=1)
     found = paper_width(
         rank=20, length=32, mechanism=mechanism, clients=16, heterogeneity=0.1, confidence=1e-9
     )
@@ -54,7 +54,7 @@ def test_the_tight_width_is_the_formula_of_the_covariance() -> None:
     rng = np.random.default_rng(0)
     rows, directions = rng.normal(size=(9, 4)), rng.normal(size=(25, 4))
     plays = rng.integers(1, 9, size=9).astype(float)
-    mechanism = _mechanism("central", support=9, preset="tight")
+    mechanism = _mechanism("central", coordinates=9, preset="tight")
     estimator = LeastSquares.weighted(rows, plays, rank=4)
     gram = rows.T @ (plays[:, None] * rows)
     linear = np.linalg.inv(gram) @ (rows * plays[:, None]).T
@@ -85,7 +85,7 @@ def test_tight_widths_cover_and_are_not_loose(trust: str) -> None:
     instance = Instance(study.actions, [0.3, -0.2, 0.1])
     population = Population(instance, heterogeneity=0.1, rewards="gaussian")
     plays, cohort, rng = np.array([40.0, 60, 30, 50, 20, 30]), 12, np.random.default_rng(5)
-    mechanism = calibrate(study.privacy, support=6, cohort=cohort, bound=100)  # nothing is clipped
+    mechanism = calibrate(study.privacy, coordinates=6, cohort=cohort, bound=100)  # nothing is clipped
     estimator = LeastSquares.weighted(rows, plays, rank=3)
     widths = tight_widths(
         study.actions.matrix, estimator=estimator, plays=plays, mechanism=mechanism, clients=cohort,

@@ -72,7 +72,7 @@ def bases() -> list[dict[str, Any]]:
     for trust, noise, shape, delta in requests:
         request = PrivacyRequest(trust=trust, epsilon=1.0, delta=delta, noise=noise, minimum_share=0.9)
         for support, cohort in ((1, 8), (3, 40), (20, 500)):
-            made = calibrate(request, support=support, cohort=cohort, bound=1.0, shape=shape)
+            made = calibrate(request, coordinates=support, cohort=cohort, bound=1.0, shape=shape)
             plan = Plan(
                 study="0" * 64,
                 phase=1,
@@ -188,7 +188,7 @@ def _examine(plan: Plan, body: bytes, verdict: Verdict) -> None:
 def true_delta(mechanism: dict[str, Any], epsilon: float) -> float:
     """δ(ε) from below, of the worst pair that is easy to name: opposite corners, or ends of an axis in a
     ball."""
-    levels, support = mechanism["levels"], mechanism["support"]
+    levels, support = mechanism["levels"], mechanism["coordinates"]
     shares = 1
     if "least_reports" in mechanism:
         shares = math.floor(mechanism["least_reports"] * (1 - mechanism["silent_share"]) + 1e-9)

@@ -88,7 +88,7 @@ AVERAGES = [0.75, -0.3, 1.5]
 
 def plan_of(kind: str, mechanism: dict[str, Any], fields: dict[str, Any]) -> Plan:
     numbers = len(fields.get("mixing", ())) or 3
-    made = MECHANISMS[kind](support=numbers, cohort=6, bound=1.0, **mechanism)  # type: ignore[call-arg]
+    made = MECHANISMS[kind](coordinates=numbers, cohort=6, bound=1.0, **mechanism)  # type: ignore[call-arg]
     return Plan(study=STUDY, phase=2, support=(0, 4, 9), plays=(20, 30, 10), rank=3, mechanism=made, **fields)
 
 

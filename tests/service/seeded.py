@@ -38,7 +38,7 @@ def coordinator(study: Path, seed: int) -> None:
 async def clients(settings: dict[str, str]) -> None:
     actions = Actions.load(settings["actions"])
     codes = Path(settings["codes"]).read_text().split()
-    consent = Consent(trusts=TRUST_MODELS, epsilon=20, delta=1e-3)
+    consent = Consent(trusts=tuple(TRUST_MODELS), epsilon=20, delta=1e-3)
     reported = list[tuple[int, int, str]]()
 
     async def one(code: str, transport: AsyncTransport) -> None:

@@ -24,7 +24,7 @@ from dpbandits.service.wire import hashed, new_secret
 from .helpers import Deployment, client_averages, small_study
 from .live import served
 
-ALL = Consent(trusts=TRUST_MODELS, epsilon=20, delta=1e-3)
+ALL = Consent(trusts=tuple(TRUST_MODELS), epsilon=20, delta=1e-3)
 QUICK = Patience(tries=4, first_seconds=0.001)
 TOKEN = new_secret()
 

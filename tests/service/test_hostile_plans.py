@@ -64,7 +64,7 @@ def test_the_judge_agrees_with_the_accountant_on_honest_noise(noise: str) -> Non
 
     delta = 0.0 if noise == "polya" else 1e-4
     request = PrivacyRequest(trust="shuffle", epsilon=1.0, delta=delta, noise=noise)
-    made = calibrate(request, support=5, cohort=50, bound=1.0)
+    made = calibrate(request, coordinates=5, cohort=50, bound=1.0)
     for epsilon in (0.25, 0.5, 0.9):
         own = hostile_plans.true_delta(json.loads(encode(made)), epsilon)
         stated = made.event.delta(epsilon)

@@ -43,7 +43,7 @@ def lenient(mode: str = "trusted", trust: str = "shuffle", **changes: Any) -> Te
 
 
 def plan_for(signed: SignedTerms, mechanism: Any, **fields: Any) -> Plan:
-    numbers = mechanism.support
+    numbers = mechanism.coordinates
     return Plan(
         study=signed.digest,
         phase=1,
@@ -68,7 +68,7 @@ def attempt(hostile: HostileCoordinator, consent: Consent = CONSENT, pins: Pins 
 
 
 BARE = ShuffledBits(
-    support=2,
+    coordinates=2,
     cohort=10,
     bound=1.0,
     reach=1.0,
@@ -170,14 +170,14 @@ def test_what_is_left_to_one_real_client_among_invented_ones_is_what_consent_ask
 
     for silent in (0.0, 0.9):
         request = PrivacyRequest(trust="shuffle", epsilon=1.0, delta=1e-6, silent_share=silent)
-        made = calibrate(request, support=20, cohort=1000, bound=1.0, shape="ball")
+        made = calibrate(request, coordinates=20, cohort=1000, bound=1.0, shape="ball")
         assert isinstance(made, SummedShares)
         real = round(1000 * (1 - silent))
         left = replace(made, least_reports=real, silent_share=0.0) if silent else made
         assert left.event.delta(1.0) <= 1e-6
     usual = calibrate(
         PrivacyRequest(trust="shuffle", epsilon=1.0, delta=1e-6),
-        support=20,
+        coordinates=20,
         cohort=1000,
         bound=1.0,
         shape="ball",

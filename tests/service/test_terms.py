@@ -30,7 +30,7 @@ from dpbandits.storage import MemoryStore
 
 from .helpers import Deployment, small_study
 
-ALL = Consent(trusts=TRUST_MODELS, epsilon=20, delta=1e-3)
+ALL = Consent(trusts=tuple(TRUST_MODELS), epsilon=20, delta=1e-3)
 KEYS = {name: str(KeyPair.new().public) for name in ("coordinator", "shuffler", "another")}
 OWN = PartyTerms(url="https://coordinator.test", key=KEYS["coordinator"])
 SHUFFLER = PartyTerms(url="https://shuffler.test", key=KEYS["shuffler"])

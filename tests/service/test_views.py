@@ -136,7 +136,7 @@ def _studied(trust: str, mode: str | None, tmp_path: Path) -> tuple[list[float],
     async def everybody(url: str) -> None:
         async with AsyncTransport() as transport:
             for _ in codes:
-                consent = Consent(trusts=TRUST_MODELS, epsilon=20, delta=1e-3)
+                consent = Consent(trusts=tuple(TRUST_MODELS), epsilon=20, delta=1e-3)
                 pins = Pins(terms=deployed.context.name)
                 cores.append(ClientCore(url=url, consent=consent, pins=pins))
             parts = [

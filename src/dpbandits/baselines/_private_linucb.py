@@ -35,7 +35,7 @@ from dpbandits._arrays import FloatArray, IntArray
 from dpbandits._checks import one_of, positive, probability, whole
 from dpbandits.baselines._amplification import LocalBudget, local_budget
 from dpbandits.baselines._linucb import RIDGE, LinUCBTrace, recorded
-from dpbandits.privacy import NEIGHBOURING, Guarantee
+from dpbandits.privacy import NEIGHBOURING, TRUST_MODELS, Guarantee
 from dpbandits.privacy.accounting import GaussianEvent, gaussian_noise_ratio
 from dpbandits.world import Clients
 
@@ -89,7 +89,7 @@ class Peer:
     @property
     def budget(self) -> LocalBudget:
         """The (ε, δ) that each message satisfies by itself."""
-        if self.trust == "shuffle":
+        if TRUST_MODELS[self.trust].shuffler:
             return local_budget(self.epsilon, self.delta, self.batch)
         return LocalBudget(epsilon=self.epsilon, delta=self.delta, accountant="analytic Gaussian")
 

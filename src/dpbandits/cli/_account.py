@@ -58,7 +58,7 @@ def add_to(commands: Any, summary: str) -> None:
     group = parser.add_argument_group("mechanism")
     group.add_argument("--trust", choices=PRIVATE, default="shuffle", help="whom clients trust")
     add_privacy_options(group, epsilon=1.0, delta=1e-6)
-    add_mechanism_options(group, support=60, cohort=1000)
+    add_mechanism_options(group, coordinates=60, cohort=1000)
     question = parser.add_argument_group("question and output")
     question.add_argument(
         "--at-delta", type=number, metavar="D", help="compute ε at this δ (default: the claimed δ)"
@@ -175,7 +175,7 @@ def _error(request: PrivacyRequest, mechanism: Mechanism) -> dict[str, float | N
     deviation = mechanism.error_deviation(mechanism.cohort)
     if request.pure:
         return {"sd_of_mean": deviation, "ratio_to_central_gaussian": None}
-    distance = 2 * mechanism.bound * (1 if mechanism.shape == "ball" else math.sqrt(mechanism.support))
+    distance = 2 * mechanism.bound * (1 if mechanism.shape == "ball" else math.sqrt(mechanism.coordinates))
     gaussian = gaussian_noise_ratio(request.epsilon, request.delta) * distance / mechanism.cohort
     return {"sd_of_mean": deviation, "ratio_to_central_gaussian": deviation / gaussian}
 
@@ -190,7 +190,7 @@ def _show(account: Account) -> None:
     epsilon, delta = account.claimed["epsilon"], account.claimed["delta"]
     console.print(
         f"{given['trust']}, {given['noise']} noise, {given['preset']}: {given['cohort']:,} clients × "
-        f"{given['support']} numbers in {_region(given)}, {given['message']} each",
+        f"{given['coordinates']} numbers in {_region(given)}, {given['message']} each",
         highlight=False,
     )
     console.print(f"claimed   ({epsilon:g}, {delta:g})-DP, one client replaced", highlight=False)

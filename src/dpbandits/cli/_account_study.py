@@ -94,8 +94,8 @@ def _accounted(path: Path) -> _Accounted:
     from dpbandits.service.config import TomlFile, study_of
 
     study = study_of(TomlFile(path))
-    if study.privacy.trust == "none":
-        raise InvalidValue(f"{path}, privacy.trust", "none", "central, local or shuffle")
+    if not study.privacy.trust_model.private:
+        raise InvalidValue(f"{path}, privacy.trust", study.privacy.trust, "a private trust model")
     plan = ask(study.begin())
     if plan.mechanism is None:
         raise InvalidValue(
@@ -134,8 +134,8 @@ def _later(study: Study, rank: int, cohort: int) -> Sequence[Mechanism]:
     if study.learning.recentred and study.learning.whitened:
         kinds.append(("ball" if may_use_ball(study.privacy) else "box", rank))
     return [
-        calibrate(study.privacy, support=support, cohort=cohort, bound=study.bound, shape=shape)
-        for shape, support in kinds
+        calibrate(study.privacy, coordinates=coordinates, cohort=cohort, bound=study.bound, shape=shape)
+        for shape, coordinates in kinds
     ]
 
 
@@ -146,7 +146,7 @@ def _phase(request: PrivacyRequest, number: int, mechanisms: Sequence[Mechanism]
         cohort=mechanism.cohort,
         # Noise that is not shared suffices for any number of reports; the request sets the minimum.
         minimum_reports=max(mechanism.minimum_reports, request.minimum_reports(mechanism.cohort)),
-        numbers=mechanism.support,
+        numbers=mechanism.coordinates,
         shape=mechanism.shape,
         mechanism=mechanism.kind,
         noise=mechanism.noise_name,

@@ -16,13 +16,13 @@ from dpbandits.cli._privacy_options import (
     add_mechanism_options,
     add_privacy_options,
     calibrated,
+    offering,
     privacy_request,
 )
 from dpbandits.cli._progress import progress_bar
 from dpbandits.cli._writing import check_writable, write_document
 from dpbandits.errors import FloatingPointNoise, InvalidValue
 from dpbandits.privacy import (
-    NOISES,
     AuditResult,
     Mechanism,
     NoiseSource,
@@ -67,7 +67,7 @@ def _add_claim(group: Any) -> None:
         help="whom clients trust; repeat for several (default: all that have --noise)",
     )
     add_privacy_options(group, epsilon=default.epsilon, delta=default.delta)
-    add_mechanism_options(group, support=4, cohort=8)
+    add_mechanism_options(group, coordinates=4, cohort=8)
 
 
 def _add_game(group: Any) -> None:
@@ -125,15 +125,15 @@ def _noise_source(options: argparse.Namespace) -> NoiseSource:
 
 def _requests(options: argparse.Namespace) -> list[PrivacyRequest]:
     """One request per trust model; by default for all that have the noise."""
-    able = [trust for trust in PRIVATE if options.noise in (None, *NOISES[trust])]
-    return [privacy_request(trust, options) for trust in dict.fromkeys(options.trust or able)]
+    trusts = options.trust or offering(options.noise)
+    return [privacy_request(trust, options) for trust in dict.fromkeys(trusts)]
 
 
 def _mechanism(request: PrivacyRequest, options: argparse.Namespace) -> Mechanism:
-    if request.mechanism_noise == "gaussian" and not options.simulated_noise:
+    if request.only_simulated and not options.simulated_noise:
         raise FloatingPointNoise(
-            f"noise: got gaussian for trust {request.trust}, expected --simulated-noise, or noise "
-            "discrete-gaussian: floating-point noise is for simulations only"
+            f"noise: got {request.mechanism_noise} for trust {request.trust}, expected --simulated-noise, or "
+            "noise discrete-gaussian: floating-point noise is for simulations only"
         )
     return calibrated(request, options)
 
@@ -182,8 +182,8 @@ def _as_dict(one: Audit) -> dict[str, Any]:
 
 def _where(mechanism: Mechanism) -> str:
     if mechanism.shape == "ball":
-        return f" along the diagonal of {mechanism.support} averages"
-    return f" in all {mechanism.support} averages"
+        return f" along the diagonal of {mechanism.coordinates} averages"
+    return f" in all {mechanism.coordinates} averages"
 
 
 def describe(one: Audit) -> str:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from dpbandits.actions import read_matrix
 from dpbandits.cli._parser import DefaultsInHelp, number, whole_number
+from dpbandits.cli._privacy_options import TRUSTS
 from dpbandits.cli._service_extra import require_service
 from dpbandits.errors import InvalidValue
-from dpbandits.privacy import TRUST_MODELS
 from dpbandits.protocol import Plan
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def _add_consent(parser: argparse.ArgumentParser) -> None:
     consent = parser.add_argument_group("consent: the least protection that you accept")
     consent.add_argument(
         "--accept",
-        choices=TRUST_MODELS,
+        choices=TRUSTS,
         action="append",
         help="trust model that you accept; repeat for several (default: local, shuffle)",
     )

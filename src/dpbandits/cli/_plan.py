@@ -17,7 +17,7 @@ from dpbandits.cli._output import cover_note, provenance
 from dpbandits.cli._parser import DefaultsInHelp, number, whole_number
 from dpbandits.cli._plan_file import check_new, write_study
 from dpbandits.cli._plot import check_plot, plot_plans
-from dpbandits.cli._privacy_options import PRIVATE, add_privacy_options
+from dpbandits.cli._privacy_options import TRUSTS, add_privacy_options
 from dpbandits.cli._problem_options import add_problem_options, setting_from
 from dpbandits.cli._progress import progress_bar
 from dpbandits.cli._reach import reach_of, shown_reach
@@ -71,7 +71,7 @@ def add_to(commands: Any, summary: str) -> None:
     )
     parser.set_defaults(run=run)
     group = parser.add_argument_group("study")
-    group.add_argument("--trust", choices=("none", *PRIVATE), default="shuffle", help="whom clients trust")
+    group.add_argument("--trust", choices=TRUSTS, default="shuffle", help="whom clients trust")
     add_privacy_options(group, epsilon=1.0, delta=1e-6)
     add_problem_options(parser.add_argument_group("problem"))
     output = parser.add_argument_group("grid and output")
@@ -126,7 +126,7 @@ def _settings(options: argparse.Namespace) -> list[Setting]:
     if options.write is not None:
         return [base.changed(schedule="budgeted")]
     grid = options.epsilons or [options.epsilon * factor for factor in (0.1, 1 / 3, 1, 3, 10)]
-    if options.trust == "none":
+    if not base.private:
         grid = [options.epsilon]
     return [base.changed(schedule=kind, epsilon=epsilon) for epsilon in grid for kind in SCHEDULES]
 
@@ -140,7 +140,7 @@ def _row(setting: Setting, runs: int) -> tuple[Row, Study]:
     row = Row(
         schedule=setting.schedule_kind,
         trust=setting.privacy.trust,
-        epsilon=None if setting.privacy.trust == "none" else setting.privacy.epsilon,
+        epsilon=setting.privacy.epsilon if setting.private else None,
         predicted_regret=prediction.regret,
         simulated_regret=float(np.mean([t.regret for t in traces])) if traces else None,
         bound_on_regret=prediction.bound,

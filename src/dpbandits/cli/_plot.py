@@ -13,6 +13,8 @@ from dpbandits.cli._output import Result
 from dpbandits.errors import InvalidValue
 from dpbandits.experiments import COLOURS, check_matplotlib, pyplot
 
+_OTHER_COLOUR = "#CC79A7"  # of a trust model that a plugin adds
+
 
 def check_plot(path: str | None) -> None:
     """Check a plot's path before the long work begins.
@@ -39,7 +41,7 @@ def plot_regret(results: Sequence[Result], path: Path) -> None:
     for result in results:
         curves = np.array([run.regret_at(times) for run in result.runs])
         privacy, mean = result.setting.privacy, curves.mean(axis=0)
-        colour = COLOURS[privacy.trust]
+        colour = COLOURS.get(privacy.trust, _OTHER_COLOUR)
         axes.plot(times, mean, color=colour, dashes=_dashes(result), lw=1.8)
         axes.fill_between(times, curves.min(axis=0), curves.max(axis=0), color=colour, alpha=0.07, lw=0)
         ends.append((float(mean[-1]), _label(result), colour))

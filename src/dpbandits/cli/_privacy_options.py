@@ -3,14 +3,53 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from dpbandits._checks import whole
 from dpbandits.cli._parser import number, whole_number
-from dpbandits.privacy import NOISES, PRESETS, SHAPES, Mechanism, PrivacyRequest, calibrate
+from dpbandits.errors import InvalidValue
+from dpbandits.privacy import PRESETS, SHAPES, TRUST_MODELS, Mechanism, PrivacyRequest, TrustModel, calibrate
 
-PRIVATE = tuple(trust for trust, noises in NOISES.items() if noises)
-_ALL_NOISES = tuple(dict.fromkeys(noise for noises in NOISES.values() for noise in noises))
+
+class Names:
+    """Choices of an option that plugins can extend: help lists the known names, a look-up finds all."""
+
+    def __init__(self, known: Callable[[], Iterable[str]], has: Callable[[str], bool]) -> None:
+        self._known, self._has = known, has
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._known())
+
+    def __contains__(self, name: str) -> bool:
+        try:
+            return self._has(name)
+        except InvalidValue as error:  # a plugin is broken
+            raise argparse.ArgumentError(None, str(error)) from None
+
+
+def _private() -> list[TrustModel]:
+    return [model for model in TRUST_MODELS.values() if model.private]
+
+
+def _is_private(trust: str) -> bool:
+    return trust in TRUST_MODELS and TRUST_MODELS[trust].private
+
+
+TRUSTS = Names(lambda: TRUST_MODELS, lambda trust: trust in TRUST_MODELS)
+"""Every trust model."""
+PRIVATE = Names(lambda: [model.name for model in _private()], _is_private)
+"""Every trust model that hides something."""
+NOISES = Names(
+    lambda: dict.fromkeys(noise for model in _private() for noise in model.all_noises()),
+    lambda noise: any(model.offers(noise) for model in _private()),
+)
+"""Every noise of every trust model."""
+
+
+def offering(noise: str | None) -> list[str]:
+    """Return the names of the private trust models that have a noise; all of them if it is None."""
+    return [model.name for model in _private() if noise is None or model.offers(noise)]
 
 
 def add_privacy_options(
@@ -38,7 +77,7 @@ def add_privacy_options(
         default=preset,
         help="exact calibration, or the paper's constants as printed",
     )
-    group.add_argument("--noise", choices=_ALL_NOISES, help="noise distribution (default: the trust model's)")
+    group.add_argument("--noise", choices=NOISES, help="noise distribution (default: the trust model's)")
     group.add_argument(
         "--epsilon", type=number, default=epsilon, metavar="E", help=f"privacy ε{epsilon_note}"
     )
@@ -61,10 +100,10 @@ def add_privacy_options(
     )
 
 
-def add_mechanism_options(group: Any, *, support: int, cohort: int) -> None:
-    """Add `--support`, `--cohort`, `--clip` and `--minimum-reports`, for commands about one mechanism."""
+def add_mechanism_options(group: Any, *, coordinates: int, cohort: int) -> None:
+    """Add `--coordinates`, `--cohort`, `--clip` and `--minimum-reports`, for commands about one mechanism."""
     group.add_argument(
-        "--support", type=whole_number, default=support, metavar="S", help="averages per client"
+        "--coordinates", type=whole_number, default=coordinates, metavar="S", help="averages per client"
     )
     group.add_argument("--cohort", type=whole_number, default=cohort, metavar="N", help="clients per cohort")
     group.add_argument(
@@ -100,7 +139,7 @@ def calibrated(request: PrivacyRequest, options: argparse.Namespace) -> Mechanis
         whole(1, options.cohort, minimum_reports=options.minimum_reports)
     return calibrate(
         request,
-        support=options.support,
+        coordinates=options.coordinates,
         cohort=options.cohort,
         bound=options.bound,
         shape=options.clip,

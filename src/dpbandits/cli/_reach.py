@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from dpbandits.privacy import Mechanism
+from dpbandits.privacy import TRUST_MODELS, Mechanism
 
 
 def reach_of(mechanism: Mechanism) -> dict[str, float | None]:
@@ -26,7 +26,7 @@ def _bounded(value: float) -> float | None:
 
 def shown_reach(reach: dict[str, float | None], trust: str) -> str:
     """The reach as one line of text."""
-    split = "; in split mode without any bound" if trust == "shuffle" else ""
+    split = "; in split mode without any bound" if TRUST_MODELS[trust].shuffler else ""
     if reach["mean"] is None:
         return f"one lying client can move a mean without any bound{split}"
     return (

@@ -14,13 +14,13 @@ from dpbandits.cli._output import Result, as_document, as_table
 from dpbandits.cli._paper_setting import add_paper_options, as_printed, fill_privacy
 from dpbandits.cli._parser import DefaultsInHelp, number, whole_number
 from dpbandits.cli._plot import check_plot, plot_regret
-from dpbandits.cli._privacy_options import add_privacy_options
+from dpbandits.cli._privacy_options import TRUSTS, add_privacy_options
 from dpbandits.cli._problem_options import add_problem_options, setting_from
 from dpbandits.cli._progress import progress_bar
 from dpbandits.cli._workers import add_workers_option, workers_of
 from dpbandits.cli._writing import check_writable, write_document
 from dpbandits.errors import InvalidValue
-from dpbandits.privacy import NOISES, TRUST_MODELS
+from dpbandits.privacy import TRUST_MODELS
 from dpbandits.protocol import STEP_NAMES
 from dpbandits.simulation import ALGORITHMS, SCHEDULES, Cohorts, RunTrace, Setting, sweep
 
@@ -52,7 +52,7 @@ def _add_algorithm(group: Any) -> None:
     )
     group.add_argument(
         "--trust",
-        choices=TRUST_MODELS,
+        choices=TRUSTS,
         action="append",
         help="whom clients trust; repeat for several (default: all that the preset and noise have)",
     )
@@ -144,8 +144,8 @@ def _settings(options: argparse.Namespace) -> list[Setting]:
 def _has(trust: str, options: argparse.Namespace) -> bool:
     """Whether this trust model has the requested noise and preset. By default only these get a row."""
     if options.noise is not None:
-        return options.noise in NOISES[trust]
-    return not (trust == "shuffle" and options.preset == "paper" and options.delta == 0)
+        return TRUST_MODELS[trust].private and TRUST_MODELS[trust].offers(options.noise)
+    return (options.preset, options.delta == 0) in TRUST_MODELS[trust].defaults
 
 
 def _run_all(

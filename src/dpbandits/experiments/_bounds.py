@@ -32,7 +32,7 @@ from dataclasses import replace
 
 from dpbandits._checks import probability
 from dpbandits.design import support_bound
-from dpbandits.privacy import calibrate
+from dpbandits.privacy import TRUST_MODELS, calibrate
 from dpbandits.simulation import Setting
 
 FIRST_LENGTH = 2  # h₁ of DP-DPE
@@ -55,7 +55,7 @@ def dpe_regret(setting: Setting) -> Terms:
         "rewards": rewards,
         "clients": clients,
         "rounding": rounding,
-        "failure": (4 if setting.privacy.trust == "none" else 6) * _phases(horizon, first),
+        "failure": (6 if setting.private else 4) * _phases(horizon, first),
         "privacy": _dpe_privacy(setting, support, log),
     }
 
@@ -64,7 +64,7 @@ def _dpe_privacy(setting: Setting, support: float, log: float) -> float:
     """Return what privacy adds to the bound of Table 1."""
     alpha, first, horizon = setting.cohorts.alpha, FIRST_LENGTH, setting.horizon
     scale = 8 * _dpe_noise(setting, support) * support * math.sqrt(2 * setting.problem.dimension * log)
-    if setting.privacy.trust == "local":
+    if setting.privacy.trust_model.noise_per_client:
         growth = 4 * math.pow(first, alpha / 2) * math.pow(horizon, 1 - alpha / 2)
         return scale * (growth + _geometric(alpha / 2) * support)
     q = math.pow(2, 1 - alpha)
@@ -80,7 +80,7 @@ def pe_regret(setting: Setting) -> Terms:
     scale = 16 * dimension * _pe_noise(setting) * math.sqrt(2 * support * log)
     growth = (
         4 * math.sqrt(horizon) + 3 * support / math.sqrt(first)
-        if setting.privacy.trust == "local"
+        if setting.privacy.trust_model.noise_per_client
         else math.log2(max(1.0, horizon / first)) + support / first
     )
     return {
@@ -93,7 +93,7 @@ def pe_regret(setting: Setting) -> Terms:
 
 def _dpe_noise(setting: Setting, support: float) -> float:
     """Return σ₀ of DP-DPE."""
-    if setting.privacy.trust != "shuffle":
+    if not setting.privacy.trust_model.shuffler:
         return _gaussian_noise(setting)
     epsilon, delta = setting.privacy.epsilon, setting.privacy.delta
     scaled = epsilon / (18 * math.sqrt(math.log(2 / delta)))  # ε̂ of Algorithm 2
@@ -102,7 +102,7 @@ def _dpe_noise(setting: Setting, support: float) -> float:
 
 def _pe_noise(setting: Setting) -> float:
     """Return σ₀ of DP-PE."""
-    if setting.privacy.trust != "shuffle":
+    if not setting.privacy.trust_model.shuffler:
         return _gaussian_noise(setting)
     epsilon, delta = setting.privacy.epsilon, setting.privacy.delta
     return math.sqrt(setting.bound**2 * 720 * math.log(2 / delta) / epsilon**2 + 0.5)
@@ -110,7 +110,7 @@ def _pe_noise(setting: Setting) -> float:
 
 def _gaussian_noise(setting: Setting) -> float:
     """Return σ₀ of the classical Gaussian mechanism, or 0 without privacy."""
-    if setting.privacy.trust == "none":
+    if not setting.private:
         return 0.0
     return 2 * setting.bound * math.sqrt(2 * math.log(1.25 / setting.privacy.delta)) / setting.privacy.epsilon
 
@@ -133,10 +133,10 @@ def dpe_communication(setting: Setting) -> float:
     schedule, support = setting.exponential(), support_bound(setting.problem.dimension)
     phases = range(1, schedule.reporting_phases(setting.horizon) + 1)
     cohorts = [schedule.cohort(phase) for phase in phases]
-    if setting.privacy.trust != "shuffle":
+    if not setting.privacy.trust_model.shuffler:
         return support * sum(cohorts)
     request, whole = replace(setting.privacy, preset="paper"), math.floor(support)
-    mechanisms = [calibrate(request, support=whole, cohort=size, bound=setting.bound) for size in cohorts]
+    mechanisms = [calibrate(request, coordinates=whole, cohort=size, bound=setting.bound) for size in cohorts]
     return float(sum(own.cohort * own.message_size for own in mechanisms))
 
 
@@ -150,4 +150,4 @@ def growth_of_regret(alpha: float) -> float:
 
 def growth_of_communication(trust: str, alpha: float) -> float:
     """Return the power of T in the communication of Table 1."""
-    return 1.5 * alpha if trust == "shuffle" else alpha
+    return 1.5 * alpha if TRUST_MODELS[trust].shuffler else alpha

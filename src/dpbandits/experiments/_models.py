@@ -16,9 +16,11 @@ PRESETS = {
 
 NAMES = {"none": "DPE", "central": "CDP-DPE", "shuffle": "SDP-DPE", "local": "LDP-DPE"}
 PRIVATE = ("central", "shuffle", "local")
+_NOISES = {"shuffle": "binomial"}
 
 # Colours that colour-blind readers can distinguish (Okabe and Ito).
 COLOURS = {"none": "#000000", "central": "#0072B2", "shuffle": "#009E73", "local": "#D55E00"}
+_DASHES = {"shuffle": "--"}  # central and shuffle often coincide: a dashed line lets the other be seen
 SERIES = ("#56B4E9", "#009E73", "#E69F00", "#D55E00", "#CC79A7", "#0072B2", "#000000")
 
 _TINY = 1e-12
@@ -37,7 +39,7 @@ def in_trust(base: Setting, trust: str, **changes: Any) -> Setting:
     By default, `tight` sums integers in the shuffle model instead, with as little noise as in the central
     model.
     """
-    return base.changed(trust=trust, noise="binomial" if trust == "shuffle" else None, **changes)
+    return base.changed(trust=trust, noise=_NOISES.get(trust), **changes)
 
 
 def without_privacy(preset: str, runs: int) -> Work:
@@ -53,7 +55,7 @@ def dashes(trust: str) -> str:
     Args:
         trust: The trust model.
     """
-    return "--" if trust == "shuffle" else "-"
+    return _DASHES.get(trust, "-")
 
 
 def true_delta(runs: Sequence[Any]) -> float | None:

@@ -5,9 +5,7 @@ from ._calibration import (
 )
 from ._guarantee import (
     NEIGHBOURING as NEIGHBOURING,
-    NOISES as NOISES,
     PRESETS as PRESETS,
-    TRUST_MODELS as TRUST_MODELS,
     Guarantee as Guarantee,
     PrivacyRequest as PrivacyRequest,
     guarantee as guarantee,
@@ -20,16 +18,26 @@ from ._limits import (
     tamed as tamed,
 )
 from ._mechanism import (
-    MECHANISMS as MECHANISMS,
     SHAPES as SHAPES,
     Mechanism as Mechanism,
-    Message as Message,
     register as register,
 )
+from ._message import (
+    Message as Message,
+    Payload as Payload,
+)
 from ._per_action import (
-    calibrate_scalars as calibrate_scalars,
-    scalar_deviations as scalar_deviations,
-    scalars_radius as scalars_radius,
+    calibrate_per_action as calibrate_per_action,
+    per_action_deviations as per_action_deviations,
+    per_action_radius as per_action_radius,
+)
+from ._registry import (
+    MECHANISMS as MECHANISMS,
+    TRUST_MODELS as TRUST_MODELS,
+)
+from ._trust_model import (
+    TrustModel as TrustModel,
+    register_trust as register_trust,
 )
 from .auditing._game import (
     AuditResult as AuditResult,

@@ -1,7 +1,8 @@
-"""From a request to a mechanism: how much noise, in which trust model, for which cohort.
+"""From a request to a mechanism: the entry point, and what the trust models' calibrations share.
 
-`paper` takes the constants as printed; what they really give is told by the mechanism's `event`.
-`tight` takes the least noise for which the stated (ε, δ) is proved.
+Each trust model calibrates its own mechanisms (trust/). `paper` takes the constants as printed; the
+mechanism's `event` states what they really give. `tight` takes the least noise for which the stated (ε, δ)
+is proved.
 """
 
 from __future__ import annotations
@@ -11,261 +12,172 @@ from dataclasses import replace
 from functools import lru_cache
 
 from dpbandits._checks import one_of, whole
-from dpbandits.errors import InvalidValue, OutsideTheorem
+from dpbandits.errors import InvalidValue
+from dpbandits.privacy import accounting
 from dpbandits.privacy._guarantee import PrivacyRequest
 from dpbandits.privacy._lattice import enough_levels
-from dpbandits.privacy._limits import checked_bound, checked_cohort, checked_support
-from dpbandits.privacy._mechanism import SHAPES, Mechanism, by_name
-from dpbandits.privacy._noisy_lattice import encoded_distance, least_largest
-from dpbandits.privacy.accounting import (
-    choose_encoding,
-    classical_noise_ratio,
-    discrete_laplace_scale,
-    gaussian_noise_ratio,
-    least_ball_scale,
-    least_discrete_gaussian_sigma,
-    least_discrete_laplace_scale,
-    least_skellam_variance,
-)
-from dpbandits.privacy.noise import LAWS, GaussianLaw
-from dpbandits.privacy.trust import (
-    CentralGaussian,
-    CentralLattice,
-    LocalGaussian,
-    LocalLattice,
-    NoPrivacy,
-    ShuffledBits,
-    SummedShares,
-    noisy_reports,
-)
+from dpbandits.privacy._limits import checked_bound, checked_cohort, checked_coordinates
+from dpbandits.privacy._mechanism import SHAPES, Mechanism
+from dpbandits.privacy._noisy_lattice import encoded_distance
+from dpbandits.privacy.noise import GaussianLaw
 
 # Rounding to the grid may have this share of the noise's variance, where finer grids cost nothing and
 # where they cost communication.
-_FINE, _COARSE = 0.005, 0.04
+FINE, COARSE = 0.005, 0.04
 # A ball has at least so many levels for each √coordinates, and a share of its noise so many levels.
 _LENGTHENED, _LEAST_SHARE = 256, 2.5
-# Reports that clients replace may add this share to δ; the noise is calibrated to what is left.
-_REPLACED = 0.01
-# The central model's grid is fine enough for cohorts of this size, so that one calibration serves them all.
-_USUAL_COHORT = 2**16
 
 
 def calibrate(
     request: PrivacyRequest,
     *,
-    support: int,
+    coordinates: int,
     cohort: int,
     bound: float,
     shape: str = "box",
     minimum_reports: int | None = None,
 ) -> Mechanism:
-    """The mechanism for `cohort` clients that report `support` averages each, in a box or a ball."""
+    """Return the mechanism that gives a request its privacy.
+
+    Args:
+        request: The trust model, (ε, δ), preset and noise.
+        coordinates: Numbers in one report.
+        cohort: Clients that are asked.
+        bound: Each number is clipped to [−bound, bound], or each report to the ball of that radius.
+        shape: "box" or "ball".
+        minimum_reports: The fewest reports that are released; by default `request.minimum_share` of the
+            cohort.
+
+    Returns:
+        A mechanism of the request's trust model.
+
+    Raises:
+        InvalidValue: A value is outside its range, or the request cannot be clipped to a ball.
+        OutsideTheorem: The paper's theorem does not hold for this ε or δ.
+    """
     if one_of(SHAPES, shape=shape) == "ball":
         request = in_ball(request)
-    checked_support(support)
+    checked_coordinates(coordinates)
     checked_cohort(cohort)
     checked_bound(bound)
-    if request.trust == "none":
-        return NoPrivacy(support=support, cohort=cohort, bound=bound)
+    model = request.trust_model
+    if not model.private:
+        minimum_reports = 1
     least = request.minimum_reports(cohort) if minimum_reports is None else minimum_reports
     whole(1, cohort, minimum_reports=least)
-    named = by_name(request.trust).get(request.mechanism_noise)
+    named = model.named(request.mechanism_noise) if model.private else None
     if named is not None:
-        return named.calibrated(request, support=support, cohort=cohort, bound=bound, least=least)
-    if request.mechanism_noise == "gaussian":
-        return _continuous(request, support, cohort, bound)
-    if request.trust != "shuffle":
-        return _single_party(request, support, cohort, bound, shape)
-    if request.mechanism_noise != "binomial":
-        return _summed(request, support, cohort, bound, least, shape)
-    if request.preset == "paper":
-        return algorithm_2(request, support=support, cohort=cohort, bound=bound, least=least)
-    return _bits(request, support, cohort, bound, least)
-
-
-def _continuous(request: PrivacyRequest, support: int, cohort: int, bound: float) -> Mechanism:
-    formula = classical_noise_ratio if request.preset == "paper" else gaussian_noise_ratio
-    kind = CentralGaussian if request.trust == "central" else LocalGaussian
-    ratio = formula(request.epsilon, request.delta)
-    return kind(support=support, cohort=cohort, bound=bound, noise_ratio=ratio)
+        return named.calibrated(request, coordinates=coordinates, cohort=cohort, bound=bound, least=least)
+    return model.calibrate(
+        request, coordinates=coordinates, cohort=cohort, bound=bound, shape=shape, least=least
+    )
 
 
 def may_use_ball(request: PrivacyRequest) -> bool:
     """Whether clients may clip in ℓ2: that is accounted for with discrete Gaussian noise alone."""
-    asked = request.noise in (None, "discrete-gaussian")
-    return asked and request.trust != "none" and request.preset == "tight" and not request.pure
+    accounted = request.trust_model.gaussian_noise
+    if accounted is None or request.preset != "tight" or request.pure:
+        return False
+    return request.noise in (None, accounted)
 
 
 def in_ball(request: PrivacyRequest) -> PrivacyRequest:
-    """The same request with the noise that a ball needs, where none was asked for."""
+    """The same request with the noise that a ball needs, where it names none."""
     if not may_use_ball(request):
         raise InvalidValue("shape", "ball", "box; or tight, with δ > 0 and discrete Gaussian noise")
-    return replace(request, noise="discrete-gaussian")
+    return replace(request, noise=request.trust_model.gaussian_noise)
 
 
-def _single_party(request: PrivacyRequest, support: int, cohort: int, bound: float, shape: str) -> Mechanism:
-    kind = CentralLattice if request.trust == "central" else LocalLattice
-    # How many values are rounded for each time that noise is added.
-    values = max(cohort, _USUAL_COHORT) if request.trust == "central" else 1
-    grid = _ball_grid if shape == "ball" else _levels_and_scale
-    levels, scale = grid(request, support, values, shares=1, rounding=_FINE)
-    return kind(
-        support=support,
-        cohort=cohort,
-        bound=bound,
-        levels=levels,
-        noise=request.mechanism_noise,
-        scale=scale,
-        shape=shape,
-    )
-
-
-def _summed(
-    request: PrivacyRequest, support: int, cohort: int, bound: float, least: int, shape: str
-) -> Mechanism:
-    shares = max(1, noisy_reports(least, request.silent_share))
-    grid = _ball_grid if shape == "ball" else _levels_and_scale
-    limited = request.mechanism_noise != "polya"
-    exact = replace(request, delta=(1 - _REPLACED) * request.delta) if limited else request
-    levels, scale = grid(exact, support, cohort, shares=shares, rounding=_COARSE)
-    return SummedShares(
-        support=support,
-        cohort=cohort,
-        bound=bound,
-        levels=levels,
-        noise=request.mechanism_noise,
-        scale=scale,
-        least_reports=least,
-        silent_share=request.silent_share,
-        largest_share=_largest_share(request, support, cohort, scale, shape) if limited else None,
-        shape=shape,
-    )
-
-
-def _largest_share(request: PrivacyRequest, support: int, cohort: int, scale: float, shape: str) -> int:
-    """The least for which replaced reports add a hundredth of δ at most: (1 + e^ε)·cohort·chance."""
-    # Cohorts of nearly the same size have the same; the last factor covers rounding.
-    allowed = _REPLACED * request.delta / (1 + math.exp(min(request.epsilon, 600.0))) * (1 - 1e-6)
-    law = LAWS[request.mechanism_noise](scale=scale)
-    return least_largest(law, support, shape, allowed / (1 << cohort.bit_length()))
-
-
-def _bits(request: PrivacyRequest, support: int, cohort: int, bound: float, least: int) -> Mechanism:
-    shares = max(1, noisy_reports(least, request.silent_share))
-    chosen = _encoding(request.epsilon, request.delta, support, shares)
-    return ShuffledBits(
-        support=support,
-        cohort=cohort,
-        bound=bound,
-        reach=bound,
-        levels=chosen[0],
-        noise_bits=chosen[1],
-        least_reports=least,
-        silent_share=request.silent_share,
-    )
-
-
-def _levels_and_scale(
-    request: PrivacyRequest, support: int, values: int, *, shares: int, rounding: float
+def levels_and_scale(
+    request: PrivacyRequest, coordinates: int, values: int, *, shape: str, shares: int, rounding: float
 ) -> tuple[int, float]:
-    """A grid so fine that rounding `values` values hardly counts, and the scale of a share of noise on it."""
+    """Return the levels of a grid, and the scale of one share of noise on it.
+
+    Args:
+        request: The privacy that `shares` shares of noise together must give.
+        coordinates: Numbers in one report.
+        values: How many values are rounded for each time that noise is added.
+        shape: "box" or "ball".
+        shares: How many shares of noise are in the sum at least.
+        rounding: The share of the noise's variance that rounding may add.
+
+    Returns:
+        (levels, scale in levels)
+    """
+    grid = _ball_grid if shape == "ball" else _box_grid
+    return grid(request, coordinates, values, shares=shares, rounding=rounding)
+
+
+def _box_grid(
+    request: PrivacyRequest, coordinates: int, values: int, *, shares: int, rounding: float
+) -> tuple[int, float]:
     noise, epsilon, delta = request.mechanism_noise, request.epsilon, request.delta
     if noise == "k-norm":
-        deviation = math.sqrt((support + 1) * (support + 2) / 3) / epsilon
+        deviation = math.sqrt((coordinates + 1) * (coordinates + 2) / 3) / epsilon
     elif noise in ("laplace", "polya"):
-        deviation = math.sqrt(2) * support / epsilon
+        deviation = math.sqrt(2) * coordinates / epsilon
     else:
-        deviation = gaussian_noise_ratio(epsilon, delta) * math.sqrt(support)
+        deviation = accounting.gaussian_noise_ratio(epsilon, delta) * math.sqrt(coordinates)
     levels = enough_levels(deviation_per_level=deviation, reports=values, share=rounding)
     if noise == "k-norm":  # radii are bounded with s levels to spare, which so fine a grid makes little of
-        levels = max(levels, 2 ** math.ceil(math.log2(max(1.0, 4 * support * epsilon))))
-    return levels, _scale(noise, epsilon, delta, support, levels, shares)
+        levels = max(levels, 2 ** math.ceil(math.log2(max(1.0, 4 * coordinates * epsilon))))
+    return levels, _scale(noise, epsilon, delta, coordinates, levels, shares)
 
 
 def _ball_grid(
-    request: PrivacyRequest, support: int, values: int, *, shares: int, rounding: float
+    request: PrivacyRequest, coordinates: int, values: int, *, shares: int, rounding: float
 ) -> tuple[int, float]:
     """The same for a ball. Rounding lengthens distances a little, and a share must not be too small."""
-    ratio = gaussian_noise_ratio(request.epsilon, request.delta)
+    ratio = accounting.gaussian_noise_ratio(request.epsilon, request.delta)
     levels = enough_levels(deviation_per_level=ratio, reports=values, share=rounding)
-    finest = max(_LENGTHENED * math.sqrt(support), _LEAST_SHARE * math.sqrt(shares) / ratio)
+    finest = max(_LENGTHENED * math.sqrt(coordinates), _LEAST_SHARE * math.sqrt(shares) / ratio)
     levels = max(levels, 1 << math.ceil(math.log2(finest)))
-    distance = encoded_distance(levels, support)
-    return levels, least_ball_scale(request.epsilon, request.delta, support, distance, shares)
+    distance = encoded_distance(levels, coordinates)
+    return levels, accounting.least_ball_scale(request.epsilon, request.delta, coordinates, distance, shares)
 
 
 @lru_cache(maxsize=4096)
-def _scale(noise: str, epsilon: float, delta: float, support: int, levels: int, shares: int) -> float:
+def _scale(noise: str, epsilon: float, delta: float, coordinates: int, levels: int, shares: int) -> float:
     """The least scale of one of `shares` shares for which (ε, δ) is proved."""
     if noise == "k-norm":
-        return discrete_laplace_scale(epsilon, 1, levels)
+        return accounting.discrete_laplace_scale(epsilon, 1, levels)
     if noise in ("laplace", "polya"):
         if delta == 0:
-            return discrete_laplace_scale(epsilon, support, levels)
-        return least_discrete_laplace_scale(epsilon, delta, support, levels)
+            return accounting.discrete_laplace_scale(epsilon, coordinates, levels)
+        return accounting.least_discrete_laplace_scale(epsilon, delta, coordinates, levels)
     if noise == "skellam":
-        variance = least_skellam_variance(epsilon, delta, support, levels) / shares
+        variance = accounting.least_skellam_variance(epsilon, delta, coordinates, levels) / shares
         return math.sqrt(variance + 2**-31)  # the mean of a share is rounded to a multiple of 2⁻³²
     if shares == 1:
         # On a fine grid the analytic Gaussian's scale is right but for parts in ten thousand.
-        near = gaussian_noise_ratio(epsilon, delta) * math.sqrt(support) * levels * (1 + 1e-4)
-        if GaussianLaw(scale=near).event(support, levels).delta(epsilon) <= delta:
+        near = accounting.gaussian_noise_ratio(epsilon, delta) * math.sqrt(coordinates) * levels * (1 + 1e-4)
+        if GaussianLaw(scale=near).event(coordinates, levels).delta(epsilon) <= delta:
             return near
-    return least_discrete_gaussian_sigma(epsilon, delta, support, levels, shares=shares)
-
-
-@lru_cache(maxsize=4096)
-def _encoding(epsilon: float, delta: float, support: int, shares: int) -> tuple[int, int]:
-    chosen = choose_encoding(epsilon, delta, support, shares)
-    return chosen.levels, chosen.bits
+    return accounting.least_discrete_gaussian_sigma(epsilon, delta, coordinates, levels, shares=shares)
 
 
 def typical_deviation(
-    request: PrivacyRequest, *, support: int, clients: int, bound: float, shape: str = "box"
+    request: PrivacyRequest, *, coordinates: int, clients: int, bound: float, shape: str = "box"
 ) -> float:
-    """The error of each mean, by the mechanism's formula and not a calibration: good to a few percent."""
-    if request.trust == "none":
+    """Return the standard deviation that privacy adds to each mean, good to a few percent.
+
+    It comes from the noise's formula. A mechanism that a request names, and a trust model without a formula,
+    is calibrated instead.
+    """
+    model = request.trust_model
+    if not model.private:
         return 0.0
-    if request.mechanism_noise in by_name(request.trust):  # one that was added by name: only it knows
-        mechanism = calibrate(request, support=support, cohort=clients, bound=bound)
+    if model.typical_error is None or model.named(request.mechanism_noise) is not None:
+        mechanism = calibrate(request, coordinates=coordinates, cohort=clients, bound=bound, shape=shape)
         return mechanism.error_deviation(clients)
-    noise, diameter = "discrete-gaussian" if shape == "ball" else request.mechanism_noise, 2 * bound
-    if noise == "k-norm":
-        on_sum = diameter * math.sqrt((support + 1) * (support + 2) / 3) / request.epsilon
+    noise, diameter = request.mechanism_noise, 2 * bound
+    if shape == "ball":
+        on_sum = diameter * accounting.gaussian_noise_ratio(request.epsilon, request.delta)
+    elif noise == "k-norm":
+        on_sum = diameter * math.sqrt((coordinates + 1) * (coordinates + 2) / 3) / request.epsilon
     elif noise in ("laplace", "polya"):
-        on_sum = diameter * math.sqrt(2) * support / request.epsilon
+        on_sum = diameter * math.sqrt(2) * coordinates / request.epsilon
     else:
-        distance = diameter if shape == "ball" else diameter * math.sqrt(support)
-        on_sum = distance * gaussian_noise_ratio(request.epsilon, request.delta)
-    if request.trust == "local":
-        return on_sum / math.sqrt(clients)
-    shares = (1 - request.silent_share) * request.minimum_share if request.trust == "shuffle" else 1.0
-    return on_sum / clients / math.sqrt(shares)
-
-
-def algorithm_2(
-    request: PrivacyRequest, *, support: int, cohort: int, bound: float, least: int
-) -> ShuffledBits:
-    """The paper's Algorithm 2 (ε̂, g, b, p as printed), with g rounded up to an integer."""
-    epsilon, delta = request.epsilon, request.delta
-    if epsilon >= 15:
-        raise OutsideTheorem(f"epsilon: got {epsilon:g}, expected < 15 (the paper's shuffle theorem)")
-    if delta >= 0.5:
-        raise OutsideTheorem(f"delta: got {delta:g}, expected < 0.5 (the paper's shuffle theorem)")
-    scaled_epsilon = epsilon / (18 * math.sqrt(math.log(2 / delta)))  # ε̂
-    log_term = math.log(4 * support / delta)
-    first = scaled_epsilon * math.sqrt(cohort) / (6 * math.sqrt(5 * log_term))
-    levels = math.ceil(max(first, math.sqrt(support), 10))
-    ones = 90 * levels**2 * log_term / (scaled_epsilon**2 * cohort)
-    noise_bits = math.ceil(2 * ones)
-    return ShuffledBits(
-        support=support,
-        cohort=cohort,
-        bound=bound,
-        reach=bound * math.sqrt(support),
-        levels=levels,
-        noise_bits=noise_bits,
-        noise_probability=ones / noise_bits,
-        least_reports=least,
-        silent_share=request.silent_share,
-    )
+        distance = diameter * math.sqrt(coordinates)
+        on_sum = distance * accounting.gaussian_noise_ratio(request.epsilon, request.delta)
+    return model.typical_error(request, on_sum, clients)

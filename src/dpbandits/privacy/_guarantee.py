@@ -8,28 +8,12 @@ from dataclasses import dataclass
 
 from dpbandits._checks import at_least_zero_below_one, between, one_of, positive
 from dpbandits.errors import NotAvailable
-from dpbandits.privacy._mechanism import Mechanism, by_name, honest_clients
+from dpbandits.privacy._mechanism import Mechanism, honest_clients
+from dpbandits.privacy._registry import TRUST_MODELS
+from dpbandits.privacy._trust_model import TrustModel
 
-TRUST_MODELS = ("none", "central", "local", "shuffle")
 PRESETS = ("tight", "paper")
 NEIGHBOURING = "replace-one"
-
-_SINGLE_PARTY = ("gaussian", "discrete-gaussian", "laplace", "k-norm")
-NOISES: dict[str, tuple[str, ...]] = {
-    "none": (),
-    "central": _SINGLE_PARTY,
-    "local": _SINGLE_PARTY,
-    "shuffle": ("binomial", "skellam", "discrete-gaussian", "polya"),
-}
-PURE_NOISES = ("laplace", "k-norm", "polya")
-
-# The default noise, by preset, whether δ > 0, and trust model.
-_DEFAULTS = {
-    ("tight", True): {"central": "discrete-gaussian", "local": "discrete-gaussian", "shuffle": "binomial"},
-    ("tight", False): {"central": "k-norm", "local": "k-norm", "shuffle": "polya"},
-    ("paper", True): {"central": "gaussian", "local": "gaussian", "shuffle": "binomial"},
-    ("paper", False): {"central": "laplace", "local": "laplace"},
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,36 +39,52 @@ class PrivacyRequest:
         at_least_zero_below_one(delta=self.delta)
         between(0.01, 1, minimum_share=self.minimum_share)
         between(0, 0.99, silent_share=self.silent_share)
-        if self.noise is not None and self.trust != "none":
-            one_of((*NOISES[self.trust], *by_name(self.trust)), noise=self.noise)
-        if self.trust != "none" and self.pure and not self._has_pure_noise:
-            pure = ", ".join(n for n in PURE_NOISES if n in NOISES[self.trust])
-            raise NotAvailable(
-                f"noise: got {self.mechanism_noise} with delta 0, expected {pure}, or delta > 0"
-            )
+        if self.trust_model.private:
+            self._check_noise(self.trust_model)
+
+    def _check_noise(self, model: TrustModel) -> None:
+        if self.noise is not None and not model.offers(self.noise):
+            one_of(model.all_noises(), noise=self.noise)
+        if self.pure and not model.is_pure(self.mechanism_noise):
+            expected = ", ".join((*model.pure_noises, "or delta > 0"))
+            raise NotAvailable(f"noise: got {self.mechanism_noise} with delta 0, expected {expected}")
+
+    @property
+    def trust_model(self) -> TrustModel:
+        """The trust model, as a value."""
+        return TRUST_MODELS[self.trust]
 
     @property
     def pure(self) -> bool:
-        """Whether δ = 0 was asked for."""
+        """Whether δ = 0 was requested."""
         return self.delta == 0
 
     @property
-    def _has_pure_noise(self) -> bool:
-        named = by_name(self.trust).get(self.mechanism_noise)
-        return self.mechanism_noise in PURE_NOISES if named is None else named.pure
-
-    @property
     def mechanism_noise(self) -> str:
-        """The noise that was asked for, or the trust model's default."""
+        """The requested noise, or the trust model's default.
+
+        Raises:
+            NotAvailable: The trust model has no default for this preset and δ.
+        """
         if self.noise is not None:
             return self.noise
-        defaults = _DEFAULTS[self.preset, not self.pure]
-        if self.trust not in defaults:
+        default = self.trust_model.defaults.get((self.preset, self.pure))
+        if default is None and self.preset == "paper":
             raise NotAvailable(
-                f"preset: got paper with trust {self.trust} and delta 0, expected tight (the paper has no "
-                "such mechanism)"
+                f"preset: got paper with trust {self.trust} and delta {self.delta:g}, expected tight (the "
+                "paper has no such mechanism)"
             )
-        return defaults[self.trust]
+        if default is None:
+            raise NotAvailable(
+                f"noise: got none with trust {self.trust}, preset {self.preset} and delta {self.delta:g}, "
+                f"expected one of {', '.join(self.trust_model.all_noises())}"
+            )
+        return default
+
+    @property
+    def only_simulated(self) -> bool:
+        """Whether the noise is for simulations only."""
+        return self.trust_model.private and self.trust_model.only_simulated(self.mechanism_noise)
 
     @property
     def smallest_cohort(self) -> int:
@@ -112,7 +112,7 @@ class Guarantee:
 
 def weakest(request: PrivacyRequest, mechanisms: Iterable[Mechanism]) -> Mechanism | None:
     """That with the largest δ at the ε asked for; None without privacy."""
-    if request.trust == "none":
+    if not request.trust_model.private:
         return None
     used = dict.fromkeys(mechanisms)
     return max(used, key=lambda mechanism: mechanism.event.delta(request.epsilon), default=None)
@@ -128,7 +128,7 @@ def _all_needs(mechanisms: Iterable[Mechanism]) -> str:
     shared: dict[str, list[tuple[int, int]]] = {}
     for mechanism in mechanisms:
         noisy = mechanism.noisy_reports
-        text, pairs = (mechanism.needs, []) if noisy is None else (mechanism.parties, [noisy])
+        text, pairs = (mechanism.needs, []) if noisy is None else (mechanism.rests_on, [noisy])
         shared.setdefault(text, []).extend((count, mechanism.minimum_reports) for count in pairs)
     return "; ".join(f"{text}; {honest_clients(pairs)}" if pairs else text for text, pairs in shared.items())
 

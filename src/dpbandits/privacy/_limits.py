@@ -35,9 +35,9 @@ def checked_bound(bound: float) -> float:
     return between(SMALLEST, LARGEST, bound=bound)
 
 
-def checked_support(support: int) -> int:
+def checked_coordinates(coordinates: int) -> int:
     """Up to 2¹¹ numbers in a report."""
-    return whole(1, MOST_NUMBERS, support=support)
+    return whole(1, MOST_NUMBERS, coordinates=coordinates)
 
 
 def checked_cohort(cohort: int) -> int:

@@ -19,18 +19,22 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from functools import cached_property
-from typing import Any, ClassVar, TypeVar, final
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, final
 
 import numpy as np
 
 from dpbandits._arrays import FloatArray
 from dpbandits._checks import one_of, whole
 from dpbandits.errors import InvalidValue, NotAvailable, TooFewReports
-from dpbandits.privacy._limits import checked_bound, checked_cohort, checked_support
+from dpbandits.privacy._limits import checked_bound, checked_cohort, checked_coordinates
 from dpbandits.privacy._message import Message, Payload, Reach
-from dpbandits.privacy.accounting import Event
+from dpbandits.privacy._registry import MECHANISMS, TRUST_MODELS
 from dpbandits.privacy.noise import NoiseSource
 from dpbandits.privacy.tails import Spread, squared_norms, sub_gaussian_factor, sub_gaussian_radius
+
+if TYPE_CHECKING:
+    from dpbandits.privacy._trust_model import TrustModel
+    from dpbandits.privacy.accounting import Event
 
 SHAPES = ("box", "ball")
 _ABSURD = 1e9
@@ -44,17 +48,16 @@ __all__ = [
     "Message",
     "Payload",
     "Reach",
-    "by_name",
     "honest_clients",
     "register",
 ]
 
 
 class Mechanism(ABC):
-    """R, S and A for a cohort of `cohort` clients that report `support` averages each."""
+    """R, S and A for a cohort of `cohort` clients that report `coordinates` averages each."""
 
     kind: str
-    support: int
+    coordinates: int
     cohort: int
     bound: float
     shape: str = "box"
@@ -62,17 +65,17 @@ class Mechanism(ABC):
 
     trust: ClassVar[str]
     unit: ClassVar[str]
-    parties: ClassVar[str] = ""
-    """Who must follow the protocol, and who must not collude with whom, for the guarantee to hold."""
     pure: ClassVar[bool] = False
-    """Whether δ = 0 may be asked of it, where it is asked for by name."""
+    """Whether a request for it by name may have δ = 0."""
+    simulated_only: ClassVar[bool] = False
+    """Whether its noise uses floating point, which must not leave a machine."""
 
     @classmethod
     def calibrated(
         cls,
         request: Any,  # noqa: ARG003
         *,
-        support: int,  # noqa: ARG003
+        coordinates: int,  # noqa: ARG003
         cohort: int,  # noqa: ARG003
         bound: float,  # noqa: ARG003
         least: int,  # noqa: ARG003
@@ -80,9 +83,15 @@ class Mechanism(ABC):
         """The mechanism that gives a `PrivacyRequest` its (ε, δ) when `least` of the cohort answer."""
         raise NotAvailable(f"noise: got {cls.kind}, which cannot be asked for by name")
 
+    @classmethod
+    def by_name(cls) -> bool:
+        """Whether a request may name it as its noise: it says how it is `calibrated`."""
+        own, inherited = cls.calibrated, Mechanism.calibrated
+        return own.__func__ is not inherited.__func__  # type: ignore[attr-defined]
+
     def __post_init__(self) -> None:
         one_of(SHAPES, shape=self.shape)
-        checked_support(self.support)
+        checked_coordinates(self.coordinates)
         checked_cohort(self.cohort)
         checked_bound(self.bound)
 
@@ -102,11 +111,21 @@ class Mechanism(ABC):
         return None
 
     @property
+    def trust_model(self) -> TrustModel:
+        """The trust model that it belongs to."""
+        return TRUST_MODELS[self.trust]
+
+    @property
+    def rests_on(self) -> str:
+        """Who must follow the protocol, and who must not collude, for the guarantee to hold."""
+        return self.trust_model.rests_on
+
+    @property
     def needs(self) -> str:
-        """All that the guarantee rests on, besides the noise: `parties`, and enough honest clients."""
+        """All that the guarantee rests on besides the noise: `rests_on`, and enough honest clients."""
         if self.noisy_reports is None:
-            return self.parties
-        return f"{self.parties}; {honest_clients([(self.noisy_reports, self.minimum_reports)])}"
+            return self.rests_on
+        return f"{self.rests_on}; {honest_clients([(self.noisy_reports, self.minimum_reports)])}"
 
     @final
     def clip(self, averages: FloatArray) -> FloatArray:
@@ -122,11 +141,11 @@ class Mechanism(ABC):
         """How many numbers clipping changes."""
         if self.shape == "box":
             return int(np.count_nonzero(np.abs(averages) > self.bound))
-        return self.support * int(np.count_nonzero(squared_norms(_in_radii(averages, self.bound)) > 1))
+        return self.coordinates * int(np.count_nonzero(squared_norms(_in_radii(averages, self.bound)) > 1))
 
     @final
     def randomize(self, averages: FloatArray, noise: NoiseSource) -> Payload:
-        """R, at the client: a row of `support` averages per client becomes a row to be sent."""
+        """R, at the client: a row of `coordinates` averages per client becomes a row to be sent."""
         return self._randomize(self.clip(averages), noise)
 
     @final
@@ -144,7 +163,7 @@ class Mechanism(ABC):
     @final
     def simulate_blocks(self, blocks: Iterable[FloatArray], noise: NoiseSource) -> FloatArray:
         """The same for a cohort that comes a block of rows at a time, to spare memory."""
-        total, reports = np.zeros(self.support), 0
+        total, reports = np.zeros(self.coordinates), 0
         for block in blocks:
             part = self._simulated_sum(self.clip(block), noise)
             total, reports = part if reports == 0 else total + part, reports + len(block)
@@ -172,7 +191,7 @@ class Mechanism(ABC):
     @cached_property
     def message(self) -> Message:
         """What a reader of one client's answer must check before it counts: finite numbers, by default."""
-        return Message(kind="numbers", shape=(self.support,), low=-math.inf, high=math.inf)
+        return Message(kind="numbers", shape=(self.coordinates,), low=-math.inf, high=math.inf)
 
     @property
     def unit_of_message(self) -> float:
@@ -207,7 +226,7 @@ class Mechanism(ABC):
     @property
     def message_size(self) -> int:
         """What one client sends, in `unit`: one number an action, unless a mechanism says otherwise."""
-        return self.support
+        return self.coordinates
 
     @property
     @abstractmethod
@@ -266,22 +285,20 @@ def honest_clients(cohorts: Iterable[tuple[int, int]]) -> str:
     return f"{shown} are real, add their noise and tell it to nobody"
 
 
-MECHANISMS: dict[str, type[Mechanism]] = {}
-
 SomeMechanism = TypeVar("SomeMechanism", bound=type[Mechanism])
 
 
 def register(mechanism: SomeMechanism) -> SomeMechanism:
-    """Make a mechanism known by its `kind`, so that stored plans can be read back."""
-    MECHANISMS[mechanism.kind] = mechanism
+    """Make a mechanism known by its `kind`, so that requests may name it and plans can be decoded.
+
+    Args:
+        mechanism: The class, whose `trust` names the trust model it belongs to.
+
+    Returns:
+        The same class, so that this works as a decorator.
+
+    Raises:
+        InvalidValue: Another module has registered the kind.
+    """
+    MECHANISMS.add(mechanism.kind, mechanism, origin=mechanism.__module__)
     return mechanism
-
-
-def by_name(trust: str) -> dict[str, type[Mechanism]]:
-    """The registered mechanisms of a trust model that say how they are calibrated."""
-    inherited = Mechanism.calibrated.__func__  # type: ignore[attr-defined]
-    return {
-        kind: mechanism
-        for kind, mechanism in MECHANISMS.items()
-        if mechanism.trust == trust and mechanism.calibrated.__func__ is not inherited  # type: ignore[attr-defined]
-    }

@@ -9,10 +9,10 @@ from typing import ClassVar
 from dpbandits._arrays import FloatArray, IntArray
 from dpbandits._checks import one_of, whole
 from dpbandits.errors import InvalidValue
+from dpbandits.privacy import accounting
 from dpbandits.privacy._lattice import Lattice
 from dpbandits.privacy._limits import MOST_SUM
 from dpbandits.privacy._mechanism import Mechanism, Message, Payload
-from dpbandits.privacy.accounting import BallSum, Event
 from dpbandits.privacy.noise import LAWS, GaussianLaw, NoiseLaw, NoiseSource, checked_scale
 from dpbandits.privacy.tails import Spread, least_whole, squared_norms
 
@@ -58,15 +58,15 @@ class NoisyLattice(Mechanism):
         return _law(self.noise, self.scale, self.noise_shares)
 
     @property
-    def event(self) -> Event:
+    def event(self) -> accounting.Event:
         """What revealing the noisy sum costs; in a box, opposite corners are the worst pair of clients."""
         if self.shape == "box":
-            return _event(self.law, self.support, self.levels)
-        return BallSum(
+            return _event(self.law, self.coordinates, self.levels)
+        return accounting.BallSum(
             scale=self.scale,
             shares=self.noise_shares,
-            coordinates=self.support,
-            distance=encoded_distance(self.levels, self.support),
+            coordinates=self.coordinates,
+            distance=encoded_distance(self.levels, self.coordinates),
             reachable=self.levels,
         )
 
@@ -80,7 +80,7 @@ class NoisyLattice(Mechanism):
 
     def error_deviation(self, reports: int) -> float:
         """Rounding and noise."""
-        noise = self.shares_added(reports) * self.law.variance(self.support)
+        noise = self.shares_added(reports) * self.law.variance(self.coordinates)
         return math.sqrt(self.lattice.rounding_variance(reports) + noise * (self.lattice.step / reports) ** 2)
 
     def error_radius(
@@ -103,7 +103,7 @@ class NoisyLattice(Mechanism):
         """Those of the law, for the part of the error that is not rounding."""
         of_error = 1 - self.lattice.rounding_variance(reports) / self.error_deviation(reports) ** 2
         noise = spread.part(max(of_error, 0.0), scale=self.lattice.step / reports)
-        return self.law.factors(noise, confidence, self.shares_added(reports), self.support)
+        return self.law.factors(noise, confidence, self.shares_added(reports), self.coordinates)
 
 
 def encoded_distance(levels: int, coordinates: int) -> float:
@@ -157,6 +157,6 @@ def _law(noise: str, scale: float, shares: int) -> NoiseLaw:
 
 
 @lru_cache(maxsize=256)
-def _event(law: NoiseLaw, coordinates: int, shift: int) -> Event:
+def _event(law: NoiseLaw, coordinates: int, shift: int) -> accounting.Event:
     """Events remember what they have computed, so equal ones should be one."""
     return law.event(coordinates, shift)

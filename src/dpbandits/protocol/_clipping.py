@@ -24,6 +24,17 @@ GRID = 2.0**20
 MARGIN = 3.7
 
 
+def on_grid(
+    values: FloatArray | float, *, step: FloatArray | float = 1 / GRID, up: bool = False
+) -> FloatArray:
+    """Round to the nearest multiple of `step`, a power of two, or with `up` to the next one above.
+
+    Example: `on_grid(0.3, step=0.25)` is 0.25, and with `up` it is 0.5.
+    """
+    rounding = np.ceil if up else np.round
+    return np.asarray(rounding(np.divide(values, step)) * step, dtype=np.float64)
+
+
 def residual_deviations(rows: FloatArray, plays: FloatArray, heterogeneity: float) -> FloatArray:
     """√v of one client's average of each action."""
     return np.asarray(

@@ -24,7 +24,7 @@ from dpbandits.actions import Actions
 from dpbandits.design import Design, Selection, near_g_optimal, support_bound
 from dpbandits.errors import PlanMismatch, ProtocolError, StudyEnded
 from dpbandits.privacy import Mechanism, calibrate
-from dpbandits.protocol._clipping import GRID
+from dpbandits.protocol._clipping import on_grid
 from dpbandits.protocol._elimination import survivors
 from dpbandits.protocol._inference import Inference, leader, mechanism_of, products
 from dpbandits.protocol._messages import Plan, Release
@@ -71,21 +71,21 @@ def _may_ask(state: State) -> bool:
 def _asking_plan(state: State, design: Design, plays: IntArray) -> Plan:
     """A phase that reports. Once there is an estimate, clients report and clip what it leaves open."""
     study, clients = state.study, state.study.schedule.cohort(state.phase)
-    support, bound, shape, offsets = len(plays), study.bound, "box", list[float]()
+    coordinates, bound, shape, offsets = len(plays), study.bound, "box", list[float]()
     mixing: FloatArray | None = None
     if study.learning.recentred:
         statistics = _averages(study, design.support, plays)
         chosen = choose(study, statistics, design.rank, clients, _known(state))
         mixing, bound, shape = chosen.statistics.mixing, chosen.bound, chosen.shape
-        support = len(chosen.statistics.targets)
+        coordinates = len(chosen.statistics.targets)
         if chosen.recentred:
-            offsets = _on_grid(chosen.statistics.targets @ np.array(state.estimate)).tolist()
+            offsets = on_grid(chosen.statistics.targets @ np.array(state.estimate)).tolist()
     return _plan(
         state,
         support=design.support.tolist(),
         plays=plays.tolist(),
         rank=design.rank,
-        mechanism=calibrate(study.privacy, support=support, cohort=clients, bound=bound, shape=shape),
+        mechanism=calibrate(study.privacy, coordinates=coordinates, cohort=clients, bound=bound, shape=shape),
         offsets=offsets,
         mixing=() if mixing is None else mixing.tolist(),
     )
@@ -102,11 +102,6 @@ def _averages(study: Study, support: Sequence[int] | IntArray, plays: ArrayLike)
 
 def _known(state: State) -> Inference | None:
     return None if state.evidence is None else Inference.of(state.study, state.evidence)
-
-
-def _on_grid(values: FloatArray) -> FloatArray:
-    rounded: FloatArray = np.round(values * GRID) / GRID
-    return rounded
 
 
 def tell(state: State, plan: Plan, release: Release | None) -> State:

@@ -67,8 +67,8 @@ class Plan:
             raise InvalidValue("mixing", "a row", f"rows of {len(self.support)} numbers, one for each action")
         if self.offsets and len(self.offsets) != self.numbers:
             raise InvalidValue("offsets", f"{len(self.offsets)} numbers", f"none, or {self.numbers}")
-        if self.mechanism is not None and self.mechanism.support != self.numbers:
-            raise InvalidValue("mechanism.support", self.mechanism.support, f"{self.numbers}")
+        if self.mechanism is not None and self.mechanism.coordinates != self.numbers:
+            raise InvalidValue("mechanism.coordinates", self.mechanism.coordinates, f"{self.numbers}")
         if self.separate:
             self._check_separate()
 
@@ -90,7 +90,7 @@ class Plan:
             raise InvalidValue(
                 "separate", f"{len(self.separate)} mechanisms", "one for the clients of each action"
             )
-        whole(1, 1, support=max(own.support for own in self.separate))
+        whole(1, 1, coordinates=max(own.coordinates for own in self.separate))
 
     def __hash__(self) -> int:
         """Equal plans have equal ones; mechanisms may be many, and hardly ever differ alone."""

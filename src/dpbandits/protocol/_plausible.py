@@ -42,13 +42,13 @@ def plausible(plan: Plan, release: Release) -> bool:
 
 def _within(mechanism: Mechanism, means: FloatArray, reports: int) -> bool:
     most = mechanism.bound * (1 + _ROUNDING)
-    directions = np.eye(mechanism.support)
+    directions = np.eye(mechanism.coordinates)
     radii = mechanism.error_radius(directions, np.zeros(len(means)), FALSE_ALARM / 2, reports)  # either side
     if not (np.abs(means) <= most + radii * (1 + _ROUNDING)).all():
         return False
     if mechanism.shape == "box":
         return True
     # The error is a sub-Gaussian vector with proxy deviation²: docs/accounting-proofs.md, section 13.
-    factor = math.sqrt(mechanism.support) + sub_gaussian_factor(FALSE_ALARM)
+    factor = math.sqrt(mechanism.coordinates) + sub_gaussian_factor(FALSE_ALARM)
     length = mechanism.error_deviation(reports) * factor
     return float(np.linalg.norm(means)) <= most + length * (1 + _ROUNDING)

@@ -21,7 +21,7 @@ from scipy.linalg import cholesky, qr, solve_triangular
 
 from dpbandits._arrays import FloatArray
 from dpbandits.privacy import may_use_ball, typical_deviation
-from dpbandits.protocol._clipping import GRID, MARGIN, clip_radius, mean_excess
+from dpbandits.protocol._clipping import GRID, MARGIN, clip_radius, mean_excess, on_grid
 from dpbandits.protocol._estimation import LeastSquares
 from dpbandits.protocol._study import Study
 
@@ -114,7 +114,7 @@ class Reporting:
         """Of the error that privacy leaves on the mean of each number, roughly."""
         return typical_deviation(
             study.privacy,
-            support=len(self.statistics.targets),
+            coordinates=len(self.statistics.targets),
             clients=clients,
             bound=self.bound,
             shape=self.shape,
@@ -130,7 +130,7 @@ class Reporting:
 
 def choose(study: Study, statistics: Statistics, rank: int, clients: int, before: Known | None) -> Reporting:
     """Averages or whitened statistics, whichever leaves the smaller errors on the supported actions."""
-    if not study.learning.whitened or study.privacy.trust == "none":
+    if not study.learning.whitened or not study.privacy.trust_model.private:
         return _clipped(study, statistics, "box", before)
     shape = "ball" if may_use_ball(study.privacy) else "box"
     decorrelated = _clipped(study, whitened(statistics, rank), shape, before)
@@ -158,14 +158,16 @@ def excess(study: Study, reporting: Reporting, before: Known | None, clients: in
 def _clipped(study: Study, statistics: Statistics, shape: str, before: Known | None) -> Reporting:
     """Around zero, or around the last estimate where that is closer."""
 
+    private = study.privacy.trust_model.private
+
     def radius(known: Known | None) -> float:
-        margin = _FAR if study.privacy.trust == "none" else MARGIN
-        return _up(clip_radius(*statistics.residuals(study, shape, known), margin))
+        margin = MARGIN if private else _FAR
+        return float(on_grid(clip_radius(*statistics.residuals(study, shape, known), margin), up=True))
 
     around_zero = radius(None)
     if study.bounded_rewards:
-        around_zero = min(around_zero, _up(float(statistics.reach(shape, study.bound).max())))
-    around_estimate = math.inf if before is None or study.privacy.trust == "none" else radius(before)
+        around_zero = min(around_zero, float(on_grid(statistics.reach(shape, study.bound).max(), up=True)))
+    around_estimate = radius(before) if private and before is not None else math.inf
     recentred = around_estimate < around_zero
     return Reporting(
         statistics=statistics,
@@ -173,10 +175,6 @@ def _clipped(study: Study, statistics: Statistics, shape: str, before: Known | N
         bound=around_estimate if recentred else around_zero,
         recentred=recentred,
     )
-
-
-def _up(radius: float) -> float:
-    return math.ceil(radius * GRID) / GRID
 
 
 def whitened(statistics: Statistics, rank: int) -> Statistics:
@@ -213,4 +211,4 @@ def _column_basis(matrix: FloatArray, rank: int) -> FloatArray:
 
 def _rounded(mixing: FloatArray) -> FloatArray:
     steps = 2.0 ** (np.ceil(np.log2(np.abs(mixing).max(axis=1, keepdims=True))) - _DIGITS)
-    return np.asarray(np.round(mixing / steps) * steps, dtype=np.float64)
+    return on_grid(mixing, step=steps)

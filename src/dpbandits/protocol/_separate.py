@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbandits._arrays import FloatArray, IntArray
-from dpbandits.privacy import Mechanism, scalar_deviations, scalars_radius
+from dpbandits.privacy import Mechanism, per_action_deviations, per_action_radius
 from dpbandits.privacy.trust import CentralLattice, LocalLattice
 from dpbandits.protocol._clipping import residual_deviations
 from dpbandits.protocol._estimation import LeastSquares
@@ -47,7 +47,7 @@ class Clipping:
 def clipping(study: Study, rows: FloatArray, cohorts: IntArray, widths: FloatArray | None) -> Clipping:
     """Around zero, where means keep the study's bound, or around an estimate that is off by `widths`."""
     deviations = reward_deviations(study, rows)
-    if study.privacy.trust == "none":
+    if not study.privacy.trust_model.private:
         nowhere = np.zeros(len(rows), dtype=bool)
         return Clipping(bounds=study.bound + _NOBODY * deviations, recentred=nowhere, excess=0 * deviations)
     margins = np.sqrt(2 * np.log(2 * np.sqrt(cohorts) / _CUT))
@@ -73,7 +73,7 @@ def mean_variances(study: Study, evidence: Evidence) -> tuple[FloatArray, FloatA
     plan = evidence.plan
     rows = study.actions.matrix[list(plan.support)]
     scatter = reward_deviations(study, rows) ** 2 / np.array(evidence.counts)
-    noise = scalar_deviations(plan.separate, evidence.counts) ** 2
+    noise = per_action_deviations(plan.separate, evidence.counts) ** 2
     scatter.flags.writeable = noise.flags.writeable = False
     return scatter, noise
 
@@ -86,7 +86,7 @@ def separate_widths(
     scatter, _ = mean_variances(study, evidence)
     cut = any(evidence.excess)
     confidence = study.confidence / 2 if cut else study.confidence  # half of β pays for what is cut
-    radius = scalars_radius(
+    radius = per_action_radius(
         evidence.plan.separate, coefficients, coefficients**2 @ scatter, confidence, evidence.counts
     )
     return radius + pull(coefficients, study, evidence, confidence) if cut else radius
@@ -118,9 +118,9 @@ def paper_separate_width(study: Study, evidence: Evidence) -> float:
     laplace = [_laplace_scale(own) for own in plan.separate]
     if min(laplace) > 0:
         return width + 2 * plan.rank / length * max(laplace) * _laplace_sum(plan, evidence, level)
-    deviations = scalar_deviations(plan.separate, evidence.counts)
+    deviations = per_action_deviations(plan.separate, evidence.counts)
     counts = np.array(evidence.counts, dtype=np.float64)
-    if study.privacy.trust == "local":
+    if study.privacy.trust_model.noise_per_client:
         privacy = float(np.max(deviations * np.sqrt(counts))) * math.sqrt(2 * support / length)
     else:
         privacy = float(np.max(deviations * counts)) * math.sqrt(support) / length
@@ -140,5 +140,5 @@ def _laplace_sum(plan: Plan, evidence: Evidence, level: float) -> float:
     Each is sub-Gamma with variance 2 and scale 1, so 2√(N·log(1/β)) + log(1/β) is exceeded with
     probability at most β. N counts the noises: one for each action, or one for each client.
     """
-    noises = evidence.reports if plan.separate[0].trust == "local" else len(plan.support)
+    noises = evidence.reports if plan.separate[0].trust_model.noise_per_client else len(plan.support)
     return 2 * math.sqrt(noises * level) + level

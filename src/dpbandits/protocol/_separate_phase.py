@@ -11,8 +11,8 @@ import numpy as np
 
 from dpbandits._arrays import FloatArray, IntArray
 from dpbandits.design import Design
-from dpbandits.privacy import calibrate_scalars
-from dpbandits.protocol._clipping import GRID
+from dpbandits.privacy import calibrate_per_action
+from dpbandits.protocol._clipping import GRID, on_grid
 from dpbandits.protocol._inference import Inference
 from dpbandits.protocol._messages import Plan, Release
 from dpbandits.protocol._separate import Clipping, clipping
@@ -25,9 +25,9 @@ def separate_plan(state: State, design: Design, plays: IntArray) -> Plan:
     bounds, offsets = np.full(len(plays), study.bound), list[float]()
     if study.clips_what_is_likely:
         chosen = _clipping(state, support, plays)
-        bounds = np.ceil(chosen.bounds * GRID) / GRID
+        bounds = on_grid(chosen.bounds, up=True)
         if chosen.recentred.any():
-            centre = np.round(study.actions.matrix[design.support] @ np.array(state.estimate) * GRID) / GRID
+            centre = on_grid(study.actions.matrix[design.support] @ np.array(state.estimate))
             offsets = np.where(chosen.recentred, centre, 0.0).tolist()
     return Plan(
         study=study.name,
@@ -37,7 +37,7 @@ def separate_plan(state: State, design: Design, plays: IntArray) -> Plan:
         rank=design.rank,
         mechanism=None,
         offsets=tuple(offsets),
-        separate=calibrate_scalars(study.privacy, cohorts=plays.tolist(), bounds=bounds.tolist()),
+        separate=calibrate_per_action(study.privacy, cohorts=plays.tolist(), bounds=bounds.tolist()),
     )
 
 
@@ -53,7 +53,7 @@ def separate_evidence(state: State, plan: Plan, release: Release) -> Evidence:
 
 def _clipping(state: State, support: tuple[int, ...], plays: IntArray) -> Clipping:
     study, widths = state.study, None
-    if state.evidence is not None and study.privacy.trust != "none":
+    if state.evidence is not None and study.privacy.trust_model.private:
         widths = _widths(study, state.evidence, support)
     return clipping(study, study.actions.matrix[list(support)], plays, widths)
 

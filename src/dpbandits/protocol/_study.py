@@ -11,7 +11,7 @@ from dpbandits._arrays import IntArray
 from dpbandits._checks import between, non_negative, one_of, whole
 from dpbandits.actions import Actions
 from dpbandits.errors import NotEnoughClients
-from dpbandits.privacy import PrivacyRequest, calibrate, calibrate_scalars, checked_bound
+from dpbandits.privacy import PrivacyRequest, calibrate, calibrate_per_action, checked_bound
 from dpbandits.protocol._codec import digest
 from dpbandits.protocol._messages import Plan
 from dpbandits.protocol._schedule import Schedule
@@ -68,9 +68,9 @@ class Study:
         one_of(ASSIGNMENTS, assignment=self.assignment)
         # What cannot be privatised is refused here, before anybody is asked.
         if self.separate:
-            calibrate_scalars(self.privacy, cohorts=[1], bounds=[self.bound])
+            calibrate_per_action(self.privacy, cohorts=[1], bounds=[self.bound])
         else:
-            calibrate(self.privacy, support=1, cohort=self.privacy.smallest_cohort, bound=self.bound)
+            calibrate(self.privacy, coordinates=1, cohort=self.privacy.smallest_cohort, bound=self.bound)
         if self.population is not None:
             whole(1, population=self.population)
             self._check_population(self.population)
@@ -91,7 +91,7 @@ class Study:
 
         Without privacy there is nothing to be gained by clipping them, in any preset.
         """
-        return self.learning.recentred or self.privacy.trust == "none"
+        return self.learning.recentred or not self.privacy.trust_model.private
 
     @property
     def learning(self) -> Steps:

@@ -36,7 +36,7 @@ def paper_width(
     width = (action_related + client_related) * _quantile(confidence)
     if isinstance(mechanism, CentralLattice) and mechanism.noise == "laplace":
         on_mean = mechanism.scale * mechanism.lattice.step / clients
-        return width + 2 * rank * on_mean * (mechanism.support + math.log(1 / confidence))
+        return width + 2 * rank * on_mean * (mechanism.coordinates + math.log(1 / confidence))
     # Table 4: σ_n = 2σ_nc√(Sd), 2σ_nl√(Sd/|U|), 2σ_ns√(Sd); each is the mean's error times 2√(Sd).
     privacy_noise = 2 * mechanism.error_deviation(clients) * math.sqrt(support_bound(rank) * rank)
     return width + privacy_noise * _quantile(confidence)

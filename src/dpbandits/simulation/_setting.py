@@ -177,6 +177,11 @@ class Setting:
         spending = budgeted(self.changed(population=None).study(actions, given), budget)
         return spending if self.design_tolerance is None else replace(spending, design_tolerance=tolerance)
 
+    @property
+    def private(self) -> bool:
+        """Whether the trust model has any privacy."""
+        return self.privacy.trust_model.private
+
     def study(self, actions: Actions, spending: Spending | None = None) -> Study:
         """The study of these actions.
 

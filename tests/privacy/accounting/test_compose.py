@@ -152,7 +152,7 @@ def test_balls_compose_and_never_to_less_than_the_truth(epsilon: float) -> None:
 
 def test_what_a_ball_costs_twice() -> None:
     request = PrivacyRequest(trust="central", epsilon=1, delta=1e-6, noise="discrete-gaussian")
-    event = calibrate(request, support=5, cohort=100, bound=1, shape="ball").event
+    event = calibrate(request, coordinates=5, cohort=100, bound=1, shape="ball").event
     twice = compose([event, event])
     assert twice.epsilon(1e-6) == pytest.approx(1.455, abs=1e-3)
     theirs = privacy_loss_distribution.from_gaussian_mechanism(

@@ -88,7 +88,7 @@ def small_limits(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def test_bits_that_are_never_one_hide_nothing() -> None:
     mechanism = ShuffledBits(
-        support=2,
+        coordinates=2,
         cohort=10,
         bound=1.0,
         reach=1.0,

@@ -151,12 +151,13 @@ def audit(
 
 def reveal(mechanism: Mechanism, averages: FloatArray, noise: NoiseSource) -> Views:
     """Return the view of the untrusted party, one per play."""
-    plays, reports, support = averages.shape
-    if mechanism.trust == "local":
+    plays, reports, coordinates = averages.shape
+    view = mechanism.trust_model.view
+    if view == "report":
         return mechanism.randomize(averages[:, 0], noise)
-    sent = mechanism.randomize(averages.reshape(-1, support), noise)
+    sent = mechanism.randomize(averages.reshape(-1, coordinates), noise)
     forwarded = [mechanism.shuffle(one, noise) for one in sent.reshape(plays, reports, *sent.shape[1:])]
-    if mechanism.trust == "shuffle":
+    if view == "batch":
         return np.stack(forwarded)
     return np.stack([mechanism.analyze(batch, reports, noise) for batch in forwarded])
 
@@ -167,7 +168,10 @@ def _reports(mechanism: Mechanism) -> int:
     Noise that clients share is smallest when the fewest clients report, so the shuffle model is audited at
     its minimum. Local noise is not shared, so one report is enough.
     """
-    return {"shuffle": mechanism.minimum_reports, "local": 1}.get(mechanism.trust, mechanism.cohort)
+    model = mechanism.trust_model
+    if model.view == "report":
+        return 1
+    return mechanism.minimum_reports if model.shares_noise else mechanism.cohort
 
 
 def _block(mechanism: Mechanism) -> int:
@@ -189,7 +193,9 @@ def _play(
     scorer = Scorer(mechanism, reports)
     scored = []
     for start in range(0, plays, block):
-        averages = np.full((min(block, plays - start), reports, mechanism.support), others_value(mechanism))
+        averages = np.full(
+            (min(block, plays - start), reports, mechanism.coordinates), others_value(mechanism)
+        )
         averages[:, 0] = side * _OUTSIDE * mechanism.bound
         scored.append(np.array(scorer(reveals(mechanism, averages, noise))))
         if progress is not None:

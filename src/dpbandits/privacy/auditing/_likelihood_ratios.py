@@ -109,7 +109,7 @@ def _ratio(mechanism: Mechanism) -> Ratio | None:
     The function sums over coordinates.
     """
     if isinstance(mechanism, CentralGaussian | LocalGaussian):
-        variance = (mechanism.noise_ratio * 2 * mechanism.bound) ** 2 * mechanism.support
+        variance = (mechanism.noise_ratio * 2 * mechanism.bound) ** 2 * mechanism.coordinates
         return lambda moved: 2 * mechanism.bound / variance * moved.sum(axis=1)
     if mechanism.shape == "ball":  # discrete Gaussian: the ratio increases with the diagonal part
         return lambda moved: moved.sum(axis=1)

@@ -17,19 +17,12 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import nbinom
 
 from dpbandits._arrays import FloatArray, IntArray
 from dpbandits._checks import between, whole
+from dpbandits.privacy import accounting
 from dpbandits.privacy._limits import MOST_CLIENTS
-from dpbandits.privacy.accounting import (
-    DiscreteGaussian,
-    DiscreteLaplace,
-    Event,
-    IntegerSum,
-    PureEvent,
-    Skellam,
-)
+from dpbandits.privacy.noise._max_norm_radius import radius_exceeded
 from dpbandits.privacy.noise._ranges import LEAST_SCALE, MOST, checked_parts, checked_scale
 from dpbandits.privacy.noise._sources import NoiseSource, SimulatedNoise
 from dpbandits.privacy.tails import (
@@ -104,7 +97,7 @@ class NoiseLaw(ABC):
         return total
 
     @abstractmethod
-    def event(self, coordinates: int, shift: int) -> Event:
+    def event(self, coordinates: int, shift: int) -> accounting.Event:
         """Return the privacy event of revealing the sum.
 
         Args:
@@ -167,10 +160,10 @@ class GaussianLaw(NoiseLaw):
             return super().draw_total(rows, coordinates, noise)
         return noise.discrete_gaussian(self.scale * math.sqrt(rows), (coordinates,))
 
-    def event(self, coordinates: int, shift: int) -> Event:
+    def event(self, coordinates: int, shift: int) -> accounting.Event:
         """Return the exact event, per coordinate."""
-        law = DiscreteGaussian(scale=self.scale, shares=self.shares)
-        return IntegerSum(noise=law, coordinates=coordinates, shift=shift)
+        law = accounting.DiscreteGaussian(scale=self.scale, shares=self.shares)
+        return accounting.IntegerSum(noise=law, coordinates=coordinates, shift=shift)
 
     def variance(self, coordinates: int) -> float:  # noqa: ARG002
         """Return scale², an upper bound."""
@@ -263,10 +256,10 @@ class SkellamLaw(CumulantLaw):
     def _difference(mean: float, shape: tuple[int, ...], noise: NoiseSource) -> IntArray:
         return noise.poisson(mean, shape) - noise.poisson(mean, shape)
 
-    def event(self, coordinates: int, shift: int) -> Event:
+    def event(self, coordinates: int, shift: int) -> accounting.Event:
         """Return the exact event, per coordinate."""
-        law = Skellam(variance=self.shares * 2 * self.mean)
-        return IntegerSum(noise=law, coordinates=coordinates, shift=shift)
+        law = accounting.Skellam(variance=self.shares * 2 * self.mean)
+        return accounting.IntegerSum(noise=law, coordinates=coordinates, shift=shift)
 
     def variance(self, coordinates: int) -> float:  # noqa: ARG002
         """Return twice the Poisson mean."""
@@ -300,9 +293,11 @@ class LaplaceLaw(CumulantLaw):
         """Draw independent shares."""
         return noise.discrete_laplace(self.scale, (rows, coordinates))
 
-    def event(self, coordinates: int, shift: int) -> Event:
+    def event(self, coordinates: int, shift: int) -> accounting.Event:
         """Return the exact event, per coordinate; it is pure with ε = coordinates·shift/scale."""
-        return IntegerSum(noise=DiscreteLaplace(scale=self.scale), coordinates=coordinates, shift=shift)
+        return accounting.IntegerSum(
+            noise=accounting.DiscreteLaplace(scale=self.scale), coordinates=coordinates, shift=shift
+        )
 
     def variance(self, coordinates: int) -> float:  # noqa: ARG002
         """Return 2q/(1 − q)² with q = e^(−1/scale).
@@ -367,11 +362,11 @@ class BoxNormLaw(NoiseLaw):
 
     def exceeded(self, coordinates: int, largest: int) -> float:
         """Return the tail of the negative binomial variable that bounds the radius in `radius_quantile`."""
-        return float(nbinom.sf(largest - coordinates, coordinates + 1, self._stop)) * (1 + 1e-9)
+        return radius_exceeded(self.scale, coordinates, largest) * (1 + 1e-9)
 
-    def event(self, coordinates: int, shift: int) -> Event:  # noqa: ARG002
+    def event(self, coordinates: int, shift: int) -> accounting.Event:  # noqa: ARG002
         """Return the pure event with ε = shift/scale, for any number of coordinates."""
-        return PureEvent.ratio(shift, self.scale)
+        return accounting.PureEvent.ratio(shift, self.scale)
 
     def variance(self, coordinates: int) -> float:
         """Return E m(m + 1)/3, with the radius m replaced by a variable that is never smaller."""
@@ -450,6 +445,8 @@ class BoxNormLaw(NoiseLaw):
 
     def _quantiles(self, coordinates: int, tails: FloatArray) -> FloatArray:
         """Return `radius_quantile` for several tails."""
+        from scipy.stats import nbinom  # slow to import; a client that reports does not come here
+
         exceeded = nbinom.isf(tails, coordinates + 1, self._stop)
         return np.asarray(exceeded * (1 + 1e-9) + 1 + coordinates, dtype=np.float64)
 

@@ -83,3 +83,25 @@ def exact_offset(scale: float, coordinates: int, random_bits: Callable[[int], in
             return surely
         uniform = uniform << 4 * digits | random_bits(4 * digits)
         digits *= 2
+
+
+def radius_exceeded(scale: float, coordinates: int, largest: int) -> float:
+    """Return an upper bound on the probability that the radius is above `largest`.
+
+    The radius is at most s plus a negative binomial variable of s + 1 successes, each of chance p = 1 − q.
+    That is above `largest` if n = `largest` + 1 trials have at most s successes, which has the probability
+    Σ C(n, i)·p^i·q^(n − i) over i ≤ s. All terms are positive, so at least thirty of the fifty digits below
+    are right.
+    """
+    if largest < coordinates:
+        return 1.0
+    context, trials = Context(prec=50), largest + 1
+    rate = context.divide(Decimal(1), Decimal(scale))
+    odds = context.subtract(context.exp(rate), Decimal(1))  # p/q
+    term = context.exp(context.multiply(Decimal(-trials), rate))
+    total = term
+    for i in range(coordinates):
+        factor = context.divide(context.multiply(odds, Decimal(trials - i)), Decimal(i + 1))
+        term = context.multiply(term, factor)
+        total = context.add(total, term)
+    return min(1.0, float(total))

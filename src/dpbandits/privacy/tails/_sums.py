@@ -14,12 +14,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dpbandits._arrays import FloatArray
-from dpbandits.privacy.noise import CumulantLaw
 from dpbandits.privacy.tails._radii import NOTHING
+
+if TYPE_CHECKING:
+    from dpbandits.privacy.noise import CumulantLaw
 
 # u is rounded up to the next grid point. Below the first one c grows so slowly that its value there is used.
 _GRID = np.concatenate([[0.01, 0.05, 0.1], np.linspace(0.15, 0.95, 33), [0.97, 0.98, 0.99]])

@@ -11,23 +11,24 @@ from functools import cached_property
 import numpy as np
 
 from dpbandits._arrays import FloatArray
-from dpbandits.privacy._mechanism import Message, Payload, register
+from dpbandits.privacy._calibration import FINE, levels_and_scale
+from dpbandits.privacy._guarantee import PrivacyRequest
+from dpbandits.privacy._mechanism import Mechanism, Message, Payload
 from dpbandits.privacy._noisy_lattice import NoisyLattice, sent_message
+from dpbandits.privacy._trust_model import TrustModel
 from dpbandits.privacy.noise import NoiseSource, simulated_only
-from dpbandits.privacy.trust._continuous import ContinuousGaussian
+from dpbandits.privacy.trust import _single_party
+from dpbandits.privacy.trust._single_party import ContinuousGaussian
 
-PARTIES = (
-    "the server is trusted: it sees every report, shows them to nobody, adds the noise and releases each sum "
-    "once; clients may lie and collude"
-)
+# The grid is fine enough for cohorts of this size, so that one calibration serves them all.
+_USUAL_COHORT = 2**16
 
 
-@register
 @dataclass(frozen=True, kw_only=True)
 class CentralLattice(NoisyLattice):
     """R encodes, S is the identity, A adds one share of integer noise to the sum."""
 
-    support: int
+    coordinates: int
     cohort: int
     bound: float
     levels: int
@@ -38,7 +39,6 @@ class CentralLattice(NoisyLattice):
 
     trust = "central"
     unit = "numbers"
-    parties = PARTIES
 
     def shares_added(self, reports: int) -> int:  # noqa: ARG002
         """The server adds one."""
@@ -47,7 +47,7 @@ class CentralLattice(NoisyLattice):
     @cached_property
     def message(self) -> Message:
         """Places on the grid, in the ball if there is one."""
-        return sent_message(self.levels, self.support, self.shape, None, 0)
+        return sent_message(self.levels, self.coordinates, self.shape, None, 0)
 
     def _randomize(self, clipped: FloatArray, noise: NoiseSource) -> Payload:
         return self.lattice.encode(clipped, noise)
@@ -56,31 +56,29 @@ class CentralLattice(NoisyLattice):
         return self._simulated_mean(batch.sum(axis=0), reports, noise)
 
     def _simulated_mean(self, total: Payload, reports: int, noise: NoiseSource) -> FloatArray:
-        return self.lattice.decode_mean(total + self.law.draw(1, self.support, noise)[0], reports)
+        return self.lattice.decode_mean(total + self.law.draw(1, self.coordinates, noise)[0], reports)
 
 
-@register
 @dataclass(frozen=True, kw_only=True)
 class CentralGaussian(ContinuousGaussian):
     """A adds N(0, scale²) in floating point to the mean (paper, Eq. 5): for simulations only."""
 
-    support: int
+    coordinates: int
     cohort: int
     bound: float
     noise_ratio: float
     kind: str = "central-gaussian"
 
     trust = "central"
-    parties = PARTIES
 
     @cached_property
     def message(self) -> Message:
         """The clipped averages."""
-        return Message(kind="numbers", shape=(self.support,), low=-self.bound, high=self.bound)
+        return Message(kind="numbers", shape=(self.coordinates,), low=-self.bound, high=self.bound)
 
     def scale(self, reports: int) -> float:
         """σ_nc: `noise_ratio` times the ℓ2 distance by which one client can move the mean."""
-        return float(self.noise_ratio * 2 * self.bound * np.sqrt(self.support) / reports)
+        return float(self.noise_ratio * 2 * self.bound * np.sqrt(self.coordinates) / reports)
 
     def _randomize(self, clipped: FloatArray, noise: NoiseSource) -> Payload:  # noqa: ARG002
         return clipped
@@ -89,9 +87,56 @@ class CentralGaussian(ContinuousGaussian):
         return self._simulated_mean(batch.sum(axis=0), reports, noise)
 
     def _simulated_mean(self, total: Payload, reports: int, noise: NoiseSource) -> FloatArray:
-        added = simulated_only(noise).gaussian(self.scale(reports), (self.support,))
+        added = simulated_only(noise).gaussian(self.scale(reports), (self.coordinates,))
         return np.asarray(total / reports + added, dtype=np.float64)
 
     def error_deviation(self, reports: int) -> float:
         """σ_nc of the paper."""
         return self.scale(reports)
+
+
+def _calibrate(
+    request: PrivacyRequest,
+    *,
+    coordinates: int,
+    cohort: int,
+    bound: float,
+    shape: str,
+    least: int,  # noqa: ARG001
+) -> Mechanism:
+    if request.mechanism_noise == "gaussian":
+        ratio = _single_party.noise_ratio(request)
+        return CentralGaussian(coordinates=coordinates, cohort=cohort, bound=bound, noise_ratio=ratio)
+    values = max(cohort, _USUAL_COHORT)  # all are rounded, and noise is added once
+    levels, scale = levels_and_scale(request, coordinates, values, shape=shape, shares=1, rounding=FINE)
+    return CentralLattice(
+        coordinates=coordinates,
+        cohort=cohort,
+        bound=bound,
+        levels=levels,
+        noise=request.mechanism_noise,
+        scale=scale,
+        shape=shape,
+    )
+
+
+def _typical_error(request: PrivacyRequest, on_sum: float, clients: int) -> float:  # noqa: ARG001
+    return on_sum / clients
+
+
+CENTRAL = TrustModel(
+    name="central",
+    rests_on="the server is trusted: it sees every report, shows them to nobody, adds the noise and releases "
+    "each sum once; clients may lie and collude",
+    noise_by="server",
+    view="release",
+    mechanisms=(CentralGaussian, CentralLattice),
+    calibrate=_calibrate,
+    noises=_single_party.NOISES,
+    pure_noises=_single_party.PURE,
+    simulated_noises=_single_party.SIMULATED,
+    defaults=_single_party.DEFAULTS,
+    gaussian_noise="discrete-gaussian",
+    laplace_noise="laplace",
+    typical_error=_typical_error,
+)

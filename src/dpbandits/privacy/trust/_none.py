@@ -8,17 +8,18 @@ from functools import cached_property
 import numpy as np
 
 from dpbandits._arrays import FloatArray
-from dpbandits.privacy._mechanism import Mechanism, Message, Payload, register
-from dpbandits.privacy.accounting import Event, NothingHidden
+from dpbandits.privacy import accounting
+from dpbandits.privacy._guarantee import PRESETS, PrivacyRequest
+from dpbandits.privacy._mechanism import Mechanism, Message, Payload
+from dpbandits.privacy._trust_model import TrustModel
 from dpbandits.privacy.noise import NoiseSource
 
 
-@register
 @dataclass(frozen=True, kw_only=True)
 class NoPrivacy(Mechanism):
     """R, S are the identity and A is the plain mean. Nothing is protected."""
 
-    support: int
+    coordinates: int
     cohort: int
     bound: float
     kind: str = "none"
@@ -26,7 +27,6 @@ class NoPrivacy(Mechanism):
     noise = "none"
     trust = "none"
     unit = "numbers"
-    parties = "everybody is trusted: nothing is hidden from the server"
 
     def _randomize(self, clipped: FloatArray, noise: NoiseSource) -> Payload:  # noqa: ARG002
         return clipped
@@ -41,13 +41,36 @@ class NoPrivacy(Mechanism):
     @cached_property
     def message(self) -> Message:
         """The clipped averages."""
-        return Message(kind="numbers", shape=(self.support,), low=-self.bound, high=self.bound)
+        return Message(kind="numbers", shape=(self.coordinates,), low=-self.bound, high=self.bound)
 
     def error_deviation(self, reports: int) -> float:  # noqa: ARG002
         """The mean is exact."""
         return 0.0
 
     @property
-    def event(self) -> Event:
+    def event(self) -> accounting.Event:
         """Whoever sees the mean may learn everything."""
-        return NothingHidden()
+        return accounting.NothingHidden()
+
+
+def _calibrate(
+    request: PrivacyRequest,  # noqa: ARG001
+    *,
+    coordinates: int,
+    cohort: int,
+    bound: float,
+    shape: str,  # noqa: ARG001
+    least: int,  # noqa: ARG001
+) -> Mechanism:
+    return NoPrivacy(coordinates=coordinates, cohort=cohort, bound=bound)
+
+
+NONE = TrustModel(
+    name="none",
+    rests_on="everybody is trusted: nothing is hidden from the server",
+    noise_by="nobody",
+    view="release",
+    mechanisms=(NoPrivacy,),
+    calibrate=_calibrate,
+    defaults={(preset, pure): "none" for preset in PRESETS for pure in (False, True)},
+)

@@ -18,24 +18,32 @@ In both, noise suffices if only `minimum_reports` clients answer, `silent_share`
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
 import numpy as np
 
 from dpbandits._arrays import FloatArray, IntArray
 from dpbandits._checks import between, probability, whole
-from dpbandits.errors import InvalidValue
+from dpbandits.errors import InvalidValue, OutsideTheorem
+from dpbandits.privacy import accounting
+from dpbandits.privacy._calibration import COARSE, calibrate, levels_and_scale, may_use_ball
+from dpbandits.privacy._guarantee import PrivacyRequest
 from dpbandits.privacy._lattice import MOST_LEVELS, Lattice
 from dpbandits.privacy._limits import MOST_NOISE_BITS, MOST_SUM, checked_cohort
-from dpbandits.privacy._mechanism import Mechanism, Message, Payload, register
-from dpbandits.privacy._noisy_lattice import NoisyLattice, chance_replaced, sent_message
-from dpbandits.privacy.accounting import Approximated, Binomial, Ends, Event, IntegerSum
-from dpbandits.privacy.noise import NoiseLaw, NoiseSource
+from dpbandits.privacy._mechanism import Mechanism, Message, Payload
+from dpbandits.privacy._noisy_lattice import NoisyLattice, chance_replaced, least_largest, sent_message
+from dpbandits.privacy._trust_model import TrustModel
+from dpbandits.privacy.noise import LAWS, NoiseLaw, NoiseSource
 
-_SUMS_ONLY = "the shuffler reveals nothing but the sum of all reports and does not collude with the server"
 _MOST_SHARE = 2**50
 _NEARLY_ONE = 1 - 2.0**-53
+# Reports that clients replace may add this share to δ; the noise is calibrated to what is left.
+_REPLACED = 0.01
+# Noise for one value per client suffices for the least number of reports cut to this many leading binary
+# digits, so that eight calibrations serve all sizes between two powers of two. It has at most an eighth more
+# variance than needed.
+_DIGITS = 4
 
 
 def noisy_reports(minimum_reports: int, silent_share: float) -> int:
@@ -50,12 +58,11 @@ def _check_reports(cohort: int, least: int, silent_share: float) -> None:
         raise InvalidValue("silent_share", silent_share, "one that leaves at least one noisy report")
 
 
-@register
 @dataclass(frozen=True, kw_only=True)
 class ShuffledBits(Mechanism):
     """R encodes to bits, S permutes each coordinate's bits, A sums and shifts back."""
 
-    support: int
+    coordinates: int
     cohort: int
     bound: float
     reach: float
@@ -69,7 +76,6 @@ class ShuffledBits(Mechanism):
     noise = "binomial"
     trust = "shuffle"
     unit = "bits"
-    parties = _SUMS_ONLY
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -109,7 +115,7 @@ class ShuffledBits(Mechanism):
     @cached_property
     def message(self) -> Message:
         """`width` bits for each action."""
-        return Message(kind="bits", shape=(self.support, self.width), low=0, high=1)
+        return Message(kind="bits", shape=(self.coordinates, self.width), low=0, high=1)
 
     @property
     def sum_bits(self) -> int:
@@ -127,7 +133,7 @@ class ShuffledBits(Mechanism):
 
     def shuffle(self, payloads: Payload, noise: NoiseSource) -> Payload:
         """All bits of one coordinate, of all clients, in a random order."""
-        by_coordinate = payloads.transpose(1, 0, 2).reshape(self.support, -1)
+        by_coordinate = payloads.transpose(1, 0, 2).reshape(self.coordinates, -1)
         return noise.permute_rows(by_coordinate)
 
     def _analyze(self, batch: Payload, reports: int, noise: NoiseSource) -> FloatArray:  # noqa: ARG002
@@ -139,7 +145,7 @@ class ShuffledBits(Mechanism):
 
     def _simulated_mean(self, total: Payload, reports: int, noise: NoiseSource) -> FloatArray:
         # The sum of n independent Bin(b, p) variables is one Bin(n·b, p) variable.
-        added = noise.binomial(reports * self.noise_bits, self.noise_probability, (self.support,))
+        added = noise.binomial(reports * self.noise_bits, self.noise_probability, (self.coordinates,))
         return self._decode(total + added, reports)
 
     def _decode(self, ones: IntArray, reports: int) -> FloatArray:
@@ -153,20 +159,21 @@ class ShuffledBits(Mechanism):
     @property
     def message_size(self) -> int:
         """So many bits for each action."""
-        return self.support * self.width
+        return self.coordinates * self.width
 
     @property
-    def event(self) -> Event:
+    def event(self) -> accounting.Event:
         """The sum's bits of the least number of noisy reports; the rest is post-processing."""
         bits = self.noisy_reports * self.noise_bits
         low, high = (float(self.lattice.position(np.array(end))) for end in (-self.bound, self.bound))
-        return _binomial_event(bits, self.noise_probability, self.support, low, high)
+        return _binomial_event(bits, self.noise_probability, self.coordinates, low, high)
 
 
 @lru_cache(maxsize=256)
-def _binomial_event(bits: int, chance: float, coordinates: int, low: float, high: float) -> Event:
-    ends = Ends.rounded(low, high)
-    return IntegerSum(noise=Binomial(bits=bits, chance=chance), coordinates=coordinates, ends=ends)
+def _binomial_event(bits: int, chance: float, coordinates: int, low: float, high: float) -> accounting.Event:
+    ends = accounting.Ends.rounded(low, high)
+    noise = accounting.Binomial(bits=bits, chance=chance)
+    return accounting.IntegerSum(noise=noise, coordinates=coordinates, ends=ends)
 
 
 @lru_cache(maxsize=1024)
@@ -176,7 +183,6 @@ def _largest_noise(law: NoiseLaw, coordinates: int, shares: int) -> int:
     return math.ceil(float(law.radius(np.ones((1, 1)), np.zeros(1), tail, shares)[0]))
 
 
-@register
 @dataclass(frozen=True, kw_only=True)
 class SummedShares(NoisyLattice):
     """R encodes and adds a share of noise, S reveals the sum modulo 2^`modulus_bits`, A decodes.
@@ -184,7 +190,7 @@ class SummedShares(NoisyLattice):
     `largest_share` is the largest noise, in levels, that a client sends on a coordinate; None for Pólya.
     """
 
-    support: int
+    coordinates: int
     cohort: int
     bound: float
     levels: int
@@ -198,8 +204,12 @@ class SummedShares(NoisyLattice):
 
     trust = "shuffle"
     unit = "bits"
-    parties = f"{_SUMS_ONLY}; or each report is split among two parties that do not collude"
     laws = ("discrete-gaussian", "skellam", "polya")
+
+    @property
+    def rests_on(self) -> str:
+        """Sums can also be added without a shuffler that sees any report."""
+        return f"{super().rests_on}; or each report is split among two parties that do not collude"
 
     def __post_init__(self) -> None:
         checked_cohort(self.cohort)
@@ -234,7 +244,7 @@ class SummedShares(NoisyLattice):
         """
         if self.largest_share is not None:
             return self.cohort * self.largest_share
-        return _largest_noise(self.law, self.support, 1 << self.cohort.bit_length())
+        return _largest_noise(self.law, self.coordinates, 1 << self.cohort.bit_length())
 
     @cached_property
     def modulus_bits(self) -> int:
@@ -245,23 +255,25 @@ class SummedShares(NoisyLattice):
     def message(self) -> Message:
         """Encoded values with no more noise than `largest_share`; without one, all residues."""
         if self.largest_share is not None:
-            return sent_message(self.levels, self.support, self.shape, self.law, self.largest_share)
+            return sent_message(self.levels, self.coordinates, self.shape, self.law, self.largest_share)
         half = 1 << whole(1, 62, modulus_bits=self.modulus_bits) - 1
-        return Message(kind="integers", shape=(self.support,), low=-half, high=half - 1)
+        return Message(kind="integers", shape=(self.coordinates,), low=-half, high=half - 1)
 
     @property
     def distance(self) -> float:
         """The chance, at most, that any report of a cohort is replaced: what the account must allow for."""
         if self.largest_share is None:
             return 0.0
-        chance = chance_replaced(self.law, self.support, self.shape, self.largest_share)
+        chance = chance_replaced(self.law, self.coordinates, self.shape, self.largest_share)
         return min(self.cohort * chance * (1 + 1e-9), _NEARLY_ONE)
 
     @property
-    def event(self) -> Event:
+    def event(self) -> accounting.Event:
         """The noisy sum's, for a mechanism that differs from it where a report is replaced."""
         exact = super().event
-        return exact if self.largest_share is None else Approximated(event=exact, distance=self.distance)
+        if self.largest_share is None:
+            return exact
+        return accounting.Approximated(event=exact, distance=self.distance)
 
     @property
     def sum_bits(self) -> int:
@@ -273,7 +285,7 @@ class SummedShares(NoisyLattice):
         return sums
 
     def _randomize(self, clipped: FloatArray, noise: NoiseSource) -> Payload:
-        sent = self.lattice.encode(clipped, noise) + self.law.draw(len(clipped), self.support, noise)
+        sent = self.lattice.encode(clipped, noise) + self.law.draw(len(clipped), self.coordinates, noise)
         if self.largest_share is not None:
             return self.message.or_centre(sent)
         half = 1 << self.modulus_bits - 1  # the residue nearest to zero
@@ -291,9 +303,172 @@ class SummedShares(NoisyLattice):
         return self.lattice.decode_mean(total, reports)
 
     def _simulated_mean(self, total: Payload, reports: int, noise: NoiseSource) -> FloatArray:
-        return self.lattice.decode_mean(total + self.law.draw_total(reports, self.support, noise), reports)
+        return self.lattice.decode_mean(
+            total + self.law.draw_total(reports, self.coordinates, noise), reports
+        )
 
     @property
     def message_size(self) -> int:
         """One number modulo 2^`modulus_bits` for each action."""
-        return self.support * self.modulus_bits
+        return self.coordinates * self.modulus_bits
+
+
+def _calibrate(
+    request: PrivacyRequest, *, coordinates: int, cohort: int, bound: float, shape: str, least: int
+) -> Mechanism:
+    if request.mechanism_noise != "binomial":
+        return _summed(request, coordinates, cohort, bound, least, shape)
+    if request.preset == "paper":
+        return algorithm_2(request, coordinates=coordinates, cohort=cohort, bound=bound, least=least)
+    return _bits(request, coordinates, cohort, bound, least)
+
+
+def _summed(
+    request: PrivacyRequest, coordinates: int, cohort: int, bound: float, least: int, shape: str
+) -> Mechanism:
+    shares = max(1, noisy_reports(least, request.silent_share))
+    limited = request.mechanism_noise != "polya"
+    exact = replace(request, delta=(1 - _REPLACED) * request.delta) if limited else request
+    levels, scale = levels_and_scale(exact, coordinates, cohort, shape=shape, shares=shares, rounding=COARSE)
+    return SummedShares(
+        coordinates=coordinates,
+        cohort=cohort,
+        bound=bound,
+        levels=levels,
+        noise=request.mechanism_noise,
+        scale=scale,
+        least_reports=least,
+        silent_share=request.silent_share,
+        largest_share=_largest_share(request, coordinates, cohort, scale, shape) if limited else None,
+        shape=shape,
+    )
+
+
+def _largest_share(request: PrivacyRequest, coordinates: int, cohort: int, scale: float, shape: str) -> int:
+    """The least for which replaced reports add a hundredth of δ at most: (1 + e^ε)·cohort·chance."""
+    # Cohorts of nearly the same size have the same; the last factor covers rounding.
+    allowed = _REPLACED * request.delta / (1 + math.exp(min(request.epsilon, 600.0))) * (1 - 1e-6)
+    law = LAWS[request.mechanism_noise](scale=scale)
+    return least_largest(law, coordinates, shape, allowed / (1 << cohort.bit_length()))
+
+
+def _bits(request: PrivacyRequest, coordinates: int, cohort: int, bound: float, least: int) -> Mechanism:
+    shares = max(1, noisy_reports(least, request.silent_share))
+    chosen = _encoding(request.epsilon, request.delta, coordinates, shares)
+    return ShuffledBits(
+        coordinates=coordinates,
+        cohort=cohort,
+        bound=bound,
+        reach=bound,
+        levels=chosen[0],
+        noise_bits=chosen[1],
+        least_reports=least,
+        silent_share=request.silent_share,
+    )
+
+
+@lru_cache(maxsize=4096)
+def _encoding(epsilon: float, delta: float, coordinates: int, shares: int) -> tuple[int, int]:
+    chosen = accounting.choose_encoding(epsilon, delta, coordinates, shares)
+    return chosen.levels, chosen.bits
+
+
+def algorithm_2(
+    request: PrivacyRequest, *, coordinates: int, cohort: int, bound: float, least: int
+) -> ShuffledBits:
+    """The paper's Algorithm 2 (ε̂, g, b, p as printed), with g rounded up to an integer."""
+    epsilon, delta = request.epsilon, request.delta
+    if epsilon >= 15:
+        raise OutsideTheorem(f"epsilon: got {epsilon:g}, expected < 15 (the paper's shuffle theorem)")
+    if delta >= 0.5:
+        raise OutsideTheorem(f"delta: got {delta:g}, expected < 0.5 (the paper's shuffle theorem)")
+    scaled_epsilon = epsilon / (18 * math.sqrt(math.log(2 / delta)))  # ε̂
+    log_term = math.log(4 * coordinates / delta)
+    first = scaled_epsilon * math.sqrt(cohort) / (6 * math.sqrt(5 * log_term))
+    levels = math.ceil(max(first, math.sqrt(coordinates), 10))
+    ones = 90 * levels**2 * log_term / (scaled_epsilon**2 * cohort)
+    noise_bits = math.ceil(2 * ones)
+    return ShuffledBits(
+        coordinates=coordinates,
+        cohort=cohort,
+        bound=bound,
+        reach=bound * math.sqrt(coordinates),
+        levels=levels,
+        noise_bits=noise_bits,
+        noise_probability=ones / noise_bits,
+        least_reports=least,
+        silent_share=request.silent_share,
+    )
+
+
+def _calibrate_one_value(request: PrivacyRequest, *, cohort: int, bound: float) -> Mechanism:
+    least = request.minimum_reports(cohort)
+    if request.preset == "paper" and request.mechanism_noise == "binomial":
+        return algorithm_4(request, cohort=cohort, bound=bound, least=least)
+    # With more reports than these there is more noise, which cannot hurt.
+    return calibrate(
+        request,
+        coordinates=1,
+        cohort=cohort,
+        bound=bound,
+        shape="ball" if may_use_ball(request) else "box",
+        minimum_reports=_rounded_down(least),
+    )
+
+
+def _rounded_down(count: int) -> int:
+    spare = max(0, count.bit_length() - _DIGITS)
+    return count >> spare << spare
+
+
+def algorithm_4(request: PrivacyRequest, *, cohort: int, bound: float, least: int) -> ShuffledBits:
+    """The paper's scalar shuffle sum (g, b, p as printed), with g rounded up to an integer.
+
+    Its lemma gives ε̂(2/g + 1) with ε = 2ε̂, which is at most ε from g = 2 on; the printed g ≥ 2B√n
+    allows that.
+    """
+    epsilon, delta = request.epsilon, request.delta
+    if epsilon >= 30:
+        raise OutsideTheorem(f"epsilon: got {epsilon:g}, expected < 30 (the paper's scalar shuffle theorem)")
+    if delta >= 0.5:
+        raise OutsideTheorem(f"delta: got {delta:g}, expected < 0.5 (the paper's scalar shuffle theorem)")
+    levels = max(2, math.ceil(2 * bound * math.sqrt(cohort) * (1 - 1e-12)))
+    ones = 90 * levels**2 * math.log(2 / delta) / ((epsilon / 2) ** 2 * cohort)
+    noise_bits = math.ceil(2 * ones)
+    return ShuffledBits(
+        coordinates=1,
+        cohort=cohort,
+        bound=bound,
+        reach=bound,
+        levels=levels,
+        noise_bits=noise_bits,
+        noise_probability=ones / noise_bits,
+        least_reports=least,
+        silent_share=request.silent_share,
+    )
+
+
+def _typical_error(request: PrivacyRequest, on_sum: float, clients: int) -> float:
+    return on_sum / clients / math.sqrt((1 - request.silent_share) * request.minimum_share)
+
+
+SHUFFLE = TrustModel(
+    name="shuffle",
+    rests_on="the shuffler reveals nothing but the sum of all reports and does not collude with the server",
+    noise_by="cohort",
+    view="batch",
+    mechanisms=(ShuffledBits, SummedShares),
+    calibrate=_calibrate,
+    noises=("binomial", "skellam", "discrete-gaussian", "polya"),
+    pure_noises=("polya",),
+    defaults={
+        ("tight", False): "binomial",
+        ("tight", True): "polya",
+        ("paper", False): "binomial",
+    },
+    gaussian_noise="discrete-gaussian",
+    laplace_noise="polya",
+    shuffler=True,
+    calibrate_one_value=_calibrate_one_value,
+    typical_error=_typical_error,
+)

@@ -63,12 +63,13 @@ class Consent:
         _demand(
             terms.largest_cohort <= self.largest_cohort, f"a cohort may have {terms.largest_cohort:,} clients"
         )
-        if terms.trust == "shuffle":
+        if terms.trust_model.shuffler:
             _demand(terms.mode in self.modes, f"mode {terms.mode} is not among {', '.join(self.modes)}")
+        if terms.trust_model.shares_noise:
             _demand(
                 terms.silent_share >= self.least_silent_share, f"silent_share is only {terms.silent_share:g}"
             )
-        if terms.trust != "none":
+        if terms.trust_model.private:
             promised = terms.epsilon <= self.epsilon and terms.delta <= self.delta
             _demand(
                 promised, f"the terms promise ({terms.epsilon:g}, {terms.delta:g})-DP, which is too little"
@@ -77,12 +78,12 @@ class Consent:
     def check(self, plan: Plan, terms: Terms, signed: SignedTerms) -> None:
         """Refuse a plan outside the terms, or whose noise does not give (ε, δ): computed, not believed."""
         mechanism = terms.check(plan, signed.digest)
-        _demand(mechanism.noise_name != "gaussian", "floating-point noise must not leave a machine")
+        _demand(not mechanism.simulated_only, "floating-point noise must not leave a machine")
         fair = getattr(mechanism, "noise_probability", 0.5) == 0.5
         _demand(fair or self.biased_bits, "noise bits are not fair coins")
         size = report_size(plan)
         _demand(size <= LARGEST_REPORT, f"a report has {size:,} bytes, above the {LARGEST_REPORT:,} allowed")
-        if mechanism.trust != "none":
+        if mechanism.trust_model.private:
             enough = proved_delta(mechanism, self.epsilon) <= self.delta
             _demand(enough, f"the plan's noise does not give ({self.epsilon:g}, {self.delta:g})-DP")
 

@@ -57,11 +57,12 @@ class Context:
         privacy = self.study.privacy
         if self.study.assignment != "everyone":
             raise InvalidValue("assignment", self.study.assignment, "everyone: the service has no other")
-        if privacy.trust != "none" and privacy.mechanism_noise == "gaussian":
+        if privacy.only_simulated:
             raise FloatingPointNoise(
-                "noise: got gaussian, expected discrete-gaussian: floats are for simulations only"
+                f"noise: got {privacy.mechanism_noise}, expected integer noise such as discrete-gaussian: "
+                "floats are for simulations only"
             )
-        if (privacy.trust == "shuffle") != (self.shuffler is not None):
+        if privacy.trust_model.shuffler != (self.shuffler is not None):
             given = None if self.shuffler is None else self.shuffler.url
             raise InvalidValue("shuffler", given, "one in the shuffle model, and none in any other")
         object.__setattr__(self, "course", Course(self.study))

@@ -1,10 +1,10 @@
-"""Open sealed reports without holding up the thread that answers requests.
+"""Decrypt sealed reports without blocking the event loop.
 
-To open one takes about as long as all else that is done for a request, and the library that does it keeps
-Python's lock. So where there is a second core, many reports that come in one pass of the event loop are
-opened by a process beside (_decryption_process.py), a few at a time, so that it need not have done with all of
-them before any can go on. Fewer are opened here: they would wait longer for it. If the process ends,
-everything is opened here.
+Decrypting one report takes about as long as everything else in a request, and the library that does it holds
+Python's global interpreter lock. So on a machine with a second core, the reports that arrive together in one
+pass of the event loop are decrypted in a helper process (_decryption_process.py). They go there in small
+batches, so that the first results arrive before the last report is decrypted. A few reports are decrypted in
+this process, because the round trip would take longer. If the helper process ends, all are decrypted here.
 """
 
 from __future__ import annotations

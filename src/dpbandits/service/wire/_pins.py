@@ -50,7 +50,8 @@ class Pins:
     def require_path(self, terms: Terms) -> None:
         """Refuse, in the shuffle model, if nothing pins where reports go: the coordinator could choose it."""
         path = self.shuffler_key is not None and self.shuffler_url is not None
-        if terms.trust == "shuffle" and not (path or self.terms is not None or self.operator_key is not None):
+        pinned = path or self.terms is not None or self.operator_key is not None
+        if terms.trust_model.shuffler and not pinned:
             raise Refused(
                 "not-pinned",
                 "the coordinator alone names the shuffler: pin the terms' digest, the operator's key, "

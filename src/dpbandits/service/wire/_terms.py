@@ -24,7 +24,7 @@ import msgspec
 
 from dpbandits._checks import at_least_zero_below_one, between, one_of, positive, whole
 from dpbandits.errors import InvalidValue, Refused
-from dpbandits.privacy import MECHANISMS, TRUST_MODELS, Mechanism, PrivacyRequest, may_use_ball
+from dpbandits.privacy import TRUST_MODELS, Mechanism, PrivacyRequest, TrustModel, may_use_ball
 from dpbandits.protocol import Plan, Study
 from dpbandits.service.wire._messages import Digest, Wire
 from dpbandits.service.wire._sealing import PublicKey
@@ -78,15 +78,20 @@ class Terms(Wire, frozen=True, kw_only=True):
         whole(0, _WORDS, noises=len(self.noises))
         self._check_path()
 
+    @property
+    def trust_model(self) -> TrustModel:
+        """The trust model, as a value."""
+        return TRUST_MODELS[self.trust]
+
     def _check_path(self) -> None:
         PublicKey.parse(self.coordinator.key)
-        if self.trust != "shuffle":
+        if not self.trust_model.shuffler:
             if self.shuffler is not None or self.mode:
                 raise InvalidValue("terms.shuffler", "one", f"none, as trust is {self.trust}")
             return
         one_of(MODES, mode=self.mode)
         if self.shuffler is None:
-            raise InvalidValue("terms.shuffler", None, "its address and key, as trust is shuffle")
+            raise InvalidValue("terms.shuffler", None, f"its address and key, as trust is {self.trust}")
         PublicKey.parse(self.shuffler.key)
 
     def check(self, plan: Plan, digest: str) -> Mechanism:
@@ -103,7 +108,7 @@ class Terms(Wire, frozen=True, kw_only=True):
         self._check_mechanism(mechanism)
         if not 1 <= plan.cohort <= self.largest_cohort:
             raise Refused("outside-terms", f"the cohort is above the {self.largest_cohort:,} of the terms")
-        if self.trust != "none" and not proved_delta(mechanism, self.epsilon) <= self.delta:
+        if self.trust_model.private and not proved_delta(mechanism, self.epsilon) <= self.delta:
             raise Refused("outside-terms", f"the noise does not give ({self.epsilon:g}, {self.delta:g})-DP")
         return mechanism
 
@@ -114,7 +119,7 @@ class Terms(Wire, frozen=True, kw_only=True):
             raise Refused("outside-terms", "the plan's mechanism or noise is not one of the terms")
         if mechanism.sum_bits > self.sum_bits:
             raise Refused("outside-terms", f"sums are taken modulo more than 2^{self.sum_bits}")
-        if self.trust != "shuffle":
+        if not self.trust_model.shares_noise:
             return
         if mechanism.minimum_reports < self.minimum_reports:
             raise Refused("outside-terms", f"noise is meant for fewer than {self.minimum_reports:,} reports")
@@ -201,13 +206,15 @@ def terms_of(
 
 
 def _mechanisms(privacy: PrivacyRequest) -> tuple[str, ...]:
-    """The kinds of the trust model whose noise may leave a machine: all but the floating-point ones."""
-    of_trust = ((kind, made) for kind, made in sorted(MECHANISMS.items()) if made.trust == privacy.trust)
-    return tuple(kind for kind, made in of_trust if getattr(made, "noise", None) != "gaussian")
+    """The trust model's kinds, or the one kind that the request names. Other plugins do not change them."""
+    model = privacy.trust_model
+    named = model.named(privacy.mechanism_noise) if model.private else None
+    return model.kinds if named is None else (named.kind,)
 
 
 def _noises(privacy: PrivacyRequest) -> tuple[str, ...]:
-    if privacy.trust == "none":
+    model = privacy.trust_model
+    if not model.private:
         return ("none",)
-    ball = {"discrete-gaussian"} if may_use_ball(privacy) else set()
+    ball = {str(model.gaussian_noise)} if may_use_ball(privacy) else set[str]()
     return tuple(sorted({privacy.mechanism_noise, *ball}))

@@ -12,22 +12,21 @@ from scipy.stats import binom, ks_2samp
 
 from dpbandits.errors import InvalidValue, OutsideTheorem
 from dpbandits.privacy import (
-    NOISES,
     Mechanism,
     PrivacyRequest,
     SimulatedNoise,
     audit,
-    calibrate_scalars,
+    calibrate_per_action,
     guarantee,
-    scalar_deviations,
-    scalars_radius,
+    per_action_deviations,
+    per_action_radius,
 )
-from dpbandits.privacy._guarantee import PURE_NOISES
-from dpbandits.privacy._per_action import algorithm_4
 from dpbandits.privacy.auditing._game import reveal
 from dpbandits.privacy.noise import BoxNormLaw
 from dpbandits.privacy.noise._laws import LaplaceLaw
 from dpbandits.privacy.trust import CentralLattice, ShuffledBits
+from dpbandits.privacy.trust._shuffle import algorithm_4
+from tests.privacy.noises import NOISES, PURE_NOISES
 
 from .conformance import errors, real_path, simulated_path
 
@@ -41,7 +40,7 @@ def _request(trust: str, noise: str | None = None, **changes: Any) -> PrivacyReq
 
 
 def _apart(trust: str, noise: str | None = None, **changes: Any) -> tuple[Mechanism, ...]:
-    return calibrate_scalars(_request(trust, noise, **changes), cohorts=COHORTS, bounds=BOUNDS)
+    return calibrate_per_action(_request(trust, noise, **changes), cohorts=COHORTS, bounds=BOUNDS)
 
 
 @pytest.mark.parametrize(
@@ -61,7 +60,7 @@ def test_algorithm_4(
     epsilon: float, delta: float, cohort: int, bound: float, levels: int, bits: int, probability: float
 ) -> None:
     request = PrivacyRequest(trust="shuffle", preset="paper", epsilon=epsilon, delta=delta)
-    (mechanism,) = calibrate_scalars(request, cohorts=[cohort], bounds=[bound])
+    (mechanism,) = calibrate_per_action(request, cohorts=[cohort], bounds=[bound])
     assert isinstance(mechanism, ShuffledBits)
     assert (mechanism.levels, mechanism.noise_bits, mechanism.reach) == (levels, bits, bound)
     assert mechanism.noise_probability == pytest.approx(probability, rel=1e-14)
@@ -86,14 +85,14 @@ def test_algorithm_4_is_far_more_private_than_it_claims(cohort: int) -> None:
     paper = algorithm_4(request, cohort=cohort, bound=1, least=cohort)
     assert paper.event.delta_bounds(0.06)[0] > 1e-6 > paper.event.delta(0.07)
     exact = PrivacyRequest(trust="central", noise="gaussian", epsilon=1, delta=1e-6)
-    (central,) = calibrate_scalars(exact, cohorts=[cohort], bounds=[1])
+    (central,) = calibrate_per_action(exact, cohorts=[cohort], bounds=[1])
     assert paper.error_deviation(cohort) / central.error_deviation(cohort) == pytest.approx(12.1, abs=0.1)
 
 
 @pytest.mark.parametrize(("trust", "noise"), ALL)
 def test_every_cohort_has_what_was_asked_and_so_has_the_whole(trust: str, noise: str) -> None:
     request, apart = _request(trust, noise), _apart(trust, noise)
-    assert [(own.support, own.cohort, own.bound) for own in apart] == list(
+    assert [(own.coordinates, own.cohort, own.bound) for own in apart] == list(
         zip((1, 1, 1), COHORTS, BOUNDS, strict=True)
     )
     deltas = [own.event.delta(request.epsilon) for own in apart]
@@ -107,12 +106,12 @@ def test_every_cohort_has_what_was_asked_and_so_has_the_whole(trust: str, noise:
 @given(cohort=st.integers(1, 10**6), share=st.sampled_from([1.0, 0.9, 0.35]))
 def test_shared_noise_suffices_for_any_cohort_and_has_little_to_spare(cohort: int, share: float) -> None:
     request = _request("shuffle", epsilon=1.0, delta=1e-6, minimum_share=share)
-    (own,) = calibrate_scalars(request, cohorts=[cohort], bounds=[1.0])
+    (own,) = calibrate_per_action(request, cohorts=[cohort], bounds=[1.0])
     assert own.event.delta(1.0) <= 1e-6
     least = request.minimum_reports(cohort)
     assert 8 / 9 * least <= own.minimum_reports <= least
     gaussian = replace(request, trust="central", noise="discrete-gaussian")
-    (central,) = calibrate_scalars(gaussian, cohorts=[cohort], bounds=[1.0])
+    (central,) = calibrate_per_action(gaussian, cohorts=[cohort], bounds=[1.0])
     spare = own.error_deviation(cohort) / central.error_deviation(cohort)
     assert spare <= 1.06 * (1.125 * cohort / least) ** 0.5
 
@@ -126,14 +125,14 @@ def test_tight_takes_the_noise_that_is_least_for_one_value(
     trust: str, epsilon: float, delta: float, noise: str
 ) -> None:
     request = PrivacyRequest(trust=trust, epsilon=epsilon, delta=delta)
-    (own,) = calibrate_scalars(request, cohorts=[50], bounds=[1.0])
+    (own,) = calibrate_per_action(request, cohorts=[50], bounds=[1.0])
     stated = guarantee(request, [own])
     assert stated is not None
     assert stated.noise == noise
     assert stated.delta <= delta
     if delta > 0:
         for other in ("laplace", "discrete-gaussian"):
-            (asked,) = calibrate_scalars(replace(request, noise=other), cohorts=[50], bounds=[1.0])
+            (asked,) = calibrate_per_action(replace(request, noise=other), cohorts=[50], bounds=[1.0])
             assert own.error_deviation(50) <= 1.001 * asked.error_deviation(50)
             assert getattr(asked, "noise", None) == other  # what is asked for is taken
 
@@ -202,15 +201,15 @@ def test_the_audit_of_a_cohort_stands_and_catches_half_the_noise(trust: str) -> 
 def test_cohorts_alike_are_one_mechanism(noise: str) -> None:
     """Of equal cohorts the joint radius is that of a mechanism whose coordinates are independent."""
     request = _request("central", noise)
-    apart = calibrate_scalars(request, cohorts=[30] * 4, bounds=[1.0] * 4)
+    apart = calibrate_per_action(request, cohorts=[30] * 4, bounds=[1.0] * 4)
     (one,) = {own for own in apart if isinstance(own, CentralLattice)}
     coefficients, other = np.random.default_rng(0).normal(size=(6, 4)), np.full(6, 1e-3)
-    joint = scalars_radius(apart, coefficients, other, 1e-6, [30] * 4)
-    exact = replace(one, support=4).error_radius(coefficients, other, 1e-6, 30)
+    joint = per_action_radius(apart, coefficients, other, 1e-6, [30] * 4)
+    exact = replace(one, coordinates=4).error_radius(coefficients, other, 1e-6, 30)
     # Rounding u up to a grid may cost a little where the law is not normal.
     assert (exact * (1 - 1e-9) <= joint).all()
     assert (joint <= exact * (1 + 1e-9 if noise == "discrete-gaussian" else 1.05)).all()
-    assert scalar_deviations(apart, [30] * 4) == pytest.approx([one.error_deviation(30)] * 4)
+    assert per_action_deviations(apart, [30] * 4) == pytest.approx([one.error_deviation(30)] * 4)
 
 
 @pytest.mark.parametrize(("trust", "noise"), ALL)
@@ -219,7 +218,7 @@ def test_joint_radii_cover_and_are_not_loose(trust: str, noise: str) -> None:
     # With so many draws twice the noise is hardly ever missed; heavy tails have the widest radii.
     apart, confidence, draws = _apart(trust, noise), 0.01, 12_000
     coefficients = np.array([[0.02, -0.5, 1.0]])
-    radius = scalars_radius(apart, coefficients, np.array([1e-4]), confidence, COHORTS)[0]
+    radius = per_action_radius(apart, coefficients, np.array([1e-4]), confidence, COHORTS)[0]
     rng = np.random.default_rng(7)
     parts = [errors(own, np.zeros((own.cohort, 1)), simulated_path(own, rng), draws).ravel() for own in apart]
     total = coefficients[0] @ np.array(parts) + 0.01 * rng.standard_normal(draws)

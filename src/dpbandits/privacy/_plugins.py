@@ -1,0 +1,44 @@
+"""Plugins: installed packages that register mechanisms and trust models.
+
+A package names its plugins in the entry-point group `dpbandits.mechanisms`:
+
+    [project.entry-points."dpbandits.mechanisms"]
+    one-bit = "one_bit"            # a module that registers when it is imported
+    geometric = "noise:register"   # or a function that registers when it is called
+
+All entry points of the group are loaded together, once per process, when a name is first looked up that is
+not built in. No other code is imported: a name in a plan or a study file does not choose what is loaded.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+
+from dpbandits.errors import InvalidValue
+
+GROUP = "dpbandits.mechanisms"
+
+
+@cache
+def load_plugins() -> tuple[InvalidValue, ...]:
+    """Load every installed plugin, once.
+
+    Returns:
+        One error for each plugin that cannot be loaded. A broken plugin does not stop the others.
+    """
+    return tuple(error for entry in entry_points(group=GROUP) if (error := _load(entry)) is not None)
+
+
+def _load(entry: EntryPoint) -> InvalidValue | None:
+    try:
+        loaded = entry.load()
+        if callable(loaded):
+            loaded()
+    except Exception as error:  # any code may be in there
+        package = entry.dist.name if entry.dist is not None else "unknown"
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        return InvalidValue(
+            "plugin", f"{entry.name} of package {package}", f"an entry point that loads ({reason})"
+        )
+    return None

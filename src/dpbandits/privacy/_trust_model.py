@@ -1,0 +1,185 @@
+"""A trust model as one value: who adds noise, what the untrusted party sees, and how noise is calibrated.
+
+Each built-in model is one file in trust/. A new model is one file too:
+
+    register_trust(TrustModel(name="toy", ...))
+
+docs/how-to/new-trust-model.md has a complete example.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from dpbandits._checks import one_of
+from dpbandits.errors import InvalidValue
+from dpbandits.privacy._registry import MECHANISMS, TRUST_MODELS
+
+if TYPE_CHECKING:
+    from dpbandits.privacy._guarantee import PrivacyRequest
+    from dpbandits.privacy._mechanism import Mechanism
+
+ADDERS = ("nobody", "server", "client", "cohort")
+"""Who adds noise: nobody, the server, each client enough for itself, or all clients of a cohort together."""
+
+VIEWS = ("report", "batch", "release")
+"""What the untrusted party sees: each report, what the shuffler forwards, or only what is released."""
+
+
+class Calibrate(Protocol):
+    """From a request to the mechanism that gives it."""
+
+    def __call__(
+        self,
+        request: PrivacyRequest,
+        *,
+        coordinates: int,
+        cohort: int,
+        bound: float,
+        shape: str,
+        least: int,
+    ) -> Mechanism:
+        """Return the mechanism for `cohort` clients that send `coordinates` numbers each.
+
+        Args:
+            request: The requested (ε, δ), preset and noise.
+            coordinates: Numbers in one report.
+            cohort: Clients that are asked.
+            bound: Each number is clipped to [−bound, bound], or each report to the ball of that radius.
+            shape: "box" or "ball".
+            least: The fewest reports that are released.
+        """
+
+
+class CalibrateOneValue(Protocol):
+    """From a request to the mechanism of a cohort that reports on one action."""
+
+    def __call__(self, request: PrivacyRequest, *, cohort: int, bound: float) -> Mechanism:
+        """Return the mechanism for `cohort` clients that send one number each."""
+
+
+class TypicalError(Protocol):
+    """From the noise that one party would add to a sum to the error of the released mean."""
+
+    def __call__(self, request: PrivacyRequest, on_sum: float, clients: int) -> float:
+        """Return the standard deviation of the mean over `clients` clients."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class TrustModel:
+    """Everything that the library asks about a trust model.
+
+    Attributes:
+        name: The name in requests, study files, terms and results.
+        rests_on: What the guarantee rests on besides the noise: who must follow the protocol, and who must
+            not collude. It becomes `Guarantee.needs`.
+        noise_by: Who adds noise, one of `ADDERS`.
+        view: What the untrusted party sees, one of `VIEWS`. The audit plays against this view.
+        mechanisms: The mechanism classes of the model. `register_trust` registers them.
+        calibrate: Returns the mechanism for a request.
+        noises: The noises that a request may name.
+        pure_noises: Those of them that give δ = 0.
+        simulated_noises: Those of them that use floating point. Only simulations may use them.
+        defaults: The noise of a request that names none, by (preset, whether δ = 0). Example:
+            `{("tight", False): "discrete-gaussian", ("tight", True): "k-norm"}`. What is missing is refused.
+        gaussian_noise: The noise that can be accounted for in an ℓ2 ball; None if reports are clipped to a
+            box only.
+        laplace_noise: The noise whose total is the discrete Laplace, best for one value per client; None if
+            there is none.
+        shuffler: Whether reports go to a third party that shuffles or adds them.
+        calibrate_one_value: Returns the mechanism of one per-action cohort where that depends on the cohort;
+            None if one calibration serves every cohort.
+        typical_error: Estimates the error of the mean without a calibration, for planning; None to
+            calibrate instead.
+    """
+
+    name: str
+    rests_on: str
+    noise_by: str
+    view: str
+    mechanisms: tuple[type[Mechanism], ...]
+    calibrate: Calibrate
+    noises: tuple[str, ...] = ()
+    pure_noises: tuple[str, ...] = ()
+    simulated_noises: tuple[str, ...] = ()
+    defaults: Mapping[tuple[str, bool], str] = field(default_factory=dict)
+    gaussian_noise: str | None = None
+    laplace_noise: str | None = None
+    shuffler: bool = False
+    calibrate_one_value: CalibrateOneValue | None = None
+    typical_error: TypicalError | None = None
+
+    def __post_init__(self) -> None:
+        one_of(ADDERS, noise_by=self.noise_by)
+        one_of(VIEWS, view=self.view)
+        for noise in (*self.pure_noises, *self.simulated_noises):
+            one_of(self.noises, noise=noise)
+        for mechanism in self.mechanisms:
+            if mechanism.trust != self.name:
+                raise InvalidValue(f"{mechanism.__name__}.trust", mechanism.trust, self.name)
+
+    @property
+    def private(self) -> bool:
+        """Whether anything is hidden from anybody."""
+        return self.noise_by != "nobody"
+
+    @property
+    def shares_noise(self) -> bool:
+        """Whether a client's privacy depends on the noise of other clients."""
+        return self.noise_by == "cohort"
+
+    @property
+    def noise_per_client(self) -> bool:
+        """Whether every report has all the noise that its client needs."""
+        return self.noise_by == "client"
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The kinds of its mechanisms that may leave a machine: no floating-point noise."""
+        return tuple(sorted(made.kind for made in self.mechanisms if not made.simulated_only))
+
+    def named(self, noise: str) -> type[Mechanism] | None:
+        """Return the mechanism that is requested by its own name as the noise, or None.
+
+        Example: `TRUST_MODELS["local"].named("one-bit")` once examples/one_bit.py is imported or installed.
+        """
+        made = None if noise in self.noises else MECHANISMS.get(noise)
+        return made if made is not None and made.trust == self.name and made.by_name() else None
+
+    def offers(self, noise: str) -> bool:
+        """Whether a request may name this noise."""
+        return noise in self.noises or self.named(noise) is not None
+
+    def is_pure(self, noise: str) -> bool:
+        """Whether this noise gives δ = 0."""
+        named = self.named(noise)
+        return noise in self.pure_noises if named is None else named.pure
+
+    def only_simulated(self, noise: str) -> bool:
+        """Whether this noise is for simulations only."""
+        named = self.named(noise)
+        return noise in self.simulated_noises if named is None else named.simulated_only
+
+    def all_noises(self) -> tuple[str, ...]:
+        """The names that a request may give, those of registered mechanisms included."""
+        return (*self.noises, *(kind for kind in MECHANISMS if self.named(kind) is not None))
+
+
+def register_trust(model: TrustModel) -> TrustModel:
+    """Make a trust model and its mechanisms known by name, in every command and in the service.
+
+    Args:
+        model: The trust model.
+
+    Returns:
+        The same model.
+
+    Raises:
+        InvalidValue: Its name, or the kind of one of its mechanisms, is in use by another module.
+    """
+    for mechanism in model.mechanisms:
+        MECHANISMS.add(mechanism.kind, mechanism, origin=mechanism.__module__)
+    TRUST_MODELS.add(model.name, model, origin=getattr(model.calibrate, "__module__", ""))
+    return model
