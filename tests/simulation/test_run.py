@@ -19,7 +19,7 @@ SMALL = {"actions": 60, "dimension": 4, "horizon": 5000}
 )
 @pytest.mark.parametrize("rewards", ["gaussian", "uniform", "bernoulli"])
 def test_totals_follow_from_the_phases(trust: str, preset: str, rewards: str) -> None:
-    trace = run_once(Setting.of(trust=trust, preset=preset, rewards=rewards, **SMALL), seed=3)
+    trace = run_once(Setting.paper(trust=trust, preset=preset, rewards=rewards, **SMALL), seed=3)
     assert trace.rounds == 5000
     assert trace.participants == sum(phase.cohort for phase in trace.phases) == 1050
     assert trace.regret == pytest.approx(sum(phase.regret for phase in trace.phases))

@@ -30,6 +30,6 @@ def shown_reach(reach: dict[str, float | None], trust: str) -> str:
     if reach["mean"] is None:
         return f"one lying client can move a mean without any bound{split}"
     return (
-        f"one lying client moves a mean by at most {reach['mean']:.4g}, {reach['factor']:.4g} × the effect "
-        f"of an honest client{split}"
+        f"one lying client moves a mean by at most {reach['mean']:.4g}, {reach['factor']:.4g} × the largest "
+        f"effect of an honest client{split}"
     )

@@ -10,7 +10,7 @@ import numpy as np
 from dpbandits._checks import non_negative, one_of, whole
 from dpbandits.actions import FAMILIES, Actions
 from dpbandits.errors import InvalidValue
-from dpbandits.world import REWARD_LAWS, USERS, Clients, Dataset, Instance, Population, load
+from dpbandits.world import REWARD_LAWS, USERS, Clients, Dataset, Instance, Population
 
 PAPER_POPULATION = 10**5
 DECIDED_BY_DATA = ("family", "actions_file", "heterogeneity")
@@ -72,7 +72,11 @@ class Problem:
     @property
     def dataset(self) -> Dataset | None:
         """The real data set, or None. A process reads it once."""
-        return None if self.data is None else load(self.data, self.dimension)
+        if self.data is None:
+            return None
+        from dpbandits.world import load  # its readers import SciPy's sparse matrices
+
+        return load(self.data, self.dimension)
 
     @property
     def true_heterogeneity(self) -> float:
