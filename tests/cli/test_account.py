@@ -63,10 +63,8 @@ def test_it_tells_how_far_one_liar_reaches(
     assert reach["mean"] == pytest.approx(0.02 * reach["factor"])
     assert main(["account", *options, "--coordinates", "4", "--cohort", "100"]) == 0
     shown = " ".join(capsys.readouterr().out.split())
-    assert (
-        f"at most {reach['mean']:.4g}, {reach['factor']:.4g} × the largest effect of an honest client"
-        in shown
-    )
+    moved = f"at most {reach['mean']:.4g}, {reach['factor']:.4g} × the largest effect of an honest client"
+    assert moved in shown
     assert ("in split mode without any bound" in shown) == (options[1] == "shuffle")
 
 

@@ -33,7 +33,7 @@ from .studies import _wait_for_the_end
 SEED = 11
 PARTICIPANTS = 240
 SPARE = 60  # clients that stay unasked, so that a failed attempt could be repeated
-PLAN = ["--horizon", "20000", "--participants", str(PARTICIPANTS), "--runs", "0"]
+PLAN = ["--horizon", "1000000", "--participants", str(PARTICIPANTS), "--runs", "0"]
 PRIVACY = {
     "none": ["--trust", "none"],
     "central": ["--trust", "central", "--epsilon", "20", "--delta", "1e-3"],
