@@ -1,8 +1,9 @@
 """Regret of `tight` with 5,000 participants against LinUCB with 50,000, on the same instances.
 
-T = 5·10⁴, d = 20, k = 1000, σ = .1. LinUCB asks one new client a round, who reports that round's reward, and
-protects nobody. In `tight`, as in the paper, each client of a phase reports averages over all its rounds:
-fewer participants, each of whom tells more. Every row of `tight` must have less regret.
+T = 5·10⁴, d = 20, k = 1000, σ = .1. LinUCB asks one new client per round, who reports the reward of that
+round, and has no privacy. In `tight`, as in the paper, each client of a phase reports averages over all
+rounds of the phase: there are fewer participants, and each reports more. Every row of `tight` must have less
+regret.
 
     python benchmarks/against_linucb.py [--runs 10] [--workers 2]
 """
@@ -28,22 +29,22 @@ ROWS = {
 
 
 def baseline(seed: int) -> float:
-    """LinUCB's regret on the instance of this seed."""
+    """Return the regret of LinUCB on the instance of this seed."""
     setting = ROWS["none"]
     instance = setting.instance(seed)
     return linucb(instance, horizon=HORIZON, heterogeneity=setting.problem.heterogeneity, seed=seed).regret
 
 
 def line(name: str, regrets: list[float], participants: int) -> str:
-    """The mean over instances, and its standard error."""
+    """Return the mean over instances, and its standard error."""
     error = np.std(regrets, ddof=1) / len(regrets) ** 0.5
     return f"{name:<20}{np.mean(regrets):9,.0f} ± {error:<6,.0f}{participants:13,d}"
 
 
 def main() -> int:
-    """Print the table; non-zero if a row has no less regret than LinUCB."""
+    """Print the table; return a non-zero status unless every row has less regret than LinUCB."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--runs", type=int, default=10, help="instances, at least 2")
+    parser.add_argument("--runs", type=int, default=10, help="number of instances, at least 2")
     parser.add_argument("--workers", type=int, default=2)
     options = parser.parse_args()
     seeds = range(max(2, options.runs))

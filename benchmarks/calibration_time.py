@@ -1,9 +1,9 @@
-"""How long calibration takes: a seeded random grid of requests, the slowest of which are printed.
+"""Calibration times over a seeded random grid of requests; the slowest are printed.
 
     python benchmarks/calibration_time.py --requests 500 --seed 0
 
-Exits with status 1 if a calibration takes more than 5 s of processor time, or if δ at the claimed ε is more
-than was asked for in the tight preset.
+The exit status is 1 if a calibration takes more than 5 s of processor time, or if δ at the claimed ε exceeds
+the requested δ in the tight preset.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MOST_SECONDS = 5.0
 
 
 def random_request(rng: np.random.Generator) -> PrivacyRequest | None:
-    """Of any trust model, noise and preset; None if there is no such mechanism."""
+    """Return a request of any trust model, noise and preset; None if there is no such mechanism."""
     trust = str(rng.choice(["central", "local", "shuffle"]))
     noise = str(rng.choice(TRUST_MODELS[trust].noises))
     delta = 0.0 if rng.random() < 0.1 else float(np.exp(rng.uniform(np.log(1e-10), np.log(0.25))))
@@ -40,7 +40,7 @@ def random_request(rng: np.random.Generator) -> PrivacyRequest | None:
 
 
 def measure(rng: np.random.Generator) -> tuple[float, str] | None:
-    """Seconds and what was asked for."""
+    """Return the seconds, and a description of the request."""
     request = random_request(rng)
     coordinates, cohort = int(rng.integers(1, 101)), int(np.exp(rng.uniform(0, np.log(1e6))))
     if request is None:
@@ -59,7 +59,7 @@ def measure(rng: np.random.Generator) -> tuple[float, str] | None:
 
 
 def main() -> int:
-    """Measure and report."""
+    """Measure and print the slowest requests."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--requests", type=int, default=500)
     parser.add_argument("--seed", type=int, default=0)

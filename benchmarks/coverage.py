@@ -1,16 +1,17 @@
-"""Are the confidence widths right, and are they tight? Measured over phases of the protocol that runs.
+"""Coverage and tightness of the confidence widths, measured over phases of the running protocol.
 
-Small problems (k = 40, d = 4, cohorts of 300), β = .01. For each trust model and law of rewards: phases that
-come first, later phases that are recentred, and (where rewards are bounded) later phases that are not. Each
-plan is asked many times anew. Directions are ±x and ±(b − x*), for active x and b. Then
+Small problems (k = 40, d = 4, cohorts of 300), β = .01. For each trust model and reward distribution there
+are rows for first phases, for later phases that are recentred, and (if rewards are bounded) for later phases
+that are not. Each plan is drawn many times. Directions are ±x and ±(b − x*), for active x and b. Then
 
 - outside: the share of phases and directions with ⟨θ̃ − θ*, v⟩ above its width must be at most β in each row;
-- ratio: the width over the empirical (1 − β)-quantile of the error in the same direction must be at most 1.6
-  on average over a trust model; Chernoff's bound for exactly normal errors has √(2·ln(1/β))/z = 1.305.
+- ratio: the width divided by the empirical (1 − β)-quantile of the error in the same direction must be at
+  most 1.6 on average over a trust model. Chernoff's bound for exactly normal errors has √(2·ln(1/β))/z =
+  1.305.
 
-Without privacy nothing is recentred: the row only takes the later phase.
+Without privacy no phase is recentred; that row only uses the later phase.
 
-θ* has norm .7, so that clients' means stay within [−1, 1] even where rewards are ±1.
+θ* has norm .7, so that the means of clients stay within [−1, 1] even if rewards are ±1.
 
     python benchmarks/coverage.py [--draws 400] [--instances 3] [--seed 0]
 """
@@ -55,17 +56,17 @@ KINDS = (
 
 
 class MeasuredStudy(Study):
-    """A study whose β is large enough to be measured, instead of 1/(kT)."""
+    """A study with a fixed β that is large enough to be measured, instead of 1/(kT)."""
 
     @property
     def confidence(self) -> float:
-        """β."""
+        """The probability β with which a width may be exceeded."""
         return CONFIDENCE
 
 
 @dataclass(frozen=True, kw_only=True)
 class Measured:
-    """Of one plan: how many phases, and for each direction the share outside and the ratio."""
+    """Measurements of one plan: the number of phases, and per direction the share outside and the ratio."""
 
     phases: int
     outside: FloatArray
@@ -73,13 +74,13 @@ class Measured:
 
 
 def draw(state: State, plan: Plan, population: Population, rng: np.random.Generator) -> State:
-    """One phase through the protocol."""
+    """Run one phase through the protocol."""
     averages = population.averages(plan.cohort, plan.support, plan.plays, rng)
     return tell(state, plan, simulate_release(plan, averages, SimulatedNoise(rng)))
 
 
 def measure(state: State, population: Population, draws: int, rng: np.random.Generator) -> Measured:
-    """Ask the same plan many times anew; widths depend on the plan alone."""
+    """Draw the same plan many times; widths depend on the plan only."""
     plan, truth = ask(state), population.instance
     learnt = [draw(state, plan, population, rng).history[-1] for _ in range(draws)]
     active = state.study.actions.matrix[state.active_actions]
@@ -98,7 +99,7 @@ def measure(state: State, population: Population, draws: int, rng: np.random.Gen
 def measured_plans(
     request: PrivacyRequest, rewards: str, kind: str, instances: int, draws: int, rng: np.random.Generator
 ) -> Iterator[Measured]:
-    """A plan for each of a few instances; later phases begin where a first one really ended."""
+    """Yield one plan per instance; later phases start where a first phase ended."""
     for _ in range(instances):
         actions = Actions.generate("sphere", count=40, dimension=4, rng=rng)
         instance = Instance(actions, NORM * Instance.draw(actions, rng).theta)
@@ -118,7 +119,7 @@ def measured_plans(
 
 
 def report(name: str, rewards: str, kind: str, plans: list[Measured]) -> tuple[bool, float]:
-    """A line; whether enough is inside, and the mean ratio."""
+    """Print a line; return whether the share outside is small enough, and the mean ratio."""
     outside = np.concatenate([plan.outside for plan in plans])
     ratio = float(np.mean(np.concatenate([plan.ratios for plan in plans])))
     good = float(outside.mean()) <= CONFIDENCE
@@ -132,7 +133,7 @@ def report(name: str, rewards: str, kind: str, plans: list[Measured]) -> tuple[b
 
 
 def trust_model(name: str, instances: int, draws: int, rng: np.random.Generator) -> tuple[bool, int]:
-    """The rows of one trust model and their mean ratio: whether all is within limits, and how many phases."""
+    """Measure the rows of one trust model; return whether all limits are met, and the number of phases."""
     good, ratios, phases = True, [], 0
     for rewards, kind in KINDS:
         plans = list(measured_plans(TRUSTS[name], rewards, kind, instances, draws, rng))
@@ -146,10 +147,10 @@ def trust_model(name: str, instances: int, draws: int, rng: np.random.Generator)
 
 
 def main() -> int:
-    """Print the table."""
+    """Print the table; return a non-zero status if a limit is exceeded."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--draws", type=int, default=400, help="of each plan")
-    parser.add_argument("--instances", type=int, default=3, help="plans of each row")
+    parser.add_argument("--draws", type=int, default=400, help="draws of each plan")
+    parser.add_argument("--instances", type=int, default=3, help="instances per row")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     rng, good, phases = np.random.default_rng(options.seed), True, 0

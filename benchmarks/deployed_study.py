@@ -1,9 +1,9 @@
 """Whole studies of real processes over loopback TLS, for every trust model and both shuffler modes.
 
-Each must end with the eliminations of the protocol in one loop, fed with the same rewards and noise. Run with
-`make deployed`; the size is an option. In the shuffle model a collection closes at its deadline and never
-before, so there the time is mostly that of the deadlines, one for each phase: `--report-seconds`. All clients
-wait on the machine that the parties run on, so they ask seldom: their questions are most of the load.
+Each study must end with the same eliminations as the protocol in one loop, with the same rewards and noise.
+Run it with `make deployed`; the size is an option. In the shuffle model a collection closes at its deadline
+and never earlier. So most of the time there is spent waiting for one deadline per phase: `--report-seconds`.
+All clients run on the same machine as the parties, so they poll rarely; their polling is most of the load.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from tests.service.studies import check_study, run_study
 
 
 def main() -> None:
-    """One study after the other."""
+    """Run one study after another."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--clients", type=int, default=2000)
     parser.add_argument("--processes", type=int, default=4)
-    parser.add_argument("--report-seconds", type=float, default=60, help="in the shuffle model")
-    parser.add_argument("--only", help="one model, as it is named in the output: 'central', 'shuffle, split'")
+    parser.add_argument("--report-seconds", type=float, default=60, help="deadline in the shuffle model")
+    parser.add_argument("--only", help="one model, named as in the output: 'central', 'shuffle, split'")
     options = parser.parse_args()
     cohorts = (options.clients // 4, options.clients // 3)
     for trust, mode in MODELS:

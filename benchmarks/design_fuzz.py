@@ -1,11 +1,11 @@
-"""Designs for action sets that nobody would want, checked by a fresh certificate and by brute force.
+"""Fuzzing of designs on difficult action sets, checked by a new certificate and by brute force.
 
     python benchmarks/design_fuzz.py --cases 5000
 
 Cases are drawn from a seed: families, rank deficiency, duplicates, zero rows, column scales down to 1e-8,
-overall scales 1e±150, noise around the rank's threshold, tolerances from 1.01 to 2, few and many rows. A case
-is a violation if no design is found, or a fresh certificate disagrees with its own, or a bound is broken.
-The exit status is the number of violations, at most 100.
+overall scales 1e±150, noise around the rank threshold, tolerances from 1.01 to 2, few and many rows. A case
+is a violation if no design is found, if a new certificate disagrees with that of the design, or if a bound is
+exceeded. The exit status is the number of violations, at most 100.
 """
 
 from __future__ import annotations
@@ -39,11 +39,12 @@ FAMILIES: dict[str, Family] = {
 
 
 def _unit(rows: FloatArray) -> FloatArray:
+    """Scale rows to norm 1."""
     return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
 
 def draw_case(rng: np.random.Generator) -> tuple[str, FloatArray, float]:
-    """One case: what it is, its rows, and the tolerance."""
+    """Draw one case; return its description, its rows, and the tolerance."""
     many = rng.random() < 0.2
     count = int(rng.integers(4097, 9000)) if many else int(rng.integers(1, 300))
     dimension = int(rng.integers(1, 13))
@@ -74,7 +75,7 @@ def draw_case(rng: np.random.Generator) -> tuple[str, FloatArray, float]:
 
 
 def violation(rows: FloatArray, tolerance: float, design: Design) -> str | None:
-    """Say what is wrong with a design, if anything is."""
+    """Return what is wrong with a design, or None."""
     fresh = certify(rows, design.support, design.weights, tolerance=tolerance)
     rank = design.rank
     limit = max(math.floor(support_bound(rank)), rank * (rank + 1) // 2 if tolerance < 2 else 0)
@@ -92,7 +93,7 @@ def violation(rows: FloatArray, tolerance: float, design: Design) -> str | None:
 
 
 def _brute_force(rows: FloatArray, tolerance: float, design: Design) -> str | None:
-    """Where the rows are well conditioned, textbook formulas must agree."""
+    """Compare with textbook formulas, if the rows are well conditioned."""
     scaled = rows / (np.abs(rows).max() or 1.0)
     lengths = np.linalg.svd(scaled, compute_uv=False)
     if design.rank == 0 or lengths[design.rank - 1] < 1e-4 * lengths[0]:
@@ -109,7 +110,7 @@ def _brute_force(rows: FloatArray, tolerance: float, design: Design) -> str | No
 
 
 def fuzz(cases: int, seed: int) -> list[str]:
-    """Return what was violated."""
+    """Run all cases; return the violations."""
     rng = np.random.default_rng(seed)
     found = []
     for case in range(cases):
@@ -124,7 +125,7 @@ def fuzz(cases: int, seed: int) -> list[str]:
 
 
 def main() -> int:
-    """Fuzz, and print what was found."""
+    """Fuzz, and print the violations."""
     parser = argparse.ArgumentParser(description="Fuzz the design solver.")
     parser.add_argument("--cases", type=int, default=5000)
     parser.add_argument("--seed", type=int, default=0)

@@ -1,11 +1,12 @@
-"""What a design for many actions costs beside a product of all actions with a d × d matrix, and beside peers.
+"""The cost of designs for many actions, relative to one matrix product and to other solvers.
 
     python benchmarks/design_speed.py [--quick]
 
 Every figure is a ratio of CPU times in one process with one BLAS thread: the least of several repeats that
-take turns. `X @ M` writes to an array that is there already. The certificate is part of our time. Passes are
-how often all rows are read, on average; memory is what the search allocates at its peak. The exit status
-is non-zero if any limit is missed. --quick leaves out 10⁶ actions and the slow peers.
+take turns. `X @ M` is the product of all actions with a d × d matrix, written to a preallocated array. Our
+time includes the certificate. Passes are how often each row is read, on average. Memory is the peak
+allocation of the search. The exit status is non-zero if any limit is exceeded. --quick omits 10⁶ actions and
+the slow solvers.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from dpbandits.design import Design, certify, near_g_optimal
 FloatArray = NDArray[np.float64]
 Shape = tuple[int, int]
 
-DEGREES = 2.5  # of freedom, of the heavy tails
+DEGREES = 2.5  # degrees of freedom of the heavy tails
 PRODUCTS = {(10**5, 50): 2.0, (10**6, 50): 1.3, (10**5, 200): 2.2}  # limits of the ratio to X @ M
 TODD = {(10**5, 50): 8.0, (10**5, 200): 8.0, (10**6, 50): 20.0}  # least ratios of Todd's time to ours
 REPEATS = 5
@@ -63,7 +64,7 @@ class Report:
     supports: list[float] = field(default_factory=list)
 
     def line(self, name: str, figure: float, limit: float, *, least: bool = False) -> None:
-        """Print one; `least` if the figure must not be below the limit."""
+        """Print one line; with `least`, the figure must not be below the limit."""
         fine = figure >= limit if least else figure <= limit
         self.missed += not fine
         bound = "at least" if least else "limit"
@@ -71,7 +72,7 @@ class Report:
 
 
 def least_cpu_seconds(tasks: Iterable[Callable[[], object]], repeats: int = REPEATS) -> list[float]:
-    """The least CPU time of each task; the tasks take turns."""
+    """Return the least CPU time of each task; the tasks take turns."""
     listed = list(tasks)
     best = [math.inf] * len(listed)
     for _ in range(repeats):
@@ -83,7 +84,7 @@ def least_cpu_seconds(tasks: Iterable[Callable[[], object]], repeats: int = REPE
 
 
 def measure(report: Report, family: str, shape: Shape, *, peers: bool) -> None:
-    """Everything about one set of actions."""
+    """Measure one set of actions."""
     rows = FAMILIES[family](np.random.default_rng(0), shape)
     matrix, product = np.eye(shape[1]) + 0.1, np.empty(shape)
     name = f"{family} ({shape[0]:,} x {shape[1]})"
@@ -102,7 +103,7 @@ def measure(report: Report, family: str, shape: Shape, *, peers: bool) -> None:
 
 
 def check_design(report: Report, name: str, rows: FloatArray) -> None:
-    """Passes, memory, support and g of the design; g by a certificate that is made anew."""
+    """Report passes, memory, support and g of the design; g comes from a new certificate."""
     tracemalloc.start()
     design = near_g_optimal(rows)
     _, peak = tracemalloc.get_traced_memory()
@@ -116,7 +117,7 @@ def check_design(report: Report, name: str, rows: FloatArray) -> None:
 
 
 def growth(report: Report, family: str, shapes: tuple[Shape, Shape], axis: int, limit: float) -> None:
-    """The exponent with which time grows along one axis."""
+    """Report the exponent with which time grows along one axis."""
     small, large = shapes
     ratio = report.seconds[family, large] / report.seconds[family, small]
     exponent = math.log(ratio) / math.log(large[axis] / small[axis])
@@ -124,7 +125,7 @@ def growth(report: Report, family: str, shapes: tuple[Shape, Shape], axis: int, 
 
 
 def measure_small(report: Report) -> None:
-    """A thousand actions, where overhead is all."""
+    """Measure a thousand actions, for which overhead dominates."""
     for family, make in FAMILIES.items():
         rows = make(np.random.default_rng(0), (1000, 20))
         ours, theirs = least_cpu_seconds([lambda r=rows: near_g_optimal(r), lambda r=rows: todd(r)], 50)  # type: ignore[misc]
@@ -132,7 +133,7 @@ def measure_small(report: Report) -> None:
 
 
 def measure_tight(report: Report) -> None:
-    """g ≤ 1.01 d."""
+    """Measure designs with g ≤ 1.01 d."""
     rows = FAMILIES["gauss"](np.random.default_rng(0), (10**5, 50))
     matrix, product = np.eye(50) + 0.1, np.empty(rows.shape)
     designs: list[Design] = []
@@ -151,7 +152,7 @@ def measure_tight(report: Report) -> None:
 def main() -> int:
     """Measure everything."""
     parser = argparse.ArgumentParser(description="Measure the design solver.")
-    parser.add_argument("--quick", action="store_true", help="without 10⁶ actions and slow peers")
+    parser.add_argument("--quick", action="store_true", help="omit 10⁶ actions and slow solvers")
     quick = parser.parse_args().quick
     report = Report()
     with threadpool_limits(limits=1):

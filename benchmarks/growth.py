@@ -1,15 +1,15 @@
-"""How regret grows with ε and with T: the central and the shuffle model, δ = 10⁻⁶, d = 20, k = 1000, σ = .1.
+"""Growth of regret with ε and T in the central and the shuffle model; δ = 10⁻⁶, d = 20, k = 1000, σ = .1.
 
-ε varies at T = 10⁶, T at ε = 1. There are as many participants as the paper's schedule of α = .8 uses, from a
-population without limit, so they grow like T^.8. The paper's bound grows like T^(1 − α/2) = T^.6; the
-exponent fitted to the measured means (least squares of logarithms) stands beside it.
+ε varies at T = 10⁶, and T varies at ε = 1. There are as many participants as the paper's schedule with α = .8
+uses, from an unlimited population, so they grow like T^.8. The paper's bound grows like T^(1 − α/2) = T^.6;
+the exponent fitted to the measured means (least squares of logarithms) is printed with it.
 
-Regret is heavy-tailed over instances: mostly a few plays of each supported action, and now and then a wrong
-best guess played to the end. Means of few runs scatter accordingly; see the standard errors.
+Regret is heavy-tailed over instances: usually a few plays of each supported action, and occasionally a wrong
+best guess played to the end. So means of few runs vary much; see the standard errors.
 
     python benchmarks/growth.py [--runs 32] [--workers 2] [--plot growth.png]
 
-From T = 10⁷ on cohorts are large: these settings run fewer times and one after the other, which keeps memory
+From T = 10⁷ on, cohorts are large. These settings run fewer times and one after another, which keeps memory
 below about 2 GB.
 """
 
@@ -28,13 +28,13 @@ from dpbandits.simulation import Setting, sweep
 TRUSTS = ("central", "shuffle")
 EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0)
 HORIZONS = (10**4, 10**5, 10**6, 10**7, 10**8)
-FEWER_RUNS = {10**7: 2, 10**8: 6}  # so many times fewer, and one worker
+FEWER_RUNS = {10**7: 2, 10**8: 6}  # divisors of the number of runs; these use one worker
 PAPER_EXPONENT = 0.6  # 1 − α/2
 
 
 @dataclass(frozen=True, kw_only=True)
 class Point:
-    """The mean regret of one setting, its standard error, and the participants."""
+    """The mean regret of one setting, its standard error, the participants and the number of runs."""
 
     mean: float
     error: float
@@ -43,14 +43,14 @@ class Point:
 
 
 def setting(trust: str, epsilon: float, horizon: int) -> Setting:
-    """The paper's problem, with a population without limit."""
+    """Return the paper's problem with an unlimited population."""
     return Setting.of(
         trust=trust, epsilon=epsilon, delta=1e-6, horizon=horizon, population=None, schedule="budgeted"
     )
 
 
 def measure(settings: Sequence[Setting], runs: int, workers: int) -> dict[Setting, Point]:
-    """The mean of each setting over the instances of the seeds 0, 1, …"""
+    """Return the mean of each setting over the instances of the seeds 0, 1, …"""
     found: dict[Setting, Point] = {}
     for horizon in sorted({own.horizon for own in settings}):
         group = list(dict.fromkeys(own for own in settings if own.horizon == horizon))
@@ -68,7 +68,7 @@ def measure(settings: Sequence[Setting], runs: int, workers: int) -> dict[Settin
 
 
 def table(title: str, names: Sequence[str], columns: Sequence[Sequence[Point]]) -> None:
-    """A line for each value of what varies, a column for each trust model."""
+    """Print one line per value, with one column per trust model."""
     print(f"{title:<8}{'participants':>13}{'runs':>6}" + "".join(f"{t:>12} ± {'s.e.':<8}" for t in TRUSTS))
     for name, points in zip(names, zip(*columns, strict=True), strict=True):
         cells = "".join(f"{point.mean:12,.1f} ± {point.error:<8,.1f}" for point in points)
@@ -76,13 +76,13 @@ def table(title: str, names: Sequence[str], columns: Sequence[Sequence[Point]]) 
 
 
 def exponent(points: Sequence[Point]) -> float:
-    """Of the power of T that fits best."""
+    """Return the power of T that fits best."""
     slope, _ = np.polyfit(np.log(HORIZONS), np.log([point.mean for point in points]), 1)
     return float(slope)
 
 
 def plot(path: Path, by_epsilon: Sequence[Sequence[Point]], by_horizon: Sequence[Sequence[Point]]) -> None:
-    """Two panels, both axes logarithmic; the paper's power of T is drawn through the first point."""
+    """Draw two panels with logarithmic axes; the paper's power of T starts at the first point."""
     import matplotlib as mpl
 
     mpl.use("Agg")
@@ -98,7 +98,7 @@ def plot(path: Path, by_epsilon: Sequence[Sequence[Point]], by_horizon: Sequence
     start = by_horizon[0][0].mean
     bound = start * (np.array(HORIZONS) / HORIZONS[0]) ** PAPER_EXPONENT
     panels[1].plot(
-        HORIZONS, bound, ":", color="gray", label=f"grows like T^{PAPER_EXPONENT}, as the paper's bound"
+        HORIZONS, bound, ":", color="gray", label=f"T^{PAPER_EXPONENT}, the growth of the paper's bound"
     )
     panels[0].set(xlabel="ε (T = 10⁶)", ylabel="regret")
     panels[1].set(xlabel="T (ε = 1)")

@@ -1,9 +1,9 @@
-"""One LinUCB run against the textbook form of it: T = 5·10⁴, d = 20, k = 1000. CPU time, one BLAS thread.
+"""One LinUCB run against its textbook form: T = 5·10⁴, d = 20, k = 1000, CPU time, one BLAS thread.
 
-The textbook form inverts or solves anew in every round and scores all arms, written in three ways. Ours
-updates V⁻¹ and every arm's score and width by one rank-one step. A round of the textbook form costs the same
-early and late, so it is timed on the first rounds and scaled up. Both see the same rewards, and must play
-the same actions there.
+The textbook form inverts or solves from scratch in every round and scores all arms; it is written in three
+ways. Our version updates V⁻¹ and the score and width of every arm by a rank-one step. Each round of the
+textbook form costs the same, so only its first rounds are timed and the time is extrapolated. Both see the
+same rewards, and must play the same actions in these rounds.
 
     python benchmarks/linucb_speed.py [--rounds 3000] [--repeats 3]
 """
@@ -25,30 +25,30 @@ from dpbandits.world import Instance
 
 FloatArray = NDArray[np.float64]
 Score = Callable[[FloatArray, FloatArray, FloatArray], tuple[FloatArray, FloatArray]]
-"""From the actions, V and Σ reward·x to every arm's ⟨θ̂, x⟩ and x'V⁻¹x."""
+"""A function from the actions, V and Σ reward·x to every arm's ⟨θ̂, x⟩ and x'V⁻¹x."""
 
 HORIZON, HETEROGENEITY, SEED, LIMIT = 50_000, 0.1, 1, 4.0
 
 
 def product(rows: FloatArray, gram: FloatArray, total: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Invert V; the widths by one matrix product, the fastest way to write it."""
+    """Invert V, and compute the widths with one matrix product; the fastest way."""
     inverse = np.linalg.inv(gram)
     return rows @ (inverse @ total), np.einsum("ij,ij->i", rows @ inverse, rows)
 
 
 def einsum(rows: FloatArray, gram: FloatArray, total: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Invert V; the widths as they are written."""
+    """Invert V, and compute the widths literally."""
     inverse = np.linalg.inv(gram)
     return rows @ inverse @ total, np.einsum("ij,jk,ik->i", rows, inverse, rows)
 
 
 def solve(rows: FloatArray, gram: FloatArray, total: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Solve for θ̂ and for V⁻¹x of every arm."""
+    """Solve for θ̂, and for V⁻¹x of every arm."""
     return rows @ np.linalg.solve(gram, total), np.einsum("ij,ji->i", rows, np.linalg.solve(gram, rows.T))
 
 
 def textbook(instance: Instance, rounds: int, score: Score) -> NDArray[np.int64]:
-    """Every round from scratch."""
+    """Run LinUCB with every round from scratch."""
     radius = radii(instance.actions.dimension, HORIZON, HETEROGENEITY)
     seen = rewards(instance, HETEROGENEITY, np.random.default_rng(SEED))
     rows = np.ascontiguousarray(instance.actions.matrix)
@@ -65,11 +65,13 @@ def textbook(instance: Instance, rounds: int, score: Score) -> NDArray[np.int64]
 
 
 def main() -> int:
-    """Print a ratio for each way; non-zero if one is below the limit."""
+    """Print one ratio per way; return a non-zero status if one is below the limit."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--rounds", type=int, default=3_000, help="of the textbook form")
+    parser.add_argument(
+        "--rounds", type=int, default=3_000, help="rounds of the textbook form that are timed"
+    )
     parser.add_argument("--repeats", type=int, default=3)
     options = parser.parse_args()
     instance, good = Setting.of().instance(SEED), True
@@ -86,7 +88,7 @@ def main() -> int:
 
 
 def measured(instance: Instance, score: Score, rounds: int, repeats: int) -> tuple[float, float, bool]:
-    """Least CPU seconds of a whole run of either; they take turns, so that a slow moment hits both."""
+    """Return the least CPU seconds of a whole run of each; they take turns, so slow moments affect both."""
     slow = fast = float("inf")
     for _ in range(repeats):
         started = time.process_time()

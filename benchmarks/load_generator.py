@@ -1,10 +1,10 @@
-"""A load generator in a process of its own: started by service_load.py, which tells it what to send.
+"""A load generator process, started and controlled by service_load.py.
 
     load_generator.py SETTINGS.json
 
-It reads lines `TARGET FIRST LAST` from standard input, seals the reports of these tickets, sends them over as
-many connections as the settings say, one request at a time on each, and answers each line with a line of
-JSON: the seconds from the first request to the last answer, and how often each status came.
+It reads lines `TARGET FIRST LAST` from standard input, seals the reports of these tickets, and sends them
+over as many connections as the settings say, one request at a time on each. For each line it prints one line
+of JSON: the seconds from the first request to the last response, and the number of responses per status.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ _LENGTH = re.compile(rb"content-length: (\d+)", re.IGNORECASE)
 
 
 def ticket(number: int) -> str:
-    """The secret of one made-up client."""
+    """Return the secret of one simulated client."""
     return f"{number:043d}"
 
 
 class Sealer:
-    """Requests that hold a sealed report each, as bytes."""
+    """Builds requests as bytes, each with a sealed report."""
 
     def __init__(self, settings: dict[str, Any]) -> None:
         self._plan = decode(settings["plan"].encode(), Plan)
@@ -46,7 +46,7 @@ class Sealer:
         self._plaintext = struct.pack(f"<{self._plan.numbers}q", *[centre] * self._plan.numbers)
 
     def request(self, number: int) -> bytes:
-        """The whole request of one client."""
+        """Return the whole request of one client."""
         secret = ticket(number)
         place = Place(study=self._study, phase=1, attempt=1, plan=self._plan.digest, pseudonym=hashed(secret))
         body = self._key.seal(self._plaintext, place, "report")
@@ -59,7 +59,7 @@ class Sealer:
 
 
 class Connection(asyncio.Protocol):
-    """Sends the next request when the last was answered."""
+    """A connection that sends the next request when the previous one was answered."""
 
     def __init__(self, requests: Iterator[bytes], statuses: Counter[str]) -> None:
         self._requests = requests
@@ -69,12 +69,12 @@ class Connection(asyncio.Protocol):
         self.transport: asyncio.Transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Ready."""
+        """Store the transport."""
         assert isinstance(transport, asyncio.Transport)
         self.transport = transport
 
     def send(self) -> None:
-        """The next request, if one is left."""
+        """Send the next request, if any is left."""
         request = next(self._requests, None)
         if request is not None:
             self.transport.write(request)
@@ -82,7 +82,7 @@ class Connection(asyncio.Protocol):
             self.done.set_result(None)
 
     def data_received(self, data: bytes) -> None:
-        """An answer, or a part of one."""
+        """Receive a response or a part of one."""
         self._received += data
         head, end, body = self._received.partition(b"\r\n\r\n")
         length = _LENGTH.search(head)
@@ -92,7 +92,7 @@ class Connection(asyncio.Protocol):
             self.send()
 
     def connection_lost(self, error: Exception | None) -> None:
-        """Whoever hangs up too early is an error."""
+        """Treat a connection that closes early as an error."""
         if not self.done.done():
             self.done.set_exception(error or ConnectionError("the server hung up"))
 
@@ -100,7 +100,7 @@ class Connection(asyncio.Protocol):
 async def send_all(
     requests: list[bytes], port: int, context: ssl.SSLContext | None, connections: int
 ) -> dict[str, Any]:
-    """Send them over connections that are open before the clock starts."""
+    """Send all requests over connections that are opened before the clock starts."""
     loop, statuses, waiting = asyncio.get_running_loop(), Counter[str](), iter(requests)
     opened = list[Connection]()
     for _ in range(connections):
@@ -119,7 +119,7 @@ async def send_all(
 
 
 def main() -> None:
-    """Line after line."""
+    """Process one line after another."""
     settings = json.loads(Path(sys.argv[1]).read_text())
     sealer = Sealer(settings)
     certificates = settings["certificates"]

@@ -1,11 +1,12 @@
-"""A design for actions in a file that the process may not load.
+"""A design for actions in a file that is too large for the memory of the process.
 
     python benchmarks/mapped_actions.py [--rows 5000000] [--folder PATH]
 
-A file of 50 columns, 2 GB by default, is written to a folder and mapped. The system is then told to refuse
-this process more data than a quarter of the file, so loading it fails, and so would any copy. Given are the
-passes over the rows, and CPU time over that of one product of the rows with a d × d matrix, block by block
-from the same mapping. The exit status is non-zero if the design does not hold.
+A file of 50 columns, 2 GB by default, is written to a folder and memory-mapped. The operating system then
+limits the data of this process to a quarter of the file size, so loading the file fails, and so would any
+copy. The script prints the passes over the rows, and the CPU time divided by that of one product of the rows
+with a d × d matrix, computed block by block from the same mapping. The exit status is non-zero if the design
+does not hold.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ SHARE = 1 / 4
 
 
 def write(path: Path, rows: int) -> None:
-    """Gaussian rows, a block at a time."""
+    """Write Gaussian rows in blocks."""
     rng = np.random.default_rng(0)
     mapped = np.lib.format.open_memmap(path, mode="w+", dtype=np.float64, shape=(rows, COLUMNS))
     for first in range(0, rows, BLOCK):
@@ -39,7 +40,7 @@ def write(path: Path, rows: int) -> None:
 
 
 def one_pass(mapped: np.ndarray) -> None:
-    """The product with a d × d matrix, of which no more than a block is kept."""
+    """Multiply by a d × d matrix, keeping only one block of the result."""
     matrix, found = np.eye(COLUMNS) + 0.1, np.empty((BLOCK, COLUMNS))
     for first in range(0, len(mapped), BLOCK):
         here = mapped[first : first + BLOCK]
@@ -47,7 +48,7 @@ def one_pass(mapped: np.ndarray) -> None:
 
 
 def forbid(data: int) -> None:
-    """Let this process have no more than so many bytes beside what it has."""
+    """Limit this process to `data` more bytes than it holds now."""
     status = Path("/proc/self/status").read_text(encoding="utf-8")
     held = re.search(r"VmData:\s+(\d+) kB", status)
     assert held is not None
@@ -55,8 +56,9 @@ def forbid(data: int) -> None:
 
 
 def measure(path: Path) -> bool:
-    """Everything about one file."""
-    near_g_optimal(np.random.default_rng(1).standard_normal((9000, COLUMNS)))  # the libraries' own buffers
+    """Measure one file."""
+    # A first design makes the libraries allocate their own buffers before the limit is set.
+    near_g_optimal(np.random.default_rng(1).standard_normal((9000, COLUMNS)))
     mapped = np.load(path, mmap_mode="r")
     forbid(int(SHARE * mapped.nbytes))
     try:
@@ -83,7 +85,7 @@ def main() -> int:
     """Write the file, measure, and remove it."""
     parser = argparse.ArgumentParser(description="Measure a design for a mapped file.")
     parser.add_argument("--rows", type=int, default=5_000_000)
-    parser.add_argument("--folder", help="where the file is written (default: the system's own)")
+    parser.add_argument("--folder", help="where to write the file (default: the system's temporary folder)")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=options.folder) as folder, threadpool_limits(limits=1):
         path = Path(folder) / "actions.npy"

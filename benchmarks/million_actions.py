@@ -1,16 +1,16 @@
-"""A whole run over a million actions, beside the passes over them that its designs cannot do without.
+"""A whole run over a million actions, compared with the passes over them that its designs need.
 
     python benchmarks/million_actions.py [--repeats N]
 
-k = 10⁶ actions in R⁵⁰, T = 10⁸, the paper's schedule or 10⁶ participants budgeted, an unlimited population.
-Each run has a process of its own, one BLAS thread, and nothing cached. A design that was never looked at on
-every active action is not certified, so each distinct design needs one pass over the active actions; a pass
-is the CPU time of one product of all actions with a d × d matrix, written to an array that is there already,
-least of five in the same process, times the share of actions that are active. Counted is everything from the
-study to the end of its horizon: fingerprint, designs, calibrations, releases, estimates, eliminations,
-regret, and the simulated clients, whose part is also given alone. Drawing and checking the actions comes
-before and is given alone, in such products. Memory is the process's peak. The exit status is non-zero if a
-limit is missed: that of time is for the run without privacy on the paper's schedule.
+k = 10⁶ actions in R⁵⁰, T = 10⁸, the paper's schedule or a budget of 10⁶ participants, an unlimited
+population. Each run has its own process, one BLAS thread, and no cached results. A design is certified only
+if every active action was checked, so each distinct design needs one pass over the active actions. A pass is
+the CPU time of one product of all actions with a d × d matrix, written to a preallocated array (least of five
+in the same process), times the share of actions that are active. The run includes everything from the study
+to the end of its horizon: fingerprint, designs, calibrations, releases, estimates, eliminations, regret, and
+the simulated clients, whose part is also shown separately. Drawing and checking the actions comes before the
+run and is shown separately, in units of such products. Memory is the peak of the process. The exit status is
+non-zero if a limit is exceeded; the limit on time applies to the run without privacy on the paper's schedule.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ SETTINGS: dict[str, dict[str, Any]] = {
         "participants": 10**6,
     },
 }
-LIMIT = 6.0  # times the designs' passes, of the run without privacy and with the paper's schedule
+LIMIT = 6.0  # times the passes of the designs, without privacy and with the paper's schedule
 GIGABYTES = 8.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Measured:
-    """CPU seconds, and what they are compared with."""
+    """CPU seconds, and the quantities with which they are compared."""
 
     product: float
     preparation: float
@@ -62,17 +62,17 @@ class Measured:
 
     @property
     def ratio(self) -> float:
-        """The run over its designs' passes."""
+        """The CPU time of the run divided by that of the passes of its designs."""
         return self.run / (self.passes * self.product)
 
 
 class Timed(Population):
-    """A population that knows how long its clients took."""
+    """A population that measures the CPU time of its clients."""
 
     seconds = 0.0
 
     def averages(self, *arguments: Any) -> Any:
-        """As the original does."""
+        """Do the same as the base class, and add the CPU time."""
         started = time.process_time()
         found = super().averages(*arguments)
         self.seconds += time.process_time() - started
@@ -80,7 +80,7 @@ class Timed(Population):
 
 
 def measure(name: str) -> Measured:
-    """One run, in this process."""
+    """Measure one run in this process."""
     with threadpool_limits(limits=1):
         setting = Setting.paper(
             actions=COUNT, dimension=DIMENSION, horizon=HORIZON, population=None, **SETTINGS[name]
@@ -106,7 +106,7 @@ def measure(name: str) -> Measured:
 
 
 def seconds_of_product(matrix: np.ndarray) -> float:
-    """Of all actions with a d × d matrix."""
+    """Return the CPU time of one product of all actions with a d × d matrix."""
     other, found, best = np.eye(DIMENSION) + 0.1, np.empty(matrix.shape), float("inf")
     for _ in range(5):
         started = time.process_time()
@@ -116,12 +116,15 @@ def seconds_of_product(matrix: np.ndarray) -> float:
 
 
 def unavoidable(trace: RunTrace) -> float:
-    """One pass over the active actions for each distinct design; active sets only shrink."""
+    """Return the number of passes: one over the active actions per distinct design.
+
+    Active sets only shrink, so designs are counted by the size of their active set.
+    """
     return sum({phase.active for phase in trace.phases if phase.cohort}) / COUNT
 
 
 def report(name: str, best: Measured) -> bool:
-    """Print one setting; whether it keeps the limits that are set for it."""
+    """Print one setting; return whether it meets its limits."""
     limited = name == "none"
     fine = best.gigabytes <= GIGABYTES and (best.ratio <= LIMIT or not limited)
     own = best.ratio * (1 - best.clients / best.run)
@@ -137,9 +140,9 @@ def report(name: str, best: Measured) -> bool:
 
 
 def main() -> int:
-    """Measure everything; each figure is of the fastest of several processes."""
+    """Measure all settings; each figure is that of the fastest of several processes."""
     parser = argparse.ArgumentParser(description="Measure runs over a million actions.")
-    parser.add_argument("--repeats", type=int, default=3, help="processes for each setting")
+    parser.add_argument("--repeats", type=int, default=3, help="processes per setting")
     parser.add_argument("--only", choices=list(SETTINGS), help="one setting")
     options = parser.parse_args()
     missed = 0

@@ -1,12 +1,14 @@
-"""DP-PE, the standard linear bandit with one new client a round: what it costs, and what privacy costs it.
+"""DP-PE, the standard linear bandit with one new client per round: its cost, and its price of privacy.
 
-1. CPU time of one run of T = 10⁶ over one of DP-DPE, in the same process: ≤ 3.
-2. Regret over that of PE, the same without privacy, at (1, 10⁻⁶) and T = 10⁷, over the same instances: ≤ 1.1.
-   Rewards are ±1, as the paper assumes them bounded by B = 1. Gaussian rewards, which are not, are shown too:
-   they must be clipped some four deviations out, so that noise is four times as large.
-3. Regret against T, with the exponent that fits best (least squares of logarithms) beside that of √T.
+1. CPU time of one run of T = 10⁶, divided by that of DP-DPE in the same process: ≤ 3.
+2. Regret divided by that of PE, the same algorithm without privacy, at (1, 10⁻⁶) and T = 10⁷, over the same
+   instances: ≤ 1.1. Rewards are ±1, because the paper assumes that they are bounded by B = 1. Gaussian
+       rewards
+   are shown, too. They are unbounded and must be clipped at about four deviations, so noise is four times as
+   large.
+3. Regret against T, with the exponent that fits best (least squares of logarithms), compared with √T.
 
-d = 20, k = 1000, σ = 0: all clients are alike. Run with
+d = 20, k = 1000, σ = 0: all clients are equal. Run it with
 
     python benchmarks/one_client_a_round.py [--runs 32] [--workers 2]
 """
@@ -30,10 +32,10 @@ FloatArray = NDArray[np.float64]
 
 
 def setting(trust: str, horizon: int, rewards: str = "bernoulli", algorithm: str = "pe") -> Setting:
-    """The paper's problem without differences between clients."""
+    """Return the paper's problem without differences between clients."""
     return Setting.of(
         algorithm=algorithm,
-        schedule="exponential",  # a planned one would have its planning counted
+        schedule="exponential",  # so that planning is not measured
         trust=trust,
         epsilon=1.0,
         delta=1e-6,
@@ -44,7 +46,10 @@ def setting(trust: str, horizon: int, rewards: str = "bernoulli", algorithm: str
 
 
 def cost(trust: str) -> float:
-    """One run of DP-PE over one of DP-DPE; what is calibrated once a process is calibrated before."""
+    """Return the CPU time of a run of DP-PE divided by that of DP-DPE.
+
+    A first run of each calibrates what is calibrated once per process.
+    """
     one, everyone = (setting(trust, 10**6, "gaussian", algorithm) for algorithm in ("pe", "dpe"))
     for own in (one, everyone):
         run_once(own, 1)
@@ -53,7 +58,7 @@ def cost(trust: str) -> float:
 
 
 def regrets(settings: Sequence[Setting], runs: int, workers: int) -> dict[Setting, FloatArray]:
-    """Of each setting, over the instances of the seeds 0, 1, …"""
+    """Return the regrets of each setting, over the instances of the seeds 0, 1, …"""
     found: dict[Setting, dict[int, float]] = {own: {} for own in settings}
     survived = True
     for own, trace in sweep(settings, range(runs), workers=workers):
@@ -64,19 +69,19 @@ def regrets(settings: Sequence[Setting], runs: int, workers: int) -> dict[Settin
 
 
 def described(values: FloatArray) -> str:
-    """Mean and standard error."""
+    """Format mean and standard error."""
     return f"{values.mean():10,.0f} ± {values.std(ddof=1) / len(values) ** 0.5:<7,.0f}"
 
 
 def ratio(private: FloatArray, plain: FloatArray) -> tuple[float, float]:
-    """Of the means, with its standard error over the instances that both have seen."""
+    """Return the ratio of the means, with its standard error over the common instances."""
     quotient = float(private.mean() / plain.mean())
     rest = private - quotient * plain
     return quotient, float(rest.std(ddof=1) / len(rest) ** 0.5 / plain.mean())
 
 
 def show_privacy(found: dict[Setting, FloatArray]) -> list[tuple[str, float, float]]:
-    """Regret over PE's at T = 10⁷; the ratios that have a limit."""
+    """Print regret divided by that of PE at T = 10⁷; return the ratios that have a limit."""
     limited = []
     print(f"\n{'T = 10⁷, (1, 10⁻⁶)':<24}{'regret ± s.e.':>20}{'÷ PE':>14}")
     for rewards in ("bernoulli", "gaussian"):
@@ -91,7 +96,7 @@ def show_privacy(found: dict[Setting, FloatArray]) -> list[tuple[str, float, flo
 
 
 def show_growth(found: dict[Setting, FloatArray]) -> None:
-    """Regret against T, over √T, and the exponents."""
+    """Print regret against T, divided by √T, and the exponents."""
     print(f"\n{'T':<8}" + "".join(f"{trust:>20}{'÷ √T':>8}" for trust in TRUSTS))
     for horizon in HORIZONS:
         cells = [found[setting(trust, horizon)] for trust in TRUSTS]
@@ -105,7 +110,7 @@ def show_growth(found: dict[Setting, FloatArray]) -> None:
 
 
 def main() -> int:
-    """Measure everything; non-zero if a limit is missed."""
+    """Measure everything; return a non-zero status if a limit is exceeded."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--runs", type=int, default=32)
     parser.add_argument("--workers", type=int, default=2)

@@ -1,19 +1,19 @@
-"""One liar in a cohort of 1,000: how far it moves a release, and how often it changes the recommended action.
+"""The effect of one lying client in a cohort of 1,000 on a release and on the recommended action.
 
     python benchmarks/one_liar.py [--studies 500]
 
-Each study is played with the same rewards and the same noise of everybody else, and differs in one client of
-the last cohort:
+Each study is played several times with the same rewards and the same noise of all other clients. The versions
+differ in one client of the last cohort:
 
-    as it is         the client answers honestly
-    extreme data     an honest client whose rewards are as extreme as can be, with the noise that it has
-    extreme client   an honest client whose rewards and noise are both as extreme as can be: what the client's
-                     own code sends if its noise is the largest that it does not replace
-    liar             the report, of all that the reader admits, that favours the second best action most
+    as it is         the client reports honestly
+    extreme data     an honest client with the most extreme rewards, and the noise that it drew
+    extreme client   an honest client with the most extreme rewards and noise: what the client's own code
+                     sends if its noise is the largest that it does not replace
+    liar             the admitted report that favours the second best action most
 
-The script exits 1 if a liar moves a released mean by more than the printed reach, or if it changes the
-recommended action in more studies than the extreme honest client does: then readers would admit what honest
-clients cannot send.
+The exit status is 1 if a liar moves a released mean by more than the printed reach, or if it changes the
+recommended action in more studies than the extreme honest client does. In that case readers would admit
+reports that honest clients cannot send.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Played:
 
 
 def study_of(trust: str, seed: int) -> tuple[Study, Instance]:
-    """100 actions in five dimensions, four cohorts of 1,000."""
+    """Return a study of 100 actions in five dimensions, with four cohorts of 1,000."""
     actions = Actions.generate("sphere", count=100, dimension=5, rng=seed)
     study = Study(
         actions=actions,
@@ -69,7 +69,7 @@ def study_of(trust: str, seed: int) -> tuple[Study, Instance]:
 
 
 def play(trust: str, seed: int) -> Played:
-    """Honestly, to the end of the last cohort's phase."""
+    """Play honestly, to the end of the last cohort's phase."""
     study, instance = study_of(trust, seed)
     population = Population(instance, heterogeneity=study.heterogeneity)
     rng, state = np.random.default_rng([seed, 2]), study.begin()
@@ -85,14 +85,14 @@ def play(trust: str, seed: int) -> Played:
 
 
 def sent(plan: Plan, averages: FloatArray, seed: int) -> Payloads:
-    """What every client sends, by R."""
+    """Return the reports of all clients, by R."""
     assert plan.mechanism is not None
     noise = SimulatedNoise(np.random.default_rng([seed, plan.phase, 3]))
     return plan.mechanism.randomize(plan.reported(averages), noise)
 
 
 def released(plan: Plan, reports: Payloads, seed: int) -> Release:
-    """S and A, with noise that does not depend on the reports."""
+    """Return the release of S and A, with noise that does not depend on the reports."""
     assert plan.mechanism is not None
     noise = SimulatedNoise(np.random.default_rng([seed, plan.phase, 4]))
     batch = plan.mechanism.shuffle(reports, noise)
@@ -101,7 +101,7 @@ def released(plan: Plan, reports: Payloads, seed: int) -> Release:
 
 
 def direction(played: Played) -> FloatArray:
-    """How much each reported number speaks for the second best action, against the recommended one."""
+    """Return how much each reported number favours the second best action over the recommended one."""
     inference = Inference.of(played.study, played.after.history[-1])
     scores = played.study.actions.matrix @ played.instance.theta
     chosen = leader(played.after)
@@ -113,7 +113,7 @@ def direction(played: Played) -> FloatArray:
 
 
 def farthest(message: Message, towards: FloatArray) -> Payloads:
-    """The admitted report that is farthest in a direction."""
+    """Return the admitted report that is farthest in a direction."""
     if message.kind == "bits":
         ones = (towards > 0)[:, None] & np.ones(message.shape, dtype=bool)
         return ones.astype(np.uint8)
@@ -129,7 +129,7 @@ def farthest(message: Message, towards: FloatArray) -> Payloads:
 
 
 def changed(played: Played, kind: str, seed: int) -> tuple[bool, float]:
-    """Whether the recommended action changes if the first client is another, and how far a mean moves."""
+    """Replace the first client; return whether the recommendation changes, and how far a mean moves."""
     mechanism, towards = played.plan.mechanism, direction(played)
     assert mechanism is not None
     reports = played.reports.copy()
@@ -146,7 +146,7 @@ def changed(played: Played, kind: str, seed: int) -> tuple[bool, float]:
 
 
 def _honest(played: Played, mechanism: Mechanism, towards: FloatArray, seed: int) -> Payloads:
-    """The first client's report with the noise it has, if its data were as extreme as can be."""
+    """Return the first client's report with its own noise and the most extreme data."""
     noise = SimulatedNoise(np.random.default_rng([seed, played.plan.phase, 3]))
     rows = played.plan.reported(played.averages)
     rows[0] = np.sign(towards) * 1e6 if mechanism.shape == "box" else towards * 1e6
@@ -155,27 +155,27 @@ def _honest(played: Played, mechanism: Mechanism, towards: FloatArray, seed: int
 
 
 class ExtremeNoise(SimulatedNoise):
-    """Noise of a given length in a given direction, and coins that fall that way."""
+    """Noise of a given length in a given direction, and coins that fall in that direction."""
 
     def __init__(self, towards: FloatArray, length: float) -> None:
         super().__init__(np.random.default_rng(0))
         self._towards, self._length = towards, length
 
     def bernoulli(self, probabilities: FloatArray) -> Payloads:
-        """Every coin that can fall towards the direction does."""
+        """Return coins that fall in the direction wherever they can."""
         return ((probabilities > 0) & ((self._towards > 0) | (probabilities >= 1))).astype(np.int64)
 
     def binomial(self, trials: int, probability: float, shape: tuple[int, ...]) -> Payloads:  # noqa: ARG002
-        """All ones, or none."""
+        """Return all ones or all zeros."""
         return np.broadcast_to(np.where(self._towards > 0, trials, 0), shape).astype(np.int64)
 
     def discrete_gaussian(self, scale: float, shape: tuple[int, ...]) -> Payloads:  # noqa: ARG002
-        """In a ball, as long as it is told."""
+        """Return noise of the given length."""
         return np.broadcast_to(np.rint(self._length * self._towards), shape).astype(np.int64)
 
 
 def _extreme(mechanism: Mechanism, towards: FloatArray) -> Payloads:
-    """What the client's own code sends for extreme rewards and the largest noise that it does not replace."""
+    """Return what the client's own code sends for extreme rewards and the largest noise it keeps."""
     unit = np.sign(towards) if mechanism.shape == "box" else towards / np.linalg.norm(towards)
     row = (np.sign(towards) if mechanism.shape == "box" else towards)[None, :] * 1e6
 
@@ -188,7 +188,7 @@ def _extreme(mechanism: Mechanism, towards: FloatArray) -> Payloads:
         return float((made.sum(axis=-1) if made.ndim == 2 else made) @ unit)
 
     low, high, least = 0.0, 1.0, along(0.0)
-    while along(high) >= least and high < 1e9:  # a report that is replaced falls back to the centre
+    while along(high) >= least and high < 1e9:  # a replaced report is at the centre
         low, high = high, 2 * high
     for _ in range(60):
         middle = (low + high) / 2
@@ -196,8 +196,8 @@ def _extreme(mechanism: Mechanism, towards: FloatArray) -> Payloads:
     return report(low)
 
 
-def run(trust: str, studies: int, told: Callable[[int], None]) -> bool:
-    """Play all studies of one model, print a row, and say whether all is well."""
+def run(trust: str, studies: int, progress: Callable[[int], None]) -> bool:
+    """Play all studies of one model, print a row, and return whether both limits hold."""
     changes, moved, factor = dict.fromkeys(KINDS, 0), 0.0, 0.0
     for seed in range(studies):
         played = play(trust, seed)
@@ -206,27 +206,28 @@ def run(trust: str, studies: int, told: Callable[[int], None]) -> bool:
         for kind in KINDS:
             changes_it, distance = changed(played, kind, seed)
             changes[kind] += changes_it
-        moved, factor = max(moved, distance / reach.mean), max(factor, reach.factor)  # of the liar, the last
-        told(seed)
+        # `distance` is now that of the liar, the last kind.
+        moved, factor = max(moved, distance / reach.mean), max(factor, reach.factor)
+        progress(seed)
     counts = "  ".join(f"{changes[kind]:>14}" for kind in KINDS)
     print(f"{trust:<8} {EPSILON[trust]:>4g}  {counts}   {moved:>13.3f}   {factor:>6.1f} ×", flush=True)
     return moved <= 1 + 1e-9 and changes["liar"] <= changes["extreme client"]
 
 
 def main() -> int:
-    """All three models in which reports are checked."""
+    """Run all three models in which reports are checked."""
     parser = argparse.ArgumentParser(description="One liar in a cohort of 1,000")
     parser.add_argument("--studies", type=int, default=500)
     options = parser.parse_args()
     print(f"{options.studies} studies, cohorts of {COHORT:,}, δ = 1e-6; recommendations that change:")
     print(f"{'mode':<8} {'ε':>4}  {KINDS[0]:>14}  {KINDS[1]:>14}  {KINDS[2]:>14}   moved / reach   reach")
 
-    def told(seed: int) -> None:
+    def progress(seed: int) -> None:
         if sys.stderr.isatty():
             print(f"\r{seed + 1} studies", end="\r", file=sys.stderr)
 
-    well = [run(trust, options.studies, told) for trust in MODELS]
-    return 0 if all(well) else 1
+    held = [run(trust, options.studies, progress) for trust in MODELS]
+    return 0 if all(held) else 1
 
 
 if __name__ == "__main__":

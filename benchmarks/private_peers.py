@@ -1,9 +1,9 @@
-"""Private LinUCB as published, against phased elimination, on the same instances and the same rewards of ±1.
+"""Published private LinUCB against phased elimination, on the same instances, with rewards of ±1.
 
 T = 5·10⁴, d = 20, k = 1000, σ = .1, δ = 10⁻⁶, 50,000 clients. Each client of LinUCB plays one round and
-reports that reward; each of a phase reports averages over the phase's rounds, for an action each. The
-published form also protects which action a client was offered; here actions are public, as they are for
-phased elimination, so rows that protect rewards alone are the fair comparison.
+reports that reward. Each client of a phase reports one average per action over the rounds of the phase. The
+published form also protects which action a client was offered. Here, actions are public, as they are for
+phased elimination, so rows that protect only rewards are the fair comparison.
 
     python benchmarks/private_peers.py [--runs 3] [--workers 2]
 """
@@ -30,7 +30,7 @@ PROBLEM = {
 
 
 def peers() -> list[Peer]:
-    """Both of them, as published and with public actions, at a strict and a loose ε."""
+    """Return both variants, as published and with public actions, at a strict and a loose ε."""
     found = []
     for epsilon in (1.0, 10.0):
         for protects in ("actions and rewards", "rewards"):
@@ -44,13 +44,13 @@ def peers() -> list[Peer]:
 
 
 def ours() -> list[Setting]:
-    """Phased elimination with as many clients."""
+    """Return phased elimination with the same number of clients."""
     rows = [("none", 1.0), ("shuffle", 1.0), ("local", 1.0), ("local", 10.0)]
     return [Setting.of(trust=trust, epsilon=epsilon, **PROBLEM) for trust, epsilon in rows]
 
 
 def regret(row: Peer | Setting, seed: int) -> float:
-    """Of one run on the instance of this seed."""
+    """Return the regret of one run on the instance of this seed."""
     if isinstance(row, Setting):
         return run_once(row, seed).regret
     setting = Setting.of(**PROBLEM)
@@ -59,7 +59,7 @@ def regret(row: Peer | Setting, seed: int) -> float:
 
 
 def cells(row: Peer | Setting) -> list[str]:
-    """Who it is, and the guarantee that it really has."""
+    """Return the name of the learner, and its guarantee."""
     if isinstance(row, Setting):
         name = "phased elimination, `tight`"
         if row.trust == "none":
@@ -74,7 +74,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--runs", type=int, default=3, help="instances, at least 2")
+    parser.add_argument("--runs", type=int, default=3, help="number of instances, at least 2")
     parser.add_argument("--workers", type=int, default=2)
     options = parser.parse_args()
     rows, seeds = [*peers(), *ours()], range(max(2, options.runs))

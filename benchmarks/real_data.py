@@ -1,10 +1,10 @@
-"""On real data: what the plan says, and where the learner ends. All results are semi-real.
+"""Plans and results on real data. All results are semi-real.
 
-The ranking sample that ships with the package, and the cellular measurements if their path is given, each
-with every kind of users and in every trust model. The plan says whether the study can learn, that is whether
-any phase is expected to drop an action, before anybody is asked. A row is ok if all runs ended with the
-data's best action, or with one whose gap is within the width that the learner stated last. Rows whose plan
-says never are shown and not judged.
+The data are the ranking sample that ships with the package, and the cellular measurements if their path is
+given, each with every kind of users and in every trust model. The plan predicts, before any client is asked,
+whether the study can learn, that is, whether any phase is expected to drop an action. A row is ok if all runs
+ended with the best action of the data, or with one whose gap is within the width that the learner stated
+last. Rows for which the plan predicts no elimination are shown but not judged.
 
     python benchmarks/real_data.py [--cellular PATH] [--runs 5] [--workers 2]
 """
@@ -28,7 +28,7 @@ RANKING = {"data": "mslr-sample", "actions": 1000, "dimension": 20}
 
 
 def settings(cellular: str | None) -> list[Setting]:
-    """Every data set, kind of users and trust model."""
+    """Return every combination of data set, kind of users and trust model."""
     problems = [{**RANKING, "users": users} for users in ("fitted", "resampled")]
     if cellular is not None:
         data = f"cellular:{cellular}"
@@ -38,7 +38,7 @@ def settings(cellular: str | None) -> list[Setting]:
 
 
 def outcome(setting: Setting, runs: int) -> tuple[int | None, list[RunTrace]]:
-    """The phase that is planned to drop an action first, None if no phase is; and what came of it."""
+    """Return the phase in which the plan expects the first elimination, or None, and the runs."""
     with threadpool_limits(limits=1):
         spending = setting.planned()
         prediction = predict(setting.study(setting.instance(0).actions, spending))
@@ -46,7 +46,7 @@ def outcome(setting: Setting, runs: int) -> tuple[int | None, list[RunTrace]]:
 
 
 def line(setting: Setting, planned: int | None, runs: list[RunTrace]) -> tuple[str, bool]:
-    """One row of the table, and whether it is as it should be."""
+    """Return one row of the table, and whether it is ok."""
     gaps = np.array([run.final_gap for run in runs])
     widths = np.array([run.width for run in runs])
     best = sum(run.final_gap == 0 for run in runs)
@@ -69,7 +69,7 @@ def line(setting: Setting, planned: int | None, runs: list[RunTrace]) -> tuple[s
 
 
 def describe(setting: Setting) -> str:
-    """What the loader found."""
+    """Return a description of the data set."""
     data = setting.problem.dataset
     modelled = int(np.argmax(data.catalogue @ data.theta))
     text = (
@@ -93,7 +93,7 @@ def describe(setting: Setting) -> str:
 
 
 def main() -> int:
-    """Print the table; non-zero if a row misses."""
+    """Print the table; return a non-zero status if a row is not ok."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

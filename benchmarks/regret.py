@@ -1,14 +1,14 @@
-"""Regret at the paper's scale, against the paper's own constants without privacy, in the same run.
+"""Regret at the scale of the paper, compared with the paper's constants without privacy in the same run.
 
 d = 20, k = 1000, T = 10⁶, σ = .1, B = 1, θ* on the unit sphere, at most 50,796 participants, means over
 instances.
 
     python benchmarks/regret.py [--runs 100] [--workers 2] [--families]
 
-`--families` adds other families of problems: there, the ratio of private to non-private regret must stay
-within 1.5 times that of the main setting, nothing may be worse than `paper`, and the best action survives.
-A near tie that is guessed wrongly costs hundreds of times the median run, so means need many runs: 500
-where a run is cheap; `--share` takes a part of them.
+`--families` adds other families of problems. There, the ratio of private to non-private regret must stay
+within 1.5 times that of the main setting, no row may be worse than `paper`, and the best action must survive.
+A near tie that is guessed wrongly costs hundreds of times the median run, so means need many runs: 500 if a
+run is cheap; `--share` runs a part of them.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ COMPARED = ("none", "central (1, 1e-6)", "shuffle (1, 1e-6)")
 
 
 def run(settings: Iterable[Setting], runs: int, workers: int) -> dict[Setting, list[RunTrace]]:
-    """All runs of all settings, with a line of progress."""
+    """Run all settings, with a progress line."""
     found: dict[Setting, list[RunTrace]] = {setting: [] for setting in settings}
     total = runs * len(found)
     for number, (setting, trace) in enumerate(sweep(list(found), range(runs), workers=workers), 1):
@@ -59,17 +59,17 @@ def run(settings: Iterable[Setting], runs: int, workers: int) -> dict[Setting, l
 
 
 def mean(traces: list[RunTrace]) -> float:
-    """Of the regret."""
+    """Return the mean regret."""
     return float(np.mean([trace.regret for trace in traces]))
 
 
 def error(traces: list[RunTrace]) -> float:
-    """The standard error of the mean."""
+    """Return the standard error of the mean."""
     return float(np.std([trace.regret for trace in traces], ddof=1)) / len(traces) ** 0.5
 
 
 def main_table(runs: int, workers: int) -> bool:
-    """The rows with their limits; the paper's constants without privacy beside them."""
+    """Print the rows with their limits, and the paper's constants without privacy."""
     found = run([PAPER, *(setting for setting, _ in ROWS.values())], runs, workers)
     paper, good = mean(found[PAPER]), True
     print(
@@ -91,7 +91,7 @@ def main_table(runs: int, workers: int) -> bool:
 
 
 def family_table(share: float, workers: int) -> bool:
-    """Ratios to the non-private regret on other families, against the main setting's."""
+    """Print ratios to the non-private regret on other families, compared with the main setting."""
     good, allowed = True, list[float]()
     print(f"\n{'family':<14}{'runs':>6}{'paper none':>11}", *(f"{name:>18}" for name in COMPARED), end="")
     print("   ratios      survived")

@@ -1,10 +1,11 @@
-"""What a run costs beside the arithmetic that it cannot avoid. Ratios only; run with `make bench`.
+"""The cost of a run relative to the arithmetic that it cannot avoid. Ratios only; run it with `make bench`.
 
-1. One run of T = 10⁶ at the paper's scale, over drawing its cohorts' averages with NumPy: ≤ 5.
-2. T = 10⁹ with cohorts capped at 20,000, over T = 10⁶: ≤ 40.
+1. One run of T = 10⁶ at the scale of the paper, divided by drawing the averages of its cohorts with NumPy: ≤
+5.
+2. T = 10⁹ with cohorts capped at 20,000, divided by T = 10⁶: ≤ 40.
 
-Each figure is the least CPU time of several repeats, one BLAS thread, interleaved so that a slow moment
-of the machine hits both sides.
+Each figure is the least CPU time of several repeats with one BLAS thread. Repeats are interleaved, so that
+slow moments of the machine affect both sides.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ SEED = 1
 
 
 def least_cpu_seconds(*tasks: Callable[[], object]) -> list[float]:
-    """The least CPU time of each task; the tasks take turns."""
+    """Return the least CPU time of each task; the tasks take turns."""
     best = [float("inf")] * len(tasks)
     for _ in range(REPEATS):
         for position, task in enumerate(tasks):
@@ -34,7 +35,7 @@ def least_cpu_seconds(*tasks: Callable[[], object]) -> list[float]:
 
 
 def draw_averages(trace: RunTrace, dimension: int) -> None:
-    """The clients' parameters, their mean rewards and the averages' noise, as this run needed them."""
+    """Draw the clients' parameters, their mean rewards and the noise of the averages, as this run needed."""
     rng = np.random.default_rng(0)
     for phase in trace.phases:
         if phase.cohort:
@@ -45,7 +46,7 @@ def draw_averages(trace: RunTrace, dimension: int) -> None:
 
 
 def run_over_unavoidable(trust: str) -> float:
-    """How many times the unavoidable arithmetic one run costs."""
+    """Return the cost of one run as a multiple of the unavoidable arithmetic."""
     setting = Setting.paper(trust=trust, schedule="exponential")
     trace = run_once(setting, SEED)
     whole, unavoidable = least_cpu_seconds(
@@ -55,7 +56,7 @@ def run_over_unavoidable(trust: str) -> float:
 
 
 def long_over_short(trust: str) -> float:
-    """How many times a run of 10⁶ rounds one of 10⁹ costs, with capped cohorts."""
+    """Return the cost of 10⁹ rounds as a multiple of that of 10⁶ rounds, with capped cohorts."""
     capped = {"trust": trust, "schedule": "exponential", "maximum_cohort": 20_000, "population": None}
     long, short = Setting.paper(horizon=10**9, **capped), Setting.paper(horizon=10**6, **capped)
     slow, fast = least_cpu_seconds(lambda: run_once(long, SEED), lambda: run_once(short, SEED))
@@ -63,7 +64,7 @@ def long_over_short(trust: str) -> float:
 
 
 def report(rows: Sequence[tuple[str, float, float]]) -> int:
-    """Print measured ratios beside their limits; non-zero if one is missed."""
+    """Print ratios with their limits; return a non-zero status if one is exceeded."""
     for name, ratio, limit in rows:
         print(f"{name:<58} {ratio:6.2f}   limit {limit:g}   {'ok' if ratio <= limit else 'MISSED'}")
     return int(any(ratio > limit for _, ratio, limit in rows))

@@ -1,12 +1,12 @@
-"""How fast one coordinator with SQLite takes reports durably, against the same server's empty handler.
+"""The rate at which one coordinator with SQLite stores reports durably, relative to an empty handler.
 
-A real coordinator (`dpbandits serve`), the same server with a handler that does nothing, and a load
-generator: three processes on loopback, over TLS and without it. The same requests, sealed reports of fresh
-clients, go in turns to the empty handler and to the coordinator, so that whatever else the machine does
-falls on both. The limit is on the ratio of the two rates.
+There are three processes on loopback, with and without TLS: a real coordinator (`dpbandits serve`), the same
+server with a handler that does nothing, and a load generator. The same requests, sealed reports of new
+clients, are sent alternately to the empty handler and to the coordinator, so that other load on the machine
+affects both. The limit applies to the ratio of the two rates.
 
-With `--reports N` it sends N reports instead and prints the coordinator's memory at ten points: the second
-half of them must not need noticeably more than the first. Run with `make load`.
+With `--reports N` it sends N reports instead and prints the memory of the coordinator at ten points. The
+second half must not need noticeably more memory than the first. Run it with `make load`.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ from dpbandits.service.wire import hashed
 from dpbandits.storage import LedgerEntry
 
 LIMIT = 0.5
-GROWTH = 1.1  # of memory from the middle of a run to its end
+GROWTH = 1.1  # the largest ratio of memory at the end of a run to memory in the middle
 HERE = Path(__file__).parent
 
 
 def serve_empty(listening: Listening) -> None:
-    """The same server, whose handler takes the body and does nothing."""
+    """Run the same server with a handler that reads the body and does nothing."""
 
     async def empty(request: Request) -> Response:
         await request.body()
@@ -61,7 +61,7 @@ def serve_empty(listening: Listening) -> None:
 
 
 def prepared(directory: Path, clients: int, *, tls: bool) -> tuple[Site, dict[str, Any]]:
-    """A study whose first phase collects, from this many clients and one that never answers."""
+    """Return a study whose first phase collects from this many clients, and one that never reports."""
     actions = Actions.generate("sphere", count=60, dimension=8, rng=3)
     site = Site(
         directory=directory,
@@ -106,7 +106,7 @@ class Bench:
     servers: dict[str, psutil.Process]
 
     def send(self, target: str, first: int, last: int) -> tuple[float, float]:
-        """Requests a second, and seconds of the server's CPU for each."""
+        """Return the requests per second, and the CPU seconds of the server per request."""
         before = self._cpu(target)
         assert self.generator.stdin is not None
         assert self.generator.stdout is not None
@@ -124,18 +124,18 @@ class Bench:
         return sum(float(one.user + one.system) for one in times)
 
     def _processes(self, target: str) -> list[psutil.Process]:
-        """A server, and the process beside it that opens reports, once there is one."""
+        """Return the server, and its helper process that decrypts reports, once there is one."""
         return [self.servers[target], *self.servers[target].children()]
 
     @property
     def memory(self) -> float:
-        """What the coordinator holds in memory now, in megabytes."""
+        """The memory of the coordinator, in megabytes."""
         return sum(float(process.memory_info().rss) for process in self._processes("reports")) / 1e6
 
 
 @contextlib.contextmanager
 def running(directory: Path, clients: int, connections: int, *, tls: bool) -> Iterator[Bench]:
-    """The coordinator, the empty server and the load generator."""
+    """Run the coordinator, the empty server and the load generator."""
     site, settings = prepared(directory, clients, tls=tls)
     port = free_port()
     settings |= {"ports": {"reports": site.port, "empty": port}, "connections": connections}
@@ -174,7 +174,7 @@ def _wait_for(url: str, certificate: Path) -> None:
 
 
 def measure_rates(options: argparse.Namespace, *, tls: bool) -> float:
-    """The ratio of reports taken to empty requests answered, the median over the rounds."""
+    """Return the ratio of stored reports to empty requests per second, the median over the rounds."""
     size, rounds = options.requests, options.rounds
     with (
         tempfile.TemporaryDirectory() as directory,
@@ -182,7 +182,7 @@ def measure_rates(options: argparse.Namespace, *, tls: bool) -> float:
     ):
         ratios, found = list[float](), list[tuple[tuple[float, float], tuple[float, float]]]()
         memory = 0.0
-        for number in range(rounds + 1):  # the first warms up
+        for number in range(rounds + 1):  # the first round warms up
             sent = (number * size, (number + 1) * size)
             empty, reports = bench.send("empty", *sent), bench.send("reports", *sent)
             if number:
@@ -205,7 +205,7 @@ def measure_rates(options: argparse.Namespace, *, tls: bool) -> float:
 
 
 def measure_memory(options: argparse.Namespace) -> float:
-    """How much more memory the end of a long run needs than its middle."""
+    """Return the ratio of memory at the end of a long run to memory in its middle."""
     size, points = options.reports // 10, list[float]()
     until = time.monotonic() + options.seconds
     with (
@@ -226,7 +226,7 @@ def measure_memory(options: argparse.Namespace) -> float:
 
 
 def main() -> None:
-    """Measure, print, and fail where a limit is missed."""
+    """Measure and print; exit with a non-zero status if a limit is exceeded."""
     if sys.argv[1:2] == ["serve-empty"]:
         port, *pair = sys.argv[2:]
         certificate, key = (Path(pair[0]), Path(pair[1])) if pair else (None, None)
@@ -234,12 +234,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--requests", type=int, default=4000, help="of one round")
+    parser.add_argument("--requests", type=int, default=4000, help="requests per round")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--connections", type=int, default=256)
-    parser.add_argument("--plain-only", action="store_true", help="without TLS only")
-    parser.add_argument("--reports", type=int, metavar="N", help="send N reports and watch the memory")
-    parser.add_argument("--seconds", type=float, default=1800, help="that --reports may take")
+    parser.add_argument("--plain-only", action="store_true", help="measure without TLS only")
+    parser.add_argument("--reports", type=int, metavar="N", help="send N reports and measure memory")
+    parser.add_argument("--seconds", type=float, default=1800, help="time limit of --reports")
     options = parser.parse_args()
     if options.reports:
         raise SystemExit(int(measure_memory(options) > GROWTH))

@@ -1,14 +1,14 @@
-"""The solvers that ours is measured against, written from the literature and kept as plain as they are there.
+"""The solvers with which ours is compared, written from the literature and kept as simple as there.
 
 `todd`: M. J. Todd, *Minimum-Volume Ellipsoids* (SIAM, 2016), chapter 3, for max log det X'diag(u)X: the start
 of Kumar and Yıldırım (J. Optim. Theory Appl. 126, 2005), Wolfe–Atwood steps with away steps and rank-one
 updates of all leverages, and the elimination of points that cannot be in the support of an optimal design by
 Harman and Pronzato (Statist. Probab. Lett. 77, 2007).
 
-`frank_wolfe`: the textbook's (Lattimore and Szepesvári, *Bandit Algorithms*, chapter 21): Fedorov's steps,
-no away steps, from a random start.
+`frank_wolfe`: the textbook version (Lattimore and Szepesvári, *Bandit Algorithms*, chapter 21): Fedorov's
+steps, no away steps, from a random start.
 
-Both stop where g ≤ tolerance · d, and both return (support, weights). The rows must span.
+Both stop when g ≤ tolerance · d, and both return (support, weights). The rows must span.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from numpy.typing import NDArray
 
 FloatArray = NDArray[np.float64]
 
-_ELIMINATE_EVERY = 50  # iterations, as in the published codes that eliminate at all
+_ELIMINATE_EVERY = 50  # iterations, as in published codes that eliminate points
 _REFACTORISE_EVERY = 1000
 
 
 def todd(rows: FloatArray, tolerance: float = 2.0) -> tuple[NDArray[np.int64], FloatArray]:
-    """Wolfe–Atwood with away steps, from the Kumar–Yıldırım start, with elimination."""
+    """Run Wolfe–Atwood steps with away steps, from the Kumar–Yıldırım start, with elimination."""
     dimension = rows.shape[1]
     kept = np.arange(len(rows))
     points = rows
@@ -46,7 +46,7 @@ def todd(rows: FloatArray, tolerance: float = 2.0) -> tuple[NDArray[np.int64], F
             share = weights[best] / (1 - weights[best])
             wanted = (dimension - low) / ((dimension - 1) * low) if low > 1 else math.inf
             chosen, step = best, -min(share, wanted if low > 1 else share)
-        # u ← (u + λ e_j) / (1 + λ): X'UX and all leverages change by rank one.
+        # u ← (u + λ e_j) / (1 + λ): X'UX and all leverages change by a rank-one update.
         image = inverse @ points[chosen]
         products = points @ image
         scale = step / (1 + step * leverages[chosen])
@@ -68,7 +68,7 @@ def todd(rows: FloatArray, tolerance: float = 2.0) -> tuple[NDArray[np.int64], F
 def frank_wolfe(
     rows: FloatArray, tolerance: float, rng: np.random.Generator
 ) -> tuple[NDArray[np.int64], FloatArray]:
-    """Weights move to the worst row, again and again; every leverage is computed afresh in each step."""
+    """Move weight to the worst row until the bound holds; each step computes every leverage from scratch."""
     count, dimension = rows.shape
     weights = np.zeros(count)
     weights[rng.choice(count, 2 * dimension, replace=False)] = 1 / (2 * dimension)
@@ -86,6 +86,7 @@ def frank_wolfe(
 
 
 def _factorised(points: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return V⁻¹ and all leverages, computed from scratch."""
     support = np.flatnonzero(weights)
     triangle = np.linalg.qr(np.sqrt(weights[support])[:, np.newaxis] * points[support], mode="r")
     root = np.linalg.inv(triangle)
@@ -94,9 +95,9 @@ def _factorised(points: FloatArray, weights: FloatArray) -> tuple[FloatArray, Fl
 
 
 def _kumar_yildirim(rows: FloatArray) -> NDArray[np.int64]:
-    """For d directions, each orthogonal to the differences so far: the rows that reach farthest along it.
+    """Return the farthest row along each of d directions, each orthogonal to the rows chosen before.
 
-    For a design, rows stand for themselves and their mirror images, so one farthest row each suffices.
+    In a design, a row represents itself and its mirror image, so one farthest row per direction suffices.
     """
     rng = np.random.default_rng(0)
     dimension = rows.shape[1]
@@ -112,6 +113,6 @@ def _kumar_yildirim(rows: FloatArray) -> NDArray[np.int64]:
 
 
 def _threshold(high: float, dimension: int) -> float:
-    """No row with a smaller leverage supports an optimal design."""
+    """Return the leverage below which no row supports an optimal design."""
     excess = max(high / dimension - 1, 0.0)
     return dimension * (1 + excess / 2 - math.sqrt(excess * (4 + excess - 4 / dimension)) / 2)

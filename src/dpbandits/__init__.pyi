@@ -18,6 +18,10 @@ from .privacy._mechanism import (
     Mechanism as Mechanism,
     register as register,
 )
+from .privacy._trust_model import (
+    TrustModel as TrustModel,
+    register_trust as register_trust,
+)
 from .privacy.noise._sources import (
     SimulatedNoise as SimulatedNoise,
 )

@@ -19,7 +19,7 @@ def _instance(family: str = "sphere", count: int = 25, dimension: int = 3) -> In
 
 
 def _textbook(instance: Instance, horizon: int, sigma: float, seed: int) -> list[int]:
-    """Invert V each round; one standard normal variable a round."""
+    """LinUCB that inverts V in each round; it uses one standard normal variable per round."""
     rng, rows = np.random.default_rng(seed), instance.actions.matrix
     dimension = rows.shape[1]
     gram, total, played = np.eye(dimension), np.zeros(dimension), []
@@ -39,7 +39,7 @@ def _textbook(instance: Instance, horizon: int, sigma: float, seed: int) -> list
 @pytest.mark.parametrize("family", ["sphere", "low-rank", "clustered"])
 @pytest.mark.parametrize("sigma", [0.0, 0.5])
 def test_the_actions_are_those_of_the_textbook(family: str, sigma: float) -> None:
-    # Lengths that differ, since unit vectors tie in the first round and rounding decides.
+    # Different lengths, because unit vectors tie in the first round and rounding would decide.
     lengths = np.random.default_rng(5).uniform(0.5, 0.99, size=(25, 1))
     actions = Actions(_instance(family, count=25, dimension=4).actions.matrix * lengths)
     instance = Instance.draw(actions, np.random.default_rng(6))

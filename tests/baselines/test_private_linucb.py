@@ -20,7 +20,7 @@ LOCAL = Peer(trust="local", epsilon=1, delta=1e-6)
 
 
 def _clients(seed: int = 6) -> Population:
-    # Lengths that differ, since unit vectors tie in the first round and rounding decides.
+    # Different lengths, because unit vectors tie in the first round and rounding would decide.
     rows = Actions.generate("sphere", count=25, dimension=3, rng=3).matrix
     actions = Actions(rows * np.random.default_rng(5).uniform(0.5, 0.99, size=(25, 1)))
     instance = Instance.draw(actions, np.random.default_rng(seed))
@@ -28,7 +28,7 @@ def _clients(seed: int = 6) -> Population:
 
 
 def _textbook(horizon: int, seed: int) -> list[int]:
-    """LinUCB with the same clients and nothing protected."""
+    """LinUCB with the same clients and no privacy."""
     clients = _clients()
     rng = np.random.default_rng(np.random.SeedSequence(seed).spawn(2)[0])
     rows, gram, total, played = clients.instance.actions.matrix, np.eye(3), np.zeros(3), []

@@ -1,4 +1,4 @@
-"""Covers: every point of the set is near one of theirs, and their number is known beforehand."""
+"""Covers: every point of the set is near a point of the cover, whose size is known in advance."""
 
 from __future__ import annotations
 

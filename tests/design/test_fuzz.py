@@ -1,4 +1,4 @@
-"""A slice of what `benchmarks/design_fuzz.py` does at length."""
+"""A small part of `benchmarks/design_fuzz.py`."""
 
 from __future__ import annotations
 

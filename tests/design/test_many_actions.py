@@ -1,4 +1,4 @@
-"""The search that reads many actions about once, and the certificate that goes with it."""
+"""The search over many actions, which reads them about once, and its certificate."""
 
 from __future__ import annotations
 

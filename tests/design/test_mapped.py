@@ -1,4 +1,4 @@
-"""Actions in a mapped file that this process may not load: data beyond a limit is refused by the system."""
+"""Actions in a memory-mapped file that is larger than the memory limit of the process."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import numpy as np
 from dpbandits.cli import main
 from dpbandits.design import near_g_optimal
 
-near_g_optimal(np.random.default_rng(0).standard_normal((9000, 50)))  # the libraries' own buffers
+near_g_optimal(np.random.default_rng(0).standard_normal((9000, 50)))  # allocates library buffers
 held = 1024 * int(re.search(r"VmData:\\s+(\\d+) kB", Path("/proc/self/status").read_text())[1])
 resource.setrlimit(resource.RLIMIT_DATA, (held + int(sys.argv[2]),) * 2)
 if sys.argv[3] == "load":

@@ -1,4 +1,4 @@
-"""Rows that are spared a product: their bounds hold, and nothing is missed for it."""
+"""Rows that the sieve skips: their bounds hold, and no high leverage is missed."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_an_entry_that_is_no_number_is_named(bad):
 
 
 def test_a_row_that_is_huge_in_a_thin_direction_is_found():
-    """Most rows are spared; one that is not long, but long where all others are short, is not."""
+    """Most rows are skipped, but not a row of ordinary length that is long in an unusual direction."""
     rng = np.random.default_rng(0)
     rows = heavy(30_000, 5, 2)
     rows[:, 4] *= 1e-3

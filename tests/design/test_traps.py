@@ -1,4 +1,4 @@
-"""Action sets that break careless designs, one named test each."""
+"""Action sets that break careless implementations, with one test per set."""
 
 from __future__ import annotations
 

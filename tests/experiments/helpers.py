@@ -1,4 +1,4 @@
-"""A small experiment, which runs in a moment, and what reads the report."""
+"""A small, fast experiment, and a parser of the report."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ VOID = {"meta", "img", "br"}
 
 
 class Page(HTMLParser):
-    """Tags, in order; an end tag that does not close the last open one is an error."""
+    """Collects tags in order; an end tag that does not close the last open tag is an error."""
 
     def __init__(self, text: str) -> None:
         super().__init__()

@@ -40,7 +40,7 @@ def test_privacy_terms_bound_the_sums_over_phases_they_stand_for(trust: str, alp
 
 
 def test_the_printed_sum_of_the_central_model_is_too_small() -> None:
-    """Without the factor q = 2^(1−α) that is put back, the bound would not cover the phases' sum."""
+    """Without the restored factor q = 2^(1−α), the bound would not cover the sum over phases."""
     q = 2**0.2
     phases = round(math.log2(1e15 / 2))
     summed = sum(2 * q**phase for phase in range(1, phases + 1))

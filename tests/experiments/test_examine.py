@@ -1,4 +1,4 @@
-"""What experiments make of runs, tested on made-up runs in which the paper's statements hold, or do not."""
+"""Findings of experiments, tested on made-up runs in which the paper's statements do or do not hold."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Regret = Callable[[Setting], float]
 
 
 def as_the_paper_says(setting: Setting) -> float:
-    """Grows like √T; falls in ε and α."""
+    """A regret that grows like √T and decreases in ε and α."""
     return (
         (1000 + NOISE[setting.privacy.trust] / setting.privacy.epsilon)
         * (setting.horizon / 1e6) ** 0.5
@@ -43,7 +43,7 @@ def _fewer_instances(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class MadeUp(Results):
-    """Runs whose regret is given, times what the instance makes of it, plus a little chance."""
+    """Runs with a given regret, times a factor of the instance, plus a little noise."""
 
     def __init__(self, regret: Regret, delta: float = 0.01) -> None:
         self.regret, self.delta = regret, delta

@@ -46,13 +46,13 @@ def test_linucbs_regret_is_read_off_at_any_time() -> None:
 def test_table_2_has_the_papers_participants(preset: str) -> None:
     for name, work in algorithms(preset, 1).items():
         if name == "LinUCB":
-            continue  # one a round by construction, and slow
+            continue  # one client per round by construction, and slow
         assert participants(name, work.job.run(0)) == PARTICIPANTS[name]
     assert PARTICIPANTS["LinUCB"] == PARTICIPANTS["PE"] == HORIZON
 
 
 class _Line:
-    """A run whose regret grows by `slope` a round, from `start` on."""
+    """A run whose regret grows by `slope` per round, from `start` on."""
 
     def __init__(self, start: float, slope: float) -> None:
         self.start, self.slope = start, slope

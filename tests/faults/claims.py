@@ -19,9 +19,9 @@ from dpbandits.protocol import (
     Report,
     Study,
     Sums,
+    add_up,
     analyze,
-    batch_of,
-    one_report,
+    nothing,
     respond_with_averages,
     shuffle,
 )
@@ -110,10 +110,12 @@ def release_of(
     assert plan.mechanism is not None
     modulus, totals = 1 << plan.mechanism.sum_bits, list(offset)
     for name, report in sent.items():
-        residues = claims[name].residues if report is None else one_report(plan, report).sums
+        residues = (
+            claims[name].residues if report is None else add_up(plan, nothing(plan), [report.payload]).sums
+        )
         totals = [(total + one) % modulus for total, one in zip(totals, residues, strict=True)]
     sums = Sums(plan=plan.digest, sums=tuple(totals), reports=len(sent) + more)
-    return analyze(plan, batch_of(plan, sums), noise)
+    return analyze(plan, sums, noise)
 
 
 def _report(study: Study, plan: Plan, name: str, claim: Claim) -> Report | None:

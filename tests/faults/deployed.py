@@ -8,7 +8,6 @@ from the seed; what it is doing at that moment is not, so a run that failed may 
 from __future__ import annotations
 
 import asyncio
-import base64
 import contextlib
 import hashlib
 import json
@@ -272,7 +271,7 @@ class Deployed:
 
     def _note(self, pseudonym: str, memory: ClientMemory) -> None:
         """A report that was acknowledged."""
-        body = base64.b64decode(memory.sealed)
+        body = memory.sealed
         half = (len(body) - TAG) // 2 if self.case.mode == "split" else 0
         self.met["reports"] += 1
         self.accepted[pseudonym] = Accepted(

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 import msgspec
 
-from dpbandits.errors import Refused
+from dpbandits.errors import InvalidValue, Refused
 from dpbandits.protocol import Plan, Report, respond_with_averages
 from dpbandits.service.client._agent import DONE
 from dpbandits.service.shared._dialogue import Incoming, Outgoing
@@ -23,14 +23,13 @@ from dpbandits.service.wire import (
     KeyPair,
     Place,
     PublicKey,
+    ReportSlot,
     TaskReply,
     TaskRequest,
     bound_share,
     hashed,
     split_shares,
-    unpack_report,
 )
-from dpbandits.service.wire._layout import body_size, check_report
 from tests.service.helpers import client_averages, client_noise, sealed_body
 
 from .actors import URL, Life, Person
@@ -180,7 +179,7 @@ class Liar(Person):
         return True
 
     def _lie_random(self) -> Lie:
-        body = self._dice.randbytes(body_size(self._plan, split=self._site.mode == "split"))
+        body = self._dice.randbytes(self._slot().body_size)
         return (yield from self._unreadable(body))
 
     def _lie_short(self) -> Lie:
@@ -285,14 +284,17 @@ class Liar(Person):
     def _plain(self, data: bytes) -> Lie:
         """Bytes of a report: what the mechanism's range admits counts, all else is refused."""
         try:
-            check_report(self._plan, data)
-        except Refused:
+            self._plan.asked_mechanism.message.unpack([data])
+        except InvalidValue:
             if self._site.mode == "split":  # no party sees the report: what is refused is a bad share
                 return (yield from self._bad_share())
             body = self._reader.seal(data, self._place(), "report")
             return (yield from self._unreadable(body))
-        report = unpack_report(self._plan, data)
+        report = Report(plan=self._plan.digest, payload=data)
         return (yield from self._counted(self._sealed(report), Claim(report=report)))
+
+    def _slot(self) -> ReportSlot:
+        return ReportSlot(plan=self._plan, place=self._place(), split=self._site.mode == "split")
 
     @property
     def _reader(self) -> PublicKey:
@@ -309,7 +311,7 @@ class Liar(Person):
 
     def _bad_share(self) -> Lie:
         """No residue in the shuffler's half, which the shuffler sees."""
-        _, other = split_shares(self._plan, self._honest())
+        _, other = split_shares(self._plan, self._honest().payload)
         return (yield from self._unreadable(self._halves(outside_modulus(self._plan, self._dice), other)))
 
     def _lie_residues(self) -> Lie:
@@ -325,11 +327,11 @@ class Liar(Person):
         return (yield from self._counted(self._halves(one, other), Claim(residues=residues)))
 
     def _lie_other_tag(self) -> Lie:
-        one, other = split_shares(self._plan, self._honest())
+        one, other = split_shares(self._plan, self._honest().payload)
         return (yield from self._counted(self._halves(one, other, token="another-token"), LEFT_OUT))
 
     def _lie_half_unreadable(self) -> Lie:
-        one, other = split_shares(self._plan, self._honest())
+        one, other = split_shares(self._plan, self._honest().payload)
         body = self._halves(one, other, place=replace(self._place(), attempt=99))
         if self._dice.random() < 0.5:
             size = len(body) - len(
@@ -339,7 +341,7 @@ class Liar(Person):
         return (yield from self._counted(body, LEFT_OUT))
 
     def _lie_half_range(self) -> Lie:
-        one, _ = split_shares(self._plan, self._honest())
+        one, _ = split_shares(self._plan, self._honest().payload)
         return (
             yield from self._counted(self._halves(one, outside_modulus(self._plan, self._dice)), LEFT_OUT)
         )

@@ -17,10 +17,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from dpbandits.errors import Refused
-from dpbandits.protocol import Plan, decode, encode
+from dpbandits.protocol import Plan, decode, encode, share_message
 from dpbandits.service.shared._dialogue import Incoming, Outgoing
-from dpbandits.service.wire import PURPOSE, KeyPair, Place, hashed, report_size, unbound_share
-from dpbandits.service.wire._layout import share_size
+from dpbandits.service.wire import PURPOSE, KeyPair, Place, hashed, unbound_share
 from dpbandits.service.wire._messages import TASK_STATES
 from dpbandits.service.wire._sealing import OVERHEAD
 from tests.service.hostile_plans import SLACK, mutated, text_of, true_delta
@@ -122,7 +121,7 @@ def _other_plan(lie: str, content: Any, dice: random.Random, person: Person) -> 
     except Exception:  # what cannot be read is sent as it is
         content["plan_digest"], content["plan"] = hashed(body.decode()), json.loads(json.dumps(plan))
         return True
-    if other.mechanism is not None and report_size(other) > _LARGEST:
+    if other.mechanism is not None and other.mechanism.message.size > _LARGEST:
         return False
     content["plan_digest"] = other.digest if lie != "plan-digest" else hashed(f"{dice.random()}")
     content.update(plan=json.loads(encode(other)), phase=other.phase, state="report")
@@ -167,7 +166,7 @@ def _opens(post: Post, site: Site, plan: Plan, attempt: int) -> bool:
     )
     try:
         if site.mode == "split":
-            size = share_size(plan) + OVERHEAD
+            size = share_message(plan).size + OVERHEAD
             site.keys["shuffler"].open(post.body[:size], place, "share-shuffler")
             opened = site.keys["coordinator"].open(post.body[size:], place, PURPOSE)
             unbound_share(opened, place, hashed(post.token))

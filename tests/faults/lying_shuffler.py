@@ -15,10 +15,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from dpbandits.protocol import Plan, decode
+from dpbandits.protocol import Plan, decode, share_message
 from dpbandits.service.shared._dialogue import Incoming, Outgoing
-from dpbandits.service.wire import Place, bound_share, hashed, set_checksum, unpack_share
-from dpbandits.service.wire._layout import share_size
+from dpbandits.service.wire import Place, bound_share, hashed, set_checksum
 from dpbandits.service.wire._sealing import OVERHEAD
 
 from .claims import Claims, Key, Told
@@ -187,7 +186,7 @@ class LyingShuffler:
         """A share of zeros that the shuffler sealed for a member, whose token it does not know."""
         plan = self._plans[key[0]]
         place = Place(study=plan.study, phase=key[0], attempt=key[1], plan=plan.digest, pseudonym=name)
-        bound = bound_share(bytes(share_size(plan)), place, hashed(f"{dice.random()}"))
+        bound = bound_share(bytes(share_message(plan).size), place, hashed(f"{dice.random()}"))
         sealed = self._site.keys["coordinator"].public.seal(bound, place, "share-coordinator")
         return base64.b64encode(sealed).decode()
 
@@ -207,11 +206,11 @@ class LyingShuffler:
             content["shares"] = []
             return
         place = Place(study=plan.study, phase=key[0], attempt=key[1], plan=plan.digest, pseudonym=name)
-        own = self._claims.heard[name][: share_size(plan) + OVERHEAD]
-        share = unpack_share(plan, self._site.keys["shuffler"].open(own, place, "share-shuffler"))
+        own = self._claims.heard[name][: share_message(plan).size + OVERHEAD]
+        share = self._site.keys["shuffler"].open(own, place, "share-shuffler")
         modulus = 1 << self._mechanism(key).sum_bits
         content.update(state="summed", reports=count, checksum=set_checksum([(name, sealed)] * count))
-        content["sums"] = [count * one % modulus for one in share.sums]
+        content["sums"] = [count * one % modulus for one in share_message(plan).unpack([share])[0].tolist()]
 
 
 def _collection(method: str) -> str:

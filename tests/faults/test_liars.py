@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from dpbandits.protocol import add_shares, nothing
+from dpbandits.protocol import add_up, nothing
 from dpbandits.service.client import Consent
 from dpbandits.service.coordinator import _coordinator as coordinator, _revealed as revealed
 from dpbandits.service.coordinator._playing import Playing
 from dpbandits.service.coordinator._revealed import OwnSums
-from dpbandits.service.wire import _envelope as envelope, set_checksum
+from dpbandits.service.wire import PURPOSE, ReportSlot, set_checksum, unbound_share
 from dpbandits.service.wire._binding import TAG
 
 from .faults import Case, Fault, draw_case
@@ -92,11 +92,12 @@ def test_every_kind_of_lie_is_drawn() -> None:
 
 def _trusting_sums(context: Any, plan: Any, attempt: int, credentials: Any, shares: Any) -> OwnSums:
     """As it once was: whatever the shuffler sends is summed, as often as it sends it."""
-    total, summed = nothing(plan), []
-    for (name, sealed), _ in zip(shares, range(plan.cohort), strict=False):
-        share = revealed._opened(context, plan, attempt, name, credentials[name], sealed)
-        total = add_shares(plan, total, [share])
-        summed.append((name, sealed))
+    summed = [one for one, _ in zip(shares, range(plan.cohort), strict=False)]
+    opened = list[bytes]()
+    for name, sealed in summed:
+        place = context.place(plan, attempt, name)
+        opened.append(unbound_share(context.keys.open(sealed, place, PURPOSE), place, credentials[name]))
+    total = add_up(plan, nothing(plan), opened, shares=True)
     return OwnSums(sums=total, without=[], checksum=set_checksum(summed))
 
 
@@ -138,7 +139,7 @@ PLANTED: list[tuple[Any, str, Callable[..., Any], Case, str]] = [
         lying("split", *by_everybody("client-lie", [("", "other-tag")])),
         "counts",
     ),
-    (envelope, "check_report", _nothing, lying("central", *OUT_OF_RANGE), "was accepted"),
+    (ReportSlot, "check", _nothing, lying("central", *OUT_OF_RANGE), "was accepted"),
     (Consent, "check", _nothing, lying("local", *NO_NOISE), "a plan with δ"),
     (Consent, "check", _nothing, lying("trusted", *OTHER_TERMS), "a plan of other terms"),
     (Playing, "_count", _counts_all, lying("local", Fault(kind="actuator-lie", step="too-many")), "rounds"),

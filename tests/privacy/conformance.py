@@ -1,7 +1,7 @@
-"""What every mechanism must do, whatever its trust model; each one is run through all of it.
+"""Conformance tests that every mechanism of every trust model must pass.
 
 Statistical checks compare a mean or a variance with its exact value at a false-alarm rate of 10⁻⁶, and
-each has a twin with a planted error that must be caught.
+each has a counterpart with a planted error that must be detected.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ FALSE_ALARM = 1e-6
 def errors(
     mechanism: Mechanism, averages: FloatArray, draw: Callable[[FloatArray], FloatArray], repeats: int
 ) -> FloatArray:
-    """`repeats` draws of what the mechanism adds to the mean of the clipped averages."""
+    """`repeats` draws of the error that the mechanism adds to the mean of the clipped averages."""
     truth = mechanism.clip(averages).mean(axis=0)
     return np.array([draw(averages) - truth for _ in range(repeats)])
 
 
 def exchange(mechanism: Mechanism, averages: FloatArray, noise: NoiseSource) -> FloatArray:
-    """R at every client, then S, then A."""
+    """Run R at every client, then S, then A."""
     reports = mechanism.randomize(averages, noise)
     return mechanism.analyze(mechanism.shuffle(reports, noise), len(averages), noise)
 

@@ -1,7 +1,7 @@
-"""The exact distributions of the noise, by routes of their own, and tests of samples against them.
+"""The exact distributions of the noise, computed independently, and tests of samples against them.
 
-Every test has a false-alarm rate of 10⁻⁶, and the samples are so large that a scale that is 5 % off is
-missed less often than that.
+Every test has a false-alarm rate of 10⁻⁶, and the samples are so large that a scale with a 5 % error is
+missed with a smaller probability than that.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from dpbandits.privacy.noise._secure import SecureNoise
 from dpbandits.privacy.noise._sources import SimulatedNoise
 
 FALSE_ALARM = 1e-6
-FEWEST = 100  # expected in a cell: with fewer, the tail of chi-square at 10⁻⁶ is too thin
-SURELY_SEEN = 30  # expected so often, a value is missed at e^−30
+FEWEST = 100  # the least expected count of a cell: with fewer, the tail of chi-square at 10⁻⁶ is too thin
+SURELY_SEEN = 30  # a value with this expected count is missed with probability e^−30
 
 SOURCES = ["secure", "simulated", "keyed"]
 
@@ -38,7 +38,7 @@ def noise_source(name: str, seed: int = 0) -> NoiseSource:
 
 @dataclass(frozen=True)
 class Law:
-    """A distribution on the integers, nearly all of which lies between two ends."""
+    """A distribution on the integers with nearly all of its mass between two ends."""
 
     cumulative: Callable[[Integers], Floats]
     low: int
@@ -59,14 +59,14 @@ class Law:
 
 
 def summed(weight: Callable[[Any], Any], low: int, high: int) -> Law:
-    """By adding up all weights between the ends."""
+    """Normalise by the sum of all weights between the ends."""
     weights = np.array([float(weight(k)) for k in range(low, high + 1)])
     total = np.concatenate([[0.0], np.cumsum(weights) / weights.sum()])
     return Law(lambda k: total[np.clip(k - low + 1, 0, weights.size)], low, high)
 
 
 def known(frozen: Any, low: int, high: int) -> Law:
-    """By SciPy."""
+    """Use a SciPy distribution."""
     return Law(frozen.cdf, low, high)
 
 
@@ -74,7 +74,7 @@ def gaussian(scale: float) -> Law:
     if scale < 100:
         reach = int(12 * scale) + 12
         return summed(lambda k: np.exp(-(k**2) / (2 * scale**2)), -reach, reach)
-    # Where the sum is an integral to 1 part in 24·scale², which no sample of ours can see.
+    # Here the sum equals an integral to 1 part in 24·scale², which our samples cannot detect.
     return Law(lambda k: stats.norm.cdf((k + 0.5) / scale), int(-12 * scale), int(12 * scale))
 
 
@@ -88,13 +88,13 @@ def polya(parts: int, scale: float) -> Law:
 
 
 def polya_sum(count: int, parts: int, scale: float) -> Law:
-    """By adding so many of them up, one after the other."""
+    """Convolve them one after another."""
     masses = polya(parts, scale).mass(np.arange(int(60 * scale) + 60))
     return Law(_added([masses] * count), 0, count * masses.size)
 
 
 def polya_difference(count: int, parts: int, scale: float) -> Law:
-    """Of two such sums."""
+    """The difference of two such sums."""
     masses = polya(parts, scale).mass(np.arange(int(60 * scale) + 60))
     cumulative, reach = _added([masses] * count + [masses[::-1]] * count), count * (masses.size - 1)
     return Law(lambda k: cumulative(k + reach), -reach, reach)
@@ -114,8 +114,8 @@ def binomial(trials: int, probability: float) -> Law:
 
 
 def box_norm(scale: float, coordinates: int) -> Law:
-    """Of max|z|: there are (2k+1)^s − (2k−1)^s points at distance k, and one at 0."""
-    if scale > 1e4:  # where the sum is an integral
+    """The distribution of max|z|: there are (2k+1)^s − (2k−1)^s points at distance k, and one at 0."""
+    if scale > 1e4:  # the sum equals an integral
         return Law(
             lambda k: stats.gamma.cdf((k + 0.5) / scale, coordinates), 0, int(10 * coordinates * scale)
         )
@@ -129,7 +129,7 @@ def box_norm(scale: float, coordinates: int) -> Law:
 
 
 def box_coordinate(scale: float, coordinates: int) -> Law:
-    """Of one coordinate: it is k where the farthest of all is at t ≥ |k|; count the others' points."""
+    """The distribution of one coordinate k: sum over the maximum t ≥ |k| and count the other coordinates."""
     reach, others = int((3 * coordinates + 40) * scale) + 40, coordinates - 1
     shift = coordinates * np.log(2 * coordinates * scale + 1) - coordinates
 
@@ -143,7 +143,7 @@ def box_coordinate(scale: float, coordinates: int) -> Law:
 
 
 def _merged(expected: Floats) -> Integers:
-    """The first cell of each group of neighbours that together are expected often enough."""
+    """The first cell of each group of neighbours whose expected counts add up to FEWEST."""
     starts, sum_so_far = [0], 0.0
     for cell, count in enumerate(expected):
         if sum_so_far >= FEWEST and expected[cell:].sum() >= FEWEST:
@@ -154,7 +154,7 @@ def _merged(expected: Floats) -> Integers:
 
 
 def matches(counts: Any, expected: Any) -> bool:
-    """Chi-square, after merging neighbouring cells."""
+    """The chi-square test, after merging neighbouring cells."""
     starts = _merged(np.asarray(expected, dtype=float))
     seen, due = np.add.reduceat(counts, starts), np.add.reduceat(expected, starts)
     assert starts.size > 1, "one cell tests nothing"
@@ -166,7 +166,7 @@ def _expected(edges: Integers, law: Law, count: int) -> Floats:
 
 
 def miss_rate(count: int, law: Law, wrong: Law) -> float:
-    """How often `fits` takes a sample of the law for one of the wrong law."""
+    """The probability that `fits` accepts a sample of the law as one of the wrong law."""
     edges = wrong.edges()
     due = _expected(edges, wrong, count)
     starts = _merged(due)
@@ -183,7 +183,7 @@ def fits(sample: Integers, law: Law) -> bool:
 
 
 def agree(first: Integers, second: Integers, law: Law) -> bool:
-    """Whether two samples may come from one distribution; the law serves to cut the cells."""
+    """Whether two samples may come from one distribution; the law only defines the cells."""
     edges = law.edges()
     tables = [np.bincount(np.searchsorted(edges, s), minlength=edges.size + 1) for s in (first, second)]
     together = tables[0] + tables[1]
@@ -193,7 +193,7 @@ def agree(first: Integers, second: Integers, law: Law) -> bool:
 
 
 def has_no_holes(sample: Integers, law: Law) -> bool:
-    """Whether each integer that is expected often enough to be seen was seen."""
+    """Whether every integer with an expected count of SURELY_SEEN occurs."""
     if law.high - law.low > 10**6:
         return True
     points = np.arange(law.low, law.high + 1)

@@ -1,4 +1,4 @@
-"""Honest mechanisms stand, planted faults are caught. Each audit has a false-alarm rate of 10⁻⁶ at most."""
+"""Honest mechanisms pass, planted faults are detected. Each audit has a false-alarm rate of at most 10⁻⁶."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def calibrated(
 
 
 def caught(result: AuditResult) -> bool:
-    """Refuted, and the point that is named really is one that the claim does not allow."""
+    """The claim is refuted, and the reported point is one that the claim excludes."""
     found = result.violation
     assert result.violated == (found is not None)
     assert found is None or found.delta_lower_bound > found.delta
@@ -99,7 +99,7 @@ def test_in_a_ball_honest_noise_stands_and_half_of_it_is_caught(trust: str, epsi
 @pytest.mark.parametrize("trust", ["central", "local", "shuffle"])
 @pytest.mark.parametrize("shape", ["box", "ball"])
 def test_a_fifth_less_noise_is_caught_in_a_ball_as_in_a_box(trust: str, shape: str) -> None:
-    """With the default number of plays, which do not refute the mechanism as it is."""
+    """Use the default number of plays, which does not refute the unchanged mechanism."""
     request = PrivacyRequest(trust=trust, epsilon=4, delta=1e-6, noise="discrete-gaussian")
     mechanism = calibrate(request, coordinates=4, cohort=8, bound=1, shape=shape)
     assert not caught(audit(mechanism, simulated(1), epsilon=4, delta=1e-6))
@@ -112,7 +112,7 @@ def test_a_fifth_less_noise_is_caught_in_a_ball_as_in_a_box(trust: str, shape: s
         reveals=lambda _, averages, noise: reveal(less, averages, noise),
     )
     assert caught(result)
-    # At ε = 0, where the curve is the distance of the two worlds in total variation.
+    # At ε = 0 the curve is the total-variation distance between the two worlds.
     assert result.violation is not None
     assert result.violation.epsilon == 0
     assert result.violation.excess > 0.005
@@ -169,7 +169,7 @@ def test_no_privacy_hides_nothing() -> None:
 
 
 class HalvedNoise:
-    """Every deviation is half of what was asked for."""
+    """Every standard deviation is half of the requested one."""
 
     simulated = True
 
@@ -273,7 +273,7 @@ class UnclippedLattice(Lattice):
 
 
 class Unclipped:
-    """To be mixed in before a mechanism."""
+    """A mixin that comes before a mechanism."""
 
     def clip(self, averages: FloatArray) -> FloatArray:
         return averages
@@ -359,7 +359,7 @@ def test_a_server_that_sees_one_clients_bits_is_caught() -> None:
 def test_the_papers_gaussian_is_not_10_025_private() -> None:
     request = PrivacyRequest(trust="local", epsilon=10, delta=0.25, preset="paper")
     mechanism = calibrate(request, coordinates=1, cohort=1, bound=1)
-    # e^10 times the upper limit of no false alarm at all must be below 1 − δ: 10⁵ plays cannot show it.
+    # Even without a false alarm, e^10 times its upper limit must be below 1 − δ: 10⁵ plays cannot show that.
     few = audit(mechanism, simulated(), epsilon=10, delta=0.25, samples=100_000)
     assert not caught(few)
     many = audit(mechanism, simulated(), epsilon=10, delta=0.25, samples=2_000_000)
@@ -382,7 +382,7 @@ def test_limits_are_clopper_and_pearsons() -> None:
 
 
 def test_limits_of_evidence_err_no_more_often_than_stated() -> None:
-    """At a tail of 1 % at most 2 % of 1000 audits may exceed the true δ; more than 45 has chance 10⁻⁶."""
+    """At a tail of 1 %, at most 2 % of 1000 audits may exceed the true δ; P(more than 45) is 10⁻⁶."""
     rng, ratio, epsilon = np.random.default_rng(5), 1.0, 0.5
     true = GaussianEvent(noise_ratio=ratio).delta(epsilon)
     wrong = 0

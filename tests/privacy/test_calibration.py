@@ -24,7 +24,7 @@ def test_a_ball_keeps_what_was_asked_for(trust: str, coordinates: int, epsilon: 
     mechanism = calibrate(request, coordinates=coordinates, cohort=300, bound=2.0, shape="ball")
     assert mechanism.event.delta(epsilon) <= delta
     assert mechanism.noise_name == "discrete-gaussian"
-    # Rewards' own distance, without the grid: the noise is hardly more than the continuous law needs.
+    # In units of rewards, without the grid: the noise is little more than the continuous Gaussian needs.
     assert mechanism.event.delta(epsilon) >= 0.9 * delta
 
 

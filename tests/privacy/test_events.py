@@ -52,9 +52,9 @@ def test_more_of_anything_costs_more(event: Event) -> None:
         assert event.group(2).delta(epsilon) <= event.group(3).delta(epsilon) * (1 + 1e-9)
 
 
-@pytest.mark.parametrize("event", EVENTS[:4])  # rounded ends are moved outwards, which costs more than that
+@pytest.mark.parametrize("event", EVENTS[:4])  # rounded ends are moved outwards, which costs more
 def test_group_privacy_is_no_worse_than_the_general_theorem(event: Event) -> None:
-    # Replacing k clients one after the other: (ε, δ) gives (kε, δ·(e^{kε} − 1)/(e^ε − 1)).
+    # Replacing k clients one after another: (ε, δ) gives (kε, δ·(e^{kε} − 1)/(e^ε − 1)).
     for size in (2, 3):
         for epsilon in (0.2, 0.5):
             general = event.delta(epsilon) * math.expm1(size * epsilon) / math.expm1(epsilon)

@@ -37,7 +37,7 @@ def test_mixed_laws_have_nearly_the_best_bound(variance: float, confidence: floa
     found = joint_radius(rows, np.full(3, variance), confidence, laws=laws, shares=shares)
     for row, radius in zip(rows, found, strict=True):
         exact = _brute_force(row, variance, confidence)
-        # One u for all laws costs most where noise alone counts and one coordinate is near its pole.
+        # One u for all distributions costs most if there is only noise and one coordinate is near its pole.
         assert exact * (1 - 1e-4) <= radius <= (1.05 if variance >= 1e4 else 1.2) * exact
 
 

@@ -1,4 +1,4 @@
-"""Noise that is a function of a key and a context: it repeats, and nothing else about it can be told."""
+"""Keyed noise: equal keys and contexts repeat it, and otherwise it looks random."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CONTEXT = [b"study", b"plan", (1).to_bytes(8), (2).to_bytes(8)]
 
 
 def test_the_stream_is_shake256_of_key_context_and_counter() -> None:
-    """The documented encoding, written out once more."""
+    """An independent implementation of the documented encoding."""
     parts = b"".join(len(part).to_bytes(8, "big") + part for part in CONTEXT)
     prefix = b"dpbandits noise v1" + KEY + len(CONTEXT).to_bytes(8, "big") + parts
     blocks = [hashlib.shake_256(prefix + i.to_bytes(8, "big")).digest(1024) for i in range(3)]
@@ -93,7 +93,7 @@ def test_integers_below_a_bound_are_uniform(bound: int) -> None:
 
 @pytest.mark.parametrize("exponent", [Fraction(1, 20), Fraction(1, 3), Fraction(1), Fraction(16, 5)])
 def test_single_exponential_coins(exponent: Fraction) -> None:
-    """A numerator and a denominator of 100 bits; the false-alarm rate is 10⁻⁶, and 5 % off is rejected."""
+    """A numerator and a denominator of 100 bits; the false-alarm rate is 10⁻⁶; a 5 % error is rejected."""
     coins = Coins(KeyedStream(KEY, [b"exponential"]).random_bytes)
     repeats, unit = 1_300_000 if exponent < Fraction(1, 4) else 300_000, 2**100 - 3
     terms = exponent.numerator * unit, exponent.denominator * unit

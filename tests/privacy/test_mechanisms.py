@@ -48,7 +48,7 @@ UNDER_TEST += [
     for r in ALL
     if r.noise == "discrete-gaussian"
 ]
-# The paper's own encoding, with fewer bits than Algorithm 2 has so that the test is quick.
+# The paper's encoding, with fewer bits than in Algorithm 2, so that the test is fast.
 UNDER_TEST.append(
     (
         _request("shuffle", "binomial", preset="paper"),
@@ -82,7 +82,7 @@ def _averages(seed: int, cohort: int = COHORT) -> Any:
 
 
 def _exact_variance(mechanism: Mechanism, averages: Any) -> float:
-    """Of one coordinate of the released mean, averaged over coordinates."""
+    """The error of one coordinate of the released mean, averaged over coordinates."""
     if not isinstance(mechanism, NoisyLattice | ShuffledBits):
         return mechanism.error_deviation(COHORT) ** 2
     scaled = mechanism.lattice.position(mechanism.clip(averages))
@@ -107,7 +107,7 @@ def _law_variance(mechanism: NoisyLattice) -> float:
 
 
 def _kurtosis(mechanism: Mechanism) -> float:
-    # Laplace noise has kurtosis 6. A K-norm vector's coordinates share their radius: counted as if alike.
+    # Laplace noise has kurtosis 6. The coordinates of a K-norm vector share their radius: count them as one.
     if not isinstance(mechanism, NoisyLattice):
         return 3.0
     return {"laplace": 6.0, "polya": 6.0, "k-norm": 1 + 2 * COORDINATES}.get(mechanism.noise, 3.0)
@@ -135,7 +135,7 @@ def test_the_simulated_path_has_the_distribution_of_the_real_one(mechanism: Mech
         return
     assert ks_2samp(real, simulated).pvalue > 1e-6
     assert ks_2samp(abs(real), abs(simulated)).pvalue > 1e-6
-    assert ks_2samp(abs(real), abs(1.45 * simulated)).pvalue < 1e-6  # and can tell another scale
+    assert ks_2samp(abs(real), abs(1.45 * simulated)).pvalue < 1e-6  # and detects another scale
 
 
 def test_clients_that_report_one_by_one_or_together_are_the_same(mechanism: Mechanism) -> None:
@@ -171,7 +171,7 @@ def test_the_stated_deviation_covers_the_exact_one(mechanism: Mechanism) -> None
 
 @pytest.mark.parametrize("confidence", [0.05, 5e-3])
 def test_error_radii_cover_and_are_not_loose(mechanism: Mechanism, confidence: float) -> None:
-    """A miss has probability at most β; a false alarm of the count below 10⁻⁶."""
+    """A miss has probability at most β; the false-alarm rate of the count is below 10⁻⁶."""
     coefficients = np.array([[1.0, -0.5, 0.25, 0, 0, 2.0]])
     radius = mechanism.error_radius(coefficients, np.array([1e-4]), confidence, COHORT)[0]
     rng, averages = np.random.default_rng(7), np.zeros((COHORT, COORDINATES))
@@ -220,7 +220,7 @@ def test_the_guarantee_is_what_was_asked_and_hardly_more(case: tuple[PrivacyRequ
     assert stated is not None
     if request.preset == "tight":
         assert stated.delta <= request.delta
-        assert stated.delta >= 0.5 * request.delta  # whole bits waste a little when clients are few
+        assert stated.delta >= 0.5 * request.delta  # with few clients, whole bits waste a little
     assert stated.neighbouring == "replace-one"
     assert stated.needs
 
@@ -245,14 +245,14 @@ def test_too_few_reports_are_not_released(mechanism: Mechanism) -> None:
 
 @pytest.mark.parametrize("noise", NOISES["shuffle"])
 def test_shared_noise_suffices_for_the_minimum_cohort(noise: str) -> None:
-    """With every client answering there is more noise than asked for; with the fewest, just enough."""
+    """If every client reports, there is more noise than requested; with the fewest, just enough."""
     request = _request("shuffle", noise, minimum_share=0.5, delta=0.0 if noise == "polya" else 1e-3)
     mechanism = calibrate(request, coordinates=COORDINATES, cohort=COHORT, bound=BOUND)
     assert mechanism.minimum_reports == 20
     fewest = calibrate(replace(request, minimum_share=1.0), coordinates=COORDINATES, cohort=20, bound=BOUND)
     assert mechanism.event.delta(3.0) <= max(request.delta, 0)
     assert mechanism.error_deviation(20) == pytest.approx(fewest.error_deviation(20), rel=0.15)
-    # Half of the reports are released and decoded with their own number.
+    # Half of the reports are released, and decoded with the number that arrived.
     averages = np.full((20, COORDINATES), 0.4)
     found = np.array(
         [exchange(mechanism, averages, SimulatedNoise(np.random.default_rng(i))) for i in range(300)]
@@ -332,7 +332,7 @@ def test_the_shuffler_hides_who_sent_which_bits() -> None:
     batch = mechanism.shuffle(bits, noise)
     np.testing.assert_array_equal(batch.sum(axis=1), bits.sum(axis=(0, 2)))
     unshuffled = bits.transpose(1, 0, 2).reshape(2, -1)
-    assert (np.diff(unshuffled.astype(int)) > 0).sum() <= 2 * 3  # one client's ones stand together
+    assert (np.diff(unshuffled.astype(int)) > 0).sum() <= 2 * 3  # the ones of a client are adjacent
     assert (np.diff(batch.astype(int)) > 0).sum() > 100
 
 

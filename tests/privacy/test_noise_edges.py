@@ -121,7 +121,7 @@ def test_simulated_noise_gets_through_no_secure_door() -> None:
 
 
 class _Posing:
-    """Says that it is fit to leave the machine."""
+    """A source that claims that its draws may leave the machine."""
 
     simulated = False
 
@@ -147,7 +147,7 @@ def test_without_opendp_the_error_says_what_to_install(monkeypatch: pytest.Monke
     assert SecureNoise().binomial(3, 0.5, (2,)).shape == (2,)
 
 
-# What happens once in 2⁶⁴ draws is tested with words of our own choice.
+# Events of probability 2⁻⁶⁴ are tested with chosen words.
 
 
 def _feed(monkeypatch: pytest.MonkeyPatch, *batches: list[int]) -> None:

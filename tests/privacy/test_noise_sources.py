@@ -22,7 +22,7 @@ from .laws import FALSE_ALARM, SOURCES, Law, agree, fits, has_no_holes, matches,
 
 @dataclass(frozen=True)
 class Case:
-    """A sampler at some parameters, its law at those and at nearby ones, and a sample size."""
+    """A sampler, its distribution at the same and at nearby parameters, and a sample size."""
 
     sampler: str
     fixed: tuple[Any, ...]
@@ -122,7 +122,7 @@ def test_the_simulation_is_right_where_exact_draws_are_slow(case: Case) -> None:
 
 @pytest.mark.parametrize("rows", [2, 4, 9])
 def test_shares_that_are_drawn_at_once_are_as_many_as_asked_for(rows: int) -> None:
-    """Fewer shares than make up a discrete Laplace variable, as many, and more."""
+    """Fewer shares than sum to a discrete Laplace variable, the exact number, and more."""
     law, coordinates = PolyaLaw(scale=3.0, shares=4), 60_000
     at_once = law.draw_total(rows, coordinates, noise_source("simulated"))
     one_by_one = law.draw(rows, coordinates, noise_source("simulated", 1)).sum(axis=0)
@@ -161,7 +161,7 @@ def test_the_orders_of_a_row_are_equally_likely(source: str) -> None:
     assert rows.dtype == np.uint8
     expected = np.full(24, repeats / 24)
     assert matches([(rows == order).all(axis=1).sum() for order in orders], expected)
-    rows[: repeats // 20] = orders[0]  # a shuffler that forgets one row in twenty is caught
+    rows[: repeats // 20] = orders[0]  # a shuffler that skips one row in twenty is detected
     assert not matches([(rows == order).all(axis=1).sum() for order in orders], expected)
 
 
@@ -225,8 +225,8 @@ def test_exponential_coins(exponent: Fraction) -> None:
         assert matches([repeats - heads, heads], [repeats - due, due]) == (factor == 1)
 
 
-# Noise that misses some low-order bits lets a difference of one in the input be seen. At these scales each
-# remainder modulo 16 is equally likely, but for the geometric, of which it is known.
+# Noise without some low-order bits reveals a difference of one in the input. At these scales each remainder
+# modulo 16 is equally likely, except for the geometric distribution, for which it is known.
 LOW_BITS: list[tuple[str, tuple[Any, ...], int, float]] = [
     ("binomial", (10_007, 0.5), 40_000, np.inf),
     ("binomial", (10_007, 0.3), 4_000, np.inf),

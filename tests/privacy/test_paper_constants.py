@@ -1,4 +1,4 @@
-"""Golden values of the paper's formulas, worked out by hand (with `bc -l`) from its equations."""
+"""Reference values of the paper's formulas, computed by hand (with `bc -l`) from its equations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cohorts apart, each with one reward of each client: Algorithm 4, exact calibration, and the joint error."""
+"""One cohort per action, with one reward per client: Algorithm 4, exact calibration, and the joint error."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _request(trust: str, noise: str | None = None, **changes: Any) -> PrivacyReq
     return PrivacyRequest(**{"trust": trust, "noise": noise, "epsilon": 2.0, "delta": delta, **changes})
 
 
-def _apart(trust: str, noise: str | None = None, **changes: Any) -> tuple[Mechanism, ...]:
+def _per_action(trust: str, noise: str | None = None, **changes: Any) -> tuple[Mechanism, ...]:
     return calibrate_per_action(_request(trust, noise, **changes), cohorts=COHORTS, bounds=BOUNDS)
 
 
@@ -91,13 +91,13 @@ def test_algorithm_4_is_far_more_private_than_it_claims(cohort: int) -> None:
 
 @pytest.mark.parametrize(("trust", "noise"), ALL)
 def test_every_cohort_has_what_was_asked_and_so_has_the_whole(trust: str, noise: str) -> None:
-    request, apart = _request(trust, noise), _apart(trust, noise)
-    assert [(own.coordinates, own.cohort, own.bound) for own in apart] == list(
+    request, mechanisms = _request(trust, noise), _per_action(trust, noise)
+    assert [(own.coordinates, own.cohort, own.bound) for own in mechanisms] == list(
         zip((1, 1, 1), COHORTS, BOUNDS, strict=True)
     )
-    deltas = [own.event.delta(request.epsilon) for own in apart]
+    deltas = [own.event.delta(request.epsilon) for own in mechanisms]
     assert max(deltas) <= request.delta * (1 + 1e-9)
-    stated = guarantee(request, apart)
+    stated = guarantee(request, mechanisms)
     assert stated is not None
     assert stated.delta == max(deltas)
 
@@ -134,7 +134,7 @@ def test_tight_takes_the_noise_that_is_least_for_one_value(
         for other in ("laplace", "discrete-gaussian"):
             (asked,) = calibrate_per_action(replace(request, noise=other), cohorts=[50], bounds=[1.0])
             assert own.error_deviation(50) <= 1.001 * asked.error_deviation(50)
-            assert getattr(asked, "noise", None) == other  # what is asked for is taken
+            assert getattr(asked, "noise", None) == other  # the requested noise is used
 
 
 def test_in_one_dimension_the_norm_of_the_box_is_the_laplace_noise() -> None:
@@ -144,7 +144,7 @@ def test_in_one_dimension_the_norm_of_the_box_is_the_laplace_noise() -> None:
     assert BoxNormLaw(scale=7.0).event(1, 14).pure_epsilon == pytest.approx(
         LaplaceLaw(scale=7.0).event(1, 14).pure_epsilon
     )
-    own = _apart("central", "k-norm")[0]
+    own = _per_action("central", "k-norm")[0]
     assert isinstance(own, CentralLattice)
     assert own.noise == "laplace"
     assert own.event.pure_epsilon == pytest.approx(2.0)
@@ -152,17 +152,17 @@ def test_in_one_dimension_the_norm_of_the_box_is_the_laplace_noise() -> None:
 
 @pytest.mark.parametrize(("trust", "noise"), ALL)
 def test_the_simulated_path_has_the_distribution_of_the_real_one(trust: str, noise: str) -> None:
-    own = _apart(trust, noise)[1]
+    own = _per_action(trust, noise)[1]
     rewards = np.random.default_rng(1).normal(size=(own.cohort, 1))
     real = errors(own, rewards, real_path(own, np.random.default_rng(2)), 1500).ravel()
     drawn = errors(own, rewards, simulated_path(own, np.random.default_rng(3)), 1500).ravel()
     assert ks_2samp(real, drawn).pvalue > 1e-6
-    assert ks_2samp(abs(real), abs(1.5 * drawn)).pvalue < 1e-6  # and can tell another scale
+    assert ks_2samp(abs(real), abs(1.5 * drawn)).pvalue < 1e-6  # and detects another scale
 
 
 @pytest.mark.parametrize("trust", ["none", "central", "local", "shuffle"])
 def test_blocks_are_one_cohort(trust: str) -> None:
-    own = _apart(trust)[2]
+    own = _per_action(trust)[2]
     rewards = np.random.default_rng(1).normal(size=(own.cohort, 1))
     noises = [SimulatedNoise(np.random.default_rng(4)) for _ in range(2)]
     whole = [own.simulate(rewards, noises[0])[0] for _ in range(1500)]
@@ -179,7 +179,7 @@ def test_blocks_are_one_cohort(trust: str) -> None:
 
 @pytest.mark.parametrize("trust", ["central", "local", "shuffle"])
 def test_the_audit_of_a_cohort_stands_and_catches_half_the_noise(trust: str) -> None:
-    own: Any = _apart(trust)[0]
+    own: Any = _per_action(trust)[0]
     noise = SimulatedNoise(np.random.default_rng(5))
     assert not audit(own, noise, epsilon=2.0, delta=1e-3, samples=8000).violated
     if isinstance(own, ShuffledBits):
@@ -199,36 +199,38 @@ def test_the_audit_of_a_cohort_stands_and_catches_half_the_noise(trust: str) -> 
 
 @pytest.mark.parametrize("noise", ["discrete-gaussian", "laplace", "k-norm"])
 def test_cohorts_alike_are_one_mechanism(noise: str) -> None:
-    """Of equal cohorts the joint radius is that of a mechanism whose coordinates are independent."""
+    """For equal cohorts, the joint radius is that of a mechanism with independent coordinates."""
     request = _request("central", noise)
-    apart = calibrate_per_action(request, cohorts=[30] * 4, bounds=[1.0] * 4)
-    (one,) = {own for own in apart if isinstance(own, CentralLattice)}
+    mechanisms = calibrate_per_action(request, cohorts=[30] * 4, bounds=[1.0] * 4)
+    (one,) = {own for own in mechanisms if isinstance(own, CentralLattice)}
     coefficients, other = np.random.default_rng(0).normal(size=(6, 4)), np.full(6, 1e-3)
-    joint = per_action_radius(apart, coefficients, other, 1e-6, [30] * 4)
+    joint = per_action_radius(mechanisms, coefficients, other, 1e-6, [30] * 4)
     exact = replace(one, coordinates=4).error_radius(coefficients, other, 1e-6, 30)
-    # Rounding u up to a grid may cost a little where the law is not normal.
+    # Rounding u up to a grid may cost a little if the noise is not normal.
     assert (exact * (1 - 1e-9) <= joint).all()
     assert (joint <= exact * (1 + 1e-9 if noise == "discrete-gaussian" else 1.05)).all()
-    assert per_action_deviations(apart, [30] * 4) == pytest.approx([one.error_deviation(30)] * 4)
+    assert per_action_deviations(mechanisms, [30] * 4) == pytest.approx([one.error_deviation(30)] * 4)
 
 
 @pytest.mark.parametrize(("trust", "noise"), ALL)
 def test_joint_radii_cover_and_are_not_loose(trust: str, noise: str) -> None:
-    """A miss has probability at most β; a false alarm of the count below 10⁻⁶."""
-    # With so many draws twice the noise is hardly ever missed; heavy tails have the widest radii.
-    apart, confidence, draws = _apart(trust, noise), 0.01, 12_000
+    """A miss has probability at most β; the false-alarm rate of the count is below 10⁻⁶."""
+    # With this number of draws, twice the noise is almost always detected; heavy tails have the widest radii.
+    mechanisms, confidence, draws = _per_action(trust, noise), 0.01, 12_000
     coefficients = np.array([[0.02, -0.5, 1.0]])
-    radius = per_action_radius(apart, coefficients, np.array([1e-4]), confidence, COHORTS)[0]
+    radius = per_action_radius(mechanisms, coefficients, np.array([1e-4]), confidence, COHORTS)[0]
     rng = np.random.default_rng(7)
-    parts = [errors(own, np.zeros((own.cohort, 1)), simulated_path(own, rng), draws).ravel() for own in apart]
+    parts = [
+        errors(own, np.zeros((own.cohort, 1)), simulated_path(own, rng), draws).ravel() for own in mechanisms
+    ]
     total = coefficients[0] @ np.array(parts) + 0.01 * rng.standard_normal(draws)
     assert (total > radius).sum() <= binom.isf(1e-6, draws, confidence)
-    assert (2 * total > radius).sum() > binom.isf(1e-6, draws, confidence)  # twice the noise is caught
+    assert (2 * total > radius).sum() > binom.isf(1e-6, draws, confidence)  # twice the noise is detected
     assert radius <= 2.0 * np.quantile(total, 1 - confidence)
 
 
 def test_a_remembered_law_does_not_let_a_wrong_scale_pass() -> None:
-    own: Any = _apart("central", "laplace")[0]
+    own: Any = _per_action("central", "laplace")[0]
     assert replace(own, scale=1.0).law == LaplaceLaw(scale=1.0)
     for wrong in (True, np.nan, 0.0, [1.0]):
         with pytest.raises(InvalidValue, match="scale"):

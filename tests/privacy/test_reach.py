@@ -1,4 +1,4 @@
-"""How far one liar can move a released mean, and what a guarantee rests on."""
+"""How far one lying client can move a released mean, and the assumptions of a guarantee."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _mechanism(request: pytest.FixtureRequest) -> Mechanism:
 
 
 def _extremes(mechanism: Mechanism) -> list[Any]:
-    """Admitted reports that lie as far out as any."""
+    """The farthest admitted reports."""
     message = mechanism.message
     if message.kind == "bits":
         return [np.zeros(message.shape, np.uint8), np.ones(message.shape, np.uint8)]
@@ -48,7 +48,7 @@ def test_no_admitted_report_moves_a_mean_by_more_than_the_stated_reach(mechanism
     assert max(float(np.abs(one).max()) for one in moved) <= reach.mean * (1 + 1e-9) + 1e-9
     if reach.length is not None:
         assert max(float(np.linalg.norm(one)) for one in moved) <= reach.length * (1 + 1e-9)
-    if mechanism.shape == "box" and mechanism.noise_name != "polya":  # and some report does move it that far
+    if mechanism.shape == "box" and mechanism.noise_name != "polya":  # some report attains the bound
         assert max(float(np.abs(one).max()) for one in moved) >= reach.mean * (1 - 1e-9)
     assert reach.honest == pytest.approx(2 * BOUND / COHORT)
     assert mechanism.reach_of_one(COHORT, checked=False).mean == math.inf
@@ -66,7 +66,7 @@ def test_no_number_of_liars_makes_a_sum_wrap_around(noise: str, shape: str) -> N
 
 
 def test_a_liar_in_a_large_cohort_no_longer_decides_the_mean() -> None:
-    """One of 2,000 could send any residue, and move a mean to anywhere."""
+    """One client of 2,000 could send any residue, and move a mean anywhere."""
     request = PrivacyRequest(trust="shuffle", noise="discrete-gaussian", epsilon=1, delta=1e-6)
     for shape in ("box", "ball"):
         mechanism = calibrate(request, coordinates=20, cohort=2000, bound=1, shape=shape)

@@ -1,11 +1,13 @@
-"""What one report may be, and what replacing a report costs.
+"""The set of admitted reports, and the privacy cost of replacing a report.
 
-Tails and δ are compared with sums over the whole law, a route of their own.
+Tails and δ are compared with sums over the whole distribution, which are independent of the proofs.
 """
 
 from __future__ import annotations
 
 import math
+import re
+import struct
 from dataclasses import replace
 from typing import Any
 
@@ -57,7 +59,7 @@ def simulated(seed: int = 0) -> SimulatedNoise:
 
 
 def _one_coordinate(law: NoiseLaw, reach: int) -> Any:
-    """P(z) for |z| ≤ reach, from the definition."""
+    """P(z) for |z| ≤ reach, computed from the definition."""
     places = np.arange(-reach, reach + 1)
     if isinstance(law, SkellamLaw):
         return skellam.pmf(places, law.mean, law.mean)
@@ -196,11 +198,80 @@ def test_numbers_that_are_none_are_refused() -> None:
     assert message.admits(np.array([0.0, 1.5, -1.5, 0, 0]))
 
 
+# Reports as bytes
+
+LAYOUTS = [
+    (
+        Message(kind="numbers", shape=(2,), low=-1.5, high=1.5),
+        [-0.0, 1.5],
+        "0000000000000080000000000000f83f",
+    ),
+    (Message(kind="integers", shape=(2,), low=-2, high=258), [-2, 258], "feffffffffffffff0201000000000000"),
+    (Message(kind="bits", shape=(2, 3), low=0, high=1), [[1, 1, 0], [1, 0, 1]], "d4"),
+    (Message(kind="bits", shape=(1, 8), low=0, high=1), [[1, 0, 0, 0, 0, 0, 0, 1]], "81"),
+]
+
+
+@pytest.mark.parametrize(("message", "entries", "packed"), LAYOUTS, ids=lambda one: str(one)[:30])
+def test_the_layout_is_fixed_and_keeps_every_bit(message: Message, entries: Any, packed: str) -> None:
+    kinds = {"numbers": np.float64, "integers": np.int64, "bits": np.uint8}
+    array = np.array(entries, dtype=kinds[message.kind])
+    assert message.pack(array).hex() == packed
+    assert len(message.pack(array)) == message.size
+    rows = message.unpack([bytes.fromhex(packed)] * 3)
+    assert rows.shape == (3, *message.shape)
+    assert rows.dtype == array.dtype
+    assert [message.pack(row).hex() for row in rows] == [packed] * 3
+    assert message.unpack([]).shape == (0, *message.shape)
+
+
+@pytest.mark.parametrize(
+    ("kind", "entry"),
+    [
+        ("numbers", struct.pack("<d", 1.6)),
+        ("numbers", struct.pack("<d", math.nan)),
+        ("numbers", struct.pack("<d", -math.inf)),
+        ("integers", struct.pack("<q", 259)),
+        ("integers", struct.pack("<q", -(2**63))),
+        ("bits", b"\xd5"),
+        ("bits", b"\xd6"),
+    ],
+)
+def test_one_false_report_among_honest_ones_is_refused_without_its_content(kind: str, entry: bytes) -> None:
+    message, _, packed = next(layout for layout in LAYOUTS if layout[0].kind == kind)
+    honest = bytes.fromhex(packed)
+    with pytest.raises(InvalidValue, match="payload: got (entries out of range|bits after)") as refused:
+        message.unpack([honest, entry + honest[len(entry) :], honest])
+    assert not {"259", "1.6", "nan", "inf", "d5"} & {*re.findall(r"[\w.]+", str(refused.value))}
+
+
+def test_reports_of_wrong_lengths_are_refused_even_if_together_they_fit() -> None:
+    for message, _, packed in LAYOUTS:
+        honest = bytes.fromhex(packed)
+        for lengths in ([honest[:-1]], [honest + b"\0"], [b""], [honest + b"\0", honest[:-1]]):
+            with pytest.raises(InvalidValue, match=f"another length, expected {message.size} bytes"):
+                message.unpack(lengths)
+
+
+def test_infinity_is_refused_where_there_are_no_limits() -> None:
+    message = Message(kind="numbers", shape=(1,), low=-math.inf, high=math.inf)
+    assert message.unpack([struct.pack("<d", -1e308)]).tolist() == [[-1e308]]
+    with pytest.raises(InvalidValue, match="entries out of range"):
+        message.unpack([struct.pack("<d", math.inf)])
+
+
+def test_an_array_of_another_kind_or_shape_is_not_packed() -> None:
+    message = LAYOUTS[1][0]
+    for array in (np.zeros(3, dtype=np.int64), np.zeros(2), np.zeros((1, 2), dtype=np.int64)):
+        with pytest.raises(InvalidValue, match="expected integers of shape"):
+            message.pack(array)
+
+
 # What replacing costs
 
 
 def _sent(mechanism: SummedShares, place: int) -> dict[int, float]:
-    """The law of one client's report that is encoded to `place`, replacement included."""
+    """The distribution of a report of a client encoded to `place`, including replacement."""
     assert mechanism.largest_share is not None
     reach = int(30 * mechanism.scale) + 10
     chances, law = _one_coordinate(mechanism.law, reach), dict[int, float]()
@@ -212,7 +283,7 @@ def _sent(mechanism: SummedShares, place: int) -> dict[int, float]:
 
 
 def _true_delta(mechanism: SummedShares, epsilon: float) -> float:
-    """Of the sum of two reports, one of which is at either end of the grid and the other anywhere."""
+    """δ of the sum of two reports: one client at either end of the grid, the other anywhere."""
     worst = 0.0
     for other in (0, mechanism.levels // 2, mechanism.levels):
         worlds = list[dict[int, float]]()
@@ -269,7 +340,7 @@ def test_calibration_leaves_a_hundredth_of_delta_for_replaced_reports(
     assert mechanism.event.delta(epsilon) <= delta
     allowed = 0.01 * delta / (1 + math.exp(epsilon))
     assert mechanism.distance <= allowed
-    # Cohorts up to a power of two share a limit, which gives away a factor of two at most.
+    # Cohorts up to a power of two share a limit, which costs at most a factor of two.
     assert replace(mechanism, largest_share=mechanism.largest_share - 1).distance > allowed / 2 * 0.99
 
 
@@ -298,7 +369,7 @@ def test_polya_shares_have_no_limit() -> None:
 
 
 def test_a_limit_on_polya_shares_would_break_pure_privacy() -> None:
-    """At the least sum every report is at its limit, and the ratio is that of one share: above e^ε always."""
+    """At the least sum every report is at its limit, and the ratio is that of one share: always above e^ε."""
     law, reach, levels = PolyaLaw(scale=3.0, shares=20), 200, 4
     chances = _one_coordinate(law, reach)
     for limit in range(1, 60):

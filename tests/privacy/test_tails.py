@@ -1,12 +1,15 @@
-"""Radii against brute force: sums over all outcomes of a small law."""
+"""Radii compared with brute force: sums over all outcomes of a small distribution."""
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
-from scipy.stats import norm
+from scipy.stats import nbinom, norm
 
 from dpbandits.privacy.noise import BoxNormLaw, _laws as laws
+from dpbandits.privacy.noise._max_norm_radius import radius_exceeded
 
 
 def exceeded(law: BoxNormLaw, coefficients: np.ndarray, deviation: float, radius: float) -> float:
@@ -34,6 +37,19 @@ def test_few_coordinates_have_a_shorter_radius_that_is_still_exceeded_rarely(
         monkeypatch.undo()
         assert short <= usual
         assert exceeded(law, coefficients, deviation, short) <= confidence
-        # Half of it would not do, and against little other noise it is a good deal shorter.
+        # Half of it is too short; with little other noise, it is much shorter than the usual radius.
         assert exceeded(law, coefficients, deviation, short / 2) > confidence
         assert deviation > 1 or short < 0.9 * usual
+
+
+@pytest.mark.parametrize("scale", [2.0**-10, 0.3, 5.0, 3e3, 1e5])
+@pytest.mark.parametrize("coordinates", [1, 7, 60, 2048])
+def test_the_tail_of_the_max_norm_radius_is_that_of_a_negative_binomial(
+    scale: float, coordinates: int
+) -> None:
+    law = nbinom(coordinates + 1, -math.expm1(-1 / scale))
+    for tail in (0.5, 1e-3, 1e-12):
+        largest = coordinates + int(law.isf(tail))
+        expected = float(law.sf(largest - coordinates))
+        assert radius_exceeded(scale, coordinates, largest) == pytest.approx(expected, rel=1e-9)
+    assert radius_exceeded(scale, coordinates, coordinates - 1) == 1

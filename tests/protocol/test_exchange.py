@@ -9,7 +9,6 @@ from dpbandits.errors import InvalidValue, PlanMismatch, ProtocolError, TooFewRe
 from dpbandits.privacy import SecureNoise, SimulatedNoise
 from dpbandits.protocol import (
     Batch,
-    Payload,
     Plan,
     Report,
     analyze,
@@ -62,7 +61,7 @@ def test_a_client_averages_then_clips() -> None:
     rewards = [[2.0 * (-1) ** j, 4.0 * (-1) ** j][:plays] or [0.0] for j, plays in enumerate(plan.plays)]
     report = respond(plan, [seen[:1] for seen in rewards], _noise())
     expected = [float(np.clip(np.mean(seen[:1]), -1, 1)) for seen in rewards]
-    assert report.payload.numbers == tuple(expected)
+    assert plan.asked_mechanism.message.unpack([report.payload])[0].tolist() == expected
 
 
 def test_the_simulated_release_without_privacy_is_the_exchanged_one() -> None:
@@ -101,17 +100,34 @@ def test_only_simulated_noise_may_take_the_short_cut() -> None:
         simulate_release(plan, np.zeros((plan.cohort, len(plan.support))), SecureNoise())
 
 
-@pytest.mark.parametrize(
-    "payload",
-    [Payload(shape=(2, 2), numbers=(1.0,)), Payload(shape=(3, 9), bits=b"\x00"), Payload(shape=(-1,))],
-)
-def test_a_payload_of_another_size_is_refused(payload: Payload) -> None:
-    with pytest.raises(InvalidValue, match="payload"):
-        payload.unpack()
+@pytest.mark.parametrize("trust", ["none", "central", "local", "shuffle"])
+def test_a_payload_of_another_length_is_refused(trust: str) -> None:
+    plan = _plan(trust)
+    reports = _reports(plan)
+    batch = shuffle(plan, reports, _noise())
+    for change in (lambda data: data[:-1], lambda data: data + b"\0", lambda _data: b""):
+        false = replace(reports[0], payload=change(reports[0].payload))
+        with pytest.raises(InvalidValue, match="payload: got another length"):
+            shuffle(plan, [false, *reports[1:]], _noise())
+        with pytest.raises(InvalidValue, match="payload: got another length"):
+            analyze(plan, replace(batch, payload=change(batch.payload)), _noise())
+    long, short = reports[0].payload + b"\0", reports[1].payload[:-1]
+    swapped = [replace(reports[0], payload=long), replace(reports[1], payload=short), *reports[2:]]
+    with pytest.raises(InvalidValue, match="payload: got another length"):
+        shuffle(plan, swapped, _noise())
 
 
 @pytest.mark.parametrize(
-    "data", [b"", b"{}", b"[1]", b'{"plan": 3}', b'{"plan":"x","payload":{"shape":["a"]}}', b"\xff"]
+    "data",
+    [
+        b"",
+        b"{}",
+        b"[1]",
+        b'{"plan": 3}',
+        b'{"plan":"x","payload":{"shape":["a"]}}',
+        b'{"plan":"x","payload":"?"}',
+        b"\xff",
+    ],
 )
 def test_unreadable_messages_are_refused(data: bytes) -> None:
     with pytest.raises(InvalidValue, match="Report: got unreadable JSON"):

@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
+import math
+import struct
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from dpbandits.errors import InvalidValue, PlanMismatch, ProtocolError, TooFewReports
-from dpbandits.privacy import PrivacyRequest, SimulatedNoise
+from dpbandits.privacy import Message, PrivacyRequest, SimulatedNoise
 from dpbandits.protocol import (
-    Payload,
     Plan,
     Report,
     Sums,
-    add_shares,
+    _sums as sums_module,
     add_up,
     analyze,
     ask,
-    batch_of,
-    checked_payload,
     combine,
     nothing,
-    one_report,
     respond_with_averages,
+    share_message,
     shuffle,
     summable,
 )
@@ -55,22 +54,27 @@ def _reports(plan: Plan) -> list[Report]:
     return [respond_with_averages(plan, row.tolist(), _noise(i)) for i, row in enumerate(rows)]
 
 
+def _payloads(plan: Plan) -> list[bytes]:
+    return [report.payload for report in _reports(plan)]
+
+
 @pytest.mark.parametrize(("trust", "noise"), NOISES)
 def test_the_batch_of_sums_is_released_as_the_shuffled_one(trust: str, noise: str | None) -> None:
     plan = _plan(trust, noise)
     reports = _reports(plan)
     one_by_one = nothing(plan)
     for report in reversed(reports):
-        one_by_one = add_up(plan, one_by_one, [report])
+        one_by_one = add_up(plan, one_by_one, [report.payload])
     exchanged = analyze(plan, shuffle(plan, reports, _noise()), _noise(9))
-    assert analyze(plan, batch_of(plan, one_by_one), _noise(9)) == exchanged
+    assert analyze(plan, one_by_one, _noise(9)) == exchanged
+    assert add_up(plan, nothing(plan), _payloads(plan)) == one_by_one
 
 
 @pytest.mark.parametrize(("trust", "noise"), NOISES)
 def test_shares_modulo_the_power_of_two_give_the_same_sums(trust: str, noise: str | None) -> None:
     plan = _plan(trust, noise)
     assert plan.mechanism is not None
-    sums = add_up(plan, nothing(plan), _reports(plan))
+    sums = add_up(plan, nothing(plan), _payloads(plan))
     modulus = 1 << plan.mechanism.sum_bits
     masks = [int(x) for x in np.random.default_rng(2).integers(0, modulus - 1, len(plan.support))]
     mine = replace(sums, sums=tuple(masks))
@@ -78,47 +82,58 @@ def test_shares_modulo_the_power_of_two_give_the_same_sums(trust: str, noise: st
         sums, sums=tuple((total - mask) % modulus for total, mask in zip(sums.sums, masks, strict=True))
     )
     assert combine(plan, mine, theirs) == sums
-    halves = add_shares(plan, nothing(plan), [replace(mine, reports=1), replace(theirs, reports=2)])
-    assert halves == replace(sums, reports=3)
+    message = share_message(plan)
+    packed = [message.pack(np.array(half.sums)) for half in (mine, theirs)]
+    assert add_up(plan, nothing(plan), packed, shares=True) == replace(sums, reports=2)
+    for low, high in ((-1, 0), (0, modulus)) if modulus < 2**63 else ((-1, 0),):
+        false = message.pack(np.array([low, *([high] * (len(plan.support) - 1))]))
+        with pytest.raises(InvalidValue, match="payload: got entries out of range"):
+            add_up(plan, nothing(plan), [*packed, false], shares=True)
+
+
+def test_blocks_of_reports_give_the_sums_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = _plan("shuffle")
+    payloads = 3 * _payloads(plan)
+    whole = add_up(plan, nothing(plan), payloads)
+    monkeypatch.setattr(sums_module, "_AT_ONCE", 2 * plan.asked_mechanism.message.entries)
+    assert add_up(plan, nothing(plan), iter(payloads)) == whole
+    assert whole.reports == len(payloads) > 2
 
 
 def test_what_the_mechanism_cannot_have_made_is_refused() -> None:
     for trust in ("none", "central", "local", "shuffle"):
         plan = _plan(trust)
-        good = _reports(plan)[0]
-        assert checked_payload(plan, good).shape == good.payload.shape
-        for payload in _spoilt(good.payload):
+        good = _reports(plan)
+        message = plan.asked_mechanism.message
+        assert message.unpack([good[0].payload]).shape == (1, *message.shape)
+        for payload in _spoilt(good[0].payload, message):
             with pytest.raises(InvalidValue, match="payload"):
-                checked_payload(plan, replace(good, payload=payload))
+                shuffle(plan, [*good[1:], replace(good[0], payload=payload)], _noise())
+            if summable(plan):
+                with pytest.raises(InvalidValue, match="payload"):
+                    add_up(plan, nothing(plan), [good[1].payload, payload])
         with pytest.raises(PlanMismatch):
-            checked_payload(plan, replace(good, plan="x"))
+            shuffle(plan, [*good[1:], replace(good[0], plan="x")], _noise())
 
 
-def _spoilt(good: Payload) -> list[Payload]:
-    spoilt = [
-        Payload(shape=(0, 10**30)),
-        Payload(shape=good.shape),
-        replace(good, shape=(*good.shape, 1)),
-        replace(good, bits=good.bits[1:] + b"\0\0") if good.bits else replace(good, bits=b"\1"),
-    ]
-    if good.integers:
-        spoilt += [replace(good, integers=(10**40, *good.integers[1:])), replace(good, integers=(1,))]
-    if good.numbers:
-        spoilt += [
-            replace(good, numbers=(value, *good.numbers[1:])) for value in (1.001, float("nan"), float("inf"))
-        ]
+def _spoilt(good: bytes, message: Message) -> list[bytes]:
+    spoilt = [b"", good[1:], good + b"\0"]
+    if message.kind == "integers":
+        spoilt += [struct.pack("<q", end) + good[8:] for end in (2**63 - 1, -(2**63))]
+    if message.kind == "numbers":
+        spoilt += [struct.pack("<d", end) + good[8:] for end in (1.001, math.nan, math.inf, -math.inf)]
     return spoilt
 
 
 def test_sums_that_do_not_fit_are_refused() -> None:
     plan, plain = _plan("shuffle"), _plan("none")
-    sums = add_up(plan, nothing(plan), _reports(plan))
+    sums = add_up(plan, nothing(plan), _payloads(plan))
     with pytest.raises(TooFewReports):
-        batch_of(plan, replace(sums, reports=1))
+        analyze(plan, replace(sums, reports=1), _noise())
     with pytest.raises(ProtocolError, match="cohort"):
-        batch_of(plan, replace(sums, reports=plan.cohort + 1))
+        analyze(plan, replace(sums, reports=plan.cohort + 1), _noise())
     with pytest.raises(PlanMismatch):
-        batch_of(plan, replace(sums, plan="x"))
+        analyze(plan, replace(sums, plan="x"), _noise())
     with pytest.raises(ProtocolError, match="expected equal sets"):
         combine(plan, sums, nothing(plan))
     with pytest.raises(InvalidValue, match="sums"):
@@ -126,4 +141,4 @@ def test_sums_that_do_not_fit_are_refused() -> None:
     assert summable(plan)
     assert not summable(plain)
     with pytest.raises(ProtocolError, match="floating point"):
-        one_report(plain, _reports(plain)[0])
+        add_up(plain, nothing(plain), _payloads(plain))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -34,14 +33,12 @@ from dpbandits.service.shuffler import Shuffler, ShufflerContext
 from dpbandits.service.wire import (
     CollectionReply,
     CollectionRequest,
-    Envelope,
     KeyPair,
     Place,
     PublicKey,
     bound_share,
     hashed,
     new_secret,
-    pack_report,
     split_shares,
 )
 from dpbandits.storage import MemoryStore, Store
@@ -96,7 +93,7 @@ class NearLink:
         while True:
             last = after
             found = self._run(lambda t, last=last: self.shuffler.shares(t, phase, attempt, last)).shares
-            yield from ((name, base64.b64decode(sealed)) for name, sealed in found)
+            yield from found
             if not found:
                 return
             after = found[-1][0]
@@ -126,8 +123,8 @@ def sealed_body(
     credential: str,
 ) -> bytes:
     if mode != "split" or shuffler is None:
-        return (shuffler or coordinator).seal(pack_report(plan, report), place, "report")
-    one, other = split_shares(plan, report)
+        return (shuffler or coordinator).seal(report.payload, place, "report")
+    one, other = split_shares(plan, report.payload)
     mine = shuffler.seal(one, place, "share-shuffler")
     return mine + coordinator.seal(bound_share(other, place, credential), place, "share-coordinator")
 
@@ -238,15 +235,17 @@ class Deployment:
         task = self.task(member)
         if self.link is None:
             plan = self.run(lambda t: self.context.course.plan(t, task.phase))
-            envelope = self.coordinator.clients.envelope(plan, task.attempt, member.ticket, body)
-            new, writer = envelope.report(_opened(self.keys, envelope)), self.coordinator.writer
+            slot = self.coordinator.clients.slot(plan, task.attempt, member.ticket)
+            keys, writer = self.keys, self.coordinator.writer
         else:
             shuffler = self.link.shuffler
             known = shuffler.writer.run("read", lambda t: shuffler.load_plan(t, task.phase))
             assert known is not None
-            envelope = shuffler.envelope(known, task.attempt, member.ticket, body)
-            new, writer = envelope.report(_opened(self.shuffler_keys, envelope)), shuffler.writer
-        accept(writer.submit_report(new).result())
+            slot = shuffler.slot(known, task.attempt, member.ticket)
+            keys, writer = self.shuffler_keys, shuffler.writer
+        report = slot.received(body)
+        slot.check(keys.open(report.sealed, slot.place, slot.purpose))
+        accept(writer.submit_report(report).result())
 
     def report(self, members: list[Member]) -> None:
         for member in members:
@@ -272,10 +271,6 @@ class Deployment:
         self.coordinator.close()
         if self.link is not None:
             self.link.shuffler.close_store()
-
-
-def _opened(keys: KeyPair, envelope: Envelope) -> bytes:
-    return keys.open(envelope.sealed, envelope.place, envelope.purpose)
 
 
 def expected_course(study: Study, reported: dict[int, list[str]], seed: int = 5) -> list[State]:

@@ -31,7 +31,7 @@ from dpbandits.errors import Refused
 from dpbandits.privacy import PrivacyRequest, SimulatedNoise, calibrate
 from dpbandits.protocol import Plan, decode, encode, respond_with_averages
 from dpbandits.service.client import Consent
-from dpbandits.service.wire import KeyPair, PartyTerms, SignedTerms, Terms, pack_report, report_size, terms_of
+from dpbandits.service.wire import KeyPair, PartyTerms, SignedTerms, Terms, terms_of
 
 from .helpers import small_study
 
@@ -170,18 +170,18 @@ def _examine(plan: Plan, body: bytes, verdict: Verdict) -> None:
     delta = true_delta(json.loads(encode(plan.mechanism)), CONSENT.epsilon)
     if not delta <= CONSENT.delta * SLACK:
         verdict.problems.append(f"accepted with δ ≥ {delta:.3g}: {body[:600]!r}")
-    if report_size(plan) > 1 << 20:
+    if plan.mechanism.message.size > 1 << 20:
         verdict.outcomes["accepted, too large to try"] += 1
         return
     noise = SimulatedNoise(np.random.default_rng(1))
     for value in DATA:
         averages = [value, *([1.0] * (len(plan.support) - 1))]
         try:
-            size = len(pack_report(plan, respond_with_averages(plan, averages, noise)))
+            size = len(respond_with_averages(plan, averages, noise).payload)
         except Exception as error:
             verdict.problems.append(f"{value}: {type(error).__name__} {error}: {body[:600]!r}")
         else:
-            if size != report_size(plan):
+            if size != plan.mechanism.message.size:
                 verdict.problems.append(f"{value} gives {size} bytes: {body[:600]!r}")
 
 

@@ -15,8 +15,8 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from dpbandits.privacy import MECHANISMS
-from dpbandits.protocol import Plan, encode, one_report, respond_with_averages
-from dpbandits.service.wire import KeyPair, Place, _layout as wire, bound_share, hashed
+from dpbandits.protocol import Plan, add_up, encode, nothing, respond_with_averages
+from dpbandits.service.wire import KeyPair, Place, ReportSlot, _shares as wire, bound_share, hashed
 
 from . import own_hpke
 
@@ -106,8 +106,8 @@ def reports() -> list[dict[str, Any]]:
             "averages": AVERAGES,
             "uniforms": uniforms,
             "draws": draws,
-            "plaintext": wire.pack_report(plan, answer).hex(),
-            "body_bytes": wire.body_size(plan, split=False),
+            "plaintext": answer.payload.hex(),
+            "body_bytes": _slot(plan, split=False).body_size,
         }
         if plan.mechanism.trust == "shuffle":
             case |= _split(plan, answer, bytes(range(200, 200 + 8 * plan.numbers)))
@@ -115,14 +115,19 @@ def reports() -> list[dict[str, Any]]:
     return found
 
 
+def _slot(plan: Plan, *, split: bool) -> ReportSlot:
+    place = Place(study=STUDY, phase=2, attempt=13, plan=plan.digest, pseudonym=hashed(TICKET))
+    return ReportSlot(plan=plan, place=place, split=split)
+
+
 def _split(plan: Plan, answer: Any, random: bytes) -> dict[str, Any]:
     assert plan.mechanism is not None
     with mock.patch.object(wire.os, "urandom", lambda size: random[:size]):
-        one, other = wire.split_shares(plan, answer)
-    place = Place(study=STUDY, phase=2, attempt=13, plan=plan.digest, pseudonym=hashed(TICKET))
+        one, other = wire.split_shares(plan, answer.payload)
+    place = _slot(plan, split=True).place
     return {
         "sum_bits": plan.mechanism.sum_bits,
-        "sums": list(one_report(plan, answer).sums),
+        "sums": list(add_up(plan, nothing(plan), [answer.payload]).sums),
         "random": random.hex(),
         "share_shuffler": one.hex(),
         "share_coordinator": other.hex(),
@@ -130,7 +135,7 @@ def _split(plan: Plan, answer: Any, random: bytes) -> dict[str, Any]:
         "ticket": TICKET,
         "attempt": 13,
         "bound_share_coordinator": bound_share(other, place, hashed(TOKEN)).hex(),
-        "split_body_bytes": wire.body_size(plan, split=True),
+        "split_body_bytes": _slot(plan, split=True).body_size,
     }
 
 

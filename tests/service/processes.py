@@ -48,6 +48,7 @@ class Site:
     join_seconds: float = 60.0
     poll_seconds: float = 0.5
     storage: str = "sqlite:///study.sqlite"
+    noise: str | None = None
     actions: Actions = field(default_factory=lambda: Actions.generate("sphere", count=12, dimension=3, rng=3))
 
     def __post_init__(self) -> None:
@@ -99,6 +100,7 @@ class Site:
             horizon = {self.horizon}
             [privacy]
             trust = "{self.trust}"
+            {f'noise = "{self.noise}"' if self.noise else ""}
             epsilon = 20.0
             delta = 1e-3
             minimum_share = {self.minimum_share}

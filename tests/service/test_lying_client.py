@@ -13,7 +13,7 @@ import pytest
 from dpbandits.errors import Refused
 from dpbandits.privacy import PrivacyRequest
 from dpbandits.protocol import Plan, Release, decode
-from dpbandits.service.wire import bound_share, hashed, report_size
+from dpbandits.service.wire import bound_share, hashed
 
 from .helpers import MODELS, Deployment, Member, small_study
 
@@ -49,7 +49,7 @@ def lies(plan: Plan) -> list[bytes]:
     assert plan.mechanism is not None
     message = plan.mechanism.message
     if message.kind == "bits":  # every bit string of the right length is in range, but for the padding
-        size = report_size(plan)
+        size = plan.asked_mechanism.message.size
         padded = 8 * size > np.prod(message.shape)
         return [b"\xff" * size] if padded else []
     numbers = plan.numbers

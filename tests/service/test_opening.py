@@ -16,11 +16,9 @@ from dpbandits.errors import Refused
 from dpbandits.protocol import ask
 from dpbandits.service.shared._decryption import Opener
 from dpbandits.service.wire import (
-    Envelope,
     KeyPair,
     Place,
     _decryption_process as opener_process,
-    report_size,
 )
 
 from .helpers import small_study
@@ -34,12 +32,12 @@ def _place(number: int) -> Place:
 
 
 def _text(number: int) -> bytes:
-    return number.to_bytes(report_size(PLAN), "big")
+    return number.to_bytes(PLAN.asked_mechanism.message.size, "big")
 
 
-def _envelope(number: int, *, key: KeyPair = KEYS) -> Envelope:
+def _sealed(number: int, *, key: KeyPair = KEYS) -> tuple[bytes, Place, str]:
     place = _place(number)
-    return Envelope(plan=PLAN, place=place, body=key.public.seal(_text(number), place, "report"))
+    return key.public.seal(_text(number), place, "report"), place, "report"
 
 
 def _child(opener: Opener) -> int:
@@ -50,7 +48,7 @@ def _child(opener: Opener) -> int:
 async def _started(opener: Opener) -> None:
     """Many reports have come, and the process is there."""
     while opener._process is None:
-        await asyncio.gather(*(opener.open(_envelope(number)) for number in range(20)))
+        await asyncio.gather(*(opener.open(*_sealed(number)) for number in range(20)))
         await asyncio.sleep(0.01)
 
 
@@ -71,8 +69,8 @@ def test_each_is_opened_to_its_own_text_or_refused(beside: bool) -> None:
         if beside:
             await _started(opener)
         stranger = KeyPair.new()
-        envelopes = [_envelope(n, key=KEYS if n % 7 else stranger) for n in range(100)]
-        found = await asyncio.gather(*map(opener.open, envelopes), return_exceptions=True)
+        sealed = [_sealed(n, key=KEYS if n % 7 else stranger) for n in range(100)]
+        found = await asyncio.gather(*(opener.open(*one) for one in sealed), return_exceptions=True)
         for number, opened in enumerate(found):
             if number % 7:
                 assert opened == _text(number)
@@ -87,7 +85,7 @@ def test_each_is_opened_to_its_own_text_or_refused(beside: bool) -> None:
 def test_few_at_a_time_need_no_process() -> None:
     async def scenario(opener: Opener) -> None:
         for number in range(20):
-            assert await opener.open(_envelope(number)) == _text(number)
+            assert await opener.open(*_sealed(number)) == _text(number)
         assert opener._running is None
 
     _run(scenario)
@@ -97,12 +95,12 @@ def test_what_a_killed_process_had_to_open_is_opened_here() -> None:
     async def scenario(opener: Opener) -> None:
         await _started(opener)
         os.kill(_child(opener), signal.SIGSTOP)  # so that it answers nothing before it dies
-        waiting = [asyncio.create_task(opener.open(_envelope(number))) for number in range(50)]
+        waiting = [asyncio.create_task(opener.open(*_sealed(number))) for number in range(50)]
         await asyncio.sleep(0.1)
         assert not any(task.done() for task in waiting)
         os.kill(_child(opener), signal.SIGKILL)
         assert await asyncio.gather(*waiting) == [_text(number) for number in range(50)]
-        assert await asyncio.gather(*(opener.open(_envelope(n)) for n in range(9))) == list(
+        assert await asyncio.gather(*(opener.open(*_sealed(n)) for n in range(9))) == list(
             map(_text, range(9))
         )
         assert opener._process is None
@@ -115,7 +113,7 @@ def test_where_no_process_can_be_started_all_are_opened_here(monkeypatch: pytest
 
     async def scenario(opener: Opener) -> None:
         for _ in range(3):
-            found = await asyncio.gather(*(opener.open(_envelope(number)) for number in range(20)))
+            found = await asyncio.gather(*(opener.open(*_sealed(number)) for number in range(20)))
             assert found == [_text(number) for number in range(20)]
         assert opener._process is None
 
@@ -125,7 +123,7 @@ def test_where_no_process_can_be_started_all_are_opened_here(monkeypatch: pytest
 def test_who_hangs_up_does_not_mix_up_the_others() -> None:
     async def scenario(opener: Opener) -> None:
         await _started(opener)
-        waiting = [asyncio.create_task(opener.open(_envelope(number))) for number in range(50)]
+        waiting = [asyncio.create_task(opener.open(*_sealed(number))) for number in range(50)]
         await asyncio.sleep(0)
         for task in waiting[::3]:
             task.cancel()
@@ -150,7 +148,7 @@ def test_the_process_ends_with_its_opener() -> None:
 
 def test_an_opener_that_is_closed_while_its_process_starts_ends_it() -> None:
     async def scenario(opener: Opener) -> None:
-        await asyncio.gather(*(opener.open(_envelope(number)) for number in range(20)))
+        await asyncio.gather(*(opener.open(*_sealed(number)) for number in range(20)))
         assert opener._running is not None
         assert opener._process is None
 
@@ -158,7 +156,7 @@ def test_an_opener_that_is_closed_while_its_process_starts_ends_it() -> None:
 
 
 def test_the_process_ends_with_its_input() -> None:
-    batch = [(_place(n).info("report"), _envelope(n).body) for n in range(3)] + [(b"", b"no report")]
+    batch = [(_place(n).info("report"), _sealed(n)[0]) for n in range(3)] + [(b"", b"no report")]
     command = [sys.executable, str(opener_process.__file__)]
     content = KEYS.private_bytes() + opener_process.framed(batch)
     ended = subprocess.run(command, input=content, capture_output=True, check=True, timeout=60)

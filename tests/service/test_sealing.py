@@ -10,18 +10,14 @@ from hypothesis import given, strategies as st
 
 from dpbandits.errors import InvalidValue, Refused
 from dpbandits.privacy import SimulatedNoise
-from dpbandits.protocol import Plan, ask, one_report, respond_with_averages
+from dpbandits.protocol import Plan, add_up, ask, nothing, respond_with_averages, share_message
 from dpbandits.service.wire import (
     KeyPair,
     Place,
     PublicKey,
-    pack_report,
-    report_size,
+    ReportSlot,
     split_shares,
-    unpack_report,
-    unpack_share,
 )
-from dpbandits.service.wire._layout import share_size
 from dpbandits.service.wire._sealing import OVERHEAD, PURPOSES
 
 from .helpers import small_study
@@ -82,22 +78,22 @@ def test_reports_are_packed_without_loss_in_a_fixed_length(trust: str) -> None:
     for seed in range(20):
         averages = np.random.default_rng(seed).uniform(-2, 2, len(plan.support)).tolist()
         report = respond_with_averages(plan, averages, _noise(seed))
-        packed = pack_report(plan, report)
-        assert len(packed) == report_size(plan)
-        assert unpack_report(plan, packed) == report
+        message = plan.asked_mechanism.message
+        assert len(report.payload) == message.size
+        assert message.pack(message.unpack([report.payload])[0]) == report.payload
 
 
 @pytest.mark.parametrize("trust", TRUSTS)
 @given(data=st.data())
 def test_whatever_bytes_come_they_are_a_report_or_refused(trust: str, data: st.DataObject) -> None:
-    plan = _plan(trust)
-    exact = st.binary(min_size=report_size(plan), max_size=report_size(plan))
+    message = _plan(trust).asked_mechanism.message
+    exact = st.binary(min_size=message.size, max_size=message.size)
     content = data.draw(st.one_of(st.binary(max_size=600), exact))
     try:
-        report = unpack_report(plan, content)
-    except Refused:
+        report = message.unpack([content])[0]
+    except InvalidValue:
         return
-    assert pack_report(plan, report) == content
+    assert message.pack(report) == content
 
 
 def test_shares_add_up_and_each_is_uniform() -> None:
@@ -105,12 +101,12 @@ def test_shares_add_up_and_each_is_uniform() -> None:
     assert plan.mechanism is not None
     modulus = 1 << plan.mechanism.sum_bits
     report = respond_with_averages(plan, [0.3] * len(plan.support), _noise(1))
-    expected = one_report(plan, report).sums
+    expected = add_up(plan, nothing(plan), [report.payload]).sums
     seen = list[tuple[int, ...]]()
     for _ in range(300):
-        one, other = split_shares(plan, report)
-        assert len(one) == len(other) == share_size(plan)
-        mine, theirs = unpack_share(plan, one).sums, unpack_share(plan, other).sums
+        one, other = split_shares(plan, report.payload)
+        assert len(one) == len(other) == share_message(plan).size
+        mine, theirs = map(tuple, share_message(plan).unpack([one, other]).tolist())
         assert tuple((a + b) % modulus for a, b in zip(mine, theirs, strict=True)) == expected
         seen += [mine, theirs]
     # The mean of n uniform residues is within 6 deviations of the middle but for a chance below 1e-6.
@@ -120,6 +116,10 @@ def test_shares_add_up_and_each_is_uniform() -> None:
 
 def test_what_is_no_share_is_refused() -> None:
     plan = _plan("shuffle")
-    for bad in (b"", bytes(share_size(plan) - 8), b"\xff" * share_size(plan), b"\x7f" * share_size(plan)):
+    size, slot = share_message(plan).size, ReportSlot(plan=plan, place=PLACE, split=True)
+    for bad in (b"", bytes(size - 8), b"\xff" * size, b"\x7f" * size):
+        with pytest.raises(InvalidValue, match="payload"):
+            share_message(plan).unpack([bad])
         with pytest.raises(Refused, match="unreadable"):
-            unpack_share(plan, bad)
+            slot.check(bad)
+    slot.check(bytes(size))

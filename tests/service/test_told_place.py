@@ -21,6 +21,6 @@ def test_nothing_is_sealed_for_a_place_that_is_not_the_plans(phase: int, attempt
     core.memory.phase, core.memory.attempt = phase, attempt
     with pytest.raises(Refused, match="no-consent"):
         next(core.report([0.1] * len(plan.support)))
-    assert core.memory.sealed == ""
+    assert core.memory.sealed == b""
     core.memory.phase, core.memory.attempt = plan.phase, 1
     assert next(core.report([0.1] * len(plan.support))).url.endswith("/v1/phases/1/attempts/1/reports")

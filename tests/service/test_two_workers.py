@@ -20,7 +20,7 @@ from dpbandits.service.config import read_study
 from dpbandits.service.config._study_file import CoordinatorFile
 from dpbandits.service.coordinator import Context, Watermark
 from dpbandits.service.shared._transport import trusting
-from dpbandits.service.wire import KeyPair, hashed, new_secret, report_size
+from dpbandits.service.wire import KeyPair, hashed, new_secret
 from dpbandits.storage import LedgerEntry
 from dpbandits.storage._sql import SqlStore
 
@@ -146,7 +146,7 @@ def test_two_processes_on_postgresql_lose_nothing_and_count_nobody_twice(
 
     def sealed(ticket: str) -> bytes:
         place = context.place(plan, 1, hashed(ticket))
-        return context.keys.public.seal(bytes(report_size(plan)), place, "report")
+        return context.keys.public.seal(bytes(plan.asked_mechanism.message.size), place, "report")
 
     with _two_processes(site) as urls, httpx.Client(verify=trusting(site.certificate), timeout=60) as http:
 

@@ -21,7 +21,7 @@ import pytest
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dpbandits.privacy import TRUST_MODELS, SecureNoise
-from dpbandits.protocol import Plan, ask, one_report, respond_with_averages
+from dpbandits.protocol import Plan, add_up, ask, nothing, respond_with_averages, share_message
 from dpbandits.service.client import AsyncClient, ClientCore, Consent, _client as client_module, take_part
 from dpbandits.service.coordinator import coordinator_app
 from dpbandits.service.shared import AsyncTransport, Roles, Timing
@@ -35,7 +35,6 @@ from dpbandits.service.wire import (
     hashed,
     split_shares,
     terms_of,
-    unpack_share,
 )
 from dpbandits.service.wire._binding import TAG
 from dpbandits.service.wire._sealing import OVERHEAD
@@ -186,10 +185,10 @@ def _bodies(plan: Plan, keys: tuple[KeyPair, KeyPair], averages: list[float]) ->
         small_study("shuffle"), run="0" * 32, coordinator=coordinator, shuffler=shuffler, mode="split"
     )
     for _ in range(BODIES):
-        core = ClientCore(url="https://nowhere")
-        name = hashed(core.memory.ticket)
-        place = Place(study=plan.study, phase=1, attempt=1, plan=plan.digest, pseudonym=name)
-        bodies.append((core._sealed(plan, averages, place, terms), name))
+        core = ClientCore(url="https://nowhere", plan=plan)
+        core.memory.phase = core.memory.attempt = 1
+        core._prepare(averages, terms)
+        bodies.append((core.memory.sealed, hashed(core.memory.ticket)))
     return bodies
 
 
@@ -204,7 +203,7 @@ def _view(
         assert len(body) == 2 * size + TAG
         place = Place(study=plan.study, phase=1, attempt=1, plan=plan.digest, pseudonym=name)
         opened = keys.open(body[size:] if half else body[:size], place, purpose)
-        residues = unpack_share(plan, opened[: -TAG if half else None]).sums
+        residues = share_message(plan).unpack([opened[: -TAG if half else None]])[0].tolist()
         rows.append([(value >> bit) & 1 for value in residues for bit in range(plan.mechanism.sum_bits)])
     return np.array(rows, dtype=np.float64)
 
@@ -229,11 +228,11 @@ def test_in_split_mode_neither_partys_view_depends_on_a_clients_rewards(
     plan = ask(small_study("shuffle").begin())
     assert _game(plan) == (False, False)
 
-    def leaky(plan: Plan, report: Any) -> tuple[bytes, bytes]:
+    def leaky(plan: Plan, payload: bytes) -> tuple[bytes, bytes]:
         """A planted mistake: the mask has its high bits cleared, so the other share shows the report's."""
-        one, _ = split_shares(plan, report)
+        one, _ = split_shares(plan, payload)
         mask = np.frombuffer(one, dtype="<i8") & 1
-        sums = np.array(one_report(plan, report).sums, dtype=np.int64)
+        sums = np.array(add_up(plan, nothing(plan), [payload]).sums, dtype=np.int64)
         modulus = 1 << plan.mechanism.sum_bits  # type: ignore[union-attr]
         return mask.astype("<i8").tobytes(), ((sums - mask) % modulus).astype("<i8").tobytes()
 
@@ -244,10 +243,9 @@ def test_in_split_mode_neither_partys_view_depends_on_a_clients_rewards(
 def test_the_game_is_played_on_reports_that_differ() -> None:
     """The unshared reports of the two clients can be told apart at once."""
     plan = ask(small_study("shuffle").begin())
+    message = plan.asked_mechanism.message
     high, low = (
-        np.array(
-            [respond_with_averages(plan, [sign] * len(plan.support), SecureNoise()).payload.unpack().sum()]
-        )
+        message.unpack([respond_with_averages(plan, [sign] * len(plan.support), SecureNoise()).payload]).sum()
         for sign in (1.0, -1.0)
     )
     assert high > low

@@ -11,13 +11,13 @@ SPLITS = [(a, b, 17 - a - b) for a in range(2, 15, 2) for b in range(1, 16 - a, 
 
 
 def write(path: Path, text: str) -> Path:
-    """Plain, or gzip if the name says so."""
+    """Write plain text, or gzip if the name ends in .gz."""
     path.write_bytes(gzip.compress(text.encode()) if path.suffix == ".gz" else text.encode())
     return path
 
 
 def ranking_text(queries: int = 12, documents: int = 60, features: int = 8, seed: int = 0) -> str:
-    """Relevance 0 to 4 that rises with the first two features, more so for some queries."""
+    """Relevance 0 to 4 that increases with the first two features, more strongly for some queries."""
     rng, lines = np.random.default_rng(seed), []
     for query in range(queries):
         slope = 1 + 0.5 * rng.standard_normal()
@@ -29,7 +29,7 @@ def ranking_text(queries: int = 12, documents: int = 60, features: int = 8, seed
 
 
 def cellular_text(phones: int = 6, repeats: int = 2, seed: int = 0) -> str:
-    """Rates that rise with the broadband share for phones of slice 0; schedulers differ a little."""
+    """Rates that increase with the broadband share for phones of slice 0; schedulers differ slightly."""
     rng = np.random.default_rng(seed)
     lines = ["sched,tr,rbg0,rbg1,rbg2,exp,ue,slice_id,n_windows,dl_mbps,dl_cqi"]
     for phone in range(phones):

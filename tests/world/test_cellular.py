@@ -1,4 +1,4 @@
-"""The loader on a table of the same format that the tests make, and on the real one where its path is given.
+"""The loader on a generated table of the same format, and on the real one if its path is given.
 
     DPBANDITS_CELLULAR_DATA=PATH python -m pytest tests/world/test_cellular.py
 

@@ -25,7 +25,7 @@ def _cells(tmp_path: Path) -> Dataset:
 
 
 def _averages(data: Dataset, users: str, cohort: int = 20_000) -> tuple[np.ndarray, np.ndarray]:
-    """What clients expect of three actions, and those actions' true means."""
+    """The mean rewards of clients for three actions, and the true means of these actions."""
     rng = np.random.default_rng(7)
     instance = data.instance(data.choose(30, rng), users)
     clients = data.people(instance, users, size=None, rewards="gaussian")
@@ -81,7 +81,7 @@ def test_the_heterogeneity_bounds_what_clients_do_in_every_direction(
     directions /= np.linalg.norm(directions, axis=1, keepdims=True)
     fitted = np.sqrt(np.einsum("ij,jk,ik->i", directions, data.covariance, directions))
     assert fitted.max() <= data.heterogeneity("fitted") * (1 + 1e-9)
-    # The moment generating function itself, of the uniform law on the users.
+    # The exact moment generating function of the uniform distribution on the users.
     moved = (data.parameters - data.theta) @ directions.T
     for strength in (0.5, 2.0, 8.0):
         exponent = np.log(np.mean(np.exp(strength * moved), axis=0))

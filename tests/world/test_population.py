@@ -33,7 +33,7 @@ def test_clients_differ_by_the_heterogeneity_and_agree_within_themselves() -> No
 
 @pytest.mark.parametrize("rewards", ["gaussian", "uniform", "bernoulli"])
 def test_single_rewards_have_the_law_of_averages_of_one_play(rewards: str) -> None:
-    """Mean and variance against clients that answer for everything; false alarms below 10⁻⁶."""
+    """Compare mean and variance with clients that report all actions; false-alarm rate below 10⁻⁶."""
     population = Population(_instance(), heterogeneity=0.5, rewards=rewards)
     count, rng = 150_000, np.random.default_rng(1)
     blocks = list(population.rewards(count, 0, rng))
@@ -45,7 +45,7 @@ def test_single_rewards_have_the_law_of_averages_of_one_play(rewards: str) -> No
     together = population.averages(count, [0, 1], [1, 1], rng)[:, :1]
     scatter = together.std() * np.sqrt(2 / count)
     assert abs(alone.mean() - together.mean()) < 5 * scatter
-    assert abs((alone + 0.05).mean() - together.mean()) > 5 * scatter  # a shift is seen
+    assert abs((alone + 0.05).mean() - together.mean()) > 5 * scatter  # a shift is detected
     assert alone.std() == pytest.approx(together.std(), rel=0.015)
 
 
@@ -56,7 +56,7 @@ def test_single_rewards_are_of_clients_that_exist() -> None:
 
 
 def test_a_large_cohort_has_the_law_of_a_small_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its means are drawn in the span of the supported actions. False alarms: about 10⁻⁶ for each sum."""
+    """Means are drawn in the span of the supported actions. False-alarm rate: about 10⁻⁶ per sum."""
     actions = Actions.generate("ball", count=3, dimension=6, rng=3)
     instance = Instance.draw(actions, np.random.default_rng(4))
     population, clients = Population(instance, heterogeneity=0.5), 20_000
@@ -73,7 +73,7 @@ def test_a_large_cohort_has_the_law_of_a_small_one(monkeypatch: pytest.MonkeyPat
         assert chi2.isf(1 - 1e-6, clients) < squares < chi2.isf(1e-6, clients)
         assert (
             not chi2.isf(1 - 1e-6, clients) < 1.1 * squares < chi2.isf(1e-6, clients)
-        )  # a wrong scale shows
+        )  # a wrong scale is detected
 
 
 def test_without_heterogeneity_all_clients_are_alike() -> None:

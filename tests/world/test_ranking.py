@@ -23,7 +23,7 @@ def test_a_known_relation_is_found(tmp_path: Path) -> None:
     np.testing.assert_allclose(data.parameters.mean(axis=0), data.theta, atol=1e-12)
     assert np.linalg.norm(data.theta) <= 1 + 1e-12
     assert 0.02 < data.noise < 0.25
-    # Slopes differ between these queries, so users do, and mostly along one direction.
+    # Slopes differ between these queries, so users differ, mostly along one direction.
     spectrum = np.linalg.eigvalsh(data.covariance)
     assert spectrum[0] > -1e-12
     assert spectrum[-1] > 2 * spectrum[-2]
@@ -36,9 +36,9 @@ def test_queries_that_are_alike_have_less_heterogeneity(tmp_path: Path) -> None:
     queries = rng.permutation([head[1] for head in heads])
     mixed = "\n".join(f"{head[0]} {query} {head[2]}" for head, query in zip(heads, queries, strict=True))
     real = ranking(write(tmp_path / "r.txt", ranking_text()), dimension=9)
-    alike = ranking(write(tmp_path / "m.txt", mixed), dimension=9)
+    equal = ranking(write(tmp_path / "m.txt", mixed), dimension=9)
     for users in ("fitted", "resampled"):
-        assert alike.heterogeneity(users) < 0.5 * real.heterogeneity(users)
+        assert equal.heterogeneity(users) < 0.5 * real.heterogeneity(users)
 
 
 @pytest.mark.parametrize(
@@ -65,6 +65,6 @@ def test_the_sample_is_the_file_that_its_attribution_names() -> None:
 def test_the_sample_loads() -> None:
     data = load("mslr-sample", 10)
     assert data.parameters.shape == (43, 10)
-    assert len(data.catalogue) == len(data.labels) == 4_999  # one document is there twice
+    assert len(data.catalogue) == len(data.labels) == 4_999  # one document occurs twice
     assert np.linalg.norm(data.catalogue, axis=1).max() <= 1 + 1e-12
     assert data is load("mslr-sample", 10)

@@ -21,7 +21,7 @@ def _averages(law: str, plays: int, mean: float = 0.3) -> Any:
 
 def _variance_is(sample: Any, variance: float) -> bool:
     spread = np.sum((sample - sample.mean()) ** 2) / variance
-    # Fourth moments of these laws are at most the normal's, so the chi-square bound is on the safe side.
+    # The fourth moments are at most that of the normal distribution, so the chi-square bound is safe.
     return bool(chi2.ppf(5e-7, SIZE - 1) < spread < chi2.isf(5e-7, SIZE - 1))
 
 

@@ -158,6 +158,7 @@ def choices(
 ) -> IntArray:
     """Return the action of each round; for tests, `deviation` replaces the calibrated noise."""
     whole(1, horizon=horizon)
+    # Separate streams: changing the noise does not change the rewards.
     streams = np.random.SeedSequence(whole(0, seed=seed)).spawn(2)
     for_rewards, for_noise = (np.random.default_rng(stream) for stream in streams)
     noise = peer.deviation if deviation is None else deviation
@@ -211,6 +212,7 @@ class _Server:
         if self.peer.protects == "rewards":
             self.total += spread * rng.standard_normal() * row
             return
+        # A symmetric noise matrix: clients send the upper half, and the server mirrors it.
         upper = np.triu(rng.standard_normal(self.gram.shape))
         self.gram += spread * (upper + np.triu(upper, 1).T)
         self.total += spread * rng.standard_normal(len(row))

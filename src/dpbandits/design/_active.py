@@ -103,6 +103,7 @@ class ActiveSet:
             span = find_span(rows)
             if not span.clear:
                 raise Doubtful
+            # Rows outside the active set are later mapped to the same coordinates (see `leverages`).
             self._units = np.abs(rows).max(axis=0)
             self._to_pivots = np.linalg.inv(rows[span.pivots] / self._units)
         else:

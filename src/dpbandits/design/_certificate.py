@@ -23,25 +23,30 @@ _SUM_SLACK = 1e-9  # by which the sum of the weights may differ from one
 
 @dataclass(frozen=True, kw_only=True)
 class Certificate:
-    """What a design achieves. `problems` has one sentence per violation; it is empty if there is none."""
+    """What a design achieves.
+
+    Attributes:
+        g: The largest leverage x' V⁺ x over all actions x, or an upper bound (see `g_is_exact`). It is
+            infinite if the supported actions do not span, or if the design is malformed.
+        rank: The dimension of the span of all actions.
+        support_size: The number of supported actions.
+        support_limit: The largest allowed number of supported actions.
+        tolerance: The largest allowed g, as a multiple of the rank.
+        spans: Whether the supported actions span all others.
+        problems: One sentence per violation; empty if there is none.
+        g_is_exact: Whether g is the largest leverage itself, up to 64-bit rounding, and not an upper bound.
+        passes: How often each row was read, on average.
+    """
 
     g: float
-    """The largest leverage x' V⁺ x over all actions x, or an upper bound (see `g_is_exact`).
-
-    It is infinite if the supported actions do not span or the design is malformed.
-    """
     rank: int
-    """The dimension of the span of all actions."""
     support_size: int
     support_limit: int
     tolerance: float
     spans: bool
-    """Whether the supported actions span all others."""
     problems: tuple[str, ...]
     g_is_exact: bool = field(default=True, compare=False)
-    """Whether g is the largest leverage itself, up to 64-bit rounding, and not an upper bound."""
     passes: float = field(default=1.0, compare=False)
-    """How often each row was read, on average."""
 
     @property
     def holds(self) -> bool:
@@ -126,6 +131,7 @@ def _measured(
 ) -> tuple[int, float, bool]:
     """Return the rank of all rows, the largest leverage, and whether the supported rows span the others."""
     spans = verifier.measure(indices, shares, tolerance=tolerance)
+    # The supported rows alone did not prove the rank: read all rows and measure again.
     if not verifier.settled:
         verifier.read_all()
         spans = verifier.measure(indices, shares, tolerance=tolerance)

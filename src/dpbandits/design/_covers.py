@@ -169,7 +169,9 @@ def _ball_count(dimension: int, fineness: int) -> int:
     limit, shells = dimension * fineness, np.array(_ball_shells(dimension, fineness))
     sums, ways = np.zeros(1, dtype=np.int64), np.ones(1)
     for _ in range(dimension - 1):
+        # `sums` are the possible sums of squares so far, and `ways` counts the points of each.
         together = np.add.outer(sums, shells)
+        # z and −z have the same square, except for z = 0.
         numbers = np.multiply.outer(ways, np.where(shells == shells[0], 1.0, 2.0))
         near = together <= limit
         sums, places = np.unique(together[near], return_inverse=True)

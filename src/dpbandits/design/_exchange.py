@@ -146,6 +146,7 @@ def _inverse_factor(coordinates: FloatArray, weights: FloatArray) -> FloatArray 
     weighted = np.sqrt(weights[support])[:, np.newaxis] * coordinates[support]
     triangle, order = qr(weighted, mode="r", pivoting=True, check_finite=False)
     diagonal = np.abs(np.diagonal(triangle))
+    # Pivoting sorts the diagonal, so its last entry shows how close the rows are to a hyperplane.
     if diagonal[-1] <= _SINGULAR * diagonal[0]:
         return None
     factor = np.empty((rank, rank))

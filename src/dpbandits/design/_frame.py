@@ -47,6 +47,7 @@ class Frame:
 
     def coordinates(self, rows: FloatArray) -> FloatArray:
         """Return the coordinates of some rows."""
+        # Units are relative to the largest entry, so rows are divided by both.
         scaled = rows / self.largest if self.largest != 1 else rows.copy()
         scaled /= self.units
         return scaled if self.directions is None else scaled @ self.directions

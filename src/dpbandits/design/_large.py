@@ -30,7 +30,7 @@ ATTEMPTS = 5  # each attempt aims at half the excess over the rank of the one be
 # Shares of the allowed excess over the rank:
 _AIM = 0.8  # for active rows, because rows outside the active set will be higher
 _LOW_AIM = 0.5  # the same if leverages differ so much that a design needs few rows anyway
-_HIGH_AIM = 0.9  # the same if few rows are too high
+_HIGH_AIM = 0.9  # the same if no row is far above the limit
 _CEILING = 0.9  # for pruning
 _LAG = 0.25  # of the excess still seen elsewhere: a lower aim would be wasted
 _COARSE = 0.5  # samples say nothing about all rows below this excess
@@ -42,7 +42,7 @@ _LAST = 1 / 14  # the largest sample, as a share of all rows
 _ADDED = 4  # rows per dimension that are added at a time
 _ROUNDS = 60  # iterations per attempt
 _NEAR = 0.75  # of the limit: lower rows of a sample are not looked at again
-_NEARLY = 1.1  # times the limit: few rows are too high
+_NEARLY = 1.1  # times the limit: no row is far above it
 _HUGE = 4.0  # times the limit: restarting is then faster than moving the weights
 
 
@@ -98,6 +98,8 @@ class _LargeSearch:
         for attempt in range(ATTEMPTS):
             self.excess = (self.request.tolerance - 1) / 2**attempt
             for found in self._learn_from_all():
+                # The certificate finds the rank independently; if it disagrees, the sample did not show all
+                # dimensions.
                 agreed = found.certificate.rank == self.rank and found.certificate.spans
                 if self.chart is None and not agreed:  # for example, if the sample has only tiny rows
                     raise Doubtful
@@ -127,6 +129,8 @@ class _LargeSearch:
 
     def _solve(self) -> None:
         """Reduce the active leverages, but not further than is useful while other rows are higher."""
+        # Precision beyond a quarter of the excess that other rows still have would be lost when they are
+        # added.
         seen = min(_LAG * (self.seen / self.rank - 1), self.share)
         excess = max(self.share * self.excess, seen)
         self.active.exchange.run(self.rank * (1 + excess), max_steps=1000 + int(40 * self.rank / excess))
@@ -197,6 +201,7 @@ def _nested_samples(rng: np.random.Generator, count: int, dimension: int) -> lis
     sizes, last = [_FIRST * dimension], int(_LAST * count)
     while 2 * sizes[-1] <= last:
         sizes.append(min(_GROWTH * sizes[-1], last))
+    # Prefixes of one draw, so that rows of a smaller sample are also in each larger one.
     drawn = rng.integers(count, size=sizes[-1])
     return [np.sort(drawn[:size]) for size in sizes]  # reading in order is faster
 

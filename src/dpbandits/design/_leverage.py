@@ -130,9 +130,8 @@ class Sieve:
         weighted = float(np.linalg.norm(root / np.sqrt(diagonal)[:, np.newaxis], 2)) ** 2
         self._factor = plain * (1 + _SPARE)
         self._weights: FloatArray | None = None
-        if plain * spreads.sum() > _WORSE * weighted * (
-            diagonal @ spreads
-        ):  # both: of the support, on average
+        # Compare the two bounds on average over the support: E xⱼ² under the design is the diagonal of V.
+        if plain * spreads.sum() > _WORSE * weighted * (diagonal @ spreads):
             self._weights = weighted * (1 + _SPARE) * diagonal
         self._rests = 0
 

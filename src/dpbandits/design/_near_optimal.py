@@ -56,6 +56,7 @@ def near_g_optimal(
     """
     rows = as_rows(actions)
     _check_options(tolerance, max_support, rng)
+    # A sample of rows is useful only if it is much smaller than all rows and larger than the dimension.
     if len(rows) > max(_MANY_ROWS, 8 * rows.shape[1]):
         design = _search_large(rows, tolerance, max_support, warm_start, rng)
     else:
@@ -135,6 +136,7 @@ def _attempts(
     if span.rank == 0:  # all actions are zero, so any one of them suffices
         yield np.eye(1, len(span.coordinates))[0]
         return
+    # The pivots are a good start: few rows that span, chosen greedily for large volume.
     starts = [Exchange.on_pivots(span.coordinates, span.pivots)]
     if warm_start is not None:
         starts.insert(0, Exchange(span.coordinates, warm_weights(span, warm_start, limit)))

@@ -47,6 +47,7 @@ def within(exchange: Exchange, limit: int) -> FloatArray:
     if support.size <= limit:
         return exchange.weights.copy()
     if limit >= exchange.rank * (exchange.rank + 1) // 2:
+        # In whitened coordinates V is the identity, which keeps the reduction well conditioned.
         rows = exchange.coordinates[support] @ exchange.factor
         weights[support] = reduced(rows, exchange.weights[support])
         return weights

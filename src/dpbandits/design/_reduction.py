@@ -19,6 +19,7 @@ def reduced(rows: FloatArray, weights: FloatArray) -> FloatArray:
     changes = _changes_that_keep_the_matrix(rows)
     while len(changes):
         change, changes = changes[-1], changes[:-1]
+        # Scale to the largest entry, and choose the sign for which the sum of the weights does not increase.
         change = np.copysign(1 / np.abs(change).max(), change.sum()) * change
         falling = np.flatnonzero(change > 0)
         limits = weights[falling] / change[falling]

@@ -10,17 +10,22 @@ from dpbandits.design._certificate import Certificate
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Design:
-    """Weighted actions: row `support[i]` has weight `weights[i]`, and the weights sum to one.
+    """A design: weighted actions, and a certificate that states what it achieves.
 
-    All arrays are read-only. The certificate states what the design achieves.
+    All arrays are read-only.
+
+    Attributes:
+        support: The indices of the supported rows.
+        weights: The weight of each supported row; the weights sum to one.
+        rank: The dimension of the span of all actions.
+        basis: Orthonormal columns that span all actions.
+        certificate: What the design achieves.
     """
 
     support: IntArray
     weights: FloatArray
     rank: int
-    """The dimension of the span of all actions."""
     basis: FloatArray
-    """Orthonormal columns spanning all actions."""
     certificate: Certificate
 
     def __post_init__(self) -> None:

@@ -49,6 +49,7 @@ def find_chart(actions: FloatArray, *, rank: int | None = None) -> Chart:
     units = units_from(_heights_of_all(actions))
     triangle = np.empty((0, units.size))
     for _, block in blocks(actions):
+        # The triangle of all rows so far has the same singular values and directions as the rows.
         triangle = np.asarray(np.linalg.qr(np.vstack([triangle, divided(block, units)]), mode="r"))
     _, lengths, directions = np.linalg.svd(triangle, full_matrices=False)
     if rank is None:

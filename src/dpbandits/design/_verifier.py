@@ -99,6 +99,7 @@ class Verifier:
 
     def _choose_frame(self, supported: FloatArray) -> Frame:
         """Return the frame for this support; read all rows if the supported ones do not suffice."""
+        # The exact frame depends on the actions only, so it is computed once.
         if self._exact and self._frame is not None:
             return self._frame
         frame = None if self._exact else support_frame(supported)
@@ -142,6 +143,7 @@ class Verifier:
         assert self._factor is not None
         units = 1.0 if frame is self._frame else (self._frame.units / frame.units)[:, np.newaxis]
         growth = float(np.linalg.norm(self._factor.inverse @ (units * factor.whitening), 2)) ** 2
+        # Bounds that grew too much, or that are inexact by rounding, are replaced by a new scan.
         if growth > _USELESS or max(factor.condition, self._factor.condition) > _ROUGH:
             self._scan(frame, factor)
         else:

@@ -83,6 +83,7 @@ def _draw_panel(axes: Any, panel: Panel) -> None:
 
 def _draw_curve(axes: Any, curve: Curve, *, logarithmic: bool) -> None:
     few = len(curve.x) <= 12
+    # Markers show where there are measurements; theoretical curves have none.
     marker = "o" if few and curve.deviation is not None else None
     axes.plot(
         curve.x,

@@ -53,6 +53,7 @@ def overtakes(growing: list[Any], fixed: list[Any], horizon: int) -> int | None:
     """Return the round from which the mean regret of `growing` stays below; 0 if always, None if never."""
     times = np.unique(np.geomspace(1, horizon, 400).round())
     curves = [np.mean([run.regret_at(times) for run in runs], axis=0) for runs in (growing, fixed)]
+    # The last time at which the first is above decides from when on it stays below.
     behind = np.flatnonzero(curves[0] > curves[1])
     if len(behind) == 0:
         return 0

@@ -56,6 +56,8 @@ def fitted_power(x: Sequence[float], runs: Sequence[FloatArray]) -> tuple[float,
     errors = np.array(
         [values.std(ddof=1) / math.sqrt(len(values)) / mean for values, mean in zip(runs, means, strict=True)]
     )
+    # The slope is a weighted sum of the logarithms, and the relative error of a mean is the error of its
+    # logarithm.
     centred = np.log(x) - np.log(x).mean()
     weights = centred / (centred @ centred)
     return power_of(x, means), float(np.sqrt(((weights * errors) ** 2).sum()))

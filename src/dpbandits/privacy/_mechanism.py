@@ -173,6 +173,10 @@ class Mechanism(ABC):
         """S, at the third party. Outside the shuffle model it passes everything on."""
         return payloads
 
+    def batch_shape(self, reports: int) -> tuple[int, ...]:
+        """The shape of what `shuffle` returns for this many reports."""
+        return (reports, *self.message.shape)
+
     @abstractmethod
     def _randomize(self, clipped: FloatArray, noise: NoiseSource) -> Payload: ...
 

@@ -23,7 +23,6 @@ from ._learner import (
 )
 from ._messages import (
     Batch as Batch,
-    Payload as Payload,
     Plan as Plan,
     Release as Release,
     Report as Report,
@@ -54,13 +53,9 @@ from ._study import (
 )
 from ._sums import (
     Sums as Sums,
-    add_shares as add_shares,
     add_up as add_up,
-    batch_of as batch_of,
-    checked_array as checked_array,
-    checked_payload as checked_payload,
     combine as combine,
     nothing as nothing,
-    one_report as one_report,
+    share_message as share_message,
     summable as summable,
 )

@@ -8,9 +8,9 @@ import numpy as np
 
 from dpbandits._arrays import FloatArray
 from dpbandits.errors import PlanMismatch, ProtocolError, TooFewReports
-from dpbandits.privacy import Mechanism, NoiseSource, tamed
-from dpbandits.protocol._messages import Batch, Payload, Plan, Release, Report
-from dpbandits.protocol._sums import checked_payload
+from dpbandits.privacy import Mechanism, Message, NoiseSource, tamed
+from dpbandits.protocol._messages import Batch, Plan, Release, Report
+from dpbandits.protocol._sums import Sums, signed_totals
 
 
 def respond(plan: Plan, rewards: Sequence[Sequence[float]], noise: NoiseSource) -> Report:
@@ -18,44 +18,100 @@ def respond(plan: Plan, rewards: Sequence[Sequence[float]], noise: NoiseSource) 
 
     No reward makes it raise or stay silent: NaN counts as 0, and each number is first forced into
     −2⁶⁰ … 2⁶⁰. Whether a client reports must not depend on its data.
+
+    Args:
+        plan: The plan that was played.
+        rewards: For each action of `plan.support`, one reward per play.
+        noise: Where the client's noise comes from.
+
+    Returns:
+        The report, whose `payload` are the bytes that leave the client.
+
+    Raises:
+        ProtocolError: There is not one reward per play, or the plan asks nobody.
     """
     counts = tuple(len(seen) for seen in rewards)
     if counts != plan.plays:
         raise ProtocolError(f"rewards: got {counts} per action, expected {plan.plays}, one for each play")
-    averages = np.array([[float(np.mean(tamed(seen))) for seen in rewards]])
-    return _report(plan, averages, noise)
+    return respond_with_averages(plan, [float(np.mean(tamed(seen))) for seen in rewards], noise)
 
 
 def respond_with_averages(plan: Plan, averages: Sequence[float], noise: NoiseSource) -> Report:
     """At a client that kept running averages instead of every reward: clip, randomize (R).
 
     As with `respond`, no average makes it raise.
+
+    Args:
+        plan: The plan that was played.
+        averages: The average reward of each action of `plan.support`.
+        noise: Where the client's noise comes from.
+
+    Returns:
+        The report, whose `payload` are the bytes that leave the client.
+
+    Raises:
+        ProtocolError: There is not one average per action, or the plan asks nobody.
     """
     if len(averages) != len(plan.support):
         raise ProtocolError(f"averages: got {len(averages)}, expected {len(plan.support)}, one an action")
-    return _report(plan, tamed(averages)[None], noise)
+    mechanism = plan.asked_mechanism
+    randomized = mechanism.randomize(plan.reported(tamed(averages)[None]), noise)[0]
+    return Report(plan=plan.digest, payload=mechanism.message.pack(randomized))
 
 
 def shuffle(plan: Plan, reports: Sequence[Report], noise: NoiseSource) -> Batch:
-    """At the third party: check that the reports are the cohort's and in their range, and run S."""
-    mechanism = _mechanism(plan)
+    """At the third party: check that the reports are the cohort's and in their range, and run S.
+
+    Raises:
+        PlanMismatch: A report belongs to another plan.
+        TooFewReports: There are fewer reports than the noise was calibrated for.
+        InvalidValue: A report is not one that an honest client can send.
+        ProtocolError: There are more reports than the cohort has, or the plan asks nobody.
+    """
+    mechanism = plan.asked_mechanism
     if any(report.plan != plan.digest for report in reports):
         raise PlanMismatch(f"a report belongs to another plan than {plan.digest[:12]}")
     if len(reports) < mechanism.minimum_reports:
         raise TooFewReports(len(reports), mechanism.minimum_reports)
     if len(reports) > plan.cohort:
         raise ProtocolError(f"reports: got {len(reports):,}, expected at most the cohort's {plan.cohort:,}")
-    payloads = np.stack([checked_payload(plan, report) for report in reports])
-    shuffled = mechanism.shuffle(payloads, noise)
-    return Batch(plan=plan.digest, payload=Payload.pack(shuffled), reports=len(reports))
+    rows = mechanism.message.unpack([report.payload for report in reports])
+    shuffled = mechanism.shuffle(rows, noise)
+    payload = _batch_message(mechanism, len(reports)).pack(shuffled)
+    return Batch(plan=plan.digest, payload=payload, reports=len(reports))
 
 
-def analyze(plan: Plan, batch: Batch, noise: NoiseSource) -> Release:
-    """At the server: the private means (A)."""
+def analyze(plan: Plan, batch: Batch | Sums, noise: NoiseSource) -> Release:
+    """At the server: the private means (A).
+
+    Args:
+        plan: The plan that the cohort was asked.
+        batch: What `shuffle` returned, or the sums of the cohort's reports: both give the same release.
+        noise: Where the server's noise comes from.
+
+    Returns:
+        The release, which is all that the learner sees.
+
+    Raises:
+        PlanMismatch: The batch belongs to another plan.
+        TooFewReports: It has fewer reports than the noise was calibrated for.
+        InvalidValue: Its payload has another length than this many reports give.
+    """
+    mechanism = plan.asked_mechanism
     if batch.plan != plan.digest:
         raise PlanMismatch(f"the batch belongs to another plan than {plan.digest[:12]}")
-    means = _mechanism(plan).analyze(batch.payload.unpack(), batch.reports, noise) + plan.centre
+    if isinstance(batch, Sums):
+        array = mechanism.batch_of_sums(signed_totals(plan, batch), batch.reports)
+    else:
+        array = _batch_message(mechanism, batch.reports).unpack([batch.payload])[0]
+    means = mechanism.analyze(array, batch.reports, noise) + plan.centre
     return _release(plan, means, batch.reports, noise)
+
+
+def _batch_message(mechanism: Mechanism, reports: int) -> Message:
+    """How a batch is packed. S may add reports up, so only finite numbers are required of its entries."""
+    shape = mechanism.batch_shape(reports)
+    return Message(kind=mechanism.message.kind, shape=shape, low=-np.inf, high=np.inf)
 
 
 def gather(plan: Plan, releases: Sequence[Release]) -> Release:
@@ -84,7 +140,7 @@ def simulate_release(plan: Plan, averages: FloatArray, noise: NoiseSource) -> Re
 def simulate_release_in_blocks(plan: Plan, blocks: Iterable[FloatArray], noise: NoiseSource) -> Release:
     """The same for what clients report (`Plan.reported`), a block of clients at a time, to spare memory."""
     _check_simulated(noise)
-    means = _mechanism(plan).simulate_blocks(blocks, noise) + plan.centre
+    means = plan.asked_mechanism.simulate_blocks(blocks, noise) + plan.centre
     return _release(plan, means, plan.cohort, noise)
 
 
@@ -111,11 +167,6 @@ def _check_simulated(noise: NoiseSource) -> None:
         raise ProtocolError("simulate_release takes simulated noise only")
 
 
-def _report(plan: Plan, averages: FloatArray, noise: NoiseSource) -> Report:
-    randomized = _mechanism(plan).randomize(plan.reported(averages), noise)[0]
-    return Report(plan=plan.digest, payload=Payload.pack(randomized))
-
-
 def _release(plan: Plan, means: FloatArray, reports: int, noise: NoiseSource) -> Release:
     return Release(plan=plan.digest, means=tuple(means.tolist()), reports=reports, simulated=noise.simulated)
 
@@ -124,13 +175,3 @@ def _gathered(plan: Plan, means: Sequence[float], counts: Sequence[int], *, simu
     return Release(
         plan=plan.digest, means=tuple(means), reports=sum(counts), simulated=simulated, counts=tuple(counts)
     )
-
-
-def _mechanism(plan: Plan) -> Mechanism:
-    if plan.separate:
-        raise ProtocolError(
-            f"phase {plan.phase} asks each client for one action: take one of the plan's parts"
-        )
-    if plan.mechanism is None:
-        raise ProtocolError(f"phase {plan.phase} plays and asks nobody")
-    return plan.mechanism

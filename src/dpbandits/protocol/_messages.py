@@ -1,8 +1,8 @@
 """What the parties send one another. Every value is frozen and goes through JSON without loss.
 
-    Plan     server → everybody   what to play, whom to ask, and which mechanism answers pass through
-    Report   client → shuffler    one client's randomized answer
-    Batch    shuffler → server    all answers after S
+    Plan     server → everybody   what to play, whom to ask, and which mechanism reports pass through
+    Report   client → shuffler    one client's randomized report, packed into bytes
+    Batch    shuffler → server    all reports after S
     Release  kept for ever        the private means: all that the learner ever sees
 
 Each message names the plan that it belongs to by the plan's digest.
@@ -10,17 +10,14 @@ Each message names the plan that it belongs to by the plan's digest.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpbandits._arrays import FloatArray
 from dpbandits._checks import finite_matrix, whole
-from dpbandits.errors import InvalidValue
+from dpbandits.errors import InvalidValue, ProtocolError
 from dpbandits.privacy import MOST_CLIENTS, Mechanism, checked_entries
 from dpbandits.protocol._codec import digest
 
@@ -30,8 +27,6 @@ MOST_ACTIONS = 2**20
 """Actions that one phase plays."""
 MOST_RANK = 2**20
 MOST_PHASES = 2**20
-LARGEST_SHAPE = 2**48
-"""Entries of a payload, and of each of its sides."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,6 +111,21 @@ class Plan:
         """Those that some client answers through: one, one for each action, or none."""
         return self.separate if self.mechanism is None else (self.mechanism,)
 
+    @property
+    def asked_mechanism(self) -> Mechanism:
+        """The mechanism that each client of this phase answers through.
+
+        Raises:
+            ProtocolError: The phase asks nobody, or it has one cohort per action: then `parts` have one each.
+        """
+        if self.separate:
+            raise ProtocolError(
+                f"phase {self.phase} asks each client for one action: take one of the plan's parts"
+            )
+        if self.mechanism is None:
+            raise ProtocolError(f"phase {self.phase} plays and asks nobody")
+        return self.mechanism
+
     @cached_property
     def parts(self) -> tuple[Plan, ...]:
         """What each group of clients is given: this plan, or the plan of one round of its own action."""
@@ -161,56 +171,25 @@ class Plan:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Payload:
-    """An array on its way: numbers and integers as they are, bits packed eight to a byte."""
-
-    shape: tuple[int, ...]
-    numbers: tuple[float, ...] = ()
-    integers: tuple[int, ...] = ()
-    bits: bytes = b""
-
-    @staticmethod
-    def pack(array: NDArray[Any]) -> Payload:
-        """Bits are of dtype uint8, integers of int64, numbers of float64."""
-        if array.dtype == np.uint8:
-            return Payload(shape=array.shape, bits=np.packbits(array).tobytes())
-        if array.dtype == np.int64:
-            return Payload(shape=array.shape, integers=tuple(array.ravel().tolist()))
-        return Payload(shape=array.shape, numbers=tuple(array.ravel().tolist()))
-
-    def unpack(self) -> NDArray[Any]:
-        """The array that was packed."""
-        for length in self.shape:
-            whole(0, LARGEST_SHAPE, payload=length)
-        count = whole(0, LARGEST_SHAPE, payload=math.prod(self.shape))
-        if self.bits:
-            packed = np.frombuffer(self.bits, dtype=np.uint8)
-            if packed.size != -(-count // 8):
-                raise InvalidValue("payload", f"{packed.size} bytes", f"{-(-count // 8)}")
-            return np.unpackbits(packed, count=count).reshape(self.shape)
-        if len(self.numbers) + len(self.integers) != count or (self.numbers and self.integers):
-            raise InvalidValue("payload", f"{len(self.numbers) + len(self.integers)} numbers", f"{count}")
-        if self.integers:
-            for end in (min(self.integers), max(self.integers)):
-                whole(-(1 << 63), (1 << 63) - 1, payload=end)
-            return np.array(self.integers, dtype=np.int64).reshape(self.shape)
-        return np.array(self.numbers, dtype=np.float64).reshape(self.shape)
-
-
-@dataclass(frozen=True, kw_only=True)
 class Report:
-    """One client's randomized answer (the output of R)."""
+    """One client's randomized report (the output of R).
+
+    `payload` is packed by the `message` of the plan's mechanism; in JSON it is base64.
+    """
 
     plan: str
-    payload: Payload
+    payload: bytes
 
 
 @dataclass(frozen=True, kw_only=True)
 class Batch:
-    """A cohort's answers after the third party (the output of S)."""
+    """A cohort's reports after the third party (the output of S).
+
+    `payload` is packed as a report is, with the shape `Mechanism.batch_shape`; in JSON it is base64.
+    """
 
     plan: str
-    payload: Payload
+    payload: bytes
     reports: int
 
     def __post_init__(self) -> None:

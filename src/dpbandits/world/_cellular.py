@@ -59,6 +59,7 @@ def cellular(path: str | Path) -> Dataset:
     configurations = sorted({line.configuration for line in lines})
     rates, noise = _mean_rates(lines, phones, configurations, path)
     groups = np.array([classes[phone] for phone in phones])
+    # The best mean rate of any phone of the same class, for each phone.
     best = np.array([rates[groups == group].max() for group in groups])[:, None]
     measured = rates / best - 1
     actions = _actions(configurations, path)

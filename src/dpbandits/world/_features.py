@@ -32,6 +32,7 @@ def whitened(features: csr_array, dimension: int, *, longest: float) -> FloatArr
     covariance = second - np.outer(mean, mean)
     deviation, size = np.sqrt(np.maximum(np.diag(covariance), 0)), np.sqrt(np.diag(second))
     varies = deviation > _ROUNDING * size
+    # Constant columns carry no information and are ignored.
     scale = np.where(varies, 1 / np.where(varies, deviation, 1), 0)
     values, vectors = np.linalg.eigh(covariance * np.outer(scale, scale))
     leading = np.argsort(values)[::-1][: dimension - 1]
@@ -43,6 +44,7 @@ def whitened(features: csr_array, dimension: int, *, longest: float) -> FloatArr
             f"at most {rank + 1}: the features have rank {rank}, plus one for the constant",
         )
     rotation = scale[:, None] * vectors[:, leading] / np.sqrt(values[leading])
+    # Subtract the mean after the product, so that the features stay sparse.
     components = np.asarray(features @ rotation) - mean @ rotation
     return _in_the_ball(components, longest)
 

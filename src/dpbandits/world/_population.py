@@ -50,9 +50,9 @@ class Population(Clients):
         """
         rows = self.instance.actions.matrix[support]
         if self.heterogeneity == 0:
-            alike = np.empty((cohort, len(rows)))
-            alike[:] = rows @ self.instance.theta
-            return alike
+            equal_means = np.empty((cohort, len(rows)))
+            equal_means[:] = rows @ self.instance.theta
+            return equal_means
         if len(rows) < rows.shape[1] and (len(rows) == 1 or cohort * rows.shape[1] > _LARGE):
             factor = np.linalg.qr(rows.T).R.T * self.heterogeneity
             means = rng.standard_normal((cohort, len(rows))) @ factor.T

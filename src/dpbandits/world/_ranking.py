@@ -38,6 +38,7 @@ def ranking(path: str | Path, *, dimension: int, name: str | None = None) -> Dat
         raise InvalidValue("data", f"{path} with 1 query", "at least 2: queries are the users")
     rewards = _rewards(judged, path)
     features = judged.features.copy()
+    # The transformation maps 0 to 0, so the features stay sparse.
     features.data = np.sign(features.data) * np.log1p(np.abs(features.data))
     actions = whitened(features, dimension, longest=LONGEST)
     gram = actions.T @ actions + RIDGE * np.eye(dimension)

@@ -70,7 +70,7 @@ ALPHAS = [Fraction(1), Fraction(9, 8), Fraction(3), Fraction(25), Fraction(1000)
 def assert_brackets(bounds, truth, gap=1e-4):
     lower, upper = bounds
     truth = float(truth)
-    # log(α) is rounded once, and δ changes by at most δ·u a unit roundoff of ε.
+    # log(α) is rounded once, and δ changes by at most δ·u per unit roundoff of ε.
     assert lower <= truth * (1 + 1e-12) + 1e-18
     assert upper >= truth * (1 - 1e-12) - 1e-18
     assert upper - lower <= gap * truth + 1e-30

@@ -1,4 +1,4 @@
-"""A mechanism that is nearly another: its δ(ε) covers the difference."""
+"""A mechanism that approximates another one: its δ(ε) covers the difference."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_the_bound_is_a_probability_and_never_below_the_exact_event(
 
 
 def test_the_bound_covers_a_mechanism_that_is_replaced_now_and_then() -> None:
-    """Randomized response that tells the truth with chance η: δ(ε) from its two outcomes."""
+    """Randomized response that reveals the truth with probability η: δ(ε) from its two outcomes."""
     epsilon0, eta = 1.0, 0.01
     truth = np.exp(epsilon0) / (1 + np.exp(epsilon0))
     honest = {0: np.array([truth, 1 - truth]), 1: np.array([1 - truth, truth])}

@@ -1,4 +1,4 @@
-"""Discrete Gaussian noise in a ball, against sums over the whole lattice that know nothing of the proof."""
+"""Discrete Gaussian noise in a ball, compared with sums over the whole lattice, independent of the proof."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FloatArray = NDArray[np.float64]
 
 
 def share_masses(scale: float, shares: int) -> FloatArray:
-    """Of the sum of `shares` discrete Gaussians, on −reach … reach."""
+    """The probabilities of the sum of `shares` discrete Gaussians on −reach … reach."""
     reach = math.ceil(12 * scale)
     one = np.exp(-(np.arange(-reach, reach + 1) ** 2) / (2 * scale**2))
     one /= one.sum()
@@ -48,7 +48,7 @@ def test_no_shift_within_the_distance_has_a_larger_delta(scale: float, shares: i
     lower, upper = event.delta_bounds(epsilon)
     assert worst <= upper
     assert lower <= worst * (1 + 1e-9)
-    # The rounding's share of so small a variance is all that is given away.
+    # Only the part of this small variance that pays for rounding is lost.
     smoothed = math.sqrt(1 - 4 / (shares * scale**2))
     assert upper <= GaussianEvent(noise_ratio=smoothed * math.sqrt(shares) * scale / distance).delta(
         epsilon
@@ -94,7 +94,7 @@ def test_shares_too_small_for_the_lattice_are_refused() -> None:
         BallSum(scale=0.5, shares=4, coordinates=1, distance=1.0)
     with pytest.raises(InvalidValue, match="finer grid"):
         least_ball_scale(1.0, 1e-6, 10, 100.0, shares=10**7)
-    # Even where it is not refused, what so coarse a grid costs is counted.
+    # A coarse grid that is accepted has its cost counted.
     assert BallSum(scale=0.8, shares=1000, coordinates=1, distance=1.0).delta(1.0) == 1.0
 
 
@@ -104,7 +104,7 @@ def test_at_epsilon_zero_the_bound_is_the_total_variation() -> None:
     lower, upper = event.delta_bounds(0.0)
     assert lower <= truth * (1 + 1e-9)
     assert truth <= upper <= 1.01 * truth
-    # With uneven shares ε − 2h is far below zero, and so little is proved.
+    # With narrow shares ε − 2h is far below zero, so the bound is weak.
     uneven = BallSum(scale=1.0, shares=40, coordinates=1, distance=25.0)
     assert uneven.slack > 1e-3
     assert brute_force_delta(0.0, 1.0, 40, (25,)) < uneven.delta(0.0) < 1
@@ -112,7 +112,7 @@ def test_at_epsilon_zero_the_bound_is_the_total_variation() -> None:
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.5, 1.5])
 def test_lower_bounds_are_reached_by_clients(epsilon: float) -> None:
-    """Two releases, or two clients, each moved along one axis, over the whole lattice."""
+    """Two releases, or two clients, that each differ along one axis, summed over the whole lattice."""
     levels, scale = 4, 5.0
     event = BallSum(scale=scale, shares=1, coordinates=1, distance=levels + 2.0, reachable=levels)
     for several, shift in (

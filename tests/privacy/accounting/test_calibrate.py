@@ -1,4 +1,4 @@
-"""The least noise: it meets δ, less of it does not, and it costs what the Gaussian costs."""
+"""The least noise: it meets δ, less noise does not, and its variance is close to that of the Gaussian."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_few_bits_are_the_fewest(epsilon, delta, coordinates, shift):
     ],
 )
 def test_bits_needed_in_units_of_the_squared_shift(coordinates, delta, needed):
-    """At ε = 10 and with many levels: 24 and 49 are for s = 100; the need is proportional to s."""
+    """At ε = 10 and with many levels: 24 and 49 are for s = 100; the number needed is proportional to s."""
     bits = least_binomial_bits(10.0, delta, coordinates, 100) / 100**2
     assert bits == pytest.approx(needed, rel=3e-3)
     assert bits == pytest.approx(4 * gaussian_variance(10.0, delta, coordinates, 1), rel=0.01)

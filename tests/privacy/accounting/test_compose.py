@@ -37,7 +37,7 @@ Laws = tuple[NDArray[np.float64], NDArray[np.float64]]
 
 
 def laws(event: IntegerSum) -> Laws:
-    """P and Q of one coordinate that is moved by `shift`, on outcomes that nearly all noise reaches."""
+    """P and Q of one coordinate that is shifted by `shift`, on outcomes that cover nearly all noise."""
     reach = math.ceil(event.noise.reach(40.0))
     low = math.floor(event.noise.centre) - reach
     weights = event.noise.log_weights(low, low + 2 * reach)
@@ -77,14 +77,14 @@ def test_a_pure_event_and_a_sum_are_exactly_as_computed(one: IntegerSum, epsilon
     truth = max(divergence([response(0.7), pair], epsilon) for pair in ((p, q), (q, p)))
     lower, upper = composed.delta_bounds(epsilon)
     assert lower <= truth * (1 + 1e-9)
-    # With noise that is not symmetric the curve below ε = 0 is the worse of both directions.
+    # With asymmetric noise, the curve below ε = 0 is the worse of both directions.
     assert upper == pytest.approx(truth, rel=1e-3, abs=1e-15)
     assert upper >= truth * (1 - 1e-9) - 1e-15
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.5, 1.5])
 def test_events_that_only_have_a_curve_are_never_less_than_the_truth(epsilon: float) -> None:
-    """Two sums that are kept from being composed exactly, so that one is known by its curve alone."""
+    """Two sums that are not composed exactly, so that only the curve of one is known."""
     mixed = Mixed(parts=(BITS, SKELLAM))
     truth = divergence([laws(BITS), laws(SKELLAM)], epsilon)
     assert truth * (1 - 1e-9) <= mixed.delta(epsilon) <= 1.05 * truth
@@ -97,14 +97,14 @@ def test_events_that_only_have_a_curve_are_never_less_than_the_truth(epsilon: fl
 @given(epsilon=st.floats(-3, 3))
 @settings(max_examples=30, deadline=None)
 def test_the_pair_dominates_the_curve_it_was_built_from(event: Event, epsilon: float) -> None:
-    """At every real ε, and their P- and Q-masses are at most one."""
+    """It dominates at every real ε, and its P- and Q-masses are at most one."""
     pair = dominating_pair(event)
     curve = event.delta(epsilon) if epsilon >= 0 else 1 - math.exp(epsilon) * (1 - event.delta(-epsilon))
     found = pair.infinite + math.fsum(
         mass * max(0.0, -math.expm1(epsilon - loss))
         for loss, mass in zip(pair.losses, pair.masses, strict=True)
     )
-    if epsilon >= 0:  # below zero the curve is the worse of both directions, and may not be one
+    if epsilon >= 0:  # below zero the curve is the worse of both directions
         assert found >= curve * (1 - 1e-9)
     assert pair.infinite + math.fsum(pair.masses) <= 1 + 1e-9
     under_q = (m * math.exp(-loss) for loss, m in zip(pair.losses, pair.masses, strict=True))

@@ -1,4 +1,4 @@
-"""The accountant as a whole: other accountants, closed forms, the paper's constants, properties, refusals."""
+"""The accountant as a whole: other accountants, closed forms, the paper's constants, properties, errors."""
 
 from __future__ import annotations
 
@@ -72,9 +72,9 @@ def test_dp_accounting_agrees(noise, coordinates, epsilon):
     ],
 )
 def test_discrete_gaussian_through_its_sufficient_statistic(scale, shift, coordinates, epsilon):
-    """Here log P/Q of all coordinates depends on their sum only, whose law is a convolution.
+    """Here log P/Q of all coordinates depends only on their sum, whose distribution is a convolution.
 
-    Its terms are positive: exact to rounding, without a grid or a transform. δ goes down to 10⁻³⁰.
+    Its terms are positive, so it is exact up to rounding, without grid or transform. δ goes down to 10⁻³⁰.
     """
     points = np.arange(-math.ceil(14 * scale), math.ceil(14 * scale) + 1)
     one = np.exp(-((points / scale) ** 2) / 2)

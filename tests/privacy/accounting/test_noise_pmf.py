@@ -1,4 +1,4 @@
-"""Each law's log-weights against multiple precision, within the error it states, and its reach."""
+"""Log-weights compared with multiple precision, within their stated error, and the stated reach."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ EPSILONS = st.one_of(st.floats(0, 50), st.floats(0, 1.7e308), st.just(0.0))
 
 @pytest.fixture
 def small_limits(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """What is beyond the limits is met sooner, and the test is quick."""
+    """Lower limits, which are reached sooner, so that the test is fast."""
     monkeypatch.setattr(integer_sum, "MOST_OUTCOMES", 1 << 15)
     monkeypatch.setattr(work_limit, "MOST_OUTCOMES", 1 << 15)
     monkeypatch.setattr(work_limit, "_MOST_CONVOLVED", 1000)
@@ -152,7 +152,7 @@ def test_where_nothing_is_proved_delta_is_one(event: Event) -> None:
 def test_beyond_the_limits_less_noise_is_accounted_for(
     noise: work_limit.Noise, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The bound holds, and is that of noise that fits."""
+    """The bound holds, and it is that of noise within the limits."""
     release = IntegerSum(noise=noise, coordinates=3, shift=70)
     lower, exact = release.delta_bounds(0.2)
     assert exact <= 1.001 * lower

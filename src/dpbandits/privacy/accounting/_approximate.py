@@ -58,6 +58,7 @@ class Approximated:
         """Return the bounds of the exact event, widened by (1 + e^ε)·distance on both sides."""
         capped = self._capped(epsilon)
         lower = self.event.delta_bounds(capped)[0]
+        # A lower bound at a smaller ε says nothing about a larger one.
         lower = max(0.0, lower - self._added(capped)) if capped == epsilon else 0.0
         return lower, self.delta(epsilon)
 

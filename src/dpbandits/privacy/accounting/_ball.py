@@ -67,6 +67,7 @@ class BallSum:
         if not SMOOTHING**2 < self._noise.variance < math.inf:
             raise InvalidValue("scale", self.scale, f"a finite total deviation above {SMOOTHING:g} levels")
         if self.reachable is not None:
+            # In m releases, a distance of `reachable` in each is √m times that in total.
             most = math.floor(self.distance / math.sqrt(self.releases) * (1 + 1e-9))
             whole(0, most, reachable=self.reachable)
 
@@ -90,6 +91,7 @@ class BallSum:
         """A distance in one coordinate of a release that some two clients attain."""
         if self.reachable is not None:
             return self.reachable
+        # Rounding moves a point by less than one level per coordinate, that is by √s in ℓ2, at both ends.
         moved = self.distance - 2 * math.sqrt(self.coordinates)
         return max(0, math.floor(moved / math.sqrt(self.releases)))
 
@@ -157,6 +159,8 @@ def least_ball_scale(
     """
     # Reduce ε and δ by what the factors e^h cost; on every grid in use h is far smaller than these margins.
     ratio = gaussian_noise_ratio(epsilon * (1 - 1e-7), delta * (1 - 1e-7))
+    # The continuous Gaussian needs variance (ratio·distance)²; rounding adds SMOOTHING², and the shares
+    # divide the sum.
     scale = math.sqrt(((ratio * distance) ** 2 + SMOOTHING**2) / shares)
     event = BallSum(scale=scale, shares=shares, coordinates=coordinates, distance=distance)
     if event.delta(epsilon) > delta:

@@ -97,6 +97,7 @@ def _bracket(
             if excess(high) <= 0:
                 return low, high
             low = high
+        # Squaring keeps the first steps short, because the start is close, and still reaches any amount.
         step = step**2
         if step > _LARGEST_STEP:
             raise InvalidValue("noise", f"{high:g} without success", "an (ε, δ) that this noise can meet")
@@ -223,6 +224,7 @@ def discrete_laplace_scale(epsilon: float, coordinates: int, shift: int) -> floa
     epsilon = positive(epsilon=epsilon)
     moved = whole(1, coordinates=coordinates) * whole(1, shift=shift)
     scale = moved / epsilon
+    # Float division may round down, and then ε would be exceeded by a rounding error.
     while Fraction(scale) * Fraction(epsilon) < moved:
         scale = math.nextafter(scale, math.inf)
     return DiscreteLaplace(scale=scale).scale

@@ -30,6 +30,7 @@ def is_negligible(pairs: Sequence[Pair], splits: Sequence[Split], epsilon: float
     best = 0.0
     for exponent in _EXPONENTS:
         moments = [_log_moment(pair, float(exponent)) for pair in pairs]
+        # The bound is a product over coordinates, so its logarithm is a sum over the pairs of a split.
         worst = max(sum(n * m for n, m in zip(split, moments, strict=True)) for split in splits)
         best = min(best, worst - float(exponent) * epsilon)
     return math.exp(best) + uncovered <= NEGLIGIBLE

@@ -61,6 +61,8 @@ class GaussianComposition:
         """
         upper = self.delta(epsilon)
         balls = [part.axis for part in self.parts if isinstance(part, BallSum)]
+        # Clients that differ along one axis in each release form a product of one-coordinate sums, for which
+        # the exact accountant gives a lower bound.
         axes = tuple(axis for axis in balls if axis is not None)
         lower = Composition(sums=axes).delta_bounds(epsilon)[0] if axes else 0.0
         continuous = tuple(part for part in self.parts if isinstance(part, GaussianEvent))
@@ -159,6 +161,7 @@ class Mixed:
         if first == len(self._first_pairs):
             if self._last_pair is not None:
                 return self._last_pair.divergence(epsilon)
+            # `delta` accepts ε ≥ 0 only; a negative ε follows from the reversed pair.
             last = self.parts[-1].delta(abs(epsilon))
             return last if epsilon >= 0 else reversed_divergence(-epsilon, last)
         pair = self._first_pairs[first]
@@ -204,10 +207,12 @@ def compose(events: Sequence[Event]) -> Event:
         raise NotAvailable("events: got none, expected at least one")
     if len(events) == 1:
         return events[0]
+    # Flatten first, so that parts of nested compositions are grouped with others of their kind.
     parts, distance = _flattened(events)
     if distance >= 1 or any(isinstance(part, NothingHidden) for part in parts):
         return NothingHidden()
     groups = _grouped(parts)
+    # The total-variation distance is applied once, outside: then δ grows by (1 + e^ε)·distance.
     composed = groups[0] if len(groups) == 1 else Mixed(parts=tuple(groups))
     return Approximated(event=composed, distance=distance) if distance else composed
 
@@ -220,6 +225,7 @@ def _flattened(events: Sequence[Event]) -> tuple[list[Event], float]:
         inside: Sequence[Event] = ()
         if isinstance(event, Approximated):
             inside = (event.event,)
+            # Distances of independent mechanisms add up: a union bound. The factor rounds the sum up.
             distance += event.distance * (1 + 1e-15)
         elif isinstance(event, Composition):
             inside = event.sums

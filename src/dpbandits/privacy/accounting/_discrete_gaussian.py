@@ -98,6 +98,8 @@ class DiscreteGaussian:
         cut = min(asked + _BEYOND + math.log(4 * self.shares), _LARGEST_CUT)
         total, total_shares, total_error = np.ones(1), 0, 0.0
         power, power_shares = _one_share(self.scale, cut), 1
+        # The exponents of one share are at most `cut`; a rounding of the exponent is a relative error of the
+        # mass.
         power_error = (8 + 4 * cut) * UNIT_ROUNDOFF
         while True:
             # Binary exponentiation: `power` holds 1, 2, 4, … shares; `total` collects those in the binary

@@ -43,6 +43,7 @@ class DominatingPair:
 
     def divergence(self, epsilon: float) -> float:
         """Return the divergence at e^ε, for any real ε, by linear interpolation between corners."""
+        # e^700 is the largest power of e that a float holds, roughly; the hull is constant long before.
         alpha = math.exp(min(epsilon, 700.0))
         after = bisect(self.hull, (alpha, math.inf))
         if after == len(self.hull):
@@ -65,6 +66,8 @@ def _cached_pair(event: Event) -> DominatingPair:
     top = _last_epsilon(event)
     grid = [top * index / _GRID_POINTS for index in range(_GRID_POINTS + 1)] if top else [0.0]
     known = [(epsilon, event.delta(epsilon)) for epsilon in grid]
+    # The pair must dominate for every α > 0, not only for α = e^ε ≥ 1: composition evaluates it at e^{ε −
+    # loss}. The curve at −ε follows from that at ε.
     mirrored = [
         (-epsilon, reversed_divergence(epsilon, delta)) for epsilon, delta in reversed(known) if epsilon
     ]
@@ -114,6 +117,7 @@ def _hull_pair(points: list[Point]) -> DominatingPair:
     """
     hull: list[Point] = []
     for point in points:
+        # Andrew's monotone chain: drop points that are above the line between their neighbours.
         while len(hull) > 1 and _slope(hull[-2], hull[-1]) >= _slope(hull[-1], point):
             hull.pop()
         hull.append(point)

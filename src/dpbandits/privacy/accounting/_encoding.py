@@ -95,6 +95,7 @@ def choose_encoding(epsilon: float, delta: float, coordinates: int, reports: int
     gaussian = 4 * coordinates * gaussian_noise_ratio(epsilon, delta) ** 2 / reports
     limit = LARGEST_ERROR_RATIO**2
     fewest = math.ceil(1 / (limit - 1))
+    # Fewer levels than this allow fewer bits than rounding needs.
     levels = max(1, math.floor(math.sqrt(fewest / gaussian / limit)))
     while True:
         allowed = math.floor(limit * gaussian * levels**2 * (1 - 1e-12)) - 1
@@ -104,6 +105,7 @@ def choose_encoding(epsilon: float, delta: float, coordinates: int, reports: int
             most = Encoding(levels=levels, bits=allowed, reports=reports, coordinates=coordinates)
             if most.release.delta(epsilon) <= delta:
                 return _fewest_bits(most, epsilon, delta, fewest)
+        # Steps of 0.2 % for many levels: the result is at most that much finer than necessary.
         levels = max(levels + 1, math.floor(1.002 * levels))
 
 

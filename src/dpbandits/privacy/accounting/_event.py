@@ -26,6 +26,7 @@ from dpbandits._checks import non_negative, positive, probability, whole
 from dpbandits.errors import OutsideTheorem
 from dpbandits.privacy.accounting._gaussian import gaussian_delta, gaussian_epsilon
 
+# Larger ε count as no privacy at all, so that ε fits into a float.
 _LARGEST_PURE_EPSILON = 10**300
 _MOST_TIMES = 10**9
 
@@ -42,19 +43,45 @@ class Event(Protocol):
         """An ε for which δ = 0, or infinity if there is none."""
 
     def delta_bounds(self, epsilon: float) -> tuple[float, float]:
-        """Return (lower, upper) with lower ≤ δ(ε) ≤ upper."""
+        """Return (lower, upper) with lower ≤ δ(ε) ≤ upper.
+
+        Args:
+            epsilon: The ε, at least 0.
+        """
 
     def delta(self, epsilon: float) -> float:
-        """Return a δ for which the event is (ε, δ)-private."""
+        """Return a δ for which the event is (ε, δ)-private.
+
+        Args:
+            epsilon: The ε, at least 0.
+
+        Returns:
+            The upper bound, between 0 and 1; it is 1 if nothing smaller is proved.
+        """
 
     def epsilon(self, delta: float) -> float:
-        """Return an ε for which the event is (ε, δ)-private, or infinity if none is found."""
+        """Return an ε for which the event is (ε, δ)-private.
+
+        Args:
+            delta: The δ, at least 0 and below 1.
+
+        Returns:
+            The least ε found, or infinity if none is found.
+        """
 
     def repeated(self, times: int) -> Event:
-        """Return the event of the same release `times` times, with independent noise each time."""
+        """Return the event of the same release several times, with independent noise each time.
+
+        Args:
+            times: The number of releases, at least 1.
+        """
 
     def group(self, size: int) -> Event:
-        """Return the event for `size` clients replaced together."""
+        """Return the event for several clients replaced together.
+
+        Args:
+            size: The number of clients, at least 1.
+        """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,6 +110,7 @@ class GaussianEvent:
 
     def epsilon(self, delta: float) -> float:
         """Return the least ε, or infinity for δ = 0."""
+        # Gaussian noise is never pure: no finite ε has δ = 0.
         return math.inf if delta == 0 else gaussian_epsilon(probability(delta=delta), self.noise_ratio)
 
     def repeated(self, times: int) -> GaussianEvent:
@@ -114,6 +142,10 @@ class PureEvent:
 
         The quotient is computed in exact rational arithmetic, because a float that is rounded down would
         understate ε. Above 10³⁰⁰ the event counts as `NothingHidden`.
+
+        Args:
+            shift: The largest change of the released value by one client.
+            scale: The scale of the noise.
         """
         exact = Fraction(shift) / Fraction(scale)
         if exact > _LARGEST_PURE_EPSILON:
@@ -122,7 +154,7 @@ class PureEvent:
         return PureEvent(pure_epsilon=rounded if rounded >= exact else math.nextafter(rounded, math.inf))
 
     def delta_bounds(self, epsilon: float) -> tuple[float, float]:
-        """Return 0 and `delta(epsilon)`. The lower bound is 0 because nothing but pure privacy is known."""
+        """Return 0 and `delta(epsilon)`. The lower bound is 0: nothing more is known."""
         return 0.0, self.delta(epsilon)
 
     def delta(self, epsilon: float) -> float:

@@ -157,6 +157,8 @@ class Spectrum:
         for transform, count in zip(self._transforms, counts, strict=True):
             spectrum = spectrum * _power(transform, count)
         circular = irfft(spectrum, window.length)
+        # Index k of the circular result stands for all losses k modulo the length; rotate it so that the
+        # first entry is the first grid point of the window.
         values = np.roll(circular, -(window.first % window.length))
         top = (window.first + window.length) * window.spacing
         bottom = (window.first - 1) * window.spacing
@@ -165,6 +167,8 @@ class Spectrum:
         # S)}. No mass lies beyond the sum of the ends of the parts.
         above = _dot(counts, self._rising) - log_scale - window.rise * top
         below = _dot(counts, self._falling) - log_scale + window.fall * bottom
+        # The largest exponents that occur, for the bound on relative errors: a rounding of x is a relative
+        # error of e^x.
         exponents = total * self._largest + window.tilt * max(abs(top), abs(bottom)) + abs(log_scale)
         return Composed(
             log_scale=log_scale,

@@ -117,6 +117,7 @@ def gaussian_noise_ratio(epsilon: float, delta: float) -> float:
     def excess(log_ratio: float) -> float:
         return gaussian_log_delta(epsilon, math.exp(log_ratio)) - target
 
+    # Start near 1/√(2ε), the ratio for large ε; the bracket widens from there.
     low, high = _bracket(excess, -0.5 * math.log(2 * epsilon + 1))
     log_ratio = float(brentq(excess, low, high, xtol=1e-14, rtol=1e-14))
     # The evaluation has a relative error of about 10⁻¹². Increase the ratio until the margin exceeds that.
@@ -150,6 +151,7 @@ def gaussian_epsilon(delta: float, noise_ratio: float) -> float:
         high *= 2
         if high > _LARGEST_EPSILON:
             return math.inf
+    # Add more than the tolerance of the root search, so that the result errs on the safe side.
     return float(brentq(excess, 0.0, high, xtol=1e-13)) + 1e-12
 
 

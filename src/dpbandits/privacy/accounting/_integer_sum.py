@@ -200,6 +200,7 @@ def _bounds(sums: tuple[IntegerSum, ...], epsilon: float, both: bool) -> tuple[f
     if epsilon >= Composition(sums=sums).pure_epsilon:
         return 0.0, 0.0
     try:
+        # Overflows and NaN are expected for extreme parameters; the checks below turn them into (0, 1).
         with np.errstate(all="ignore"):
             lower, upper = _computed(_merged(sums), min(epsilon, _LARGEST_EPSILON), both)
     except (TooCostlyError, ArithmeticError, ValueError, MemoryError):
@@ -233,6 +234,7 @@ def _computed(sums: Sequence[IntegerSum], epsilon: float, both: bool) -> tuple[f
         pairs, splits, exact = _family(sums, log_tail)
         if len(splits) > 1 and is_negligible(pairs, splits, epsilon):
             return 0.0, NEGLIGIBLE
+        # Even the shortest window would exceed the limit, at one transform per split and four per pair.
         if (len(splits) + 4 * len(pairs)) << SHORTEST > MOST_POINTS:
             raise TooCostlyError
         window = plan_window(pairs, splits, epsilon)
@@ -301,5 +303,6 @@ def _family(sums: Sequence[IntegerSum], log_tail: float) -> tuple[list[Pair], li
             choices.append([(n, one.coordinates - n) for n in range(one.coordinates + 1)])
         else:
             choices.append([(one.coordinates,)])
+    # Every combination of the choices for each release.
     splits = [tuple(n for part in parts for n in part) for parts in product(*choices)]
     return pairs, splits, noises == [one.noise for one in sums]

@@ -44,6 +44,7 @@ def least(
             if step % 4 < 3 and at_low > at_high
             else low + width / 2
         )
+        # A step must move the bracket by at least 2 % of its width, and not by less than the final precision.
         margin = max(0.02 * width, _narrow(close, width, high))
         middle = min(max(secant, low + margin), high - margin)
         if whole:

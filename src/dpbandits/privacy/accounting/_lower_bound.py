@@ -89,6 +89,7 @@ def _threshold(under_p: Composed, under_q: Composed, window: Window, epsilon: fl
     losses = (window.first + np.arange(window.length)) * window.spacing
     start, stop = np.searchsorted(losses, epsilon + np.array([-steps, steps]) * window.spacing)
     near = losses[start:stop]
+    # Each grid point contributes P − e^ε·Q. The best threshold skips the points whose sum is least.
     gains = np.exp(under_p.log_scale - window.tilt * near) * under_p.values[start:stop]
     gains -= np.exp(under_q.log_scale - (window.tilt + 1) * near + epsilon) * under_q.values[start:stop]
     if not len(gains):

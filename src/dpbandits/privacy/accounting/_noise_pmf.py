@@ -59,10 +59,22 @@ class Noise(Protocol):
         """Whether the distribution is symmetric about its mean."""
 
     def reach(self, log_tail: float) -> float:
-        """Return a distance from the centre beyond which lies at most 2·e^{−log_tail} of the mass."""
+        """Return a distance from the centre beyond which lies at most 2·e^{−log_tail} of the mass.
+
+        Args:
+            log_tail: The negative logarithm of the tail.
+        """
 
     def log_weights(self, low: int, high: int) -> LogWeights:
-        """Return the log-weights on low … high."""
+        """Return the log-weights on low … high.
+
+        Args:
+            low: The first integer.
+            high: The last integer.
+
+        Raises:
+            InvalidValue: If there are more than `LARGEST_SUPPORT` integers.
+        """
 
 
 def running_sum(steps: FloatArray) -> tuple[FloatArray, float]:
@@ -71,6 +83,7 @@ def running_sum(steps: FloatArray) -> tuple[FloatArray, float]:
     The terms are summed in blocks of about √m. An entry is the sum of at most √m rows of at most √m terms
     each, so the error is at most (2√m + 2)·u times the sum of magnitudes, instead of m·u.
     """
+    # A square matrix that holds all terms: sums within rows, plus sums of whole rows before.
     size = math.isqrt(max(len(steps) - 1, 0)) + 1
     blocks = np.zeros((size, size))
     blocks.ravel()[: len(steps)] = steps
@@ -135,6 +148,7 @@ class Binomial:
         """
         values = np.full(support_size(low, high), -np.inf)
         mode = min(math.floor((self.bits + 1) * self.chance), self.bits)
+        # Weights are relative to the mode, so the sums must start there even if it is outside low … high.
         first, last = min(max(low, 0), mode), max(min(high, self.bits), mode)
         support_size(first, last)
         top = (self.bits + 1) * self.chance

@@ -75,6 +75,8 @@ def _excesses(variance: float, last: int) -> tuple[FloatArray, FloatArray]:
     so far above `last` that its own error, bounded by Amos, has shrunk by e^{−40}. Second-order terms change
     a bound E by a factor 1 + O(E) per step; doubling the result covers them.
     """
+    # log(1 + e_k) is about asinh(k/v), so 20/asinh((last + 1)/v) steps above `last` shrink the error by about
+    # e^{−40}. The exact factor is `forgotten` below.
     start = last + math.ceil(20 / math.asinh((last + 1) / variance)) + 1
     below, above = _ratio_bounds(variance, start + 1)
     shortfall, found = 1 - above, []

@@ -67,6 +67,7 @@ def _upper_delta(
     e^{slack}, and a loss by at most 2·slack.
     """
     slack = loss_slack(pairs, split)
+    # Also catches NaN. With a larger error the bound would be useless.
     if not slack <= 1:
         return 1.0
     infinite = [pair.certain() * math.exp(2 * pair.error) + pair.missing for pair in pairs]
@@ -92,6 +93,7 @@ def _finite_part(sum_: Composed, window: Window, epsilon: float) -> float:
     tilt·top}·above.
     """
     losses = (window.first + np.arange(window.length)) * window.spacing
+    # Only losses above ε contribute to (1 − e^{ε−L})₊.
     start = int(np.searchsorted(losses, epsilon, side="right"))
     losses, values = losses[start:], sum_.values[start:]
     if len(losses) and not sum_.log_scale - window.tilt * losses[0] <= LARGEST_EXPONENT:

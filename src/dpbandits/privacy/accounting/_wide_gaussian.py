@@ -53,6 +53,8 @@ def wide_bounds(
     upper = rounded_delta(
         epsilon, smoothed_ratio(noise.variance, distance), rounding_slack(noise, coordinates)
     )
+    # The lower bound adds continuous noise of deviation c = SMOOTHING; the lattice sum then has width at
+    # least c/√2.
     slack = coordinates * (4 * unevenness(SMOOTHING / math.sqrt(2)) + noise.share_error)
     ratio = min(math.sqrt(noise.variance + SMOOTHING**2) / distance, _LARGEST_RATIO)
     lower = math.exp(-slack) * gaussian_delta(epsilon + 2 * slack, ratio) if slack < _LARGEST_SLACK else 0.0

@@ -88,6 +88,7 @@ def _saddle(sketch: _Sketch, split: Split, epsilon: float) -> tuple[float, float
         if abs(off) <= 0.02 * math.sqrt(variance) or (off < 0 and tilt == 0.0) or high - low <= 1e-6 * high:
             break
         low, high = (tilt, high) if off > 0 else (low, tilt)
+        # The derivative of the mean with respect to the tilt is the variance.
         newton = tilt + off / variance if variance > 0 else high
         tilt = newton if low < newton < high else (low + high) / 2
         mean, variance = sketch.moments(split, tilt)
@@ -111,6 +112,8 @@ def plan_window(pairs: Sequence[Pair], splits: Sequence[Split], epsilon: float) 
     if not all(len(pair.finite()[0]) for pair in pairs):
         return None
     sketch = _Sketch(pairs)
+    # One window serves all splits: the tilt suits the middle one, and the first and the last one, which
+    # differ most, decide how far it reaches.
     tilt, deviation = _saddle(sketch, splits[len(splits) // 2], epsilon)
     reaches = [float(t) for t in _DEVIATIONS / max(deviation, 1e-9)]
     stretches = [_stretch(sketch, split, tilt, reaches) for split in {splits[0], splits[-1]}]
@@ -122,6 +125,7 @@ def plan_window(pairs: Sequence[Pair], splits: Sequence[Split], epsilon: float) 
     affordable = MOST_POINTS // (len(splits) + 4 * len(pairs))
     length = min(1 << (16 + min(doublings, 5)), 1 << max(SHORTEST, affordable.bit_length() - 1))
     width = max(top - bottom, 1e-6 * (abs(top) + abs(bottom)), 1e-12)
+    # The window is 3 % longer than this stretch, as a margin at both ends.
     spacing = max(width / (0.97 * length), sketch.widest() / _FINEST)
     first = math.floor((bottom + top) / 2 / spacing) - length // 2
     return Window(spacing=spacing, tilt=tilt, first=first, length=length, rise=rise, fall=fall)

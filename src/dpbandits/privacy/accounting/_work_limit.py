@@ -16,11 +16,11 @@ from dpbandits.privacy.accounting._noise_pmf import Binomial, Noise
 from dpbandits.privacy.accounting._skellam import Skellam
 
 MOST_OUTCOMES = 1 << 22
-"""Outcomes of all coordinates' pairs that are listed, in all."""
+"""The largest total number of listed outcomes, over the pairs of all coordinates."""
 MOST_POINTS = 3 * 10**7
-"""Grid points of all sign patterns' transforms, in all."""
+"""The largest total number of grid points, over the transforms of all sign patterns."""
 MOST_SPLITS = 20_000
-"""Sign patterns that are looked at."""
+"""The largest number of sign patterns."""
 
 # One step of the Skellam recurrence takes as long as several outcomes. The time of a convolution of shares
 # grows with the square of the number of outcomes.
@@ -38,12 +38,14 @@ def affordable(noise: Noise, span: int, log_tail: float, most: int) -> Noise:
     It is the given distribution itself if that is small enough. `span` is the distance between the farthest
     encoded ends.
     """
+    # A pair lists 2·(reach + span) outcomes and a few more for rounding.
     reach = (most - 2 * span) / 2 - 2
     if reach <= log_tail:
         raise TooCostlyError
     if isinstance(noise, Binomial):
         return replace(noise, bits=min(noise.bits, max(1, math.floor(2 * reach * reach / log_tail))))
     if isinstance(noise, Skellam):
+        # Solve reach = √(2vL) + L/3 for v, with L = log_tail.
         largest = (min(reach, _STEPS * most) - log_tail / 3) ** 2 / (2 * log_tail)
         return replace(noise, variance=min(noise.variance, largest))
     if isinstance(noise, DiscreteGaussian):

@@ -1,4 +1,4 @@
-"""The worst pair of one coordinate: the two distributions that an adversary must tell apart.
+"""The worst pair of one coordinate: the two distributions that an adversary must distinguish.
 
 P is the distribution of noise plus the encoding of one end of the box, and Q that of noise plus the encoding
 of the other end. docs/accounting-proofs.md (section 2) proves that these two are the worst.
@@ -58,6 +58,7 @@ class Ends:
         values = sorted(low | high)
         below = np.array([low.get(value, 0.0) for value in values])
         above = np.array([high.get(value, 0.0) for value in values])
+        # Entry (i, j) with i < j is high(i)·low(j) − low(i)·high(j), which must not be positive.
         cross = np.triu(np.outer(above, below) - np.outer(below, above), 1)
         if (cross > 1e-15).any():
             raise InvalidValue(
@@ -146,6 +147,7 @@ def worst_pair(noise: Noise, first: Law, second: Law, log_tail: float) -> Pair:
     reach = noise.reach(log_tail)
     start = math.floor(noise.centre - reach) + first[0][0]
     stop = math.ceil(noise.centre + reach) + first[-1][0] + 1
+    # P at outcome y needs the noise at y − e for every encoded value e, and so does Q.
     lowest = start - max(first[-1][0], second[-1][0])
     weights = noise.log_weights(lowest, stop - 1 - min(first[0][0], second[0][0]))
     log_mass = weights.values - logsumexp(weights.values)
@@ -174,6 +176,7 @@ def _laplace_pair(noise: DiscreteLaplace, first: Law, second: Law) -> Pair:
     pair = []
     for law in (first, second):
         log_law = _mixture(log_mass, tuple((v - lowest, p) for v, p in law), span, 2 * span + 1).copy()
+        # The end points hold the whole geometric tails: 1/(1 − q) times their own mass.
         log_law[[0, -1]] -= log_stop
         pair.append(log_law)
     depth = span / noise.scale - 2 * log_stop

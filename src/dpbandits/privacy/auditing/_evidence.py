@@ -107,6 +107,7 @@ class AuditEvidence:
     def _tested(self, worth: Callable[[FloatArray, FloatArray], FloatArray]) -> Limits:
         """Return the limits on the second half, at the threshold with the largest worth on the first half."""
         candidates = np.unique(np.concatenate(self.chosen_on))
+        # Any choice of candidates is valid; a few hundred quantiles find nearly the best one.
         if len(candidates) > _MOST_THRESHOLDS:
             candidates = candidates[np.linspace(0, len(candidates) - 1, _MOST_THRESHOLDS).astype(np.int64)]
         best = int(np.argmax(worth(*_limits(candidates, self.chosen_on, self.tail))))

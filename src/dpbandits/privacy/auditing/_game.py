@@ -196,6 +196,7 @@ def _play(
         averages = np.full(
             (min(block, plays - start), reports, mechanism.coordinates), others_value(mechanism)
         )
+        # The mechanism must clip these averages itself; a mechanism that does not is detected.
         averages[:, 0] = side * _OUTSIDE * mechanism.bound
         scored.append(np.array(scorer(reveals(mechanism, averages, noise))))
         if progress is not None:
@@ -216,6 +217,7 @@ def _evidence(low: FloatArray, high: FloatArray, *, limits: int, confidence: flo
     Either world may be the one to be recognised, by any of the scores. The error probabilities add up
     (Bonferroni).
     """
+    # Two directions per score, and `limits` limits for each.
     tail = (1 - confidence) / (limits * 2 * len(low))
     found = []
     for one, other in zip(low, high, strict=True):

@@ -96,6 +96,7 @@ class Coins:
         For example, exp(−3.2) is the probability that three coins of exp(−1) and one coin of exp(−0.2) all
         show heads.
         """
+        # Only coins that are still heads are flipped again.
         heads = self._scalar_below_one(exponent % 1, count)
         for _ in range(int(exponent)):
             left = np.flatnonzero(heads)

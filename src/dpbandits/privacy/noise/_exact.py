@@ -51,6 +51,7 @@ class ExactNoise:
         left, chance, size = checked_trials(trials), checked_probability(probability), checked_shape(shape)
         count_heads = _fair_heads if chance == 0.5 else _biased_heads
         total = np.zeros(int(np.prod(size)), dtype=np.int64)
+        # Draw in blocks, so that memory does not grow with the number of trials.
         most = 8 * max(1, BLOCK // max(1, total.size))
         while left > 0 and total.size:
             total += count_heads(self._coins, min(left, most), chance, total.size)
@@ -208,6 +209,8 @@ def _climb(coins: Coins, parts: int, decay: Fraction, count: int) -> IntArray:
         result[live[stopped]] = height + stop[stopped]
         live = live[(stop == steps) & (fall == steps)]
         height += steps
+        # Doubling the number of steps: few rounds for large scales, and at most twice the draws that are
+        # needed.
         steps = min(height, max(1, BLOCK // max(1, live.size)))
     return result
 

@@ -107,7 +107,11 @@ class NoiseLaw(ABC):
 
     @abstractmethod
     def variance(self, coordinates: int) -> float:
-        """Return an upper bound on the variance of one coordinate of one share."""
+        """Return an upper bound on the variance of one coordinate of one share.
+
+        Args:
+            coordinates: The number of coordinates of a share.
+        """
 
     @abstractmethod
     def radius(
@@ -127,7 +131,14 @@ class NoiseLaw(ABC):
 
     @abstractmethod
     def factors(self, spread: Spread, confidence: float, rows: int, coordinates: int) -> tuple[float, float]:
-        """Return lower and upper bounds on `radius`, as multiples of the total standard deviation."""
+        """Return lower and upper bounds on `radius`, as multiples of the total standard deviation.
+
+        Args:
+            spread: Bounds that hold for all rows of coefficients.
+            confidence: The allowed probability β of exceeding the radius.
+            rows: The number of shares in the sum.
+            coordinates: The number of coordinates of a share.
+        """
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -59,6 +59,7 @@ def _brackets(scale: float, coordinates: int, digits: int) -> tuple[list[int], l
     The last probability is 1.
     """
     context = Context(prec=4 * digits)
+    # Ten times the error bound of `offset_distribution`, relative to probabilities of at most 1.
     slack, unit = Decimal(10) ** (11 - digits), Decimal(1 << 4 * digits)
     parts = offset_distribution(scale, coordinates, digits)[:-1]
     below = [int(context.multiply(max(Decimal(0), context.subtract(part, slack)), unit)) for part in parts]

@@ -44,38 +44,83 @@ class NoiseSource(Protocol):
         ...
 
     def bernoulli(self, probabilities: FloatArray) -> IntArray:
-        """Draw one coin, 0 or 1, for each probability."""
+        """Draw one coin, 0 or 1, for each probability.
+
+        Args:
+            probabilities: The probability of a one, in any shape.
+
+        Returns:
+            An array of the same shape.
+        """
         ...
 
     def binomial(self, trials: int, probability: float, shape: tuple[int, ...]) -> IntArray:
-        """Draw the number of heads among `trials` coins."""
+        """Draw the number of heads among several coins.
+
+        Args:
+            trials: The number of coins, at most 2⁴⁰.
+            probability: The probability of heads.
+            shape: The shape of the result.
+        """
         ...
 
     def poisson(self, mean: float, shape: tuple[int, ...]) -> IntArray:
-        """Draw Poisson variables; the mean is rounded to a multiple of 2⁻³²."""
+        """Draw Poisson variables.
+
+        Args:
+            mean: The mean, at most 2⁴⁰; it is rounded to a multiple of 2⁻³².
+            shape: The shape of the result.
+        """
         ...
 
     def discrete_gaussian(self, scale: float, shape: tuple[int, ...]) -> IntArray:
-        """Draw P(x) ∝ exp(−x²/(2·scale²)) on the integers."""
+        """Draw P(x) ∝ exp(−x²/(2·scale²)) on the integers.
+
+        Args:
+            scale: The scale, between 2⁻¹⁰ and 2⁴⁰.
+            shape: The shape of the result.
+        """
         ...
 
     def discrete_laplace(self, scale: float, shape: tuple[int, ...]) -> IntArray:
-        """Draw P(x) ∝ exp(−|x|/scale) on the integers."""
+        """Draw P(x) ∝ exp(−|x|/scale) on the integers.
+
+        Args:
+            scale: The scale, between 2⁻¹⁰ and 2⁴⁰.
+            shape: The shape of the result.
+        """
         ...
 
     def polya(self, parts: int, scale: float, shape: tuple[int, ...]) -> IntArray:
         """Draw P(m) ∝ C(m + 1/parts − 1, m)·exp(−m/scale) on 0, 1, 2 …
 
         The sum of `parts` such draws minus another such sum is one `discrete_laplace(scale)`.
+
+        Args:
+            parts: The number of parties that share the noise, at most 2²².
+            scale: The scale of the discrete Laplace variable.
+            shape: The shape of the result.
         """
         ...
 
     def box_norm(self, scale: float, shape: tuple[int, int]) -> IntArray:
-        """Draw rows z with P(z) ∝ exp(−max|z|/scale); `shape` is (rows, coordinates)."""
+        """Draw rows z with P(z) ∝ exp(−max|z|/scale).
+
+        Args:
+            scale: The scale, between 2⁻¹⁰ and 2⁴⁰.
+            shape: The number of rows and the number of coordinates, at most 2¹¹ of the latter.
+        """
         ...
 
     def permute_rows(self, bits: BitArray) -> BitArray:
-        """Permute each row uniformly and independently of the others."""
+        """Permute each row uniformly and independently of the others.
+
+        Args:
+            bits: A matrix of bytes.
+
+        Returns:
+            A matrix with the same rows, each in a new order.
+        """
         ...
 
 
@@ -163,6 +208,8 @@ class SimulatedNoise:
         """Draw rows z with P(z) ∝ exp(−max|z|/scale); `shape` is (rows, coordinates)."""
         rows, coordinates = checked_cube(shape)
         cumulative = np.array(offset_distribution(checked_scale(scale), coordinates, DIGITS), dtype=float)
+        # Radius = offset + negative binomial (see _max_norm_radius.py); a simulation may round the
+        # probabilities.
         offsets = np.searchsorted(cumulative, self._rng.random(rows), side="right")
         failure = -np.expm1(-1 / scale)
         radii = (offsets + self._rng.negative_binomial(coordinates + 1, failure, size=rows))[:, None]

@@ -52,7 +52,11 @@ class Spread:
 
 
 def squared_norms(rows: FloatArray) -> FloatArray:
-    """Return ‖a‖² of each row."""
+    """Return ‖a‖² of each row.
+
+    Args:
+        rows: One vector a per row.
+    """
     squared: FloatArray = np.einsum("ij,ij->i", rows, rows)
     return squared
 
@@ -171,6 +175,7 @@ def shortened_radius(
     """
     chances, radii = parts
     left = confidence - max(0.0, 1 - float(chances.sum()))
+    # The variance of G alone: remove the part of the uniform noise from the first column.
     others = variances[:, 0] - squared_norms(coefficients) * (radii[0] * (radii[0] + 1) / 3)
     safe = np.maximum(variances, np.finfo(float).tiny)
     low, high = SHORTEST * radius, radius
@@ -225,6 +230,7 @@ def chernoff_radius(
     """
     level = math.log(1 / confidence)
     # The difference of an action to itself has zero coefficients; λ is then as large as its square permits.
+    # λ·|a_j| must stay below the pole in every coordinate.
     highest = pole / np.maximum(np.abs(coefficients).max(axis=1), NOTHING)
     variance = other_variance + error_variance * squared_norms(coefficients)
     normal = np.sqrt(2 * level / np.maximum(variance, NOTHING**2))

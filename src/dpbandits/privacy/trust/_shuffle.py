@@ -122,9 +122,9 @@ class ShuffledBits(Mechanism):
         """No more ones than bits."""
         return (self.cohort * self.width).bit_length()
 
-    def batch_of_sums(self, sums: Payload, reports: int) -> Payload:
-        """So many ones first: their order carries no information, and A ignores it."""
-        return (np.arange(reports * self.width) < sums[:, None]).astype(np.uint8)
+    def batch_of_sums(self, sums: Payload, reports: int) -> Payload:  # noqa: ARG002
+        """One column, the number of ones per coordinate: A only adds the columns up."""
+        return sums[:, None]
 
     def _randomize(self, clipped: FloatArray, noise: NoiseSource) -> Payload:
         ones = self.lattice.encode(clipped, noise)
@@ -135,6 +135,10 @@ class ShuffledBits(Mechanism):
         """All bits of one coordinate, of all clients, in a random order."""
         by_coordinate = payloads.transpose(1, 0, 2).reshape(self.coordinates, -1)
         return noise.permute_rows(by_coordinate)
+
+    def batch_shape(self, reports: int) -> tuple[int, ...]:
+        """All bits of a coordinate in one row."""
+        return (self.message.shape[0], reports * self.width)
 
     def _analyze(self, batch: Payload, reports: int, noise: NoiseSource) -> FloatArray:  # noqa: ARG002
         return self._decode(batch.sum(axis=1, dtype=np.int64), reports)
@@ -296,6 +300,10 @@ class SummedShares(NoisyLattice):
         # Two's complement wraps modulo 2^64, of which the modulus is a divisor.
         total: IntArray = payloads.sum(axis=0, dtype=np.int64) & ((1 << self.modulus_bits) - 1)
         return total
+
+    def batch_shape(self, reports: int) -> tuple[int, ...]:  # noqa: ARG002
+        """One sum per coordinate."""
+        return self.message.shape
 
     def _analyze(self, batch: Payload, reports: int, noise: NoiseSource) -> FloatArray:  # noqa: ARG002
         low = -self.largest_noise

@@ -11,7 +11,6 @@ report. So a retry, even after a restart, sends the same bytes, and noise is dra
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -36,7 +35,6 @@ from dpbandits.service.wire import (
     bound_share,
     hashed,
     new_secret,
-    pack_report,
     split_shares,
 )
 
@@ -53,7 +51,7 @@ class ClientMemory(msgspec.Struct, kw_only=True):
     plan: str = ""
     phase: int = 0
     attempt: int = 0
-    sealed: str = ""
+    sealed: bytes = b""  # base64 in the file
     sent: bool = False
 
     @staticmethod
@@ -142,7 +140,7 @@ class ClientCore:
     def report(self, averages: Sequence[float]) -> Dialogue[None]:
         """Randomize and send the average reward of each supported action; once, whatever is retried."""
         if not self.memory.sealed:
-            yield from self._prepare(averages)
+            self._prepare(averages, (yield from self.agree()).terms)
         yield from self.resend()
 
     def resend(self) -> Dialogue[None]:
@@ -151,15 +149,15 @@ class ClientCore:
             terms = (yield from self.agree()).terms
             party = self.url if terms.shuffler is None else terms.shuffler.url.rstrip("/")
             url = f"{party}/v1/phases/{self.memory.phase}/attempts/{self.memory.attempt}/reports"
-            body = base64.b64decode(self.memory.sealed)
-            yield from tell(url, body, secret=self.memory.ticket)
+            yield from tell(url, self.memory.sealed, secret=self.memory.ticket)
             self.memory.sent = True
             self.save(self.memory)
 
-    def _prepare(self, averages: Sequence[float]) -> Dialogue[None]:
-        if self.plan is None:
+    def _prepare(self, averages: Sequence[float], terms: Terms) -> None:
+        """Draw the noise, once, and remember the sealed report before anything is sent."""
+        plan = self.plan
+        if plan is None:
             raise Refused("not-asked", "this client has no task")
-        plan, agreed = self.plan, (yield from self.agree())
         if self.memory.phase != plan.phase or not 1 <= self.memory.attempt <= MOST_ATTEMPTS:
             raise Refused("no-consent", "the coordinator names a phase or an attempt that is not the plan's")
         place = Place(
@@ -169,19 +167,18 @@ class ClientCore:
             plan=plan.digest,
             pseudonym=hashed(self.memory.ticket),
         )
-        body = self._sealed(plan, averages, place, agreed.terms)
-        self.memory.sealed, self.memory.plan = base64.b64encode(body).decode(), plan.digest
-        self.save(self.memory)
-
-    def _sealed(self, plan: Plan, averages: Sequence[float], place: Place, terms: Terms) -> bytes:
         coordinator = PublicKey.parse(terms.coordinator.key)
         reader = coordinator if terms.shuffler is None else PublicKey.parse(terms.shuffler.key)
-        report = respond_with_averages(plan, averages, self.noise)
-        if terms.mode != "split":
-            return reader.seal(pack_report(plan, report), place, "report")
-        one, other = split_shares(plan, report)
-        bound = bound_share(other, place, hashed(self.memory.token))
-        return reader.seal(one, place, "share-shuffler") + coordinator.seal(bound, place, "share-coordinator")
+        payload = respond_with_averages(plan, averages, self.noise).payload
+        if terms.mode == "split":
+            one, other = split_shares(plan, payload)
+            bound = bound_share(other, place, hashed(self.memory.token))
+            sealed = reader.seal(one, place, "share-shuffler")
+            sealed += coordinator.seal(bound, place, "share-coordinator")
+        else:
+            sealed = reader.seal(payload, place, "report")
+        self.memory.sealed, self.memory.plan = sealed, plan.digest
+        self.save(self.memory)
 
 
 class Client:

@@ -13,7 +13,7 @@ from dpbandits._checks import at_least_zero_below_one, between, one_of, positive
 from dpbandits.errors import Refused
 from dpbandits.privacy import TRUST_MODELS
 from dpbandits.protocol import Plan
-from dpbandits.service.wire import MODES, MOST_COHORT, SignedTerms, Terms, proved_delta, report_size
+from dpbandits.service.wire import MODES, MOST_COHORT, SignedTerms, Terms, proved_delta
 
 LARGEST_REPORT = 1 << 20  # bytes: a plan must not make a client send, or hold in memory, more than this
 
@@ -81,7 +81,7 @@ class Consent:
         _demand(not mechanism.simulated_only, "floating-point noise must not leave a machine")
         fair = getattr(mechanism, "noise_probability", 0.5) == 0.5
         _demand(fair or self.biased_bits, "noise bits are not fair coins")
-        size = report_size(plan)
+        size = mechanism.message.size
         _demand(size <= LARGEST_REPORT, f"a report has {size:,} bytes, above the {LARGEST_REPORT:,} allowed")
         if mechanism.trust_model.private:
             enough = proved_delta(mechanism, self.epsilon) <= self.delta

@@ -32,8 +32,8 @@ from dpbandits.service.wire import (
     ClientRequest,
     EnrolmentReply,
     EnrolmentRequest,
-    Envelope,
     PlayReply,
+    ReportSlot,
     ResultsReply,
     RoundsRequest,
     ScheduleReply,
@@ -81,10 +81,10 @@ class CoordinatorService(Served):
         self._driver.poke()
         return reply
 
-    async def envelope(self, call: Call) -> Envelope:
-        """A client's report."""
+    async def slot(self, call: Call) -> ReportSlot:
+        """Where a client's report is expected."""
         plan = await self._plan(call.phase)
-        return self._coordinator.clients.envelope(plan, call.attempt, call.secret, call.body)
+        return self._coordinator.clients.slot(plan, call.attempt, call.secret)
 
     async def _plan(self, phase: int) -> Plan:
         course = self._coordinator.context.course

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -49,7 +48,7 @@ class HttpLink:
                 return
             if len(page) > SHARES_AT_ONCE:
                 raise ProtocolError(f"the shuffler sent {len(page):,} shares in a page of {SHARES_AT_ONCE:,}")
-            yield from ((pseudonym, _bytes(sealed)) for pseudonym, sealed in page)
+            yield from page
             after = page[-1][0]
 
     def sums(self, phase: int, attempt: int, without: list[str]) -> CollectionReply:
@@ -62,10 +61,3 @@ class HttpLink:
     def _call(self, method: str, phase: int, attempt: int, rest: str, body: Any = None) -> CollectionReply:
         url = self._path(phase, attempt, rest)
         return self._transport.hold(call(method, url, CollectionReply, secret=self._token, body=body))
-
-
-def _bytes(text: str) -> bytes:
-    try:
-        return base64.b64decode(text, validate=True)
-    except ValueError:
-        raise ProtocolError("the shuffler sent a share that is not base64") from None

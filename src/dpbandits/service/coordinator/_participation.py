@@ -9,7 +9,7 @@ import msgspec
 from dpbandits.errors import Refused
 from dpbandits.protocol import Plan, encode
 from dpbandits.service.coordinator._context import Context
-from dpbandits.service.wire import ClientReply, Envelope, TaskReply, hashed
+from dpbandits.service.wire import ClientReply, ReportSlot, TaskReply, hashed
 from dpbandits.storage import Attempt, LedgerEntry, Transaction
 
 _TASK = {"gathering": "joined", "playing": "joined", "opening": "joined", "collecting": "report"}
@@ -85,8 +85,8 @@ class Participation:
         nothing = msgspec.Raw(b"null")
         return TaskReply(study=self._context.name, state=state, poll_seconds=seconds, plan=nothing)
 
-    def envelope(self, plan: Plan, attempt: int, secret: str, body: bytes) -> Envelope:
-        """A report that came, or a refusal. Touches no store."""
+    def slot(self, plan: Plan, attempt: int, secret: str) -> ReportSlot:
+        """Where the report of a ticket's holder belongs, or a refusal. Touches no store."""
         if self._context.shuffled:
             raise Refused("elsewhere", "reports of this study go to its shuffler")
-        return Envelope(plan=plan, place=self._context.place(plan, attempt, hashed(secret)), body=body)
+        return ReportSlot(plan=plan, place=self._context.place(plan, attempt, hashed(secret)))

@@ -19,7 +19,6 @@ from dpbandits.protocol import (
     Sums,
     add_up,
     analyze,
-    batch_of,
     encode,
     nothing,
     plausible,
@@ -29,7 +28,6 @@ from dpbandits.protocol import (
 from dpbandits.service.coordinator._context import Context
 from dpbandits.service.coordinator._fingerprint import Fingerprint
 from dpbandits.service.coordinator._watermark import Intent
-from dpbandits.service.wire import unpack_report
 from dpbandits.storage import Attempt, ReleaseRecord, StoredReport, Transaction
 
 log = logging.getLogger("dpbandits.service")
@@ -59,7 +57,7 @@ def close_shuffled(context: Context, transaction: Transaction, closing: Attempt,
         return _fail(context, transaction, attempt)
     made_of = Fingerprint(context, plan, attempt.number)
     made_of.add("sums", encode(sums))
-    return _release(context, transaction, attempt, plan, batch_of(plan, sums), made_of)
+    return _release(context, transaction, attempt, plan, sums, made_of)
 
 
 def _same(attempt: Attempt, other: Attempt) -> bool:
@@ -68,24 +66,25 @@ def _same(attempt: Attempt, other: Attempt) -> bool:
 
 def _batch(
     context: Context, transaction: Transaction, attempt: Attempt, plan: Plan, made_of: Fingerprint
-) -> Batch:
+) -> Batch | Sums:
     """In the order of pseudonyms, which says nothing of who came first."""
     stored = transaction.reports(attempt.phase, attempt.number)
-    reports = _opened(context, attempt, plan, stored, made_of)
+    payloads = _opened(context, attempt, plan, stored, made_of)
     if summable(plan):
-        return batch_of(plan, add_up(plan, nothing(plan), reports))
-    kept = list(reports)  # all are in the fingerprint before anything is drawn
-    return shuffle(plan, kept, made_of.noise())
+        return add_up(plan, nothing(plan), payloads)
+    # All are in the fingerprint before anything is drawn.
+    reports = [Report(plan=plan.digest, payload=payload) for payload in payloads]
+    return shuffle(plan, reports, made_of.noise())
 
 
 def _opened(
     context: Context, attempt: Attempt, plan: Plan, stored: Iterable[StoredReport], made_of: Fingerprint
-) -> Iterable[Report]:
+) -> Iterable[bytes]:
     for report in stored:
         place = context.place(plan, attempt.number, report.pseudonym)
         opened = context.keys.open(report.sealed, place, "report")
         made_of.add(report.pseudonym, opened)
-        yield unpack_report(plan, opened)
+        yield opened
 
 
 def _release(
@@ -93,7 +92,7 @@ def _release(
     transaction: Transaction,
     attempt: Attempt,
     plan: Plan,
-    batch: Batch,
+    batch: Batch | Sums,
     made_of: Fingerprint,
 ) -> str:
     release = analyze(plan, batch, made_of.noise())

@@ -8,13 +8,13 @@ be kept from is adding a number of its own to the sums: see docs/privacy.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from dpbandits.errors import ProtocolError, Refused
-from dpbandits.protocol import Plan, Sums, add_shares, nothing
+from dpbandits.errors import InvalidValue, ProtocolError, Refused
+from dpbandits.protocol import Plan, Sums, add_up, nothing, share_message
 from dpbandits.service.coordinator._context import Context
-from dpbandits.service.wire import PURPOSE, CollectionReply, set_checksum, unbound_share, unpack_share
+from dpbandits.service.wire import PURPOSE, CollectionReply, set_checksum, unbound_share
 from dpbandits.storage import Attempt
 
 STATES = ("closed", "summed", "failed")
@@ -41,29 +41,31 @@ def own_sums(
     `credentials` has the token's hash of each member. A share that does not open, or that its client did not
     make, is left out; the shuffler is told to leave its own half out, too.
     """
-    total, without, summed, last = nothing(plan), list[str](), list[tuple[str, bytes]](), ""
-    for pseudonym, sealed in shares:
-        if pseudonym <= last:
-            raise ProtocolError("the shuffler sent shares twice or out of order: nothing is released")
-        if pseudonym not in credentials:
-            raise ProtocolError("the shuffler sent a share of somebody who is no member: nothing is released")
-        last = pseudonym
-        try:
-            share = _opened(context, plan, attempt, pseudonym, credentials[pseudonym], sealed)
-        except Refused:
-            without.append(pseudonym)
-        else:
-            total = add_shares(plan, total, [share])
-            summed.append((pseudonym, sealed))
+    without, summed, last = list[str](), list[tuple[str, bytes]](), ""
+
+    def readable() -> Iterator[bytes]:
+        nonlocal last
+        for pseudonym, sealed in shares:
+            if pseudonym <= last:
+                raise ProtocolError("the shuffler sent shares twice or out of order: nothing is released")
+            if pseudonym not in credentials:
+                raise ProtocolError(
+                    "the shuffler sent a share of somebody who is no member: nothing is released"
+                )
+            last = pseudonym
+            place = context.place(plan, attempt, pseudonym)
+            try:
+                opened = context.keys.open(sealed, place, PURPOSE)
+                share = unbound_share(opened, place, credentials[pseudonym])
+                share_message(plan).unpack([share])
+            except (Refused, InvalidValue):
+                without.append(pseudonym)
+            else:
+                summed.append((pseudonym, sealed))
+                yield share
+
+    total = add_up(plan, nothing(plan), readable(), shares=True)
     return OwnSums(sums=total, without=without, checksum=set_checksum(summed))
-
-
-def _opened(
-    context: Context, plan: Plan, attempt: int, pseudonym: str, credential: str, sealed: bytes
-) -> Sums:
-    place = context.place(plan, attempt, pseudonym)
-    opened = context.keys.open(sealed, place, PURPOSE)
-    return unpack_share(plan, unbound_share(opened, place, credential))
 
 
 def checked_reply(context: Context, plan: Plan, attempt: Attempt, reply: CollectionReply) -> CollectionReply:
@@ -80,8 +82,7 @@ def revealed_sums(plan: Plan, reply: CollectionReply) -> Sums | None:
     """The sums in a reply, or None if there were too few reports."""
     if reply.state != "summed":
         return None
-    assert plan.mechanism is not None
-    modulus = 1 << plan.mechanism.sum_bits
+    modulus = 1 << plan.asked_mechanism.sum_bits
     if len(reply.sums) != plan.numbers or not all(0 <= one < modulus for one in reply.sums):
         raise ProtocolError("the shuffler's sums are no residues of this plan")
     return Sums(plan=plan.digest, sums=tuple(reply.sums), reports=reply.reports)

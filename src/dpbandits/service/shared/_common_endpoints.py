@@ -16,7 +16,7 @@ from dpbandits.service.shared._endpoints import Call, Endpoint
 from dpbandits.service.shared._metrics import Metrics
 from dpbandits.service.shared._openapi import description
 from dpbandits.service.shared._writer import Result, Writer
-from dpbandits.service.wire import Envelope, KeyPair, hashed
+from dpbandits.service.wire import KeyPair, ReportSlot, hashed
 from dpbandits.storage import Transaction
 
 ATTEMPT = "/v1/phases/{phase}/attempts/{attempt}"
@@ -31,14 +31,15 @@ class Served(ABC):
         self.opener = Opener(keys)
 
     @abstractmethod
-    async def envelope(self, call: Call) -> Envelope:
-        """A report that came to this party, or a refusal."""
+    async def slot(self, call: Call) -> ReportSlot:
+        """Where a report that came to this party belongs, or a refusal."""
 
     async def reports(self, call: Call) -> None:
         """Take a report in; it is durable when this returns. Whoever has no ticket hears that and no more."""
         try:
-            envelope = await self.envelope(call)
-            report = envelope.report(await self.opener.open(envelope))
+            slot = await self.slot(call)
+            report = slot.received(call.body)
+            slot.check(await self.opener.open(report.sealed, slot.place, slot.purpose))
         except Refused:
             await self.authenticate(lambda t: t.entry_of(pseudonym=hashed(call.secret)))
             raise

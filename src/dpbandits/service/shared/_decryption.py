@@ -1,10 +1,10 @@
 """Decrypt sealed reports without blocking the event loop.
 
-Decrypting one report takes about as long as everything else in a request, and the library that does it holds
-Python's global interpreter lock. So on a machine with a second core, the reports that arrive together in one
-pass of the event loop are decrypted in a helper process (_decryption_process.py). They go there in small
-batches, so that the first results arrive before the last report is decrypted. A few reports are decrypted in
-this process, because the round trip would take longer. If the helper process ends, all are decrypted here.
+Decrypting a report takes about as long as the rest of its request, and the library that does it keeps
+Python's lock. So with a second core, reports are decrypted in a helper process under load: when at least 4
+arrive in one pass of the event loop (_decryption_process.py). They go there 16 at a time, so that the first
+ones need not wait for all the others. Fewer than 4 are decrypted here, which is faster for them. If the
+helper process ends, everything is decrypted here.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from collections import deque
 import msgspec
 
 from dpbandits.errors import Refused
-from dpbandits.service.wire import Envelope, KeyPair, _decryption_process as opener_process, unreadable
+from dpbandits.service.wire import KeyPair, Place, _decryption_process as opener_process, unreadable
 
 _WORTH = 4  # reports that are worth a message to the process
 _AT_ONCE = 16
 
 log = logging.getLogger("dpbandits.service")
 
-Waiting = list[tuple[Envelope, "asyncio.Future[bytes | None]"]]
+Waiting = list[tuple[tuple[bytes, Place, str], "asyncio.Future[bytes | None]"]]
 
 
 class Opener:
@@ -41,13 +41,13 @@ class Opener:
         self._process: Process | None = None
         self._running: asyncio.Task[None] | None = None
 
-    async def open(self, envelope: Envelope) -> bytes:
-        """The plaintext, if it was sealed to this key for its place."""
+    async def open(self, sealed: bytes, place: Place, purpose: str) -> bytes:
+        """The plaintext, if it was sealed to this key for this place; as `KeyPair.open`."""
         loop = asyncio.get_running_loop()
         done: asyncio.Future[bytes | None] = loop.create_future()
         if not self._passing:
             loop.call_soon(self._take)
-        self._passing.append((envelope, done))
+        self._passing.append(((sealed, place, purpose), done))
         opened = await done
         if opened is None:
             raise unreadable()
@@ -74,14 +74,14 @@ class Opener:
 
     def _ask(self, process: Process, waiting: Waiting) -> None:
         assert process.stdin is not None
-        batch = [(envelope.place.info(envelope.purpose), envelope.sealed) for envelope, _ in waiting]
+        batch = [(place.info(purpose), sealed) for (sealed, place, purpose), _ in waiting]
         process.stdin.write(opener_process.framed(batch))
         self._asked.append(waiting)
 
     def _open_here(self, waiting: Waiting) -> None:
-        for envelope, done in waiting:
+        for (sealed, place, purpose), done in waiting:
             try:
-                opened = self._keys.open(envelope.sealed, envelope.place, envelope.purpose)
+                opened = self._keys.open(sealed, place, purpose)
             except Refused:
                 opened = None
             _settle(done, opened)

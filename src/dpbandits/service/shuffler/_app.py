@@ -27,8 +27,8 @@ from dpbandits.service.shuffler._shuffler import Shuffler
 from dpbandits.service.wire import (
     CollectionReply,
     CollectionRequest,
-    Envelope,
     KeyReply,
+    ReportSlot,
     SharesReply,
     SumsRequest,
 )
@@ -79,14 +79,14 @@ class ShufflerService(Served):
         await asyncio.to_thread(self._shuffler.store.forget)
         return reply
 
-    async def envelope(self, call: Call) -> Envelope:
-        """A client's report, or both its shares."""
+    async def slot(self, call: Call) -> ReportSlot:
+        """Where a client's report, or both its shares, are expected."""
         known = self._shuffler.known_plan(call.phase)
         if known is None:
             known = await self.run("read", lambda t: self._shuffler.load_plan(t, call.phase))
         if known is None:
             raise Refused("not-found", "no such phase")
-        return self._shuffler.envelope(known, call.attempt, call.secret, call.body)
+        return self._shuffler.slot(known, call.attempt, call.secret)
 
 
 def shuffler_app(shuffler: Shuffler, roles: Roles, limits: Limits | None = None) -> Starlette:

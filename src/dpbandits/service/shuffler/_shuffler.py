@@ -26,30 +26,28 @@ A collection, one for each attempt at a phase of the shuffle model, goes through
 
 from __future__ import annotations
 
-import base64
 import itertools
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from dpbandits._checks import one_of, whole
 from dpbandits.errors import Refused
-from dpbandits.protocol import Plan, Sums, add_shares, add_up, decode, encode, nothing
+from dpbandits.protocol import Plan, Sums, add_up, decode, encode, nothing
 from dpbandits.service.shared import Hook, Writer
 from dpbandits.service.wire import (
     MODES,
     SHARES_AT_ONCE,
     CollectionReply,
     CollectionRequest,
-    Envelope,
     KeyPair,
     Pins,
     Place,
+    ReportSlot,
     SharesReply,
     SignedTerms,
     checked_hash,
     hashed,
     set_checksum,
-    unpack_report,
-    unpack_share,
 )
 from dpbandits.storage import Attempt, LedgerEntry, PlanRecord, Store, StudyRecord, Transaction
 
@@ -193,10 +191,8 @@ class Shuffler:
         if after:
             checked_hash(after=after)
         study, _ = self._plan(transaction, phase)
-        shares = list[tuple[str, str]]()
-        for report in itertools.islice(transaction.reports(phase, attempt, after), SHARES_AT_ONCE):
-            shares.append((report.pseudonym, base64.b64encode(report.relayed).decode()))
-        return SharesReply(study=study, shares=shares)
+        page = itertools.islice(transaction.reports(phase, attempt, after), SHARES_AT_ONCE)
+        return SharesReply(study=study, shares=[(report.pseudonym, report.relayed) for report in page])
 
     def sums(self, transaction: Transaction, phase: int, attempt: int, without: list[str]) -> CollectionReply:
         """The sums over all but these; what is asked for first decides."""
@@ -211,25 +207,23 @@ class Shuffler:
         return self._end(transaction, found, total if enough else None, checksum)
 
     def _minimum(self, plan: Plan) -> int:
-        assert plan.mechanism is not None
-        return max(plan.mechanism.minimum_reports, self.context.minimum_reports)
+        return max(plan.asked_mechanism.minimum_reports, self.context.minimum_reports)
 
     def _total(self, transaction: Transaction, attempt: Attempt, without: set[str]) -> tuple[Sums, str]:
         """The sums, and in split mode the checksum of the set that was summed."""
         study, plan = self._plan(transaction, attempt.phase)
-        total, summed = nothing(plan), list[tuple[str, bytes]]()
-        for report in transaction.reports(attempt.phase, attempt.number):
-            if report.pseudonym in without:
-                continue
-            place = _place(study, plan, attempt.number, report.pseudonym)
-            if self.context.split:
-                share = self.context.keys.open(report.sealed, place, "share-shuffler")
-                total = add_shares(plan, total, [unpack_share(plan, share)])
-                summed.append((report.pseudonym, report.relayed))
-            else:
-                opened = self.context.keys.open(report.sealed, place, "report")
-                total = add_up(plan, total, [unpack_report(plan, opened)])
-        return total, set_checksum(summed) if self.context.split else ""
+        split, summed = self.context.split, list[tuple[str, bytes]]()
+
+        def opened() -> Iterator[bytes]:
+            for report in transaction.reports(attempt.phase, attempt.number):
+                if report.pseudonym not in without:
+                    if split:
+                        summed.append((report.pseudonym, report.relayed))
+                    slot = self._slot(study, plan, attempt.number, report.pseudonym)
+                    yield self.context.keys.open(report.sealed, slot.place, slot.purpose)
+
+        total = add_up(plan, nothing(plan), opened(), shares=split)
+        return total, set_checksum(summed) if split else ""
 
     def _end(
         self, transaction: Transaction, attempt: Attempt, total: Sums | None, checksum: str = ""
@@ -266,11 +260,14 @@ class Shuffler:
                     self._plans.setdefault(record.phase, (study.digest, decode(record.body, Plan)))
         return self._plans.get(phase)
 
-    def envelope(self, known: tuple[str, Plan], attempt: int, secret: str, body: bytes) -> Envelope:
-        """A report, or two shares, that came for a known plan, or a refusal. Touches no store."""
+    def slot(self, known: tuple[str, Plan], attempt: int, secret: str) -> ReportSlot:
+        """Where the report of a ticket's holder belongs. Touches no store."""
         study, plan = known
-        place = _place(study, plan, attempt, hashed(secret))
-        return Envelope(plan=plan, place=place, body=body, split=self.context.split)
+        return self._slot(study, plan, attempt, hashed(secret))
+
+    def _slot(self, study: str, plan: Plan, attempt: int, pseudonym: str) -> ReportSlot:
+        place = Place(study=study, phase=plan.phase, attempt=attempt, plan=plan.digest, pseudonym=pseudonym)
+        return ReportSlot(plan=plan, place=place, split=self.context.split)
 
     def _plan(self, transaction: Transaction, phase: int) -> tuple[str, Plan]:
         found = self.load_plan(transaction, phase)
@@ -288,7 +285,3 @@ class Shuffler:
         if found is None:
             raise Refused("no-collection", "no such collection was opened")
         return found
-
-
-def _place(study: str, plan: Plan, attempt: int, pseudonym: str) -> Place:
-    return Place(study=study, phase=plan.phase, attempt=attempt, plan=plan.digest, pseudonym=pseudonym)

@@ -4,16 +4,6 @@ from ._binding import (
     set_checksum as set_checksum,
     unbound_share as unbound_share,
 )
-from ._envelope import (
-    Envelope as Envelope,
-)
-from ._layout import (
-    pack_report as pack_report,
-    report_size as report_size,
-    split_shares as split_shares,
-    unpack_report as unpack_report,
-    unpack_share as unpack_share,
-)
 from ._messages import (
     SHARES_AT_ONCE as SHARES_AT_ONCE,
     ClientReply as ClientReply,
@@ -41,12 +31,18 @@ from ._messages import (
 from ._pins import (
     Pins as Pins,
 )
+from ._report_slot import (
+    ReportSlot as ReportSlot,
+)
 from ._sealing import (
     KeyPair as KeyPair,
     Place as Place,
     PublicKey as PublicKey,
     unreadable as unreadable,
     write_private as write_private,
+)
+from ._shares import (
+    split_shares as split_shares,
 )
 from ._signing import (
     SigningKey as SigningKey,

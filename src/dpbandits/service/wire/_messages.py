@@ -219,10 +219,13 @@ class CollectionReply(Wire, frozen=True, kw_only=True):
 
 
 class SharesReply(Wire, frozen=True, kw_only=True):
-    """Shares sealed to the coordinator, by pseudonym, base64; ask again after the last till none is left."""
+    """Pairs of pseudonym and sealed share, for the coordinator, up to `SHARES_AT_ONCE` of them.
+
+    In JSON a sealed share is base64. Ask again with `after` set to the last pseudonym until a page is empty.
+    """
 
     study: Digest
-    shares: list[tuple[str, str]]
+    shares: list[tuple[str, bytes]]
 
 
 class SumsRequest(Wire, frozen=True, kw_only=True):

@@ -23,6 +23,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import ClassVar, Self
 
+from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.serialization import (
     Encoding,
@@ -32,7 +33,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from dpbandits.errors import InvalidValue, Refused
-from dpbandits.service.wire._decryption_process import SUITE, opened
+from dpbandits.service.wire._decryption_process import SUITE
 
 OVERHEAD = 48
 PURPOSES = ("report", "share-shuffler", "share-coordinator")
@@ -128,10 +129,10 @@ class KeyPair:
 
     def open(self, sealed: bytes, place: Place, purpose: str) -> bytes:
         """The plaintext, if it was sealed to this key for this place."""
-        plaintext = opened(self._private, place.info(purpose), sealed)
-        if plaintext is None:
-            raise unreadable()
-        return plaintext
+        try:
+            return SUITE.decrypt(sealed, self._private, info=place.info(purpose))
+        except (InvalidTag, ValueError):
+            raise unreadable() from None
 
     def private_bytes(self) -> bytes:
         """The key itself, for a process of the same party."""

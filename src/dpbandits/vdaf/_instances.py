@@ -1,0 +1,81 @@
+"""One function per type of measurement, which makes an instance of Prio3."""
+
+from __future__ import annotations
+
+from dpbandits._checks import whole
+from dpbandits.vdaf._circuits import Count, Histogram, Sum, SumVec
+from dpbandits.vdaf._field64 import Field64
+from dpbandits.vdaf._field128 import Field128
+from dpbandits.vdaf._prio3 import Prio3
+
+FIELD64 = Field64()
+FIELD128 = Field128()
+
+
+def sum_vec_with_multiproof(
+    *, numbers: int, largest: int, context: bytes, chunk: int | None = None, proofs: int = 3, shares: int = 2
+) -> Prio3:
+    """Sums of vectors over Field64 (Prio3SumVecWithMultiproof).
+
+    For numbers from low to high, set `largest = high - low` and let clients subtract `low` from each
+    number. Add `low` times the number of verified reports to the sums.
+
+    Args:
+        numbers: Length of the vectors.
+        largest: Every number is a whole number from 0 to this.
+        context: What the reports are for. A report made for one context is rejected in another.
+        chunk: Bits per call of the gadget; the default makes the reports as short as possible.
+        proofs: Independent proofs per report, at least 3, which the specification requires in this field.
+        shares: Number of servers.
+
+    Returns:
+        The instance.
+
+    Raises:
+        InvalidValue: A parameter is out of range.
+    """
+    whole(1, 100_000, numbers=numbers)
+    whole(1, 2**62, largest=largest)
+    whole(3, 255, proofs=proofs)
+    bits = numbers * largest.bit_length()
+    chunk = best_chunk(bits) if chunk is None else whole(1, bits, chunk=chunk)
+    circuit = SumVec(FIELD64, numbers, largest, chunk)
+    return Prio3(circuit=circuit, algorithm=0xFFFFFFFF, context=context, proofs=proofs, shares=shares)
+
+
+def best_chunk(bits: int) -> int:
+    """The number of bits per call of the gadget that makes a proof about `bits` bits shortest.
+
+    A proof has 2 chunk + 2p - 1 elements, where p is a power of two above the number of calls. For each p,
+    the smallest chunk with at most p - 1 calls is best.
+    """
+    lengths = [1 << exponent for exponent in range(1, bits.bit_length() + 1)]
+    chunks = {p: -(-bits // (p - 1)) for p in lengths}
+    return chunks[min(lengths, key=lambda p: 2 * chunks[p] + 2 * p - 1)]
+
+
+def sum_vec(*, numbers: int, largest: int, chunk: int, context: bytes, shares: int = 2) -> Prio3:
+    """Sums of vectors over Field128 with one proof (Prio3SumVec); slow."""
+    whole(1, 100_000, numbers=numbers)
+    whole(1, 2**62, largest=largest)
+    whole(1, numbers * largest.bit_length(), chunk=chunk)
+    circuit = SumVec(FIELD128, numbers, largest, chunk)
+    return Prio3(circuit=circuit, algorithm=3, context=context, shares=shares)
+
+
+def count(*, context: bytes, shares: int = 2) -> Prio3:
+    """How many measurements are 1, where each is 0 or 1 (Prio3Count)."""
+    return Prio3(circuit=Count(FIELD64), algorithm=1, context=context, shares=shares)
+
+
+def total(*, largest: int, context: bytes, shares: int = 2) -> Prio3:
+    """The sum of whole numbers from 0 to `largest` (Prio3Sum)."""
+    whole(1, 2**62, largest=largest)
+    return Prio3(circuit=Sum(FIELD64, largest), algorithm=2, context=context, shares=shares)
+
+
+def histogram(*, length: int, chunk: int, context: bytes, shares: int = 2) -> Prio3:
+    """How often each index from 0 to `length` - 1 was measured (Prio3Histogram, over Field128; slow)."""
+    whole(1, length=length)
+    whole(1, length, chunk=chunk)
+    return Prio3(circuit=Histogram(FIELD128, length, chunk), algorithm=4, context=context, shares=shares)
