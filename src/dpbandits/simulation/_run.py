@@ -1,7 +1,8 @@
-"""One run in memory: the protocol's own functions in a loop, with a simulated population.
+"""One run in memory: the functions of the protocol in a loop, with a simulated population.
 
-Each phase draws its cohort's averages at once, never round by round, so the cost grows with phases,
-cohort and support, not with the horizon. Where every round has its own client, these are drawn in blocks.
+Each phase draws the averages of its cohort at once, not round by round. The cost therefore grows with the
+number of phases, clients and supported actions, and not with the horizon. If every round has its own client,
+clients are drawn in blocks.
 """
 
 from __future__ import annotations
@@ -29,7 +30,16 @@ from dpbandits.world import Clients
 
 
 def simulate(study: Study, population: Clients, *, seed: int) -> RunTrace:
-    """Play the whole horizon; the population's rewards and all noise come from `seed`."""
+    """Simulate a study over its whole horizon.
+
+    Args:
+        study: The study.
+        population: The clients, and the truth that regret is measured against.
+        seed: Determines the clients, their rewards and all noise.
+
+    Returns:
+        The trace of the run.
+    """
     clients, privacy = (np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(2))
     noise = SimulatedNoise(privacy)
     state, phases, mechanisms = study.begin(), list[PhaseTrace](), list[Mechanism]()
@@ -61,7 +71,7 @@ def simulate(study: Study, population: Clients, *, seed: int) -> RunTrace:
 def _answer(
     plan: Plan, population: Clients, clients: np.random.Generator, noise: SimulatedNoise
 ) -> tuple[Release, float]:
-    """What all groups of clients answer together, and the share of their answers that was clipped."""
+    """The release of all cohorts of a plan, and the share of the reported numbers that was clipped."""
     cut = list[int]()
     if plan.separate:
         groups = _single_rewards(plan, population, clients, cut)
@@ -75,14 +85,14 @@ def _answer(
 def _single_rewards(
     plan: Plan, population: Clients, clients: np.random.Generator, cut: list[int]
 ) -> Iterator[Iterable[FloatArray]]:
-    """For each action what its own clients report, who played it for one round."""
+    """For each action, the single rewards that its own cohort reports."""
     for own, action, offset in zip(plan.separate, plan.support, plan.centre.tolist(), strict=True):
         rewards = population.rewards(own.cohort, action, clients)
         yield _counting(own, (block - offset for block in rewards) if offset else rewards, cut)
 
 
 def _counting(mechanism: Mechanism, blocks: Iterable[FloatArray], cut: list[int]) -> Iterator[FloatArray]:
-    """What clients report; how many of its entries lie beyond the bound is noted in `cut`."""
+    """Pass on what clients report, and add the number of clipped entries to `cut`."""
     for reported in blocks:
         cut.append(mechanism.entries_cut(reported))
         yield reported

@@ -1,4 +1,4 @@
-"""A setting of a simulation: a problem, a study of it, and nothing that depends on the seed."""
+"""The setting of a simulation: a problem and a study of it. Only the seed differs between its runs."""
 
 from __future__ import annotations
 
