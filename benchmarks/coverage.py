@@ -29,8 +29,7 @@ from threadpoolctl import threadpool_limits
 
 from dpbandits.actions import Actions
 from dpbandits.privacy import PrivacyRequest, SimulatedNoise
-from dpbandits.protocol import Plan, Schedule, State, Steps, Study, ask, simulate_release, tell
-from dpbandits.protocol._inference import Inference
+from dpbandits.protocol import Plan, Schedule, State, Steps, Study, ask, fitted, simulate_release, tell
 from dpbandits.world import Instance, Population
 
 FloatArray = NDArray[np.float64]
@@ -87,7 +86,7 @@ def measure(state: State, population: Population, draws: int, rng: np.random.Gen
     differences = active - truth.actions.matrix[truth.best_action]
     one_side = np.concatenate([active, differences[np.any(differences != 0, axis=1)]])
     directions = np.concatenate([one_side, -one_side])
-    widths = Inference.of(state.study, learnt[0]).widths(directions)
+    widths = fitted(state.study, learnt[0]).target_widths(directions)
     errors = (np.array([evidence.estimate for evidence in learnt]) - truth.theta) @ directions.T
     return Measured(
         phases=draws,

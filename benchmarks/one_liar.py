@@ -28,8 +28,7 @@ from numpy.typing import NDArray
 
 from dpbandits.actions import Actions
 from dpbandits.privacy import Mechanism, Message, PrivacyRequest, SimulatedNoise
-from dpbandits.protocol import Plan, Release, Schedule, State, Study, ask, leader, tell
-from dpbandits.protocol._inference import Inference
+from dpbandits.protocol import LinearFit, Plan, Release, Schedule, State, Study, ask, fitted, leader, tell
 from dpbandits.world import Instance, Population
 
 FloatArray = NDArray[np.float64]
@@ -79,7 +78,7 @@ def play(trust: str, seed: int) -> Played:
         reports = sent(plan, averages, seed)
         release = released(plan, reports, seed)
         after = tell(state, plan, release)
-        if not ask(after).reports:
+        if not ask(after).asks:
             return Played(study, instance, state, plan, averages, reports, release, after)
         state = after
 
@@ -102,14 +101,15 @@ def released(plan: Plan, reports: Payloads, seed: int) -> Release:
 
 def direction(played: Played) -> FloatArray:
     """Return how much each reported number favours the second best action over the recommended one."""
-    inference = Inference.of(played.study, played.after.history[-1])
+    fit = fitted(played.study, played.after.history[-1])
     scores = played.study.actions.matrix @ played.instance.theta
     chosen = leader(played.after)
     active = [action for action in played.after.active_actions.tolist() if action != chosen]
     others = active or [action for action in range(len(scores)) if action != chosen]
     second = max(others, key=lambda action: scores[action])
     matrix = played.study.actions.matrix
-    return np.asarray(inference.estimator.map.T @ (matrix[second] - matrix[chosen]))
+    assert isinstance(fit, LinearFit)
+    return np.asarray(fit.map.T @ (matrix[second] - matrix[chosen]))
 
 
 def farthest(message: Message, towards: FloatArray) -> Payloads:

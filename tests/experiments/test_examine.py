@@ -22,6 +22,7 @@ from dpbandits.experiments import (
 )
 from dpbandits.experiments._jobs import LinUCB
 from dpbandits.privacy import Guarantee
+from dpbandits.protocol import Progress
 from dpbandits.simulation import PhaseTrace, RunTrace, Setting
 
 NOISE = {"none": 0.0, "central": 10.0, "shuffle": 11.0, "local": 900.0}
@@ -64,8 +65,13 @@ class MadeUp(Results):
 
 def _trace(setting: Setting, seed: int, regret: float, delta: float) -> RunTrace:
     cohort = setting.exponential().participants(setting.horizon)
+    progress = Progress(
+        phase=1, actions_left=1, leader=0, estimated_mean=1.0, width=1.0, largest_width=1.0, cohort=cohort,
+        reports=cohort, rounds_played=setting.horizon, clients_asked=cohort, requested_epsilon=None,
+        requested_delta=None,
+    )  # fmt: skip
     phase = PhaseTrace(
-        index=1, active=9, support=2, plays=setting.horizon, cohort=cohort, width=1.0, regret=regret,
+        progress=progress, active=9, support=2, plays=setting.horizon, regret=regret,
         communication=2 * cohort, clipped=0.0, elapsed=0.0,
     )  # fmt: skip
     stated = Guarantee(

@@ -212,4 +212,4 @@ class Checker:
         if not state.ended:  # all that is left may be to play: then nobody is asked and nothing released
             plan = ask(state)
             last = self._attempts.get((plan.phase, 1))
-            self._must(not plan.reports and last == "done", "the study has not ended")
+            self._must(not plan.asks and last == "done", "the study has not ended")

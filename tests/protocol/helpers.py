@@ -43,7 +43,7 @@ def exchanged(plan: Plan, population: Population, rng: np.random.Generator) -> R
     """Every client answers, the third party shuffles, the server analyzes, part by part."""
     noise, releases = SimulatedNoise(rng), list[Release]()
     for part in plan.parts:
-        if plan.separate:
+        if plan.per_action:
             averages = np.concatenate(list(population.rewards(part.cohort, part.support[0], rng)))
         else:
             averages = population.averages(part.cohort, part.support, part.plays, rng)
@@ -57,7 +57,7 @@ def run(study: Study, seed: int = 0) -> tuple[list[State], list[Plan], list[Rele
     states, plans, releases = [study.begin()], list[Plan](), list[Release]()
     while not states[-1].ended:
         plans.append(ask(states[-1]))
-        release = exchanged(plans[-1], population, rng) if plans[-1].reports else None
+        release = exchanged(plans[-1], population, rng) if plans[-1].asks else None
         if release is not None:
             releases.append(release)
         states.append(tell(states[-1], plans[-1], release))

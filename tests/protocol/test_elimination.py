@@ -15,19 +15,19 @@ from dpbandits.privacy import PrivacyRequest, SimulatedNoise
 from dpbandits.privacy.tails import Spread
 from dpbandits.privacy.trust import NoPrivacy
 from dpbandits.protocol import (
-    Evidence,
+    LinearFit,
+    PhaseEvidence,
     Schedule,
     State,
     Steps,
     Study,
     _elimination as module,
     ask,
+    fitted,
     simulate_release,
     tell,
 )
-from dpbandits.protocol._elimination import survivors, widths_of
-from dpbandits.protocol._inference import Inference
-from dpbandits.protocol._width_bounds import bracket
+from dpbandits.protocol._elimination import survivors
 from tests.privacy.noises import NOISES, PURE_NOISES
 
 from .helpers import people, small_study
@@ -57,8 +57,8 @@ def _study(trust: str, noise: str | None, steps: Steps, seed: int, **changes: An
     return small_study(**{**defaults, **changes})
 
 
-def _phases(study: Study, seed: int) -> Iterator[tuple[State, Inference, np.ndarray]]:
-    """Each phase's state before, its inference, and the scores of the actions that were active."""
+def _phases(study: Study, seed: int) -> Iterator[tuple[State, LinearFit, np.ndarray]]:
+    """Each phase's state before, its fit, and the scores of the actions that were active."""
     rng, population, state = np.random.default_rng(seed), people(study, seed), study.begin()
     while not state.ended:
         plan = ask(state)
@@ -68,11 +68,13 @@ def _phases(study: Study, seed: int) -> Iterator[tuple[State, Inference, np.ndar
         after = tell(state, plan, simulate_release(plan, averages, SimulatedNoise(rng)))
         evidence = after.history[-1]
         scores = study.actions.matrix[state.active_actions] @ np.array(evidence.estimate)
-        yield state, Inference.of(study, evidence), scores
+        fit = fitted(study, evidence)
+        assert isinstance(fit, LinearFit)
+        yield state, fit, scores
         state = after
 
 
-def _first_with_design(state: State, evidence: Evidence) -> Evidence:
+def _first_with_design(state: State, evidence: PhaseEvidence) -> PhaseEvidence:
     return next((old for old in state.history if old.plan.support == evidence.plan.support), evidence)
 
 
@@ -82,13 +84,13 @@ def test_the_same_actions_survive_with_the_same_width(
     trust: str, noise: str | None, steps: Steps, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seed = 8 * KINDS.index((trust, noise)) + STEPS.index(steps)
-    for state, inference, scores in _phases(_study(trust, noise, steps, seed), seed):
-        kept, width = survivors(state, inference, scores, few=NAIVE)
-        bounded, bound = survivors(state, inference, scores, few=0)
+    for state, fit, scores in _phases(_study(trust, noise, steps, seed), seed):
+        kept, width = survivors(state, fit, scores, few=NAIVE)
+        bounded, bound = survivors(state, fit, scores, few=0)
         np.testing.assert_array_equal(bounded, kept)
         assert bound >= width * (1 - 1e-12)
         monkeypatch.setattr(module, "_MANY", 1.0)
-        thorough, largest = survivors(state, inference, scores, few=0)
+        thorough, largest = survivors(state, fit, scores, few=0)
         monkeypatch.undo()
         np.testing.assert_array_equal(thorough, kept)
         assert largest == pytest.approx(width, rel=1e-12)
@@ -99,12 +101,12 @@ def test_the_same_actions_survive_with_the_same_width(
 def test_widths_lie_between_their_bounds(trust: str, noise: str | None, differences: bool) -> None:
     steps = Steps() if differences else Steps().without("differences")
     seed = KINDS.index((trust, noise))
-    for state, inference, scores in _phases(_study(trust, noise, steps, seed), seed):
+    for state, fit, scores in _phases(_study(trust, noise, steps, seed), seed):
         active = state.active_actions
         towards = int(active[np.argmax(scores)]) if differences else None
-        exact = widths_of(inference, active, towards=towards)
-        for reference in {_first_with_design(state, inference.evidence), inference.evidence}:
-            found = bracket(state, inference, reference, towards=towards)
+        exact = fit.widths(active, towards=towards)
+        for reference in {_first_with_design(state, fit.evidence), fit.evidence}:
+            found = fit.bracket(state, reference, towards=towards)
             assert found is not None
             assert (found.low <= exact * (1 + 1e-12)).all()
             assert (found.high >= exact * (1 - 1e-12)).all()
@@ -115,15 +117,15 @@ def test_widths_lie_between_their_bounds(trust: str, noise: str | None, differen
 @pytest.mark.parametrize(("trust", "noise"), KINDS)
 def test_the_best_score_always_survives(trust: str, noise: str | None) -> None:
     """The width of its difference to itself is nothing, not NaN."""
-    for state, inference, scores in _phases(_study(trust, noise, Steps(), 1), 1):
-        assert survivors(state, inference, scores)[0][np.argmax(scores)]
+    for state, fit, scores in _phases(_study(trust, noise, Steps(), 1), 1):
+        assert survivors(state, fit, scores)[0][np.argmax(scores)]
 
 
 def test_without_clipping_gaussian_bounds_of_the_own_phase_are_tight() -> None:
     for trust in ("none", "central", "local", "shuffle"):
         study = _study(trust, None, Steps().without("recentred"), 0)
-        for state, inference, _ in _phases(study, 0):
-            found = bracket(state, inference, inference.evidence)
+        for state, fit, _ in _phases(study, 0):
+            found = fit.bracket(state, fit.evidence)
             assert found is not None
             np.testing.assert_allclose(found.high, found.low, rtol=1e-3)
 
@@ -131,18 +133,18 @@ def test_without_clipping_gaussian_bounds_of_the_own_phase_are_tight() -> None:
 def test_phases_with_one_design_share_the_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     """With all plays once, covariances are multiples of one another, so that bounds stay tight."""
     calls = []
-    original = module.bracket
+    original = LinearFit.bracket
 
-    def counted(state: State, inference: Inference, reference: Evidence, **options: Any) -> Any:
-        calls.append((inference.evidence.plan.phase, reference.plan.phase))
-        return original(state, inference, reference, **options)
+    def counted(fit: LinearFit, state: State, reference: PhaseEvidence, **options: Any) -> Any:
+        calls.append((fit.evidence.plan.phase, reference.plan.phase))
+        return original(fit, state, reference, **options)
 
-    monkeypatch.setattr(module, "bracket", counted)
+    monkeypatch.setattr(LinearFit, "bracket", counted)
     steps = Steps().without("recentred")
     study = _study("none", None, steps, 0, schedule=Schedule(alpha=0.3), horizon=300)
-    for state, inference, scores in list(_phases(study, 0))[:3]:
+    for state, fit, scores in list(_phases(study, 0))[:3]:
         if len(state.active_actions) == study.actions.count:
-            survivors(state, inference, scores, few=0)
+            survivors(state, fit, scores, few=0)
     assert len(calls) > 1
     assert {reference for _, reference in calls} == {1}
 

@@ -25,9 +25,9 @@ def test_a_run_plays_exactly_the_horizon_and_reports_in_every_phase_but_a_cut_on
     states, plans, releases = run(small_study(trust, preset))
     assert sum(plan.rounds for plan in plans) == states[-1].rounds_played == 300
     assert [plan.phase for plan in plans] == list(range(1, len(plans) + 1))
-    assert [plan.reports for plan in plans] == [True] * len(releases) + [False] * (len(plans) - len(releases))
-    assert [plan.cohort for plan in plans if plan.reports] == [
-        Schedule(alpha=0.7).cohort(plan.phase) for plan in plans if plan.reports
+    assert [plan.asks for plan in plans] == [True] * len(releases) + [False] * (len(plans) - len(releases))
+    assert [plan.cohort for plan in plans if plan.asks] == [
+        Schedule(alpha=0.7).cohort(plan.phase) for plan in plans if plan.asks
     ]
 
 
@@ -40,7 +40,7 @@ def test_the_schedule_of_plays_on_an_orthonormal_basis() -> None:
     assert played[:4] == [(1, 1, 1), (2, 2, 2), (3, 3, 3), (6, 6, 6)]
     assert sum(sum(plays) for plays in played[:4]) == 36
     assert played[4] == (11, 11, 2)  # ⌈32/3⌉ = 11 each, cut at round 60
-    assert not plans[4].reports
+    assert not plans[4].asks
 
 
 @pytest.mark.parametrize(("trust", "preset"), TRUSTS)
@@ -49,7 +49,7 @@ def test_designs_of_plans_keep_both_bounds(trust: str, preset: str) -> None:
     for state, plan in zip(states, plans, strict=False):
         active = state.active_actions
         assert set(plan.support) <= set(active.tolist())
-        if plan.reports:
+        if plan.asks:
             assert len(plan.support) <= support_bound(plan.rank)
             rows = state.study.actions.matrix[active]
             shares = np.array(plan.plays) / plan.rounds
@@ -143,7 +143,7 @@ def test_or_the_study_stops_asking_and_plays_its_best_guess() -> None:
     assert states[-1].clients_asked <= 20
     assert sum(plan.rounds for plan in plans) == 3000
     assert plans[-1].support == (leader(states[-2]),)
-    assert not plans[-1].reports
+    assert not plans[-1].asks
     assert len(releases) == len(plans) - 1
     assert replay(study, releases) == states[-2]
 

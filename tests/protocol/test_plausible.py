@@ -13,7 +13,7 @@ import pytest
 
 from dpbandits.errors import PlanMismatch
 from dpbandits.privacy import PrivacyRequest, SimulatedNoise, calibrate, calibrate_per_action
-from dpbandits.protocol import Plan, Release, plausible, simulate_release, simulate_separate_release
+from dpbandits.protocol import Plan, Release, plausible, simulate_groups, simulate_release
 from tests.privacy.noises import NOISES
 
 COHORT, SUPPORT = 50, 4
@@ -77,13 +77,13 @@ def test_each_action_of_its_own_cohort_is_judged_by_its_own_mechanism(trust: str
         plays=plays,
         rank=2,
         mechanism=None,
-        separate=calibrate_per_action(request, cohorts=plays, bounds=bounds),
+        per_action=calibrate_per_action(request, cohorts=plays, bounds=bounds),
         offsets=(1.0, 2.0),
     )
     rng = np.random.default_rng(1)
     for _ in range(50):
         groups = [[np.full((count, 1), 9.0)] for count in plays]
-        release = simulate_separate_release(plan, groups, SimulatedNoise(rng))
+        release = simulate_groups(plan, groups, SimulatedNoise(rng))[0]
         assert plausible(plan, release)
     first, second = release.means
     assert not plausible(plan, replace(release, means=(first + 30.0, second)))

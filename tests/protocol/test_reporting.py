@@ -10,9 +10,20 @@ from hypothesis import given, settings, strategies as st
 
 from dpbandits.actions import Actions
 from dpbandits.privacy import PrivacyRequest, SimulatedNoise
-from dpbandits.protocol import Plan, Schedule, Steps, Study, ask, decode, encode, simulate_release, tell
-from dpbandits.protocol._inference import Inference
-from dpbandits.protocol._reporting import Reporting, Statistics, excess, whitened
+from dpbandits.protocol import (
+    LinearFit,
+    Plan,
+    Schedule,
+    Steps,
+    Study,
+    ask,
+    decode,
+    encode,
+    fitted,
+    simulate_release,
+    tell,
+)
+from dpbandits.protocol._reporting import Reporting, Statistics, clipping_bias, whitened
 
 from .helpers import people, small_study
 
@@ -122,10 +133,11 @@ def _error_and_radius(study: Study, seed: int) -> tuple[float, float]:
         state = tell(state, plan, simulate_release(plan, averages, SimulatedNoise(rng)))
     evidence = state.evidence
     assert evidence is not None
-    inference = Inference.of(study, evidence)
-    span = np.linalg.svd(inference.estimator.map, full_matrices=False)[0][:, : evidence.plan.rank].T
+    fit = fitted(study, evidence)
+    assert isinstance(fit, LinearFit)
+    span = np.linalg.svd(fit.map, full_matrices=False)[0][:, : evidence.plan.rank].T
     error = span @ (np.array(evidence.estimate) - population.instance.theta)
-    return float(np.linalg.norm(error)), inference.norm_radius(span)
+    return float(np.linalg.norm(error)), fit.target_radius(span)
 
 
 @pytest.mark.parametrize("trust", ["central", "shuffle"])
@@ -148,7 +160,7 @@ def test_clipping_pulls_no_further_than_stated() -> None:
         if bound <= off[0]:
             continue
         clients = 2000
-        (stated,) = excess(study, reporting, None, clients)
+        (stated,) = clipping_bias(study, reporting, None, clients)
         reports = rng.normal(size=(200, clients, 3)) * spread[0]
         lengths = np.linalg.norm(reports, axis=2, keepdims=True)
         pulled = reports * (1 - np.minimum(1, bound / lengths))
@@ -166,4 +178,4 @@ def test_bounded_rewards_lose_nothing_in_a_ball() -> None:
     release = simulate_release(plan, averages, SimulatedNoise(np.random.default_rng(0)))
     evidence = tell(study.begin(), plan, release).evidence
     assert evidence is not None
-    assert evidence.excess == ()
+    assert evidence.clipping_bias == ()

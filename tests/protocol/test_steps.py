@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -10,6 +11,7 @@ from dpbandits.errors import InvalidValue
 from dpbandits.privacy import PrivacyRequest
 from dpbandits.protocol import (
     STEP_NAMES,
+    PhaseEvidence,
     Schedule,
     State,
     Steps,
@@ -17,11 +19,11 @@ from dpbandits.protocol import (
     ask,
     decode,
     encode,
+    fitted,
     leader,
     replay,
     tell,
 )
-from dpbandits.protocol._inference import Inference, pooled_estimate
 
 from .helpers import people, run, small_study
 
@@ -56,14 +58,14 @@ def test_cohorts_share_a_budget_exactly() -> None:
 
 def test_after_the_last_cohort_the_best_guess_is_played() -> None:
     states, plans, _ = run(_study())
-    assert [plan.reports for plan in plans] == [True] * 3 + [False]
+    assert [plan.asks for plan in plans] == [True] * 3 + [False]
     assert plans[-1].support == (leader(states[-2]),)
     assert states[-1].clients_asked == 4000
 
 
 def test_a_phase_that_does_not_fit_is_replaced_by_the_best_guess() -> None:
     states, plans, _ = run(_study("local", horizon=400))
-    assert [plan.reports for plan in plans] == [True, False]
+    assert [plan.asks for plan in plans] == [True, False]
     assert plans[-1].support == (leader(states[-2]),)
     cut = run(_study("local", horizon=400, steps=Steps().without("committed")))[1][-1]
     assert len(cut.support) > 1
@@ -114,11 +116,11 @@ def test_clipping_widens_the_widths() -> None:
     states = run(study)[0]
     evidence = states[2].evidence
     assert evidence is not None
-    assert len(evidence.excess) == (1 if evidence.plan.mixing else len(evidence.plan.support))
+    assert len(evidence.clipping_bias) == (1 if evidence.plan.mixing else len(evidence.plan.support))
     rows = study.actions.matrix
-    with_excess = Inference.of(study, evidence).widths(rows)
-    without = Inference.of(study, replace(evidence, excess=())).widths(rows)
-    assert (with_excess > without).all()
+    with_bias = fitted(study, evidence).target_widths(rows)
+    without = fitted(study, replace(evidence, clipping_bias=())).target_widths(rows)
+    assert (with_bias > without).all()
 
 
 def test_weighted_least_squares_has_the_least_variance() -> None:
@@ -126,10 +128,10 @@ def test_weighted_least_squares_has_the_least_variance() -> None:
     study = _study(steps=Steps().without("whitened"))
     evidence = run(study)[0][1].evidence
     assert evidence is not None
-    free = replace(evidence, excess=())
+    free = replace(evidence, clipping_bias=())
     rows = study.actions.matrix
-    weighted = Inference.of(study, free).widths(rows)
-    plain = Inference.of(replace(study, steps=Steps().without("weighted", "whitened")), free).widths(rows)
+    weighted = fitted(study, free).target_widths(rows)
+    plain = fitted(replace(study, steps=Steps().without("weighted", "whitened")), free).target_widths(rows)
     assert (weighted <= plain * (1 + 1e-9)).all()
     assert (weighted < 0.999 * plain).any()
 
@@ -153,18 +155,22 @@ def test_differences_drop_no_less_than_widths_of_their_own() -> None:
     assert population.instance.best_action in after.active_actions
 
 
+def _pooled(study: Study, history: Sequence[PhaseEvidence]) -> np.ndarray:
+    return study.reward_model.pool([fitted(study, evidence) for evidence in history])
+
+
 def test_pooling_is_the_precision_weighted_mean() -> None:
     study = _study()
     history = run(study)[0][3].history
     # The same evidence twice changes nothing; a very poor phase hardly anything.
-    once, twice = pooled_estimate(study, history[:1]), pooled_estimate(study, (history[0], history[0]))
+    once, twice = _pooled(study, history[:1]), _pooled(study, (history[0], history[0]))
     np.testing.assert_allclose(once, np.array(history[0].estimate), atol=1e-9)
     np.testing.assert_allclose(twice, once, atol=1e-9)
-    precisions = [Inference.of(study, one).precision() for one in history[:2]]
+    precisions = [fitted(study, one).precision for one in history[:2]]
     expected = np.linalg.solve(
         sum(precisions), sum(p @ np.array(h.estimate) for p, h in zip(precisions, history, strict=False))
     )
-    np.testing.assert_allclose(pooled_estimate(study, history[:2]), expected, atol=1e-9)
+    np.testing.assert_allclose(_pooled(study, history[:2]), expected, atol=1e-9)
 
 
 def test_states_with_history_survive_json() -> None:

@@ -1,13 +1,17 @@
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy.stats import binomtest
 
 from dpbandits.design import support_bound
-from dpbandits.privacy import PrivacyRequest, calibrate
-from dpbandits.protocol._estimation import LeastSquares
-from dpbandits.protocol._widths import paper_width, tight_widths
+from dpbandits.privacy import Mechanism, PrivacyRequest, calibrate
+from dpbandits.protocol import PhaseEvidence, Plan
+from dpbandits.protocol._linear_algebra import least_squares
+from dpbandits.protocol.assignment._everyone import CohortErrors, paper_width
 from dpbandits.world import Instance, Population
 
 from .helpers import small_study
@@ -16,6 +20,14 @@ from .helpers import small_study
 def _mechanism(trust: str, coordinates: int = 60, cohort: int = 16, preset: str = "paper"):
     request = PrivacyRequest(trust=trust, epsilon=10, delta=0.25, preset=preset)
     return calibrate(request, coordinates=coordinates, cohort=cohort, bound=1)
+
+
+def _errors(plays: np.ndarray, mechanism: Mechanism, clients: int, confidence: float) -> CohortErrors:
+    support = tuple(range(len(plays)))
+    counts = tuple(plays.astype(int).tolist())
+    plan = Plan(study="s", phase=1, support=support, plays=counts, rank=1, mechanism=mechanism)
+    study: Any = SimpleNamespace(heterogeneity=0.1, confidence=confidence)
+    return CohortErrors(study, PhaseEvidence(plan=plan, reports=clients))
 
 
 @pytest.mark.parametrize(
@@ -55,22 +67,14 @@ def test_the_tight_width_is_the_formula_of_the_covariance() -> None:
     rows, directions = rng.normal(size=(9, 4)), rng.normal(size=(25, 4))
     plays = rng.integers(1, 9, size=9).astype(float)
     mechanism = _mechanism("central", coordinates=9, preset="tight")
-    estimator = LeastSquares.weighted(rows, plays, rank=4)
+    estimator = least_squares(rows, plays, rank=4)
     gram = rows.T @ (plays[:, None] * rows)
     linear = np.linalg.inv(gram) @ (rows * plays[:, None]).T
-    np.testing.assert_allclose(estimator.map, linear, atol=1e-12)
+    np.testing.assert_allclose(estimator, linear, atol=1e-12)
     noise = np.diag(1 / (16 * plays) + mechanism.error_deviation(16) ** 2)
     covariance = linear @ noise @ linear.T + 0.1**2 / 16 * np.eye(4)
     variances = np.einsum("ij,jk,ik->i", directions, covariance, directions)
-    found = tight_widths(
-        directions,
-        estimator=estimator,
-        plays=plays,
-        mechanism=mechanism,
-        clients=16,
-        heterogeneity=0.1,
-        confidence=1e-4,
-    )
+    found = _errors(plays, mechanism, 16, 1e-4).radius(directions @ estimator, directions)
     np.testing.assert_allclose(found, np.sqrt(2 * variances * np.log(1e4)), rtol=1e-10)
 
 
@@ -86,17 +90,15 @@ def test_tight_widths_cover_and_are_not_loose(trust: str) -> None:
     population = Population(instance, heterogeneity=0.1, rewards="gaussian")
     plays, cohort, rng = np.array([40.0, 60, 30, 50, 20, 30]), 12, np.random.default_rng(5)
     mechanism = calibrate(study.privacy, coordinates=6, cohort=cohort, bound=100)  # nothing is clipped
-    estimator = LeastSquares.weighted(rows, plays, rank=3)
-    widths = tight_widths(
-        study.actions.matrix, estimator=estimator, plays=plays, mechanism=mechanism, clients=cohort,
-        heterogeneity=0.1, confidence=0.05,
-    )  # fmt: skip
+    estimator = least_squares(rows, plays, rank=3)
+    directions = study.actions.matrix
+    widths = _errors(plays, mechanism, cohort, 0.05).radius(directions @ estimator, directions)
     from dpbandits.privacy import SimulatedNoise
 
     noise, trials, misses = SimulatedNoise(rng), 20_000, 0
     for _ in range(trials):
         means = mechanism.simulate(population.averages(cohort, range(6), plays.astype(int), rng), noise)
-        misses += bool(((estimator.estimate(means) - instance.theta) @ study.actions.matrix[7]) > widths[7])
+        misses += bool(((estimator @ means - instance.theta) @ study.actions.matrix[7]) > widths[7])
     assert binomtest(misses, trials, 0.05, alternative="greater").pvalue > 1e-6
     # Φ(−√(2·ln 20)) = .0072: if widths were 10 % wider there would be .0035, which this rejects.
     assert binomtest(misses, trials, 0.0072).pvalue > 1e-6
@@ -107,5 +109,5 @@ def test_estimation_in_a_span_that_is_not_everything() -> None:
     frame = np.linalg.qr(np.random.default_rng(0).normal(size=(5, 2)))[0]
     rows = np.random.default_rng(1).normal(size=(4, 2)) @ frame.T
     theta = np.arange(5.0)
-    estimate = LeastSquares.weighted(rows, np.ones(4), rank=2).estimate(rows @ theta)
+    estimate = least_squares(rows, np.ones(4), rank=2) @ (rows @ theta)
     np.testing.assert_allclose(estimate, frame @ frame.T @ theta, atol=1e-12)

@@ -234,7 +234,7 @@ class Deployment:
     def send(self, member: Member, body: bytes) -> None:
         task = self.task(member)
         if self.link is None:
-            plan = self.run(lambda t: self.context.course.plan(t, task.phase))
+            plan = self.run(lambda t: self.coordinator.rounds.journal.plan(t, task.phase))
             slot = self.coordinator.clients.slot(plan, task.attempt, member.ticket)
             keys, writer = self.keys, self.coordinator.writer
         else:
@@ -278,7 +278,7 @@ def expected_course(study: Study, reported: dict[int, list[str]], seed: int = 5)
     states, noise = [study.begin()], SimulatedNoise(np.random.default_rng(seed))
     while not states[-1].ended:
         plan, release = ask(states[-1]), None
-        if plan.reports:
+        if plan.asks:
             release = released(study, plan, reported[plan.phase], noise)
         states.append(tell(states[-1], plan, release))
     return states

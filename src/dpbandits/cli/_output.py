@@ -86,7 +86,8 @@ def _run(run: RunTrace) -> dict[str, Any]:
 
 def _phase(phase: PhaseTrace) -> dict[str, Any]:
     """All fields except the time that the phase took, so that a seed always writes the same file."""
-    return {name: value for name, value in vars(phase).items() if name != "elapsed"}
+    own = {name: value for name, value in vars(phase).items() if name != "elapsed"}
+    return {"index": phase.index, "cohort": phase.cohort, "width": phase.width, **own}
 
 
 def as_table(results: Sequence[Result]) -> Table:

@@ -3,21 +3,21 @@ from ._codec import (
     digest as digest,
     encode as encode,
 )
+from ._evidence import (
+    PhaseEvidence as PhaseEvidence,
+)
 from ._exchange import (
     analyze as analyze,
     gather as gather,
     respond as respond,
     respond_with_averages as respond_with_averages,
     shuffle as shuffle,
+    simulate_groups as simulate_groups,
     simulate_release as simulate_release,
-    simulate_release_in_blocks as simulate_release_in_blocks,
-    simulate_separate_release as simulate_separate_release,
-)
-from ._inference import (
-    leader as leader,
 )
 from ._learner import (
     ask as ask,
+    leader as leader,
     replay as replay,
     tell as tell,
 )
@@ -37,6 +37,9 @@ from ._planning import (
 from ._plausible import (
     plausible as plausible,
 )
+from ._progress import (
+    Progress as Progress,
+)
 from ._schedule import (
     Schedule as Schedule,
 )
@@ -45,9 +48,7 @@ from ._steps import (
     Steps as Steps,
 )
 from ._study import (
-    ASSIGNMENTS as ASSIGNMENTS,
     WHEN_CLIENTS_RUN_OUT as WHEN_CLIENTS_RUN_OUT,
-    Evidence as Evidence,
     State as State,
     Study as Study,
 )
@@ -58,4 +59,15 @@ from ._sums import (
     nothing as nothing,
     share_message as share_message,
     summable as summable,
+)
+from .assignment import (
+    ASSIGNMENTS as ASSIGNMENTS,
+)
+from .model import (
+    REWARD_MODELS as REWARD_MODELS,
+    Fit as Fit,
+    LinearFit as LinearFit,
+    RewardModel as RewardModel,
+    fitted as fitted,
+    register_model as register_model,
 )

@@ -12,9 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbandits._arrays import FloatArray, IntArray
-from dpbandits.protocol._inference import Inference
 from dpbandits.protocol._study import State
-from dpbandits.protocol._width_bounds import BLOCK, Bracket, bracket
+from dpbandits.protocol.model import Bracket, Fit
 
 Exact = Callable[[IntArray], FloatArray]
 
@@ -24,43 +23,47 @@ _FIRST = 1 << 10  # actions among which the largest width is first sought
 
 
 def survivors(
-    state: State, inference: Inference, scores: FloatArray, *, few: int = FEW
+    state: State, fit: Fit, scores: FloatArray, *, few: int = FEW
 ) -> tuple[NDArray[np.bool_], float]:
-    """Which of the active actions may still be best, and the largest width (see `State.width`)."""
-    active = state.active_actions
+    """Line 16: which of the active actions may still be best, and the largest width (see `State.width`).
+
+    Args:
+        state: The state before the phase.
+        fit: The reward model, fitted to the phase.
+        scores: The estimated mean rewards of the active actions.
+        few: Of more active actions than this, widths are first bounded.
+
+    Returns:
+        For each active action whether it stays, and the largest width that decided it.
+    """
+    active, common = state.active_actions, fit.common_width
+    if common is not None:
+        return scores + common >= np.max(scores) - common, common
     towards = int(active[np.argmax(scores)]) if state.study.learning.differences else None
 
     def exact(places: IntArray) -> FloatArray:
-        return widths_of(inference, active[places], towards=towards)
+        return fit.widths(active[places], towards=towards)
 
-    found = _bracket(state, inference, scores, towards) if len(active) > few else None
+    found = _bracket(state, fit, scores, towards) if len(active) > few else None
     if found is not None:
         return _kept(found, scores, exact, towards), _widest(found, exact)
-    every = exact(np.arange(len(active)))
-    return _kept(Bracket(low=every, high=every), scores, exact, towards), float(np.max(every))
+    widths = exact(np.arange(len(active)))
+    if towards is not None:
+        return np.max(scores) - scores <= widths, float(np.max(widths))
+    return scores + widths >= np.max(scores - widths), float(np.max(widths))
 
 
-def _bracket(state: State, inference: Inference, scores: FloatArray, towards: int | None) -> Bracket | None:
+def _bracket(state: State, fit: Fit, scores: FloatArray, towards: int | None) -> Bracket | None:
     """Bounds from the first phase with this design or, where these leave much open, from this one.
 
-    Nothing but the state decides which, so that a study that is replayed gives the same numbers.
+    The choice depends on the state alone, so a study that is replayed gives the same numbers.
     """
-    own, support = inference.evidence, inference.evidence.plan.support
+    own, support = fit.evidence, fit.evidence.plan.support
     first = next((before for before in state.history if before.plan.support == support), own)
-    found = bracket(state, inference, first, towards=towards)
+    found = fit.bracket(state, first, towards=towards)
     if first is own or found is None or _doubtful(found, scores, towards) <= _MANY * len(scores):
         return found
-    return bracket(state, inference, own, towards=towards)
-
-
-def widths_of(inference: Inference, active: IntArray, *, towards: int | None = None) -> FloatArray:
-    """Of each action, or of its difference to one; a block of rows at a time, to spare memory."""
-    matrix = inference.study.actions.matrix
-    found = np.empty(len(active))
-    for start in range(0, len(active), BLOCK):
-        rows = matrix[active[start : start + BLOCK]]
-        found[start : start + BLOCK] = inference.widths(rows if towards is None else matrix[towards] - rows)
-    return found
+    return fit.bracket(state, own, towards=towards)
 
 
 def _doubtful(found: Bracket, scores: FloatArray, towards: int | None) -> int:
@@ -91,8 +94,6 @@ def _kept(found: Bracket, scores: FloatArray, exact: Exact, towards: int | None)
 
 def _threshold(found: Bracket, scores: FloatArray, exact: Exact) -> float:
     """The largest score less its width."""
-    if found.low is found.high:
-        return float(np.max(scores - found.low))
     places = np.flatnonzero(scores - found.low >= np.max(scores - found.high))
     return float(np.max(scores[places] - exact(places)))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
@@ -118,7 +118,7 @@ def gather(plan: Plan, releases: Sequence[Release]) -> Release:
     """At the server: the releases of all parts of a plan, in their order, as the release of the plan."""
     if [release.plan for release in releases] != [part.digest for part in plan.parts]:
         raise PlanMismatch(f"the releases are not those of the {len(plan.parts)} parts of phase {plan.phase}")
-    if not plan.separate:
+    if not plan.per_action:
         return releases[0]
     means = [mean for release in releases for mean in release.means]
     counts = [release.reports for release in releases]
@@ -134,37 +134,47 @@ def simulate_release(plan: Plan, averages: FloatArray, noise: NoiseSource) -> Re
         raise ProtocolError(
             f"averages: got shape {averages.shape}, expected {(plan.cohort, len(plan.support))}"
         )
-    return simulate_release_in_blocks(plan, [plan.reported(averages)], noise)
+    return simulate_groups(plan, [[plan.reported(averages)]], noise)[0]
 
 
-def simulate_release_in_blocks(plan: Plan, blocks: Iterable[FloatArray], noise: NoiseSource) -> Release:
-    """The same for what clients report (`Plan.reported`), a block of clients at a time, to spare memory."""
-    _check_simulated(noise)
-    means = plan.asked_mechanism.simulate_blocks(blocks, noise) + plan.centre
-    return _release(plan, means, plan.cohort, noise)
-
-
-def simulate_separate_release(
+def simulate_groups(
     plan: Plan, groups: Iterable[Iterable[FloatArray]], noise: NoiseSource
-) -> Release:
-    """What `gather` makes of all parts' simulated releases, without a message for each of them.
+) -> tuple[Release, float]:
+    """The same for cohorts that come in blocks of clients, to save memory, and for plans with parts.
 
-    `groups` has for each part what its clients report, a column a block.
+    Args:
+        plan: The plan of a phase that asks clients.
+        groups: For each mechanism of the plan what its clients report (`Plan.reported`), in blocks of rows.
+        noise: Simulated noise.
+
+    Returns:
+        The release, and the share of the reported numbers that clipping changed.
+
+    Raises:
+        ProtocolError: The noise is not simulated, or nobody is asked.
     """
-    _check_simulated(noise)
-    if not plan.separate:
-        raise ProtocolError(f"phase {plan.phase} has no parts: take simulate_release_in_blocks")
-    means = [
-        float(own.simulate_blocks(blocks, noise)[0])
-        for own, blocks in zip(plan.separate, groups, strict=True)
-    ]
-    centred = (np.array(means) + plan.centre).tolist()
-    return _gathered(plan, centred, plan.plays, simulated=noise.simulated)
-
-
-def _check_simulated(noise: NoiseSource) -> None:
     if not noise.simulated:
         raise ProtocolError("simulate_release takes simulated noise only")
+    if not plan.asks:
+        raise ProtocolError(f"phase {plan.phase} plays and asks nobody")
+    cut, means = 0, list[FloatArray]()
+
+    def counted(mechanism: Mechanism, blocks: Iterable[FloatArray]) -> Iterator[FloatArray]:
+        nonlocal cut
+        for reported in blocks:
+            cut += mechanism.entries_cut(reported)
+            yield reported
+
+    for mechanism, blocks in zip(plan.mechanisms, groups, strict=True):
+        means.append(mechanism.simulate_blocks(counted(mechanism, blocks), noise))
+    release = Release(
+        plan=plan.digest,
+        means=tuple((np.concatenate(means) + plan.centre).tolist()),
+        reports=plan.cohort,
+        simulated=noise.simulated,
+        counts=plan.plays if plan.per_action else (),
+    )
+    return release, cut / (plan.cohort * means[0].size)
 
 
 def _release(plan: Plan, means: FloatArray, reports: int, noise: NoiseSource) -> Release:

@@ -12,123 +12,157 @@ Rules of the state machine:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
 from dpbandits._arrays import FloatArray, IntArray
 from dpbandits.actions import Actions
 from dpbandits.design import Design, Selection, near_g_optimal, support_bound
 from dpbandits.errors import PlanMismatch, ProtocolError, StudyEnded
-from dpbandits.privacy import Mechanism, calibrate
-from dpbandits.protocol._clipping import on_grid
+from dpbandits.protocol._bitmap import unpacked
 from dpbandits.protocol._elimination import survivors
-from dpbandits.protocol._inference import Inference, leader, mechanism_of, products
 from dpbandits.protocol._messages import Plan, Release
-from dpbandits.protocol._reporting import Reporting, Statistics, choose, excess
-from dpbandits.protocol._separate import paper_separate_width
-from dpbandits.protocol._separate_phase import separate_evidence, separate_plan
-from dpbandits.protocol._study import Evidence, State, Study
-from dpbandits.protocol._widths import paper_width
+from dpbandits.protocol._progress import Progress
+from dpbandits.protocol._study import State, Study
+from dpbandits.protocol.model import Fit, fitted
 
-# A share h·π(x) that is whole but for rounding is not played once more.
 _ROUNDING = 1e-9
+_MANY = 1 << 14  # candidates for the lead whose scores are not computed anew
 
 
 def ask(state: State) -> Plan:
-    """What the next phase plays, whom it asks, and through which mechanism."""
-    if state.ended:
-        raise StudyEnded(f"all {state.study.horizon:,} rounds are played; begin a new study")
+    """Plan the next phase: what it plays, whom it asks, and through which mechanism.
+
+    Args:
+        state: The state after all phases so far.
+
+    Returns:
+        The plan, a function of the state alone.
+
+    Raises:
+        StudyEnded: All rounds are played.
+    """
     study, remaining = state.study, state.study.horizon - state.rounds_played
+    if state.ended:
+        raise StudyEnded(f"all {study.horizon:,} rounds are played; begin a new study")
     if not _may_ask(state):
-        return _plan(state, support=[leader(state)], plays=[remaining], rank=1)
+        return _committed(state, remaining)
     design = _design(study.actions, state.active, study.design_tolerance)
+    # A share h·π(x) that is whole but for rounding is not played once more.
     plays = np.ceil(study.schedule.length(state.phase) * design.weights - _ROUNDING).astype(np.int64)
-    short = study.separate and plays.sum() > state.clients_left
-    if plays.sum() <= remaining and not short:
-        return separate_plan(state, design, plays) if study.separate else _asking_plan(state, design, plays)
-    if short or (study.learning.committed and state.estimate is not None):
-        return _plan(state, support=[leader(state)], plays=[remaining], rank=1)
-    cut = _cut(plays, remaining)
-    played = cut > 0
-    support = design.support[played].tolist()
-    return _plan(state, support=support, plays=cut[played].tolist(), rank=design.rank)
+    enough = study.assignment_rule.has_clients(state, plays)
+    if plays.sum() <= remaining and enough:
+        return study.assignment_rule.plan(state, design, plays, _last_fit(state))
+    if not enough or (study.learning.committed and state.history):
+        return _committed(state, remaining)
+    # The actions are played one after the other until the horizon.
+    cut = np.clip(remaining - (np.cumsum(plays) - plays), 0, plays)
+    return _playing(state, design.support[cut > 0].tolist(), cut[cut > 0].tolist(), design.rank)
 
 
 def _may_ask(state: State) -> bool:
-    """Whether a cohort is due, can be had, and has something to decide."""
-    schedule = state.study.schedule
-    if not schedule.asks(state.phase):
+    """Whether a cohort is due, enough clients are left, and there is something to decide."""
+    study = state.study
+    if not study.schedule.asks(state.phase) or not study.assignment_rule.has_cohort(state):
         return False
-    if not state.study.separate and schedule.cohort(state.phase) > state.clients_left:
-        return False
-    return len(state.active_actions) > 1 or not state.study.stop_when_decided
+    return len(state.active_actions) > 1 or not study.stop_when_decided
 
 
-def _asking_plan(state: State, design: Design, plays: IntArray) -> Plan:
-    """A phase that reports. Once there is an estimate, clients report and clip what it leaves open."""
-    study, clients = state.study, state.study.schedule.cohort(state.phase)
-    coordinates, bound, shape, offsets = len(plays), study.bound, "box", list[float]()
-    mixing: FloatArray | None = None
-    if study.learning.recentred:
-        statistics = _averages(study, design.support, plays)
-        chosen = choose(study, statistics, design.rank, clients, _known(state))
-        mixing, bound, shape = chosen.statistics.mixing, chosen.bound, chosen.shape
-        coordinates = len(chosen.statistics.targets)
-        if chosen.recentred:
-            offsets = on_grid(chosen.statistics.targets @ np.array(state.estimate)).tolist()
-    return _plan(
-        state,
-        support=design.support.tolist(),
-        plays=plays.tolist(),
-        rank=design.rank,
-        mechanism=calibrate(study.privacy, coordinates=coordinates, cohort=clients, bound=bound, shape=shape),
-        offsets=offsets,
-        mixing=() if mixing is None else mixing.tolist(),
+def _last_fit(state: State) -> Fit | None:
+    return fitted(state.study, state.history[-1]) if state.history else None
+
+
+def _committed(state: State, rounds: int) -> Plan:
+    """The best guess is played to the end of the horizon."""
+    return _playing(state, [leader(state)], [rounds], rank=1)
+
+
+def _playing(state: State, support: list[int], plays: list[int], rank: int) -> Plan:
+    """A phase that asks nobody."""
+    return Plan(
+        study=state.study.name,
+        phase=state.phase,
+        support=tuple(support),
+        plays=tuple(plays),
+        rank=rank,
+        mechanism=None,
     )
-
-
-def _averages(study: Study, support: Sequence[int] | IntArray, plays: ArrayLike) -> Statistics:
-    """What clients see of the supported actions."""
-    return Statistics(
-        rows=study.actions.matrix[np.asarray(support)],
-        plays=np.asarray(plays, dtype=np.float64),
-        heterogeneity=study.heterogeneity,
-    )
-
-
-def _known(state: State) -> Inference | None:
-    return None if state.evidence is None else Inference.of(state.study, state.evidence)
 
 
 def tell(state: State, plan: Plan, release: Release | None) -> State:
-    """The state after a phase: estimate θ*, drop what cannot be best, go on."""
+    """The state after a phase: fit the reward model, drop what cannot be best, record the progress.
+
+    Args:
+        state: The state before the phase.
+        plan: What `ask(state)` planned.
+        release: The release of the plan; None if the plan asks nobody.
+
+    Returns:
+        The state after the phase.
+
+    Raises:
+        PlanMismatch: The plan or the release belongs to another phase or study.
+        ProtocolError: There is a release for a plan that asks nobody.
+    """
+    _check(state, plan, release)
+    played = replace(state, rounds_played=state.rounds_played + plan.rounds, phase=state.phase + 1)
+    if release is None:
+        return _without_release(played, plan)
+    study, active = state.study, state.active_actions
+    evidence = study.assignment_rule.evidence(state, plan, plan.counts(release), _last_fit(state))
+    evidence = replace(evidence, means=release.means)
+    fit = fitted(study, evidence)
+    scores = study.reward_model.means(study.actions.matrix, active, fit.estimate)
+    keep, widest = survivors(state, fit, scores)
+    left = np.zeros(study.actions.count, dtype=bool)
+    left[active[keep]] = True
+    after = replace(
+        played,
+        active=np.packbits(left).tobytes(),
+        clients_asked=played.clients_asked + plan.cohort,
+        width=widest,
+        history=(*state.history, replace(evidence, estimate=tuple(fit.estimate.tolist()))),
+    )
+    return _recorded(after, fit, active[keep], scores[keep])
+
+
+def _check(state: State, plan: Plan, release: Release | None) -> None:
+    """Raise unless the plan is of this phase and the release is of this plan."""
     if plan.study != state.study.name or plan.phase != state.phase:
         raise PlanMismatch(
             f"plan of phase {plan.phase} given to phase {state.phase} of this study, or another"
         )
-    played = replace(state, rounds_played=state.rounds_played + plan.rounds, phase=state.phase + 1)
-    if not plan.reports:
+    if not plan.asks:
         if release is not None:
             raise ProtocolError(f"phase {plan.phase} asks nobody, so it has no release")
-        return played
+        return
     if release is None or release.plan != plan.digest:
         raise PlanMismatch(f"phase {plan.phase} needs the release of plan {plan.digest[:12]}")
     if len(release.means) != plan.numbers:
         raise PlanMismatch(f"phase {plan.phase} needs {plan.numbers} means, got {len(release.means)}")
-    counts = release.counts if plan.separate else (release.reports,)
+    counts = plan.counts(release)
     if len(counts) != len(plan.mechanisms) or not all(
         own.minimum_reports <= count <= own.cohort for own, count in zip(plan.mechanisms, counts, strict=True)
     ):
         raise PlanMismatch(f"phase {plan.phase} cannot have a release of {release.reports:,} reports")
-    return _learn(state, played, plan, release)
 
 
 def replay(study: Study, releases: Iterable[Release]) -> State:
-    """Rebuild the state from the releases that were kept, checking that each fits its plan."""
+    """Rebuild the state from stored releases, checking that each fits its plan.
+
+    Args:
+        study: The study.
+        releases: The release of every phase that asked clients, in their order.
+
+    Returns:
+        The state after the last of these phases.
+
+    Raises:
+        PlanMismatch: A release belongs to another plan than the study has for its phase.
+    """
     state = study.begin()
     for release in releases:
         plan = ask(state)
@@ -141,104 +175,88 @@ def replay(study: Study, releases: Iterable[Release]) -> State:
     return state
 
 
-def _learn(state: State, played: State, plan: Plan, release: Release) -> State:
+def leader(state: State) -> int:
+    """The best guess among the active actions; before the first release, the first of them."""
     study, active = state.study, state.active_actions
-    if study.separate:
-        evidence = separate_evidence(state, plan, release)
-    else:
-        evidence = _evidence(state, plan, mechanism_of(plan), release.reports)
-    inference = Inference.of(study, evidence)
-    estimate = inference.estimator.estimate(np.array(release.means))
-    learnt = replace(evidence, estimate=tuple(estimate.tolist()))
-    scores = products(study.actions.matrix, active, estimate)
-    keep, widest = _survivors(state, inference, scores)
-    return replace(
-        played,
-        active=_bitmap(active[keep], study.actions.count),
-        clients_asked=played.clients_asked + plan.cohort,
-        width=widest,
-        history=(*state.history, learnt),
+    if not state.history:
+        return int(active[0])
+    scores = study.reward_model.means(study.actions.matrix, active, _best_estimate(state))
+    return int(active[int(np.argmax(scores))])
+
+
+def _best_estimate(state: State) -> FloatArray:
+    """That of all phases together, or of the last one without the step `pooled`."""
+    if not state.study.learning.pooled:
+        return np.array(state.estimate)
+    return state.study.reward_model.pool([fitted(state.study, evidence) for evidence in state.history])
+
+
+def _place_of_leader(state: State, fit: Fit, active: IntArray, scores: FloatArray) -> int:
+    """The place of the leader in `active`, found from the scores by the last estimate.
+
+    No score by the pooled estimate differs from these by more than the model's distance between the two. So
+    only actions within twice that distance of the best score need their score by the pooled estimate. If
+    these are still more than 2¹⁴ the last estimate decides alone, to avoid a pass over all actions.
+    """
+    best, model = int(np.argmax(scores)), state.study.reward_model
+    if not state.study.learning.pooled:
+        return best
+    pooled = _best_estimate(state)
+    distance = model.distance(pooled, fit.estimate)
+    near = np.flatnonzero(scores >= scores[best] - 2 * distance * (1 + _ROUNDING) - _ROUNDING)
+    if near.size > _MANY:
+        return best
+    return int(near[int(np.argmax(model.means(state.study.actions.matrix, active[near], pooled)))])
+
+
+def _recorded(after: State, fit: Fit, kept: IntArray, scores: FloatArray) -> State:
+    """The state with the record of the phase that was just fitted."""
+    study, evidence, common = after.study, fit.evidence, fit.common_width
+    place = _place_of_leader(after, fit, kept, scores)
+    private = study.privacy.trust_model.private
+    progress = Progress(
+        phase=evidence.plan.phase,
+        actions_left=len(kept),
+        leader=int(kept[place]),
+        estimated_mean=float(scores[place]),
+        width=float(fit.widths(kept[place : place + 1])[0]) if common is None else common,
+        largest_width=after.width,
+        cohort=evidence.plan.cohort,
+        reports=evidence.reports,
+        rounds_played=after.rounds_played,
+        clients_asked=after.clients_asked,
+        requested_epsilon=study.privacy.epsilon if private else None,
+        requested_delta=study.privacy.delta if private else None,
     )
+    return replace(after, progress=(*after.progress, progress))
 
 
-def _evidence(state: State, plan: Plan, mechanism: Mechanism, reports: int) -> Evidence:
-    """What the estimate rests on; where clients clipped what may be real, also how far that may pull."""
-    study, pulled = state.study, tuple[float, ...]()
-    if study.learning.recentred:
-        reporting = Reporting(
-            statistics=replace(_averages(study, plan.support, plan.plays), mixing=plan.mixing_matrix),
-            shape=mechanism.shape,
-            bound=mechanism.bound,
-            recentred=bool(plan.offsets),
-        )
-        pulled = excess(study, reporting, _known(state), reports)
-    return Evidence(plan=plan, reports=reports, excess=pulled, estimate=())
-
-
-def _survivors(state: State, inference: Inference, scores: FloatArray) -> tuple[NDArray[np.bool_], float]:
-    """Line 16: which actions may still be best, and the largest width that decided it."""
-    study = state.study
-    if study.privacy.preset == "paper" and not study.learning.differences:
-        width = _paper_width(study, inference.evidence)
-        return scores + width >= np.max(scores) - width, width
-    return survivors(state, inference, scores)
-
-
-def _paper_width(study: Study, evidence: Evidence) -> float:
-    if study.separate:
-        return paper_separate_width(study, evidence)
-    return paper_width(
-        rank=evidence.plan.rank,
-        length=study.schedule.length(evidence.plan.phase),
-        mechanism=mechanism_of(evidence.plan),
-        clients=evidence.reports,
-        heterogeneity=study.heterogeneity,
-        confidence=study.confidence,
+def _without_release(played: State, plan: Plan) -> State:
+    """The state with the record of a phase that asked nobody: nothing is learnt, rounds go by."""
+    before = played.progress[-1] if played.progress else None
+    progress = Progress(
+        phase=plan.phase,
+        actions_left=len(played.active_actions),
+        leader=leader(played) if before is None else before.leader,
+        estimated_mean=None if before is None else before.estimated_mean,
+        width=None if before is None else before.width,
+        largest_width=played.width,
+        cohort=0,
+        reports=0,
+        rounds_played=played.rounds_played,
+        clients_asked=played.clients_asked,
+        requested_epsilon=None,
+        requested_delta=None,
     )
+    return replace(played, progress=(*played.progress, progress))
 
 
 @lru_cache(maxsize=1)
 def _design(actions: Actions, active: bytes, tolerance: float) -> Design:
     """The design is a function of the active set alone; phases that drop nothing share it."""
-    packed = np.frombuffer(active, dtype=np.uint8)
-    indices = np.flatnonzero(np.unpackbits(packed, count=actions.count))
+    indices = unpacked(active, actions.count)
     rows = actions.matrix if len(indices) == actions.count else Selection(actions.matrix, indices)
     found = near_g_optimal(rows, tolerance=tolerance)
     if len(found.support) > support_bound(found.rank):  # line 4 promises both bounds together
         found = near_g_optimal(rows)
     return replace(found, support=indices[found.support])
-
-
-def _cut(plays: IntArray, remaining: int) -> IntArray:
-    """Play the actions one after the other until the horizon."""
-    played_before = np.cumsum(plays) - plays
-    kept: IntArray = np.clip(remaining - played_before, 0, plays)
-    return kept
-
-
-def _plan(
-    state: State,
-    *,
-    support: list[int],
-    plays: list[int],
-    rank: int,
-    mechanism: Mechanism | None = None,
-    offsets: Sequence[float] = (),
-    mixing: Sequence[Sequence[float]] = (),
-) -> Plan:
-    return Plan(
-        study=state.study.name,
-        phase=state.phase,
-        support=tuple(support),
-        plays=tuple(plays),
-        rank=rank,
-        mechanism=mechanism,
-        offsets=tuple(offsets),
-        mixing=tuple(map(tuple, mixing)),
-    )
-
-
-def _bitmap(indices: IntArray, count: int) -> bytes:
-    mask = np.zeros(count, dtype=bool)
-    mask[indices] = True
-    return np.packbits(mask).tobytes()

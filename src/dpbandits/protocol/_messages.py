@@ -33,8 +33,8 @@ MOST_PHASES = 2**20
 class Plan:
     """One phase: play `support[i]` for `plays[i]` rounds, then ask a cohort through `mechanism`.
 
-    With `separate` mechanisms, one for each supported action, each round has a client of its own, who
-    answers for that round's action alone: `parts` are the plans that these clients are given.
+    With mechanisms `per_action`, one for each supported action, each round has its own client, who reports on
+    that round's action alone: `parts` are the plans that these clients are given.
 
     What clients report is `mixing`, a matrix, times their averages of the supported actions; without one, the
     averages as they are. They subtract `offsets`, one for each reported number, before they clip, and
@@ -49,7 +49,7 @@ class Plan:
     rank: int
     mechanism: Mechanism | None
     offsets: tuple[float, ...] = ()
-    separate: tuple[Mechanism, ...] = ()
+    per_action: tuple[Mechanism, ...] = ()
     mixing: tuple[tuple[float, ...], ...] = ()
 
     def __post_init__(self) -> None:
@@ -64,8 +64,8 @@ class Plan:
             raise InvalidValue("offsets", f"{len(self.offsets)} numbers", f"none, or {self.numbers}")
         if self.mechanism is not None and self.mechanism.coordinates != self.numbers:
             raise InvalidValue("mechanism.coordinates", self.mechanism.coordinates, f"{self.numbers}")
-        if self.separate:
-            self._check_separate()
+        if self.per_action:
+            self._check_per_action()
 
     def _check_numbers(self) -> None:
         """Each in its range, so that nothing which a client computes from the plan can overflow."""
@@ -78,14 +78,14 @@ class Plan:
         for row in self.mixing:
             checked_entries(mixing=row)
 
-    def _check_separate(self) -> None:
+    def _check_per_action(self) -> None:
         if self.mechanism is not None:
-            raise InvalidValue("mechanism", self.mechanism.kind, "none beside separate ones")
-        if tuple(own.cohort for own in self.separate) != self.plays:
+            raise InvalidValue("mechanism", self.mechanism.kind, "none: each action has its own")
+        if tuple(own.cohort for own in self.per_action) != self.plays:
             raise InvalidValue(
-                "separate", f"{len(self.separate)} mechanisms", "one for the clients of each action"
+                "per_action", f"{len(self.per_action)} mechanisms", "one for the clients of each action"
             )
-        whole(1, 1, coordinates=max(own.coordinates for own in self.separate))
+        whole(1, 1, coordinates=max(own.coordinates for own in self.per_action))
 
     def __hash__(self) -> int:
         """Equal plans have equal ones; mechanisms may be many, and hardly ever differ alone."""
@@ -102,14 +102,14 @@ class Plan:
         return sum(own.cohort for own in self.mechanisms)
 
     @property
-    def reports(self) -> bool:
-        """Whether anybody is asked at the end of the phase."""
+    def asks(self) -> bool:
+        """Whether clients are asked for reports at the end of the phase."""
         return bool(self.mechanisms)
 
     @property
     def mechanisms(self) -> tuple[Mechanism, ...]:
         """Those that some client answers through: one, one for each action, or none."""
-        return self.separate if self.mechanism is None else (self.mechanism,)
+        return self.per_action if self.mechanism is None else (self.mechanism,)
 
     @property
     def asked_mechanism(self) -> Mechanism:
@@ -118,7 +118,7 @@ class Plan:
         Raises:
             ProtocolError: The phase asks nobody, or it has one cohort per action: then `parts` have one each.
         """
-        if self.separate:
+        if self.per_action:
             raise ProtocolError(
                 f"phase {self.phase} asks each client for one action: take one of the plan's parts"
             )
@@ -129,7 +129,7 @@ class Plan:
     @cached_property
     def parts(self) -> tuple[Plan, ...]:
         """What each group of clients is given: this plan, or the plan of one round of its own action."""
-        if not self.separate:
+        if not self.per_action:
             return (self,)
         return tuple(
             Plan(
@@ -141,8 +141,12 @@ class Plan:
                 mechanism=own,
                 offsets=self.offsets[index : index + 1],
             )
-            for index, (action, own) in enumerate(zip(self.support, self.separate, strict=True))
+            for index, (action, own) in enumerate(zip(self.support, self.per_action, strict=True))
         )
+
+    def counts(self, release: Release) -> tuple[int, ...]:
+        """How many reports of a release went through each of the plan's mechanisms."""
+        return release.counts if self.per_action else (release.reports,)
 
     @property
     def numbers(self) -> int:

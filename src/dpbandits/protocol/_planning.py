@@ -204,20 +204,20 @@ class _Knowledge:
         spread = np.einsum("ij,ij->i", directions @ self.covariance, directions)
         return np.asarray(np.sqrt(np.maximum(spread, 0)), dtype=np.float64)
 
-    def widths(self, directions: FloatArray) -> FloatArray:
+    def target_widths(self, targets: FloatArray) -> FloatArray:
         """As if all noise were sub-Gaussian."""
-        return self.level * self.deviations(directions)
+        return self.level * self.deviations(targets)
 
-    def norm_radius(self, directions: FloatArray) -> float:
+    def target_radius(self, targets: FloatArray) -> float:
         """√tr + level·√λ of the errors' covariance."""
-        spectrum = np.linalg.eigvalsh(directions @ self.covariance @ directions.T)
+        spectrum = np.linalg.eigvalsh(targets @ self.covariance @ targets.T)
         return float(np.sqrt(spectrum.sum()) + self.level * np.sqrt(spectrum[-1]))
 
     def survivors(self, gaps: FloatArray, to_best: FloatArray) -> tuple[NDArray[np.bool_], float]:
         """Which gaps are within their widths, and the largest width among these."""
         # No difference is longer than two: most need no width of their own to be seen to be small.
         near = np.flatnonzero(gaps <= 2 * self.level * self.largest)
-        widths = self.widths(to_best[near])
+        widths = self.target_widths(to_best[near])
         within = gaps[near] <= widths
         kept = np.zeros(len(gaps), dtype=bool)
         kept[near[within]] = True
@@ -289,8 +289,8 @@ def _after(
     statistics = Statistics(rows=rows, plays=plays, heterogeneity=study.heterogeneity)
     reporting = choose(study, statistics, rank, clients, before)
     estimator, noise = reporting.estimator(study, rank, clients), reporting.deviation(study, clients)
-    on_averages = reporting.statistics.weights_on_averages(estimator.map)
-    factor = np.hstack([on_averages / np.sqrt(clients * plays), noise * estimator.map])
+    on_averages = reporting.statistics.weights_on_averages(estimator)
+    factor = np.hstack([on_averages / np.sqrt(clients * plays), noise * estimator])
     return _Knowledge(
         covariance=factor @ factor.T + study.heterogeneity**2 / clients * np.eye(study.actions.dimension),
         level=math.sqrt(2 * math.log(1 / study.confidence)),

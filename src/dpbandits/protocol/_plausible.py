@@ -31,13 +31,9 @@ def plausible(plan: Plan, release: Release) -> bool:
     if release.plan != plan.digest or len(release.means) != plan.numbers:
         raise PlanMismatch(f"the release belongs to another plan than {plan.digest[:12]}")
     means = np.array(release.means) - plan.centre
-    if plan.separate:
-        counts = release.counts
-        return all(
-            _within(own, mean[None], reports)
-            for own, mean, reports in zip(plan.separate, means, counts, strict=True)
-        )
-    return all(_within(own, means, release.reports) for own in plan.mechanisms)
+    # One mechanism for all means, or one for each of them.
+    parts = means[:, None] if plan.per_action else means[None]
+    return all(map(_within, plan.mechanisms, parts, plan.counts(release)))
 
 
 def _within(mechanism: Mechanism, means: FloatArray, reports: int) -> bool:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from scipy.linalg import cholesky, qr, solve_triangular
@@ -22,8 +22,10 @@ from scipy.linalg import cholesky, qr, solve_triangular
 from dpbandits._arrays import FloatArray
 from dpbandits.privacy import may_use_ball, typical_deviation
 from dpbandits.protocol._clipping import GRID, MARGIN, clip_radius, mean_excess, on_grid
-from dpbandits.protocol._estimation import LeastSquares
-from dpbandits.protocol._study import Study
+from dpbandits.protocol._linear_algebra import least_squares
+
+if TYPE_CHECKING:
+    from dpbandits.protocol._study import Study
 
 # Of the mixing so many binary digits are kept, for the same reason; all that follows is computed from these.
 _DIGITS = 14
@@ -35,11 +37,11 @@ _INDEPENDENT = 1e-8
 class Known(Protocol):
     """What is known of θ* before a phase."""
 
-    def widths(self, directions: FloatArray) -> FloatArray:
-        """How far the estimate may be off along each row."""
+    def target_widths(self, targets: FloatArray) -> FloatArray:
+        """How far the estimated mean of reports with these features may be off, for each row."""
 
-    def norm_radius(self, directions: FloatArray) -> float:
-        """How long the vector of the errors along all rows may be."""
+    def target_radius(self, targets: FloatArray) -> float:
+        """How long the vector of these errors may be."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,12 +90,16 @@ class Statistics:
         Before there is an estimate to subtract, mean rewards lie in [−bound, bound], and no more is known.
         """
         if shape == "box":
-            off = self.reach(shape, study.bound) if before is None else before.widths(self.targets) + 1 / GRID
+            off = (
+                self.reach(shape, study.bound)
+                if before is None
+                else before.target_widths(self.targets) + 1 / GRID
+            )
             return off, np.sqrt(np.diag(self.covariance))
         if before is None:
             off = self.reach(shape, study.bound)
         else:
-            off = np.array([before.norm_radius(self.targets) + math.sqrt(len(self.targets)) / GRID])
+            off = np.array([before.target_radius(self.targets) + math.sqrt(len(self.targets)) / GRID])
         return off + math.sqrt(float(self._spectrum.sum())), np.sqrt(self._spectrum[-1:])
 
     @cached_property
@@ -120,12 +126,12 @@ class Reporting:
             shape=self.shape,
         )
 
-    def estimator(self, study: Study, rank: int, clients: int) -> LeastSquares:
-        """Least squares from the reported numbers, with roughly the weights that the learner will take."""
+    def estimator(self, study: Study, rank: int, clients: int) -> FloatArray:
+        """The map of least squares from the reported numbers, with roughly the weights of the learner."""
         if self.statistics.mixing is not None:
-            return LeastSquares.weighted(self.statistics.targets, np.ones(rank), rank)
+            return least_squares(self.statistics.targets, np.ones(rank), rank)
         variances = 1 / (clients * self.statistics.plays) + self.deviation(study, clients) ** 2
-        return LeastSquares.weighted(self.statistics.rows, 1 / variances, rank)
+        return least_squares(self.statistics.rows, 1 / variances, rank)
 
 
 def choose(study: Study, statistics: Statistics, rank: int, clients: int, before: Known | None) -> Reporting:
@@ -139,14 +145,19 @@ def choose(study: Study, statistics: Statistics, rank: int, clients: int, before
     averages = _clipped(study, statistics, "box", before)
 
     def error(reporting: Reporting) -> float:
-        found = statistics.rows @ reporting.estimator(study, rank, clients).map
+        found = statistics.rows @ reporting.estimator(study, rank, clients)
         return reporting.deviation(study, clients) * float(np.linalg.norm(found))
 
     return min(decorrelated, averages, key=error)
 
 
-def excess(study: Study, reporting: Reporting, before: Known | None, clients: int) -> tuple[float, ...]:
-    """How far clipping may pull the mean: of each number, or in all directions; nothing if it cannot."""
+def clipping_bias(
+    study: Study, reporting: Reporting, before: Known | None, clients: int
+) -> tuple[float, ...]:
+    """How far clipping may pull the mean of each number, or all together in a ball; empty if it cannot.
+
+    See `PhaseEvidence.clipping_bias`.
+    """
     statistics, shape = reporting.statistics, reporting.shape
     lossless = float(statistics.reach(shape, study.bound).max())
     if study.bounded_rewards and not reporting.recentred and reporting.bound >= lossless:

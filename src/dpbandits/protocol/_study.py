@@ -10,15 +10,18 @@ import numpy as np
 from dpbandits._arrays import IntArray
 from dpbandits._checks import between, non_negative, one_of, whole
 from dpbandits.actions import Actions
-from dpbandits.errors import NotEnoughClients
-from dpbandits.privacy import PrivacyRequest, calibrate, calibrate_per_action, checked_bound
+from dpbandits.errors import InvalidValue, NotEnoughClients
+from dpbandits.privacy import PrivacyRequest, checked_bound
+from dpbandits.protocol._bitmap import unpacked
 from dpbandits.protocol._codec import digest
-from dpbandits.protocol._messages import Plan
+from dpbandits.protocol._evidence import PhaseEvidence
+from dpbandits.protocol._progress import Progress
 from dpbandits.protocol._schedule import Schedule
-from dpbandits.protocol._steps import Steps
+from dpbandits.protocol._steps import STEP_NAMES, Steps
+from dpbandits.protocol.assignment import ASSIGNMENTS, Assignment
+from dpbandits.protocol.model import REWARD_MODELS, RewardModel
 
 WHEN_CLIENTS_RUN_OUT = ("error", "stop")
-ASSIGNMENTS = ("everyone", "one")
 LONGEST_HORIZON = 10**15  # rounds are counted exactly in 64-bit integers and in floats
 
 
@@ -55,6 +58,7 @@ class Study:
     design_tolerance: float = 1.3
     stop_when_decided: bool = False
     assignment: str = "everyone"
+    model: str = "linear"
     steps: Steps | None = None
     terms: str = ""
     """The digest of the terms that the study is deployed under; a simulation has none."""
@@ -66,24 +70,36 @@ class Study:
         non_negative(heterogeneity=self.heterogeneity)
         one_of(WHEN_CLIENTS_RUN_OUT, when_clients_run_out=self.when_clients_run_out)
         one_of(ASSIGNMENTS, assignment=self.assignment)
+        one_of(REWARD_MODELS, model=self.model)
+        self._check_steps()
+        self.reward_model.check(self)
         # What cannot be privatised is refused here, before anybody is asked.
-        if self.separate:
-            calibrate_per_action(self.privacy, cohorts=[1], bounds=[self.bound])
-        else:
-            calibrate(self.privacy, coordinates=1, cohort=self.privacy.smallest_cohort, bound=self.bound)
+        self.assignment_rule.check_privacy(self)
         if self.population is not None:
             whole(1, population=self.population)
             self._check_population(self.population)
 
     def _check_population(self, population: int) -> None:
-        needed = self.horizon if self.separate else self.schedule.participants(self.horizon)
+        needed = self.assignment_rule.participants(self)
         if self.when_clients_run_out == "error" and needed > population:
             raise NotEnoughClients(needed, population)
 
+    def _check_steps(self) -> None:
+        supported = self.reward_model.steps
+        for name in STEP_NAMES:
+            if self.steps is not None and getattr(self.steps, name) and name not in supported:
+                expected = f"steps that the reward model {self.model} supports: {', '.join(supported)}"
+                raise InvalidValue("steps", name, expected)
+
     @property
-    def separate(self) -> bool:
-        """Whether each action has clients of its own."""
-        return self.assignment == "one"
+    def assignment_rule(self) -> Assignment:
+        """The assignment that the study names."""
+        return ASSIGNMENTS[self.assignment]
+
+    @property
+    def reward_model(self) -> RewardModel:
+        """The reward model that the study names."""
+        return REWARD_MODELS[self.model]
 
     @property
     def clips_what_is_likely(self) -> bool:
@@ -93,10 +109,13 @@ class Study:
         """
         return self.learning.recentred or not self.privacy.trust_model.private
 
-    @property
+    @cached_property
     def learning(self) -> Steps:
-        """The steps taken: those chosen, or the preset's."""
-        return Steps.of(self.privacy.preset) if self.steps is None else self.steps
+        """The steps taken: those chosen, or those of the preset that the reward model supports."""
+        if self.steps is not None:
+            return self.steps
+        unsupported = [name for name in STEP_NAMES if name not in self.reward_model.steps]
+        return Steps.of(self.privacy.preset).without(*unsupported)
 
     @property
     def confidence(self) -> float:
@@ -125,21 +144,6 @@ class Study:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Evidence:
-    """What one phase taught: its plan, how many answered, how far clipping may pull, and the estimate.
-
-    Where each action has clients of its own, `counts` says how many answered for which, and `excess` is the
-    scale of what clipping takes off a single reward (`_separate.py`), not a bound on the mean's pull.
-    """
-
-    plan: Plan
-    reports: int
-    excess: tuple[float, ...]
-    estimate: tuple[float, ...]
-    counts: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True, kw_only=True)
 class State:
     """The fold of all releases so far. `active` is a bitmap over the actions, packed.
 
@@ -153,7 +157,9 @@ class State:
     rounds_played: int = 0
     clients_asked: int = 0
     width: float | None = None
-    history: tuple[Evidence, ...] = ()
+    history: tuple[PhaseEvidence, ...] = ()
+    progress: tuple[Progress, ...] = ()
+    """One record per phase that was played, in their order."""
 
     @property
     def ended(self) -> bool:
@@ -169,11 +175,10 @@ class State:
     @cached_property
     def active_actions(self) -> IntArray:
         """The indices of the actions that may still be best, ascending."""
-        packed = np.frombuffer(self.active, dtype=np.uint8)
-        return np.flatnonzero(np.unpackbits(packed, count=self.study.actions.count))
+        return unpacked(self.active, self.study.actions.count)
 
     @property
-    def evidence(self) -> Evidence | None:
+    def evidence(self) -> PhaseEvidence | None:
         """Of the last phase."""
         return self.history[-1] if self.history else None
 

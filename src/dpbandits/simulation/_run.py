@@ -8,21 +8,17 @@ clients are drawn in blocks.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from dpbandits._arrays import FloatArray
 from dpbandits.privacy import Mechanism, SimulatedNoise, guarantee, weakest
 from dpbandits.protocol import (
     Plan,
-    Release,
     State,
     Study,
     ask,
     leader,
-    simulate_release_in_blocks,
-    simulate_separate_release,
+    simulate_groups,
     tell,
 )
 from dpbandits.simulation._trace import PhaseTrace, RunTrace
@@ -34,11 +30,14 @@ def simulate(study: Study, population: Clients, *, seed: int) -> RunTrace:
 
     Args:
         study: The study.
-        population: The clients, and the truth that regret is measured against.
+        population: The simulated clients, none of whom is asked twice, and the truth behind them.
         seed: Determines the clients, their rewards and all noise.
 
     Returns:
-        The trace of the run.
+        One record per phase, and the totals.
+
+    Raises:
+        NotEnoughClients: The population is smaller than the study needs.
     """
     clients, privacy = (np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(2))
     noise = SimulatedNoise(privacy)
@@ -47,8 +46,9 @@ def simulate(study: Study, population: Clients, *, seed: int) -> RunTrace:
         started = time.perf_counter()
         plan = ask(state)
         release, clipped = None, 0.0
-        if plan.reports:
-            release, clipped = _answer(plan, population, clients, noise)
+        if plan.asks:
+            reported = study.assignment_rule.simulate(plan, population, clients)
+            release, clipped = simulate_groups(plan, reported, noise)
             mechanisms.extend(plan.mechanisms)
         after = tell(state, plan, release)
         phases.append(_trace(state, plan, after, population, clipped, time.perf_counter() - started))
@@ -68,46 +68,14 @@ def simulate(study: Study, population: Clients, *, seed: int) -> RunTrace:
     )
 
 
-def _answer(
-    plan: Plan, population: Clients, clients: np.random.Generator, noise: SimulatedNoise
-) -> tuple[Release, float]:
-    """The release of all cohorts of a plan, and the share of the reported numbers that was clipped."""
-    cut = list[int]()
-    if plan.separate:
-        groups = _single_rewards(plan, population, clients, cut)
-        return simulate_separate_release(plan, groups, noise), sum(cut) / plan.cohort
-    averages = population.averages(plan.cohort, plan.support, plan.plays, clients)
-    (mechanism,), reported = plan.mechanisms, plan.reported(averages)
-    release = simulate_release_in_blocks(plan, _counting(mechanism, [reported], cut), noise)
-    return release, sum(cut) / (plan.cohort * plan.numbers)
-
-
-def _single_rewards(
-    plan: Plan, population: Clients, clients: np.random.Generator, cut: list[int]
-) -> Iterator[Iterable[FloatArray]]:
-    """For each action, the single rewards that its own cohort reports."""
-    for own, action, offset in zip(plan.separate, plan.support, plan.centre.tolist(), strict=True):
-        rewards = population.rewards(own.cohort, action, clients)
-        yield _counting(own, (block - offset for block in rewards) if offset else rewards, cut)
-
-
-def _counting(mechanism: Mechanism, blocks: Iterable[FloatArray], cut: list[int]) -> Iterator[FloatArray]:
-    """Pass on what clients report, and add the number of clipped entries to `cut`."""
-    for reported in blocks:
-        cut.append(mechanism.entries_cut(reported))
-        yield reported
-
-
 def _trace(
     state: State, plan: Plan, after: State, population: Clients, clipped: float, elapsed: float
 ) -> PhaseTrace:
     return PhaseTrace(
-        index=plan.phase,
+        progress=after.progress[-1],
         active=len(state.active_actions),
         support=len(plan.support),
         plays=plan.rounds,
-        cohort=plan.cohort,
-        width=after.width if plan.reports else None,
         regret=population.instance.regret(plan.support, plan.plays),
         communication=sum(own.cohort * own.message_size for own in plan.mechanisms),
         clipped=clipped,

@@ -8,35 +8,47 @@ import numpy as np
 
 from dpbandits._arrays import FloatArray
 from dpbandits.privacy import Guarantee, Mechanism
+from dpbandits.protocol import Progress
 
 
 @dataclass(frozen=True, kw_only=True)
 class PhaseTrace:
-    """One phase.
+    """One phase: the learner's own record of it, and what only a simulation knows.
 
     Attributes:
-        index: The number of the phase, from 1.
+        progress: The learner's record of the phase.
         active: The number of active actions before the phase.
         support: The number of actions that were played.
         plays: The number of rounds.
-        cohort: The number of clients that were asked.
-        width: The largest confidence width used after the phase; None if no client was asked.
-        regret: The regret of the phase.
-        communication: The size of all messages, in the unit of the run.
+        regret: The loss of these rounds against the best action.
+        communication: The size of all messages, in the `unit` of the run.
         clipped: The share of the reported numbers that the bound clipped.
         elapsed: The seconds that the phase took. Only this differs between two runs of the same seed.
     """
 
-    index: int
+    progress: Progress
     active: int
     support: int
     plays: int
-    cohort: int
-    width: float | None
     regret: float
     communication: int
     clipped: float
     elapsed: float = field(compare=False)
+
+    @property
+    def index(self) -> int:
+        """The phase, counted from 1."""
+        return self.progress.phase
+
+    @property
+    def cohort(self) -> int:
+        """How many clients the phase asked."""
+        return self.progress.cohort
+
+    @property
+    def width(self) -> float | None:
+        """The largest width that decided which actions stay; None if nobody was asked."""
+        return self.progress.largest_width if self.cohort else None
 
 
 @dataclass(frozen=True, kw_only=True)

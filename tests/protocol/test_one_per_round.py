@@ -1,4 +1,4 @@
-"""One client a round: the same learner, with clients apart by action."""
+"""One client per round: the same learner, with one cohort per action."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from dpbandits.errors import (
 )
 from dpbandits.privacy import PrivacyRequest, SecureNoise, SimulatedNoise, calibrate, calibrate_per_action
 from dpbandits.protocol import (
-    Evidence,
+    LinearFit,
+    PhaseEvidence,
     Plan,
     Release,
     Schedule,
@@ -30,19 +31,18 @@ from dpbandits.protocol import (
     ask,
     decode,
     encode,
+    fitted,
     gather,
     predict,
     replay,
     respond,
     respond_with_averages,
     shuffle,
+    simulate_groups,
     simulate_release,
-    simulate_release_in_blocks,
-    simulate_separate_release,
     tell,
 )
-from dpbandits.protocol._inference import Inference
-from dpbandits.protocol._separate import clipping, paper_separate_width, pull
+from dpbandits.protocol.assignment._one_per_round import PerActionErrors, clipping
 
 from .helpers import run, small_study
 
@@ -90,9 +90,9 @@ def test_a_run_through_the_messages_ends_and_can_be_replayed(trust: str, preset:
     assert sum(plan.rounds for plan in plans) == states[-1].rounds_played == 300
     for plan in plans:
         assert plan.mechanism is None
-        if plan.reports:  # one client a round
+        if plan.asks:  # one client a round
             assert plan.cohort == plan.rounds
-            assert tuple(own.cohort for own in plan.separate) == plan.plays
+            assert tuple(own.cohort for own in plan.per_action) == plan.plays
             assert [part.support for part in plan.parts] == [(action,) for action in plan.support]
     asked = sum(plan.cohort for plan in plans)
     assert states[-1].clients_asked == asked <= 300
@@ -114,7 +114,7 @@ def test_plans_and_their_parts_survive_json(trust: str, preset: str) -> None:
     assert [part.digest for part in back.parts] == [part.digest for part in plan.parts]
     assert len({part.digest for part in plan.parts} | {plan.digest}) == len(plan.support) + 1
     evidence = tell(_study(trust, preset).begin(), plan, gather(plan, _answers(plan, _noise()))).history[0]
-    assert decode(encode(evidence), Evidence) == evidence
+    assert decode(encode(evidence), PhaseEvidence) == evidence
 
 
 def test_sums_as_the_paper_has_them() -> None:
@@ -168,23 +168,29 @@ def test_a_release_simulated_at_once_is_that_of_its_parts(trust: str, preset: st
     state, rng = study.begin(), np.random.default_rng(5)
     for seed in range(2):  # the second phase may have offsets
         plan, noise = ask(state), _noise(seed)
-        reported = [rng.normal(size=(own.cohort, 1)) for own in plan.separate]
+        reported = [rng.normal(size=(own.cohort, 1)) for own in plan.per_action]
         groups = [[own[:2], own[2:]] for own in reported]
         apart = [
-            simulate_release_in_blocks(part, blocks, noise)
-            for part, blocks in zip(plan.parts, groups, strict=True)
+            simulate_groups(part, [blocks], noise)[0] for part, blocks in zip(plan.parts, groups, strict=True)
         ]
-        release = simulate_separate_release(plan, groups, _noise(seed))
+        release = simulate_groups(plan, groups, _noise(seed))[0]
         assert release == gather(plan, apart)
         state = tell(state, plan, release)
     with pytest.raises(ProtocolError, match="simulated noise only"):
-        simulate_separate_release(plan, groups, SecureNoise())
+        simulate_groups(plan, groups, SecureNoise())
 
 
-def test_nothing_is_simulated_apart_where_all_answer_for_all() -> None:
-    plan = ask(small_study("central").begin())
-    with pytest.raises(ProtocolError, match="phase 1 has no parts"):
-        simulate_separate_release(plan, [], _noise())
+def test_nothing_is_simulated_where_nobody_is_asked() -> None:
+    plan = replace(ask(small_study("central").begin()), mechanism=None)
+    with pytest.raises(ProtocolError, match="phase 1 plays and asks nobody"):
+        simulate_groups(plan, [], _noise())
+
+
+def test_the_mechanism_of_a_part_is_not_that_of_the_plan() -> None:
+    plan = ask(_study("central").begin())
+    with pytest.raises(ProtocolError, match="phase 1 asks each client for one action"):
+        _ = plan.asked_mechanism
+    assert [part.asked_mechanism for part in plan.parts] == list(plan.per_action)
 
 
 def test_equal_plans_have_equal_hashes() -> None:
@@ -193,8 +199,8 @@ def test_equal_plans_have_equal_hashes() -> None:
     assert back is not plan
     assert hash(back) == hash(plan)
     assert len({plan, back, replace(plan, phase=2)}) == 2
-    own: Any = plan.separate[0]
-    other = replace(plan, separate=(replace(own, bound=own.bound + 1), *plan.separate[1:]))
+    own: Any = plan.per_action[0]
+    other = replace(plan, per_action=(replace(own, bound=own.bound + 1), *plan.per_action[1:]))
     assert len({plan, other}) == 2  # not told apart by their hashes
 
 
@@ -214,8 +220,8 @@ def test_clients_that_drop_out_count_for_their_action() -> None:
     fewer = [analyze(part, shuffle(part, few, _noise()), _noise()), *releases[1:]]
     full, short = (tell(study.begin(), plan, gather(plan, some)) for some in (releases, fewer))
     assert short.history[0].counts == (part.cohort // 2, *plan.plays[1:])
-    own = study.actions.matrix[[plan.support[0]]]
-    widths = [Inference.of(study, state.history[0]).widths(own)[0] for state in (full, short)]
+    own = np.array(plan.support[:1])
+    widths = [fitted(study, state.history[0]).widths(own)[0] for state in (full, short)]
     assert widths[1] > 1.1 * widths[0]
     whole = gather(plan, releases)
     too_many = replace(whole, counts=(part.cohort + 1, *plan.plays[1:]), reports=whole.reports + 1)
@@ -229,13 +235,13 @@ def test_clients_that_drop_out_count_for_their_action() -> None:
     [
         {"mechanism": calibrate(PrivacyRequest(), coordinates=2, cohort=3, bound=1)},
         {"plays": (3, 9)},
-        {"separate": calibrate_per_action(PrivacyRequest(), cohorts=[3], bounds=[1])},
-        {"separate": (calibrate(PrivacyRequest(), coordinates=2, cohort=3, bound=1),) * 2},
+        {"per_action": calibrate_per_action(PrivacyRequest(), cohorts=[3], bounds=[1])},
+        {"per_action": (calibrate(PrivacyRequest(), coordinates=2, cohort=3, bound=1),) * 2},
     ],
 )
 def test_plans_that_contradict_themselves_are_refused(changes: dict[str, Any]) -> None:
     apart = calibrate_per_action(PrivacyRequest(), cohorts=[3, 3], bounds=[1, 1])
-    plan = Plan(study="s", phase=1, support=(4, 5), plays=(3, 3), rank=2, mechanism=None, separate=apart)
+    plan = Plan(study="s", phase=1, support=(4, 5), plays=(3, 3), rank=2, mechanism=None, per_action=apart)
     assert plan.cohort == 6
     with pytest.raises(InvalidValue):
         replace(plan, **changes)
@@ -254,7 +260,7 @@ def test_the_population_must_suffice() -> None:
     study = _study(population=100, when_clients_run_out="stop")
     states, plans, _ = run(study)
     assert states[-1].clients_asked <= 100 < states[-1].rounds_played
-    assert (len(plans[-1].support), plans[-1].reports) == (1, False)
+    assert (len(plans[-1].support), plans[-1].asks) == (1, False)
 
 
 def test_what_cannot_be_done_is_refused_at_the_start() -> None:
@@ -295,35 +301,37 @@ def test_the_widths_of_table_5(trust: str, delta: float, width: float) -> None:
     assert study.confidence == 1e-9
     plan = Plan(
         study="s", phase=1, support=tuple(range(40)), plays=(25,) * 40, rank=20, mechanism=None,
-        separate=calibrate_per_action(request, cohorts=[25] * 40, bounds=[1.0] * 40),
+        per_action=calibrate_per_action(request, cohorts=[25] * 40, bounds=[1.0] * 40),
     )  # fmt: skip
-    evidence = Evidence(plan=plan, reports=1000, excess=(), estimate=(), counts=(25,) * 40)
-    assert paper_separate_width(study, evidence) == pytest.approx(width, rel=1e-9)
+    evidence = PhaseEvidence(plan=plan, reports=1000, counts=(25,) * 40)
+    assert PerActionErrors(study, evidence).paper_width() == pytest.approx(width, rel=1e-9)
 
 
-def _evidence(study: Study, plays: tuple[int, ...], bound: float = 100.0) -> Evidence:
+def _evidence(study: Study, plays: tuple[int, ...], bound: float = 100.0) -> PhaseEvidence:
     support = tuple(range(len(plays)))
     apart = calibrate_per_action(study.privacy, cohorts=plays, bounds=[bound] * len(plays))
     plan = Plan(
-        study="s", phase=1, support=support, plays=plays, rank=3, mechanism=None, separate=apart
+        study="s", phase=1, support=support, plays=plays, rank=3, mechanism=None, per_action=apart
     )  # fmt: skip
-    return Evidence(plan=plan, reports=sum(plays), excess=(), estimate=(), counts=plays)
+    return PhaseEvidence(plan=plan, reports=sum(plays), counts=plays)
 
 
 @pytest.mark.parametrize("trust", ["none", "central", "local", "shuffle"])
 def test_the_tight_width_is_the_formula_of_the_covariance(trust: str) -> None:
     study = _normal(trust, heterogeneity=0.5)
     evidence = _evidence(study, (40, 60, 30, 50, 20))
-    inference = Inference.of(study, evidence)
+    fit = fitted(study, evidence)
     rows, counts = study.actions.matrix[:5], np.array(evidence.counts)
-    noise = np.array([own.error_deviation(n) for own, n in zip(evidence.plan.separate, counts, strict=True)])
+    noise = np.array(
+        [own.error_deviation(n) for own, n in zip(evidence.plan.per_action, counts, strict=True)]
+    )
     variances = (1 + 0.25 * (rows**2).sum(axis=1)) / counts + noise**2
     precision = rows.T @ (rows / variances[:, None])
-    np.testing.assert_allclose(inference.precision(), precision, rtol=1e-9)
+    np.testing.assert_allclose(fit.precision, precision, rtol=1e-9)
     directions = np.random.default_rng(0).normal(size=(9, 3))
     spread = np.einsum("ij,ij->i", directions, np.linalg.solve(precision, directions.T).T)
     np.testing.assert_allclose(
-        inference.widths(directions), np.sqrt(2 * spread * np.log(1 / study.confidence)), rtol=1e-9
+        fit.target_widths(directions), np.sqrt(2 * spread * np.log(1 / study.confidence)), rtol=1e-9
     )
 
 
@@ -335,13 +343,14 @@ def test_tight_widths_cover_and_are_not_loose(trust: str) -> None:
     """
     study = _normal(trust, heterogeneity=0.5)
     evidence = _evidence(study, (40, 60, 30, 50, 20))
-    inference = Inference.of(study, evidence)
+    fit = fitted(study, evidence)
+    assert isinstance(fit, LinearFit)
     theta, direction = np.array([0.3, -0.2, 0.1]), study.actions.matrix[7]
     scale = math.sqrt(math.log(20) / math.log(1 / study.confidence))  # widths at β = .05
-    width = float(inference.widths(direction[None])[0]) * scale
+    width = float(fit.target_widths(direction[None])[0]) * scale
     rng, trials = np.random.default_rng(5), 12_000
     means = np.empty((trials, 5))
-    for column, own in enumerate(evidence.plan.separate):
+    for column, own in enumerate(evidence.plan.per_action):
         row = study.actions.matrix[column]
         spread = math.sqrt(1 + 0.25 * float(row @ row))  # a reward's own noise and its client's deviation
         rewards = row @ theta + spread * rng.standard_normal((own.cohort, trials))
@@ -349,7 +358,7 @@ def test_tight_widths_cover_and_are_not_loose(trust: str) -> None:
         for start in range(0, trials, 2_000):
             part = slice(start, start + 2_000)
             means[part, column] = many.simulate(rewards[:, part], SimulatedNoise(rng))
-    misses = int(((means @ inference.estimator.map.T - theta) @ direction > width).sum())
+    misses = int(((means @ fit.map.T - theta) @ direction > width).sum())
     assert binomtest(misses, trials, 0.0072).pvalue > 1e-6
     assert binomtest(misses, trials, 0.0025).pvalue < 1e-6
 
@@ -358,9 +367,9 @@ def test_what_clipping_pulls_is_covered() -> None:
     """What is cut at z = 2 has the tail p·exp(−t/c), no less: it exceeds its bound with β = .05 at most."""
     study = _study("central", heterogeneity=0.0)
     plays = (40, 60, 30, 50, 20)
-    evidence = replace(_evidence(study, plays), excess=(0.5,) * 5)  # c = √v/z with z = 2
+    evidence = replace(_evidence(study, plays), clipping_scales=(0.5,) * 5)  # c = √v/z with z = 2
     coefficients = np.random.default_rng(1).normal(size=(1, 5))
-    bound = pull(coefficients, study, evidence, 0.05)[0]
+    bound = PerActionErrors(study, evidence).pull(coefficients, 0.05)[0]
     rng, trials = np.random.default_rng(2), 20_000
     pulls = np.zeros(trials)
     for column, clients in enumerate(plays):
@@ -376,19 +385,19 @@ def test_where_rewards_are_clipped() -> None:
     rows, cohorts = study.actions.matrix[:4], np.array([4, 100, 2500, 10**6])
     kept = clipping(study, rows, cohorts, None)
     assert kept.bounds.tolist() == [1.0] * 4
-    assert kept.excess.tolist() == [0.0] * 4
+    assert kept.scales.tolist() == [0.0] * 4
     free = clipping(replace(study, bounded_rewards=False), rows, cohorts, None)
     deviation = math.sqrt(1 + 0.1**2)
     # p = 2·exp(−z²/2) = .04/√n of them lie beyond
     margins = np.sqrt(2 * np.log(2 * np.sqrt(cohorts) / 0.04))
     np.testing.assert_allclose(free.bounds, 1 + margins * deviation)
-    np.testing.assert_allclose(free.excess, deviation / margins)
+    np.testing.assert_allclose(free.scales, deviation / margins)
     closer = clipping(replace(study, bounded_rewards=False), rows, cohorts, np.array([0.1, 0.2, 2.0, 0.0]))
     assert closer.recentred.tolist() == [True, True, False, True]
     np.testing.assert_allclose(closer.bounds, np.array([0.1, 0.2, 1.0, 0.0]) + margins * deviation)
     nobody = clipping(_study("none"), rows, cohorts, None)
     assert nobody.bounds.min() > 40
-    assert not nobody.excess.any()
+    assert not nobody.scales.any()
 
 
 def test_clients_report_what_the_last_estimate_leaves_open() -> None:
@@ -404,10 +413,10 @@ def test_clients_report_what_the_last_estimate_leaves_open() -> None:
     again = ask(state)
     rows = study.actions.matrix[list(again.support)]
     np.testing.assert_allclose(again.offsets, rows @ [0.3, 0.2, 0.1], atol=1e-6)
-    assert all(own.bound < 5.5 for own in again.separate)
-    assert max(own.bound for own in again.separate) < min(own.bound for own in plan.separate)
+    assert all(own.bound < 5.5 for own in again.per_action)
+    assert max(own.bound for own in again.per_action) < min(own.bound for own in plan.per_action)
     part = again.parts[0]
     reports = [respond(part, [[reward]], _noise(i)) for i, reward in enumerate([0.5, 1.5] * 500)]
     found = analyze(part, shuffle(part, reports, _noise()), _noise())
     assert found.means[0] == pytest.approx(1.0, abs=0.2)
-    assert (Inference.of(study, state.history[0]).widths(rows) < 0.1).all()
+    assert (fitted(study, state.history[0]).target_widths(rows) < 0.1).all()

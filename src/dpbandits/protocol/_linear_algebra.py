@@ -1,0 +1,48 @@
+"""Least squares in the span of the active actions, and bounds of one quadratic form by another.
+
+Least squares (paper, Algorithm 1, line 15, and the remark on span) are θ̃ = A·ỹ with
+A = (Σ T(x) x x')⁺ [T(x)·x]. Everything is a triangular solve from a QR factorisation of √T(x)·x in an
+orthonormal basis of the span, so no matrix is ever inverted.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.linalg import eigh, qr, solve_triangular
+
+from dpbandits._arrays import FloatArray
+
+_ROUGH = 1e-10  # a ratio of eigenvalues below which rounding would show in the others
+
+
+def least_squares(rows: FloatArray, weights: FloatArray, rank: int) -> FloatArray:
+    """The linear map A, d × s, from s means to the weighted least-squares estimate.
+
+    Args:
+        rows: One row of d features per mean.
+        weights: One positive weight per mean.
+        rank: The dimension of the space that the rows span; the range of A is this space.
+
+    Returns:
+        A, so that `A @ means` is the estimate.
+    """
+    roots = np.sqrt(weights)[:, None]
+    if rank == rows.shape[1]:
+        return _solution(roots, rows)
+    # With the rank given, the leading right singular vectors are a basis of the span.
+    basis = np.linalg.svd(rows, full_matrices=False)[2][:rank].T
+    return np.asarray(basis @ _solution(roots, rows @ basis), dtype=np.float64)
+
+
+def _solution(roots: FloatArray, rows: FloatArray) -> FloatArray:
+    orthogonal, triangular = qr(roots * rows, mode="economic")
+    return np.asarray(solve_triangular(triangular, orthogonal.T) * roots.T, dtype=np.float64)
+
+
+def extremes(form: FloatArray, other: FloatArray) -> tuple[float, float] | None:
+    """The least and the largest v'·form·v / v'·other·v; None where rounding leaves them unknown."""
+    values = np.linalg.eigvalsh(other)
+    if not values[0] > _ROUGH * values[-1]:
+        return None
+    quotients = eigh(form, other, eigvals_only=True)
+    return float(quotients[0]), float(quotients[-1])

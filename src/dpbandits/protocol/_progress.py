@@ -1,0 +1,55 @@
+"""Progress: one record per phase of what a study has learnt, made by `tell`.
+
+Everything in it follows from releases, so it is as private as they are and may be stored, served and plotted:
+
+    for one in state.progress:
+        print(one.phase, one.actions_left, one.leader, one.interval)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class Progress:
+    """What is known after one phase, and what it took.
+
+    Attributes:
+        phase: The phase, counted from 1.
+        actions_left: How many actions may still be best after the phase.
+        leader: The index of the best guess among these, which is played once nobody is asked any more. While
+            more than 2¹⁴ actions are close to the lead, it is the best by this phase's estimate alone.
+        estimated_mean: The mean reward of the leader by the last estimate; None before the first release.
+        width: The confidence width of that mean: it is exceeded on either side with a probability of at most
+            `Study.confidence`. None before the first release.
+        largest_width: The largest width that decided which actions stay, see `State.width`. None before the
+            first release. With the step `differences` it is the width of a difference of two actions.
+        cohort: How many clients the phase asked; 0 where it only plays.
+        reports: How many of them reported; 0 where it only plays.
+        rounds_played: The rounds of this phase and all before it.
+        clients_asked: The clients of this phase and all before it.
+        requested_epsilon: The ε that the phase's mechanism was calibrated to; None without privacy, or where
+            nobody was asked. `dpbandits.privacy.guarantee` computes what holds, which may take seconds.
+        requested_delta: The δ, likewise.
+    """
+
+    phase: int
+    actions_left: int
+    leader: int
+    estimated_mean: float | None
+    width: float | None
+    largest_width: float | None
+    cohort: int
+    reports: int
+    rounds_played: int
+    clients_asked: int
+    requested_epsilon: float | None
+    requested_delta: float | None
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """The confidence interval of the leader's mean reward; None before the first release."""
+        if self.estimated_mean is None or self.width is None:
+            return None
+        return self.estimated_mean - self.width, self.estimated_mean + self.width

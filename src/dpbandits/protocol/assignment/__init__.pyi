@@ -1,0 +1,8 @@
+from ._interface import (
+    Assignment as Assignment,
+    Crowd as Crowd,
+    MeanErrors as MeanErrors,
+)
+from ._rules import (
+    ASSIGNMENTS as ASSIGNMENTS,
+)

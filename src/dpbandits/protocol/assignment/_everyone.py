@@ -1,0 +1,243 @@
+"""Assignment "everyone": each client of a phase reports on all of its actions (paper, Algorithm 1, DP-DPE).
+
+One cohort and one mechanism per phase. The released means have independent errors from the plays, an error
+from the mechanism, and the mean deviation of the clients' own parameters in common:
+
+    ⟨v, θ̃ − θ*⟩   has variance proxy   v'Cv,   C = A·diag(1/(n·T(x)) + s_n²)·A' + (σ²/n)·I.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpbandits._arrays import FloatArray, IntArray
+from dpbandits.design import Design, support_bound
+from dpbandits.privacy import Mechanism, calibrate
+from dpbandits.privacy.tails import Spread
+from dpbandits.privacy.trust import CentralLattice
+from dpbandits.protocol._clipping import on_grid
+from dpbandits.protocol._evidence import PhaseEvidence
+from dpbandits.protocol._linear_algebra import extremes
+from dpbandits.protocol._messages import Plan
+from dpbandits.protocol._reporting import Reporting, Statistics, choose, clipping_bias
+from dpbandits.protocol.assignment._interface import Assignment, Crowd, MeanErrors
+
+if TYPE_CHECKING:
+    from dpbandits.protocol._study import State, Study
+    from dpbandits.protocol.model import Fit
+
+_SLACK = 1e-9  # relative, for the roundings of eigenvalues and factors
+
+
+class Everyone(Assignment):
+    """One cohort per phase, whose clients report on all supported actions."""
+
+    def check_privacy(self, study: Study) -> None:
+        """Raise the calibration's error if the study's privacy request cannot be met."""
+        calibrate(study.privacy, coordinates=1, cohort=study.privacy.smallest_cohort, bound=study.bound)
+
+    def participants(self, study: Study) -> int:
+        """The schedule's cohorts within the horizon, added up."""
+        return study.schedule.participants(study.horizon)
+
+    def has_cohort(self, state: State) -> bool:
+        """Whether as many clients are left as the schedule asks for."""
+        return state.study.schedule.cohort(state.phase) <= state.clients_left
+
+    def plan(self, state: State, design: Design, plays: IntArray, known: Fit | None) -> Plan:
+        """One mechanism. Once there is a fit, clients report and clip what it leaves open."""
+        study, clients = state.study, state.study.schedule.cohort(state.phase)
+        coordinates, bound, shape, offsets = len(plays), study.bound, "box", list[float]()
+        mixing: FloatArray | None = None
+        if study.learning.recentred:
+            statistics = _statistics(study, design.support, plays)
+            chosen = choose(study, statistics, design.rank, clients, known)
+            mixing, bound, shape = chosen.statistics.mixing, chosen.bound, chosen.shape
+            coordinates = len(chosen.statistics.targets)
+            if chosen.recentred and known is not None:
+                offsets = on_grid(known.target_means(chosen.statistics.targets)).tolist()
+        return Plan(
+            study=study.name,
+            phase=state.phase,
+            support=tuple(design.support.tolist()),
+            plays=tuple(plays.tolist()),
+            rank=design.rank,
+            mechanism=calibrate(
+                study.privacy, coordinates=coordinates, cohort=clients, bound=bound, shape=shape
+            ),
+            offsets=tuple(offsets),
+            mixing=() if mixing is None else tuple(map(tuple, mixing.tolist())),
+        )
+
+    def evidence(self, state: State, plan: Plan, counts: tuple[int, ...], known: Fit | None) -> PhaseEvidence:
+        """Where clients clipped numbers that may be real, how far that may move the means."""
+        study, mechanism, bias = state.study, plan.asked_mechanism, tuple[float, ...]()
+        if study.learning.recentred:
+            statistics = _statistics(study, np.array(plan.support), np.array(plan.plays))
+            reporting = Reporting(
+                statistics=replace(statistics, mixing=plan.mixing_matrix),
+                shape=mechanism.shape,
+                bound=mechanism.bound,
+                recentred=bool(plan.offsets),
+            )
+            bias = clipping_bias(study, reporting, known, counts[0])
+        return PhaseEvidence(plan=plan, reports=counts[0], clipping_bias=bias)
+
+    def errors(self, study: Study, evidence: PhaseEvidence) -> MeanErrors:
+        """Those of one cohort's means."""
+        return CohortErrors(study, evidence)
+
+    def simulate(self, plan: Plan, crowd: Crowd, rng: np.random.Generator) -> Iterator[Iterable[FloatArray]]:
+        """The reports of the whole cohort, in one block."""
+        yield [plan.reported(crowd.averages(plan.cohort, plan.support, plan.plays, rng))]
+
+
+def _statistics(study: Study, support: IntArray, plays: IntArray) -> Statistics:
+    """The averages of the supported actions that a client has."""
+    return Statistics(
+        rows=study.actions.matrix[support],
+        plays=plays.astype(np.float64),
+        heterogeneity=study.heterogeneity,
+    )
+
+
+class CohortErrors(MeanErrors):
+    """The errors of means over one cohort, whose clients report on all actions."""
+
+    @cached_property
+    def weights(self) -> FloatArray:
+        """The plays of each action."""
+        return np.array(self.evidence.plan.plays, dtype=np.float64)
+
+    @cached_property
+    def variances(self) -> FloatArray:
+        """1/(n·T(x)) + s_n²."""
+        own = self._mechanism.error_deviation(self.evidence.reports) ** 2
+        return np.asarray(1 / (self.evidence.reports * self.weights) + own, dtype=np.float64)
+
+    @property
+    def common(self) -> float:
+        """σ²/n."""
+        return self.study.heterogeneity**2 / self.evidence.reports
+
+    def factor(self, coefficients: FloatArray) -> FloatArray:
+        """Of mixed reports the plays' part is that of the averages they were mixed from."""
+        plan, reports = self.evidence.plan, self.evidence.reports
+        if plan.mixing_matrix is None:
+            return super().factor(coefficients)
+        own = self._mechanism.error_deviation(reports)
+        scaled = coefficients @ plan.mixing_matrix / np.sqrt(reports * self.weights)
+        return np.hstack([scaled, own * coefficients])
+
+    def radius(
+        self, coefficients: FloatArray, directions: FloatArray, *, confidence: float | None = None
+    ) -> FloatArray:
+        """With sub-Gaussian noise √(2·v'Cv·log(1/β)), and what clipping adds."""
+        study, plan, clients = self.study, self.evidence.plan, self.evidence.reports
+        on_averages = coefficients if plan.mixing_matrix is None else coefficients @ plan.mixing_matrix
+        variances = (on_averages**2) @ (1 / (clients * self.weights))
+        variances += study.heterogeneity**2 / clients * np.einsum("ij,ij->i", directions, directions)
+        radius = self._mechanism.error_radius(
+            coefficients, variances, confidence or study.confidence, clients
+        )
+        bias = np.array(self.evidence.clipping_bias)
+        if not bias.size:
+            return radius
+        if self._mechanism.shape == "ball":
+            return np.asarray(radius + np.linalg.norm(coefficients, axis=1) * bias[0], dtype=np.float64)
+        return np.asarray(radius + np.abs(coefficients) @ bias, dtype=np.float64)
+
+    def norm_radius(self, coefficients: FloatArray, directions: FloatArray) -> float:
+        """√tr K + √(2‖K‖·log(1/β)) for sub-Gaussian errors with proxy K (Hsu, Kakade and Zhang 2012)."""
+        errors, bias = self.factor(coefficients), self.evidence.clipping_bias
+        spectrum = np.linalg.eigvalsh(errors @ errors.T + self.common * directions @ directions.T)
+        level = 2 * math.log(1 / self.study.confidence)
+        radius = math.sqrt(max(0.0, float(spectrum.sum()))) + math.sqrt(level * max(0.0, float(spectrum[-1])))
+        if not bias:
+            return radius
+        if self._mechanism.shape == "ball":
+            return radius + float(np.linalg.norm(coefficients, 2)) * bias[0]
+        return radius + float(np.linalg.norm(coefficients, axis=0) @ np.array(bias))
+
+    def factors(self, map_in_span: FloatArray, covariance: FloatArray) -> tuple[float, float] | None:
+        """For the noise from the mechanism's `radius_factors`, and for the clipping bias from its shape.
+
+        The latter is e·‖a‖ for a = A'v where clients clip to a ball. In a box it is Σ e_x·|a_x|: at least the
+        ℓ2 norm of (e_x·a_x), and at most √(Σ e_x)·√(Σ e_x·a_x²) by Cauchy and Schwarz.
+        """
+        within, mechanism, reports = map_in_span, self._mechanism, self.evidence.reports
+        shares = extremes(mechanism.error_deviation(reports) ** 2 * (within @ within.T), covariance)
+        if shares is None:
+            return None
+        steepest = np.sqrt(np.max(np.einsum("ij,ij->j", within, np.linalg.solve(covariance, within))))
+        spread = Spread(
+            least=min(max(shares[0] * (1 - _SLACK), 0.0), 1.0),
+            most=min(shares[1] * (1 + _SLACK), 1.0),
+            largest=float(steepest) * (1 + _SLACK),
+        )
+        low, high = mechanism.radius_factors(spread, self.study.confidence, reports)
+        if not self.evidence.clipping_bias:
+            return low, high
+        bias = _bias_factors(within, np.array(self.evidence.clipping_bias), covariance, mechanism.shape)
+        return None if bias is None else (low + bias[0], high + bias[1])
+
+    def paper_width(self) -> float:
+        """Eq. W_l with σ_n of Table 4."""
+        plan = self.evidence.plan
+        return paper_width(
+            rank=plan.rank,
+            length=self.study.schedule.length(plan.phase),
+            mechanism=self._mechanism,
+            clients=self.evidence.reports,
+            heterogeneity=self.study.heterogeneity,
+            confidence=self.study.confidence,
+        )
+
+    @property
+    def _mechanism(self) -> Mechanism:
+        return self.evidence.plan.asked_mechanism
+
+
+def _bias_factors(
+    within: FloatArray, bias: FloatArray, form: FloatArray, shape: str
+) -> tuple[float, float] | None:
+    if shape == "ball":
+        ends = extremes(within @ within.T, form)
+        return None if ends is None else (bias[0] * max(ends[0], 0.0) ** 0.5, bias[0] * ends[1] ** 0.5)
+    squared, once = within * bias, within * np.sqrt(bias)
+    least, most = extremes(squared @ squared.T, form), extremes(once @ once.T, form)
+    if least is None or most is None:
+        return None
+    return max(least[0], 0.0) ** 0.5, (most[1] * float(bias.sum())) ** 0.5
+
+
+def paper_width(
+    *,
+    rank: int,
+    length: int,
+    mechanism: Mechanism,
+    clients: int,
+    heterogeneity: float,
+    confidence: float,
+) -> float:
+    """W_l = (√(2d/(|U|h)) + σ/√|U| + σ_n)·√(2 log(1/β)), with the rank of the span for d.
+
+    With Laplace noise of scale b on the mean, the last term is 2sdb + 2db·log(1/β) instead: the paper
+    prints √(2 log(1/β)), but its proof needs log(1/β).
+    """
+    quantile = math.sqrt(2 * math.log(1 / confidence))  # of a sub-Gaussian variable, in deviations
+    action_related = math.sqrt(2 * rank / (clients * length))
+    client_related = heterogeneity / math.sqrt(clients)
+    width = (action_related + client_related) * quantile
+    if isinstance(mechanism, CentralLattice) and mechanism.noise == "laplace":
+        on_mean = mechanism.scale * mechanism.lattice.step / clients
+        return width + 2 * rank * on_mean * (mechanism.coordinates + math.log(1 / confidence))
+    # Table 4: σ_n = 2σ_nc√(Sd), 2σ_nl√(Sd/|U|), 2σ_ns√(Sd); each is the mean's error times 2√(Sd).
+    privacy_noise = 2 * mechanism.error_deviation(clients) * math.sqrt(support_bound(rank) * rank)
+    return width + privacy_noise * quantile

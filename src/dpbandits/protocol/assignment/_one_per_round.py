@@ -1,0 +1,252 @@
+"""Assignment "one": every round has a new client, who reports its one reward (paper, Algorithm 3, DP-PE).
+
+One cohort and one mechanism per action. A reward of action x has mean ⟨θ*, x⟩ and is sub-Gaussian around it
+with v = 1 + σ²‖x‖²: the client's own deviation is just more noise. So the means of n(x) rewards are
+independent over actions, and
+
+    ⟨v, θ̃ − θ*⟩   has variance proxy   Σ_x (A'v)²_x·(v(x)/n(x) + s²(x)),   s(x) the mechanism's error.
+
+A reward less its offset, of mean m with |m| ≤ W, is clipped at R = W + z√v. What is cut off, e ≥ 0, has
+P(e > t) ≤ p·exp(−t/c) with p = 2·exp(−z²/2), c = √v/z. Hence E e ≤ p·c, and the cut is sub-Gamma around
+its mean with variance 2p·c² and scale c: with probability 1 − β all cuts pull ⟨v, θ̃⟩ by less than
+
+    Σ|a|·p·c + √(2·log(1/β)·Σ a²·2p·c²/n) + log(1/β)·max |a|·c/n,   a = A'v.
+
+Proofs: docs/theory.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbandits._arrays import FloatArray, IntArray
+from dpbandits.design import Design
+from dpbandits.privacy import Mechanism, calibrate_per_action, per_action_deviations, per_action_radius
+from dpbandits.privacy.trust import CentralLattice, LocalLattice
+from dpbandits.protocol._clipping import GRID, on_grid, residual_deviations
+from dpbandits.protocol._evidence import PhaseEvidence
+from dpbandits.protocol._messages import Plan
+from dpbandits.protocol.assignment._interface import Assignment, Crowd, MeanErrors
+
+if TYPE_CHECKING:
+    from dpbandits.protocol._study import State, Study
+    from dpbandits.protocol.model import Fit
+
+# Of n rewards about this times √n are cut: their pull is then a hundredth of the rewards' own scatter.
+_CUT = 0.04
+# Beyond this many deviations there is no reward: the chance is below 10⁻³⁴⁷.
+_NOBODY = 40.0
+
+
+class OnePerRound(Assignment):
+    """One cohort per action, with one client per round."""
+
+    def check_privacy(self, study: Study) -> None:
+        """Raise the calibration's error if the study's privacy request cannot be met."""
+        calibrate_per_action(study.privacy, cohorts=[1], bounds=[study.bound])
+
+    def participants(self, study: Study) -> int:
+        """One client per round."""
+        return study.horizon
+
+    def has_clients(self, state: State, plays: IntArray) -> bool:
+        """Whether there is a client for every round of the phase."""
+        return bool(plays.sum() <= state.clients_left)
+
+    def plan(self, state: State, design: Design, plays: IntArray, known: Fit | None) -> Plan:
+        """One mechanism per action. Once there is a fit, clients clip what it leaves open."""
+        study, support = state.study, tuple(design.support.tolist())
+        bounds, offsets = np.full(len(plays), study.bound), list[float]()
+        if study.clips_what_is_likely:
+            chosen = _clipping(study, support, plays, known)
+            bounds = on_grid(chosen.bounds, up=True)
+            if known is not None and chosen.recentred.any():
+                centre = on_grid(known.target_means(study.actions.matrix[design.support]))
+                offsets = np.where(chosen.recentred, centre, 0.0).tolist()
+        return Plan(
+            study=study.name,
+            phase=state.phase,
+            support=support,
+            plays=tuple(plays.tolist()),
+            rank=design.rank,
+            mechanism=None,
+            offsets=tuple(offsets),
+            per_action=calibrate_per_action(study.privacy, cohorts=plays.tolist(), bounds=bounds.tolist()),
+        )
+
+    def evidence(self, state: State, plan: Plan, counts: tuple[int, ...], known: Fit | None) -> PhaseEvidence:
+        """The clipping is a function of what was known before the phase, so the plan need not hold it."""
+        study, scales = state.study, tuple[float, ...]()
+        if study.clips_what_is_likely:
+            scales = tuple(_clipping(study, plan.support, np.array(plan.plays), known).scales.tolist())
+        return PhaseEvidence(plan=plan, reports=sum(counts), counts=counts, clipping_scales=scales)
+
+    def errors(self, study: Study, evidence: PhaseEvidence) -> MeanErrors:
+        """Those of independent means, one per action."""
+        return PerActionErrors(study, evidence)
+
+    def simulate(self, plan: Plan, crowd: Crowd, rng: np.random.Generator) -> Iterator[Iterable[FloatArray]]:
+        """For each action the single rewards of its own clients."""
+        for cohort, action, offset in zip(plan.plays, plan.support, plan.centre.tolist(), strict=True):
+            rewards = crowd.rewards(cohort, action, rng)
+            yield _shifted(rewards, offset) if offset else rewards
+
+
+def _shifted(rewards: Iterable[FloatArray], offset: float) -> Iterator[FloatArray]:
+    for block in rewards:
+        yield block - offset
+
+
+@dataclass(frozen=True, kw_only=True)
+class Clipping:
+    """Where each action's clients clip, whether around the last estimate, and the scale of what is cut."""
+
+    bounds: FloatArray
+    recentred: NDArray[np.bool_]
+    scales: FloatArray
+
+
+def clipping(study: Study, rows: FloatArray, cohorts: IntArray, widths: FloatArray | None) -> Clipping:
+    """Around zero, where means keep the study's bound, or around an estimate that is off by `widths`."""
+    deviations = reward_deviations(study, rows)
+    if not study.privacy.trust_model.private:
+        nowhere = np.zeros(len(rows), dtype=bool)
+        return Clipping(bounds=study.bound + _NOBODY * deviations, recentred=nowhere, scales=0 * deviations)
+    margins = np.sqrt(2 * np.log(2 * np.sqrt(cohorts) / _CUT))
+    around_zero = study.bound + (0 if study.bounded_rewards else margins) * deviations
+    around_estimate = np.inf if widths is None else widths + margins * deviations
+    recentred = around_estimate < around_zero
+    return Clipping(
+        bounds=np.where(recentred, around_estimate, around_zero),
+        recentred=recentred,
+        # Bounded rewards lose nothing at their bound.
+        scales=np.where(~recentred & study.bounded_rewards, 0.0, deviations / margins),
+    )
+
+
+def _clipping(study: Study, support: tuple[int, ...], plays: IntArray, known: Fit | None) -> Clipping:
+    rows, widths = study.actions.matrix[list(support)], None
+    if known is not None and study.privacy.trust_model.private:
+        widths = _widths(study, known, support)
+    return clipping(study, rows, plays, widths)
+
+
+@lru_cache(maxsize=1)
+def _widths(study: Study, known: Fit, support: tuple[int, ...]) -> FloatArray:
+    """How far the last estimate may be off; a phase needs it when it begins and when it ends."""
+    found = known.target_widths(study.actions.matrix[list(support)]) + 1 / GRID
+    found.flags.writeable = False
+    return found
+
+
+def reward_deviations(study: Study, rows: FloatArray) -> FloatArray:
+    """√v of a single reward of each action, its client's deviation included."""
+    return residual_deviations(rows, np.ones(len(rows)), study.heterogeneity)
+
+
+class PerActionErrors(MeanErrors):
+    """The errors of independent means, each of one action's own clients."""
+
+    @property
+    def weights(self) -> FloatArray:
+        """How many clients reported on each action."""
+        return np.array(self.evidence.counts, dtype=np.float64)
+
+    @property
+    def variances(self) -> FloatArray:
+        """v(x)/n(x) + s²(x)."""
+        noise = per_action_deviations(self.evidence.plan.per_action, self.evidence.counts) ** 2
+        return np.asarray(self._scatter + noise, dtype=np.float64)
+
+    @property
+    def common(self) -> float:
+        """Every reward has its own client, so means have no deviation in common."""
+        return 0.0
+
+    def radius(
+        self,
+        coefficients: FloatArray,
+        directions: FloatArray,  # noqa: ARG002
+        *,
+        confidence: float | None = None,
+    ) -> FloatArray:
+        """From the joint law of all mechanisms' errors; half of β pays for what clipping cuts off."""
+        evidence, cut = self.evidence, any(self.evidence.clipping_scales)
+        confidence = (confidence or self.study.confidence) / (2 if cut else 1)
+        radius = per_action_radius(
+            evidence.plan.per_action,
+            coefficients,
+            coefficients**2 @ self._scatter,
+            confidence,
+            evidence.counts,
+        )
+        return radius + self.pull(coefficients, confidence) if cut else radius
+
+    def pull(self, coefficients: FloatArray, confidence: float) -> FloatArray:
+        """How far clipping moves an estimate at most, with probability 1 − `confidence`."""
+        scales, counts = np.array(self.evidence.clipping_scales), np.array(self.evidence.counts)
+        with np.errstate(divide="ignore"):  # nothing is cut where the scale is zero: the margin is infinite
+            chances = 2 * np.exp(-((reward_deviations(self.study, self._rows) / scales) ** 2) / 2)
+        level, sizes = math.log(1 / confidence), np.abs(coefficients)
+        steady = sizes @ (chances * scales)
+        wandering = np.sqrt(2 * level * (sizes**2 @ (2 * chances * scales**2 / counts)))
+        single = level * np.max(sizes * (scales / counts), axis=1)
+        return np.asarray(steady + wandering + single, dtype=np.float64)
+
+    def paper_width(self) -> float:
+        """W_l = (√(2d/h) + σ_n)·√(2 log(1/β)) with σ_n of Table 5, and the rank of the span for d.
+
+        Table 5: σ_n = 2dσ_nc√s/h, 2dσ_nl√(2s/h), 2dσ_ns√s/h, in deviations of one action's sum (central,
+        shuffle) or of one client's report (local). Clients that differ scatter by 1 + σ² instead of 1.
+        """
+        study, plan, level = self.study, self.evidence.plan, math.log(1 / self.study.confidence)
+        length, support = study.schedule.length(plan.phase), len(plan.support)
+        action_related = math.sqrt(2 * plan.rank / length * (1 + study.heterogeneity**2))
+        width = action_related * math.sqrt(2 * level)
+        laplace = [_laplace_scale(own) for own in plan.per_action]
+        if min(laplace) > 0:
+            return width + 2 * plan.rank / length * max(laplace) * self._laplace_sum(level)
+        deviations = per_action_deviations(plan.per_action, self.evidence.counts)
+        counts = np.array(self.evidence.counts, dtype=np.float64)
+        if study.privacy.trust_model.noise_per_client:
+            privacy = float(np.max(deviations * np.sqrt(counts))) * math.sqrt(2 * support / length)
+        else:
+            privacy = float(np.max(deviations * counts)) * math.sqrt(support) / length
+        return width + 2 * plan.rank * privacy * math.sqrt(2 * level)
+
+    def _laplace_sum(self, level: float) -> float:
+        """What N Laplace variables of scale one, times factors of at most one, add up to.
+
+        The paper prints no width for this. Each is sub-Gamma with variance 2 and scale 1, so
+        2√(N·log(1/β)) + log(1/β) is exceeded with probability at most β. N counts the noises: one per action,
+        or one per client.
+        """
+        plan = self.evidence.plan
+        noises = (
+            self.evidence.reports if plan.per_action[0].trust_model.noise_per_client else len(plan.support)
+        )
+        return 2 * math.sqrt(noises * level) + level
+
+    @cached_property
+    def _rows(self) -> FloatArray:
+        return self.study.actions.matrix[list(self.evidence.plan.support)]
+
+    @cached_property
+    def _scatter(self) -> FloatArray:
+        """v(x)/n(x): what the scatter of rewards adds to the variance of each mean."""
+        found = reward_deviations(self.study, self._rows) ** 2 / np.array(self.evidence.counts)
+        return np.asarray(found, dtype=np.float64)
+
+
+def _laplace_scale(mechanism: Mechanism) -> float:
+    """The scale of Laplace noise in units of rewards; zero for any other noise."""
+    if isinstance(mechanism, CentralLattice | LocalLattice) and mechanism.noise == "laplace":
+        return mechanism.scale * mechanism.lattice.step
+    return 0.0

@@ -1,0 +1,129 @@
+"""The linear reward model: the mean reward of action x is ⟨θ*, x⟩ (paper, Section 2)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpbandits._arrays import FloatArray, IntArray
+from dpbandits.protocol._evidence import PhaseEvidence
+from dpbandits.protocol._linear_algebra import least_squares
+from dpbandits.protocol._steps import STEP_NAMES
+from dpbandits.protocol.assignment import MeanErrors
+from dpbandits.protocol.model._interface import Bracket, Fit, RewardModel
+from dpbandits.protocol.model._linear_bounds import BLOCK, bracket
+
+if TYPE_CHECKING:
+    from dpbandits.protocol._study import State, Study
+
+_SPARSE = 8  # if fewer than one row in eight is needed, these are copied first
+
+
+class LinearFit(Fit):
+    """Least squares: the estimate is A·means, so its errors are A times those of the means.
+
+    Attributes:
+        map: A, d × s; its range is the span of the active actions.
+    """
+
+    def __init__(self, study: Study, evidence: PhaseEvidence, errors: MeanErrors) -> None:
+        super().__init__(study, evidence, errors)
+        plan = evidence.plan
+        rows = study.actions.matrix[list(plan.support)]
+        if plan.mixing_matrix is None:
+            # Weighted with the variances that the server knows, or with the plays alone, as in the paper.
+            weights = 1 / errors.variances if study.learning.weighted else errors.weights
+        else:  # as many numbers as the rank: weights play no part
+            rows, weights = plan.mixing_matrix @ rows, np.ones(plan.rank)
+        self.map = least_squares(rows, weights, plan.rank)
+
+    @cached_property
+    def estimate(self) -> FloatArray:
+        """θ̃, the estimate of θ* within the span."""
+        return np.asarray(self.map @ np.array(self.evidence.means), dtype=np.float64)
+
+    def covariance(self) -> FloatArray:
+        """C = A·diag(1/(n·T(x)) + s_n²)·A' + (σ²/n)·I, or what takes its place for other reports."""
+        scaled = self.errors.factor(self.map)
+        return np.asarray(scaled @ scaled.T + self.errors.common * np.eye(len(scaled)), dtype=np.float64)
+
+    @cached_property
+    def precision(self) -> FloatArray:
+        """The inverse of C on the span."""
+        rank = self.evidence.plan.rank
+        left, values, _ = np.linalg.svd(self.errors.factor(self.map), full_matrices=False)
+        spectrum, basis = values[:rank] ** 2 + self.errors.common, left[:, :rank]
+        return np.asarray((basis / spectrum) @ basis.T, dtype=np.float64)
+
+    def widths(self, actions: IntArray, *, towards: int | None = None) -> FloatArray:
+        """Computed for a block of actions at a time, to save memory."""
+        matrix, found = self.study.actions.matrix, np.empty(len(actions))
+        for start in range(0, len(actions), BLOCK):
+            rows = matrix[actions[start : start + BLOCK]]
+            directions = rows if towards is None else matrix[towards] - rows
+            found[start : start + BLOCK] = self.target_widths(directions)
+        return found
+
+    @property
+    def common_width(self) -> float | None:
+        """The paper's W_l, in its preset without differences."""
+        if self.study.privacy.preset == "paper" and not self.study.learning.differences:
+            return self.errors.paper_width()
+        return None
+
+    def bracket(
+        self, state: State, reference: PhaseEvidence, *, towards: int | None = None
+    ) -> Bracket | None:
+        """From the quadratic forms of an earlier phase, see `_linear_bounds.py`."""
+        return bracket(state, self, reference, towards=towards)
+
+    def target_means(self, targets: FloatArray) -> FloatArray:
+        """⟨θ̃, v⟩ for each row v."""
+        return np.asarray(targets @ self.estimate, dtype=np.float64)
+
+    def target_widths(self, targets: FloatArray) -> FloatArray:
+        """What ⟨θ̃ − θ*, v⟩ exceeds with probability at most β, for each row v, clipping included."""
+        return self.errors.radius(targets @ self.map, targets)
+
+    def target_radius(self, targets: FloatArray) -> float:
+        """What ‖V(θ̃ − θ*)‖ exceeds with probability at most β, V the matrix of the rows."""
+        return self.errors.norm_radius(targets @ self.map, targets)
+
+
+class Linear(RewardModel):
+    """Mean reward ⟨θ*, x⟩."""
+
+    name = "linear"
+    steps = STEP_NAMES
+
+    def fit(self, study: Study, evidence: PhaseEvidence, errors: MeanErrors) -> LinearFit:
+        """Least squares in the span of the active actions."""
+        return LinearFit(study, evidence, errors)
+
+    def means(self, matrix: FloatArray, actions: IntArray, parameter: FloatArray) -> FloatArray:
+        """⟨x, parameter⟩ of some rows, which are not copied while they are many."""
+        found: FloatArray
+        if len(actions) * _SPARSE < len(matrix):
+            found = matrix[actions] @ parameter
+            return found
+        found = matrix @ parameter
+        return found if len(actions) == len(matrix) else found[actions]
+
+    def distance(self, one: FloatArray, other: FloatArray) -> float:
+        """Actions have norm one at most, so no mean differs by more than the parameters do."""
+        return float(np.linalg.norm(one - other))
+
+    def pool(self, fits: Sequence[Fit]) -> FloatArray:
+        """In the span of the first phase, which all later ones lie in."""
+        first = fits[0]
+        assert isinstance(first, LinearFit)
+        basis = np.linalg.svd(first.map, full_matrices=False)[0][:, : first.evidence.plan.rank]
+        precision, total = np.zeros((basis.shape[1],) * 2), np.zeros(basis.shape[1])
+        for one in fits:
+            own = one.precision @ basis
+            precision += basis.T @ own
+            total += own.T @ one.estimate
+        return np.asarray(basis @ np.linalg.solve(precision, total), dtype=np.float64)

@@ -1,0 +1,115 @@
+"""Bounds of many widths at once, from below and from above, at the price of a vector product a phase.
+
+A width in direction v has a variance V = v'Cv, C = A·diag(1/(n·T(x)) + s_n²)·A' + (σ²/n)·I, and lies between
+two multiples of √V (`factors`). A phase's C differs little from that of an earlier phase with the same
+design, C₀: on the span λ·C₀ ≤ C ≤ Λ·C₀, the extreme generalised eigenvalues. So v'C₀v is computed for all
+actions once for each design, in a pass, and phases with that design share it; for differences
+v = b − x it is x'C₀x − 2x'C₀b + b'C₀b, which takes one vector product more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpbandits._arrays import FloatArray, IntArray
+from dpbandits.design import Selection
+from dpbandits.protocol._bitmap import unpacked
+from dpbandits.protocol._evidence import PhaseEvidence
+from dpbandits.protocol._linear_algebra import extremes
+from dpbandits.protocol.model._interface import Bracket, fitted
+
+if TYPE_CHECKING:
+    from dpbandits.protocol._study import State, Study
+    from dpbandits.protocol.model._linear import LinearFit
+
+BLOCK = 1 << 11  # rows whose coefficients stay in a cache
+_SLACK = 1e-9  # relative, for the roundings of eigenvalues and factors
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Forms:
+    """C₀ = `root` `root`', and x'C₀x of every active action x, off by at most `error`."""
+
+    root: FloatArray
+    values: FloatArray
+    error: float
+
+
+def bracket(
+    state: State, fit: LinearFit, reference: PhaseEvidence, *, towards: int | None = None
+) -> Bracket | None:
+    """Of the widths of active actions, or of their differences to one; None if rounding is in the way.
+
+    None also where the errors of the means have no common bounds, as with one mechanism per action.
+    `reference` is an earlier phase with the same design, or the one that was fitted.
+    """
+    study, basis = state.study, _basis(fit)
+    own, first = fit.covariance(), fitted(study, _bare(reference)).covariance()
+    span = fit.errors.factors(basis.T @ fit.map, basis.T @ own @ basis)
+    ends = extremes(basis.T @ own @ basis, basis.T @ first @ basis)
+    if ends is None or span is None:
+        return None
+    forms = _forms(study, state.active, _bare(reference))
+    squares, error = _squares(forms, study, state.active_actions, towards)
+    low = _root(squares, -error, span[0] * (1 - _SLACK) * max(ends[0], 0.0) ** 0.5)
+    return Bracket(low=low, high=_root(squares, error, span[1] * (1 + _SLACK) * ends[1] ** 0.5))
+
+
+def _root(squares: FloatArray, error: float, factor: float) -> FloatArray:
+    """√(squares + error), zero where that is below, times a factor; with no array more than is needed."""
+    found = squares + error
+    np.maximum(found, 0.0, out=found)
+    np.sqrt(found, out=found)
+    found *= factor
+    return found
+
+
+def _basis(fit: LinearFit) -> FloatArray:
+    left = np.linalg.svd(fit.map, full_matrices=False)[0]
+    return np.asarray(left[:, : fit.evidence.plan.rank], dtype=np.float64)
+
+
+def _squares(forms: _Forms, study: Study, active: IntArray, towards: int | None) -> tuple[FloatArray, float]:
+    """v'C₀v of all rows, and what rounding may have changed it by; rows have norm one at most."""
+    if towards is None:
+        return forms.values, forms.error
+    matrix = study.actions.matrix
+    own = matrix[towards] @ forms.root
+    squares = study.reward_model.means(matrix, active, -2 * (forms.root @ own))
+    squares += forms.values
+    squares += own @ own
+    lengths = np.linalg.norm(forms.root) + np.linalg.norm(own)
+    return squares, float(forms.error + 16 * len(forms.root) * np.finfo(float).eps * lengths**2)
+
+
+@lru_cache(maxsize=1)
+def _forms(study: Study, active: bytes, evidence: PhaseEvidence) -> _Forms:
+    """The one pass over all active actions.
+
+    It is made in 32-bit numbers, scaled to keep their range. With γ ≈ (d + 4)·2⁻²⁴ and rows of norm one at
+    most, a row's x'·root is off by at most γ·‖root‖_F, so the square q of its length by
+    γ·‖root‖_F·(2·√q + γ·‖root‖_F) and, for summing, γ·q. Twice that, for the largest q, is allowed for.
+    """
+    values, directions = np.linalg.eigh(fitted(study, evidence).covariance())
+    root = directions * np.sqrt(np.maximum(values, 0.0))
+    size = float(np.linalg.norm(root))
+    narrow = (root / size).astype(np.float32)
+    rows = Selection(study.actions.matrix, unpacked(active, study.actions.count))
+    squares = np.empty(len(rows))
+    for start in range(0, len(rows), BLOCK):
+        whitened = rows[start : start + BLOCK].astype(np.float32) @ narrow
+        squares[start : start + BLOCK] = np.einsum("ij,ij->i", whitened, whitened)
+    largest = float(np.max(squares))
+    off = (len(root) + 4) * 2.0**-24
+    squares *= size**2
+    error = 2 * off * (2 * np.sqrt(largest) + off + largest) * size**2
+    return _Forms(root=root, values=squares, error=float(error))
+
+
+def _bare(evidence: PhaseEvidence) -> PhaseEvidence:
+    """A phase without what it estimated: that does not enter C."""
+    return replace(evidence, clipping_bias=(), estimate=())

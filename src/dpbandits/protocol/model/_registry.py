@@ -1,0 +1,32 @@
+"""The reward models that a study can name."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from dpbandits.errors import InvalidValue
+from dpbandits.protocol.model._interface import RewardModel
+from dpbandits.protocol.model._linear import Linear
+
+Model = TypeVar("Model", bound=type[RewardModel])
+
+REWARD_MODELS: dict[str, RewardModel] = {Linear.name: Linear()}
+"""The registered reward models by name."""
+
+
+def register_model(model: Model) -> Model:
+    """Class decorator: let studies name this reward model.
+
+    Args:
+        model: A subclass of `RewardModel` with a `name`, built without arguments.
+
+    Returns:
+        The class itself.
+
+    Raises:
+        InvalidValue: Another model has this name.
+    """
+    if model.name in REWARD_MODELS and type(REWARD_MODELS[model.name]).__qualname__ != model.__qualname__:
+        raise InvalidValue("name", model.name, "a name that no other reward model has")
+    REWARD_MODELS[model.name] = model()
+    return model
