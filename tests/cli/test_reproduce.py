@@ -152,7 +152,7 @@ def test_ctrl_c_in_the_middle(tmp_path: Path) -> None:
     os.killpg(process.pid, signal.SIGINT)  # what a terminal does
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130, err
-    assert "start again with" in err
+    assert "To continue, run" in err
     assert "Traceback" not in err
     before = cache.read_bytes()
     assert before.endswith(b"\n")
