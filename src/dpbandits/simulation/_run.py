@@ -1,7 +1,7 @@
-"""One run in memory: the protocol's own functions in a loop, with a simulated population.
+"""One run in memory: the functions of the protocol in a loop, with a simulated population.
 
-Each phase draws its cohort's averages at once, never round by round, so the cost grows with phases,
-cohort and support, not with the horizon. Where every round has its own client, these are drawn in blocks.
+Each phase draws all averages of its cohort at once, never round by round. So the cost grows with the phases,
+the cohorts and the support, but not with the horizon. With one client per round, clients are drawn in blocks.
 """
 
 from __future__ import annotations

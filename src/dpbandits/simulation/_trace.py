@@ -1,4 +1,4 @@
-"""What a simulated run leaves behind: a line for each phase, and the totals."""
+"""The record of a simulated run: one entry per phase, and the totals."""
 
 from __future__ import annotations
 
@@ -55,9 +55,9 @@ class PhaseTrace:
 class RunTrace:
     """One run. Regret is measured against the truth that the learner never saw.
 
-    `final_action` is the best guess at the end; a play of it loses `final_gap` against the best action.
-    `cover_loss` is what the best action may lose, over all rounds, to the best of a continuous set for
-    which the actions stand; it is not part of `regret`.
+    `final_action` is the best guess at the end. Each play of it loses `final_gap` against the best action.
+    If the actions stand for a continuous set, `cover_loss` is the most that the best action can lose to the
+    best point of that set over all rounds. It is not part of `regret`.
     """
 
     seed: int
@@ -68,13 +68,13 @@ class RunTrace:
     final_action: int
     final_gap: float
     guarantee: Guarantee | None
-    mechanism: Mechanism | None  # the one that hides least, for whoever wants to account for it again
+    mechanism: Mechanism | None  # the one with the largest δ, so that its privacy can be computed again
     simulated: bool = True
     cover_loss: float = 0.0
 
     @property
     def width(self) -> float | None:
-        """The last width that was stated; None if nobody was ever asked."""
+        """The last stated width; None if nobody was asked."""
         return next((phase.width for phase in reversed(self.phases) if phase.width is not None), None)
 
     @property
@@ -84,7 +84,7 @@ class RunTrace:
 
     @property
     def regret_with_cover(self) -> float:
-        """What R(T) is at most if the best point of the continuous set is what one regrets."""
+        """An upper bound of R(T) against the best point of the continuous set."""
         return self.regret + self.cover_loss
 
     @property
