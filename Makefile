@@ -9,10 +9,11 @@ BIN := $(VENV)/bin
 .PHONY: run test lint bench deployed load faults liars clean
 .DELETE_ON_ERROR:
 
-## Compare the trust models at the paper's scale; print a table and write a plot and JSON to out/.
+## Compare the trust models at (ε, δ) = (1, 1e-6), and the paper's constants; print a table and write a plot
+## and JSON to out/.
 run: $(VENV)/run.installed
 	@mkdir -p out
-	$(BIN)/dpbandits simulate --plot out/regret.png --json out/regret.json
+	$(BIN)/dpbandits simulate --compare-paper --plot out/regret.png --json out/regret.json
 
 ## Run the linters, the type checker, the import contracts and all tests.
 test: lint
@@ -27,6 +28,7 @@ lint: $(VENV)/dev.installed
 
 ## Measure speed; each figure is a ratio of two times from the same run (docs/benchmarks.md).
 bench: $(VENV)/dev.installed
+	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/run_cost.py
 	$(BIN)/python benchmarks/shuffle_accounting.py
 	$(BIN)/python benchmarks/calibration_time.py

@@ -22,9 +22,9 @@ from dpbandits.simulation import Setting, sweep
 HORIZON = 50_000
 SIZE = {"horizon": HORIZON, "participants": HORIZON // 10}
 ROWS = {
-    "none": Setting(**SIZE),
-    "central (1, 1e-6)": Setting(**SIZE, trust="central", epsilon=1, delta=1e-6),
-    "shuffle (1, 1e-6)": Setting(**SIZE, trust="shuffle", epsilon=1, delta=1e-6),
+    "none": Setting.of(**SIZE),
+    "central (1, 1e-6)": Setting.of(**SIZE, trust="central", epsilon=1, delta=1e-6),
+    "shuffle (1, 1e-6)": Setting.of(**SIZE, trust="shuffle", epsilon=1, delta=1e-6),
 }
 
 
@@ -32,7 +32,7 @@ def baseline(seed: int) -> float:
     """Return the regret of LinUCB on the instance of this seed."""
     setting = ROWS["none"]
     instance = setting.instance(seed)
-    return linucb(instance, horizon=HORIZON, heterogeneity=setting.heterogeneity, seed=seed).regret
+    return linucb(instance, horizon=HORIZON, heterogeneity=setting.problem.heterogeneity, seed=seed).regret
 
 
 def line(name: str, regrets: list[float], participants: int) -> str:

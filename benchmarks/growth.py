@@ -44,7 +44,7 @@ class Point:
 
 def setting(trust: str, epsilon: float, horizon: int) -> Setting:
     """Return the paper's problem with an unlimited population."""
-    return Setting(
+    return Setting.of(
         trust=trust, epsilon=epsilon, delta=1e-6, horizon=horizon, population=None, schedule="budgeted"
     )
 

@@ -74,7 +74,7 @@ def main() -> int:
     )
     parser.add_argument("--repeats", type=int, default=3)
     options = parser.parse_args()
-    instance, good = Setting().instance(SEED), True
+    instance, good = Setting.of().instance(SEED), True
     with threadpool_limits(limits=1):
         for score in (product, einsum, solve):
             slow, fast, same = measured(instance, score, options.rounds, options.repeats)

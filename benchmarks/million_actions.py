@@ -82,7 +82,7 @@ class Timed(Population):
 def measure(name: str) -> Measured:
     """Measure one run in this process."""
     with threadpool_limits(limits=1):
-        setting = Setting(
+        setting = Setting.paper(
             actions=COUNT, dimension=DIMENSION, horizon=HORIZON, population=None, **SETTINGS[name]
         )
         spending = setting.planned()
@@ -90,7 +90,7 @@ def measure(name: str) -> Measured:
         instance = setting.instance(0)
         preparation = time.process_time() - started
         product = seconds_of_product(instance.actions.matrix)
-        people = Timed(instance, heterogeneity=setting.heterogeneity)
+        people = Timed(instance, heterogeneity=setting.problem.heterogeneity)
         started = time.process_time()
         trace = simulate(setting.study(instance.actions, spending), people, seed=0)
         run = time.process_time() - started

@@ -33,7 +33,7 @@ FloatArray = NDArray[np.float64]
 
 def setting(trust: str, horizon: int, rewards: str = "bernoulli", algorithm: str = "pe") -> Setting:
     """Return the paper's problem without differences between clients."""
-    return Setting(
+    return Setting.of(
         algorithm=algorithm,
         schedule="exponential",  # so that planning is not measured
         trust=trust,

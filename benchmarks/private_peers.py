@@ -46,14 +46,14 @@ def peers() -> list[Peer]:
 def ours() -> list[Setting]:
     """Return phased elimination with the same number of clients."""
     rows = [("none", 1.0), ("shuffle", 1.0), ("local", 1.0), ("local", 10.0)]
-    return [Setting(trust=trust, epsilon=epsilon, **PROBLEM) for trust, epsilon in rows]
+    return [Setting.of(trust=trust, epsilon=epsilon, **PROBLEM) for trust, epsilon in rows]
 
 
 def regret(row: Peer | Setting, seed: int) -> float:
     """Return the regret of one run on the instance of this seed."""
     if isinstance(row, Setting):
         return run_once(row, seed).regret
-    setting = Setting(**PROBLEM)
+    setting = Setting.of(**PROBLEM)
     clients = setting.people(setting.instance(seed))
     return private_linucb(clients, row, horizon=HORIZON, seed=seed).regret
 

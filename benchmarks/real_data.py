@@ -34,7 +34,7 @@ def settings(cellular: str | None) -> list[Setting]:
         data = f"cellular:{cellular}"
         problems += [{"data": data, "users": users} for users in ("fitted", "resampled", "measured")]
     rows = [(problem, trust, epsilon) for problem in problems for trust, epsilon in PRIVACY]
-    return [Setting(trust=trust, epsilon=epsilon, **problem, **SIZE) for problem, trust, epsilon in rows]
+    return [Setting.of(trust=trust, epsilon=epsilon, **problem, **SIZE) for problem, trust, epsilon in rows]
 
 
 def outcome(setting: Setting, runs: int) -> tuple[int | None, list[RunTrace]]:
@@ -51,12 +51,13 @@ def line(setting: Setting, planned: int | None, runs: list[RunTrace]) -> tuple[s
     widths = np.array([run.width for run in runs])
     best = sum(run.final_gap == 0 for run in runs)
     good = planned is None or bool(np.all((gaps == 0) | (gaps <= widths)))
-    asked = "–" if setting.trust == "none" else f"({setting.epsilon:g}, {setting.delta:g})"
+    privacy = setting.privacy
+    asked = "–" if privacy.trust == "none" else f"({privacy.epsilon:g}, {privacy.delta:g})"
     verdict = "not planned to learn" if planned is None else "ok" if good else "MISSED"
     cells = [
-        setting.data.partition(":")[0],
-        setting.users,
-        f"{setting.trust} {asked}",
+        setting.problem.data.partition(":")[0],
+        setting.problem.users,
+        f"{privacy.trust} {asked}",
         "never" if planned is None else f"phase {planned}",
         f"{best} of {len(runs)}",
         f"{gaps.max():.4f}",
@@ -69,10 +70,11 @@ def line(setting: Setting, planned: int | None, runs: list[RunTrace]) -> tuple[s
 
 def describe(setting: Setting) -> str:
     """Return a description of the data set."""
-    data = setting.dataset
+    data = setting.problem.dataset
     modelled = int(np.argmax(data.catalogue @ data.theta))
     text = (
-        f"{setting.data.partition(':')[0]}: {len(data.catalogue):,} actions in R^{data.catalogue.shape[1]}, "
+        f"{setting.problem.data.partition(':')[0]}: {len(data.catalogue):,} actions "
+        f"in R^{data.catalogue.shape[1]}, "
         f"{len(data.parameters)} users, ‖θ*‖ = {np.linalg.norm(data.theta):.2f}, σ = "
         f"{data.heterogeneity('fitted'):.3f} fitted and {data.heterogeneity('resampled'):.3f} resampled, "
         f"deviation of single rewards {data.noise:.3f}; "

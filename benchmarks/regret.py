@@ -16,22 +16,21 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterable
-from dataclasses import replace
 
 import numpy as np
 
 from dpbandits.simulation import RunTrace, Setting, sweep
 
-PAPER = Setting(preset="paper")
-TIGHT = Setting(schedule="budgeted")
+PAPER = Setting.paper(preset="paper")
+TIGHT = Setting.paper(schedule="budgeted")
 ROWS = {
     "none": (TIGHT, 160),
-    "central (10, .1)": (replace(TIGHT, trust="central", delta=0.1), 175),
-    "central (1, 1e-6)": (replace(TIGHT, trust="central", epsilon=1, delta=1e-6), 240),
-    "shuffle (1, 1e-6)": (replace(TIGHT, trust="shuffle", epsilon=1, delta=1e-6), 260),
-    "pure central 1": (replace(TIGHT, trust="central", epsilon=1, delta=0), 200),
-    "shuffle (.3, 1e-6)": (replace(TIGHT, trust="shuffle", epsilon=0.3, delta=1e-6), 2_000),
-    "local (10, 1e-6)": (replace(TIGHT, trust="local", epsilon=10, delta=1e-6), 30_000),
+    "central (10, .1)": (TIGHT.changed(trust="central", delta=0.1), 175),
+    "central (1, 1e-6)": (TIGHT.changed(trust="central", epsilon=1, delta=1e-6), 240),
+    "shuffle (1, 1e-6)": (TIGHT.changed(trust="shuffle", epsilon=1, delta=1e-6), 260),
+    "pure central 1": (TIGHT.changed(trust="central", epsilon=1, delta=0), 200),
+    "shuffle (.3, 1e-6)": (TIGHT.changed(trust="shuffle", epsilon=0.3, delta=1e-6), 2_000),
+    "local (10, 1e-6)": (TIGHT.changed(trust="local", epsilon=10, delta=1e-6), 30_000),
 }
 FAMILIES = {
     "main": {},
@@ -98,8 +97,8 @@ def family_table(share: float, workers: int) -> bool:
     print("   ratios      survived")
     for family, changes in FAMILIES.items():
         runs = max(24, round(share * RUNS.get(family, USUAL_RUNS)))
-        settings = [replace(ROWS[name][0], **changes) for name in COMPARED]
-        paper = mean(next(iter(run([replace(PAPER, **changes)], PAPER_RUNS, workers).values())))
+        settings = [ROWS[name][0].changed(**changes) for name in COMPARED]
+        paper = mean(next(iter(run([PAPER.changed(**changes)], PAPER_RUNS, workers).values())))
         found = run(settings, runs, workers)
         regrets = [mean(found[setting]) for setting in settings]
         ratios = [regret / regrets[0] for regret in regrets[1:]]

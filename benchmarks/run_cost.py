@@ -47,10 +47,10 @@ def draw_averages(trace: RunTrace, dimension: int) -> None:
 
 def run_over_unavoidable(trust: str) -> float:
     """Return the cost of one run as a multiple of the unavoidable arithmetic."""
-    setting = Setting(trust=trust, schedule="exponential")
+    setting = Setting.paper(trust=trust, schedule="exponential")
     trace = run_once(setting, SEED)
     whole, unavoidable = least_cpu_seconds(
-        lambda: run_once(setting, SEED), lambda: draw_averages(trace, setting.dimension)
+        lambda: run_once(setting, SEED), lambda: draw_averages(trace, setting.problem.dimension)
     )
     return whole / unavoidable
 
@@ -58,7 +58,7 @@ def run_over_unavoidable(trust: str) -> float:
 def long_over_short(trust: str) -> float:
     """Return the cost of 10⁹ rounds as a multiple of that of 10⁶ rounds, with capped cohorts."""
     capped = {"trust": trust, "schedule": "exponential", "maximum_cohort": 20_000, "population": None}
-    long, short = Setting(horizon=10**9, **capped), Setting(horizon=10**6, **capped)
+    long, short = Setting.paper(horizon=10**9, **capped), Setting.paper(horizon=10**6, **capped)
     slow, fast = least_cpu_seconds(lambda: run_once(long, SEED), lambda: run_once(short, SEED))
     return slow / fast
 

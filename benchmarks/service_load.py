@@ -87,7 +87,7 @@ def prepared(directory: Path, clients: int, *, tls: bool) -> tuple[Site, dict[st
         assert begun is not None
         collecting = replace(begun, state="collecting", joined=clients + 1, since=time.time(), seconds=7200.0)
         transaction.change_attempt(begun, collecting)
-        plan = coordinator.context.course.plan(transaction, 1)
+        plan = coordinator.rounds.journal.plan(transaction, 1)
     coordinator.close()
     settings = {
         "plan": encode(plan).decode(),

@@ -1,6 +1,6 @@
 """Learn the action that is best for a whole population, without learning about any one of its members.
 
-A study in a few lines, on a simulated population:
+Example: plan a study and run it on a simulated population.
 
     import dpbandits as dp
 
@@ -11,8 +11,9 @@ A study in a few lines, on a simulated population:
     trace = dp.simulate(study, dp.Population(instance, heterogeneity=0.1), seed=7)
     print(trace.regret, trace.participants, trace.guarantee)
 
-`ask`, `respond`, `shuffle`, `analyze` and `tell` are the five steps that every carrier repeats. Where each
-action has clients of its own, these take the plan's `parts`, and `gather` puts the releases together.
+The algorithm is five functions that the simulator, the service and any other carrier call in turn: `ask`,
+`respond`, `shuffle`, `analyze` and `tell`. If a plan has one cohort per action, `respond`, `shuffle` and
+`analyze` take each of its `parts`, and `gather` combines their releases.
 """
 
 import lazy_loader

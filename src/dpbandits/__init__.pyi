@@ -57,6 +57,9 @@ from .protocol._study import (
     State as State,
     Study as Study,
 )
+from .rounds._in_process import (
+    run_in_process as run_in_process,
+)
 from .simulation._run import (
     simulate as simulate,
 )

@@ -12,12 +12,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection
 from numbers import Integral, Real
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-import numpy as np
-
-from dpbandits._arrays import FloatArray
 from dpbandits.errors import InvalidValue
+
+if TYPE_CHECKING:  # commands that check no array start without NumPy
+    from dpbandits._arrays import FloatArray
 
 Value = TypeVar("Value")
 
@@ -101,6 +101,8 @@ def one_of(choices: Collection[str], **named: str) -> str:
 
 def finite_matrix(**named: FloatArray) -> FloatArray:
     """Return a two-dimensional array of finite numbers with at least one row and one column."""
+    import numpy as np
+
     field, given = _only(named)
     try:
         matrix = np.asarray(given, dtype=np.float64)

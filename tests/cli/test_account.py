@@ -63,10 +63,9 @@ def test_it_tells_how_far_one_liar_reaches(
     assert reach["mean"] == pytest.approx(0.02 * reach["factor"])
     assert main(["account", *options, "--coordinates", "4", "--cohort", "100"]) == 0
     shown = " ".join(capsys.readouterr().out.split())
-    assert (
-        f"at most {reach['mean']:.4g}, {reach['factor']:.4g} × the most an honest client's data can" in shown
-    )
-    assert ("in split mode: anywhere" in shown) == (options[1] == "shuffle")
+    moved = f"at most {reach['mean']:.4g}, {reach['factor']:.4g} × the largest effect of an honest client"
+    assert moved in shown
+    assert ("in split mode without any bound" in shown) == (options[1] == "shuffle")
 
 
 def test_pure_privacy(capsys: pytest.CaptureFixture[str]) -> None:
@@ -110,7 +109,7 @@ def test_table_and_plot(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> N
     assert "as claimed" in shown
     unwrapped = " ".join(shown.split())
     assert "does not collude with the server; at least 50 of 50 reporting clients are real" in unwrapped
-    assert "one liar moves a mean by at most" in unwrapped
+    assert "one lying client moves a mean by at most" in unwrapped
     assert (tmp_path / "c.png").read_bytes().startswith(b"\x89PNG")
 
 

@@ -61,7 +61,7 @@ def test_people_read_what_was_played_and_that_the_claim_stands(capsys: pytest.Ca
     shown = capsys.readouterr()
     assert shown.err == ""
     assert len(shown.out.splitlines()) == 3
-    for part in ("shuffle with binomial noise: 2,000 plays", "claimed: (1, 1e-06)-DP", "the claim stands"):
+    for part in ("shuffle with binomial noise: 2,000 samples", "claimed: (1, 1e-06)-DP", "not refuted"):
         assert part in shown.out
 
 

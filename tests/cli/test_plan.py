@@ -37,7 +37,7 @@ def test_it_says_plainly_when_nothing_can_be_learnt(
     shown = " ".join(capsys.readouterr().out.split())
     assert "these settings will never eliminate an action" in shown
     assert "More participants, a larger ε" in shown
-    assert "first cohort: one liar moves a mean by at most" in shown
+    assert "first cohort: one lying client moves a mean by at most" in shown
     assert (tmp_path / "p.png").exists()
 
 

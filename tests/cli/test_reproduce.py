@@ -132,7 +132,7 @@ def test_without_matplotlib_one_line_says_so(
     out: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(drawing, "find_spec", lambda name: None)
-    check_refused([*OPTIONS, "--out", str(out)], "pip install 'dpbandits[plot]'", capsys)
+    check_refused([*OPTIONS, "--out", str(out)], "pip install '.[plot]'", capsys)
 
 
 def test_help_names_every_item(capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from dpbandits.cli import main
+from dpbandits.cli._plot import _spread
 
 from .helpers import check_refused, interruptible
 
@@ -47,7 +48,8 @@ def test_the_json_has_everything_promised(capsys: pytest.CaptureFixture[str]) ->
     assert central["guarantee"].keys() >= {
         "trust", "epsilon", "delta", "neighbouring", "accountant", "preset"
     }  # fmt: skip
-    assert 0.249 < central["guarantee"]["delta"] <= 0.25
+    assert (central["privacy"]["epsilon"], central["privacy"]["delta"]) == (1, 1e-6)
+    assert 0.99e-6 < central["guarantee"]["delta"] <= 1e-6
     assert [run["seed"] for run in central["runs"]] == [5, 6, 7]
     run = central["runs"][0]
     assert run.keys() >= {"seed", "regret", "communication", "participants", "best_action_survived", "phases"}
@@ -60,10 +62,39 @@ def test_the_json_has_everything_promised(capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_the_delta_that_holds_is_reported_not_the_one_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
-    (result,) = _json(capsys, "--trust", "central", "--preset", "paper")["results"]
+    options = ["--trust", "central", "--preset", "paper", "--paper-setting"]
+    (result,) = _json(capsys, *options)["results"]
     assert result["guarantee"]["delta"] == pytest.approx(0.789, abs=5e-4)
-    assert main([*SMALL, "--trust", "central", "--preset", "paper"]) == 0
+    assert main([*SMALL, *options]) == 0
     assert "asked: δ = 0.25" in " ".join(capsys.readouterr().out.split())
+
+
+def test_the_paper_is_asked_for_by_name(capsys: pytest.CaptureFixture[str]) -> None:
+    (result,) = _json(capsys, "--trust", "central", "--paper-setting")["results"]
+    assert (result["privacy"]["epsilon"], result["privacy"]["delta"]) == (10, 0.25)
+    (result,) = _json(capsys, "--trust", "central", "--paper-setting", "--epsilon", "2")["results"]
+    assert (result["privacy"]["epsilon"], result["privacy"]["delta"]) == (2, 0.25)
+
+
+def test_the_papers_constants_for_comparison(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    options = ["--trust", "none", "--trust", "central", "--compare-paper"]
+    document = _json(capsys, *options)
+    rows = [(row["privacy"]["trust"], row["privacy"]["preset"]) for row in document["results"]]
+    assert rows == [("none", "tight"), ("central", "tight"), ("none", "paper"), ("central", "paper")]
+    assert document["results"][3]["privacy"]["delta"] == 0.25
+    assert document["results"][3]["guarantee"]["delta"] > 0.7
+    assert main([*SMALL, *options, "--plot", str(tmp_path / "x.png")]) == 0
+    shown = capsys.readouterr().out
+    assert all(row in shown for row in ("central, tight", "central, paper"))
+    assert (tmp_path / "x.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_labels_at_the_ends_of_lines_do_not_overlap() -> None:
+    assert _spread([0.1, 0.5, 0.9], 0.1) == pytest.approx([0.1, 0.5, 0.9])
+    assert _spread([0.5, 0.5, 0.5], 0.1) == pytest.approx([0.4, 0.5, 0.6])
+    found = _spread([0.1, 0.12, 0.21, 0.9, 0.95], 0.1)
+    assert np.diff(found).min() >= 0.1 - 1e-12
+    assert found == pytest.approx([0.1433 - 0.1, 0.1433, 0.2433, 0.875, 0.975], abs=1e-3)
 
 
 def test_two_runs_of_one_seed_write_the_same_bytes_whatever_the_workers(tmp_path: Path) -> None:

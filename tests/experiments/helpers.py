@@ -10,7 +10,7 @@ from dpbandits.experiments._jobs import LinUCB
 from dpbandits.experiments._statistics import regrets
 from dpbandits.simulation import Setting, Simulated
 
-SMALL = Setting(actions=30, dimension=3, horizon=400)
+SMALL = Setting.paper(actions=30, dimension=3, horizon=400)
 
 
 def works(scale: Scale) -> list[Work]:

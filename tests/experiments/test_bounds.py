@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import pytest
 
@@ -9,7 +8,7 @@ from dpbandits.errors import InvalidValue
 from dpbandits.experiments._bounds import dpe_communication, dpe_regret, pe_regret
 from dpbandits.simulation import Setting
 
-PAPER = Setting(preset="paper")
+PAPER = Setting.paper(preset="paper")
 S = 80 * math.log(math.log(20)) + 16
 LOG = math.log(1e9)
 
@@ -29,7 +28,7 @@ def test_the_terms_of_dpe_are_those_of_its_proof() -> None:
 @pytest.mark.parametrize("trust", ["central", "local", "shuffle"])
 @pytest.mark.parametrize("alpha", [0.5, 0.8])
 def test_privacy_terms_bound_the_sums_over_phases_they_stand_for(trust: str, alpha: float) -> None:
-    setting = replace(PAPER, trust=trust, alpha=alpha, epsilon=10, delta=0.25)
+    setting = PAPER.changed(trust=trust, alpha=alpha, epsilon=10, delta=0.25)
     noise = 2 * math.sqrt(2 * math.log(5)) / 10
     if trust == "shuffle":
         noise = math.sqrt(360 * math.log(16 * S)) * 18 * math.sqrt(math.log(8)) / 10
@@ -51,7 +50,7 @@ def test_the_printed_sum_of_the_central_model_is_too_small() -> None:
 
 def test_the_terms_of_pe() -> None:
     plain, central, local, shuffle = (
-        pe_regret(replace(PAPER, trust=trust)) for trust in ("none", "central", "local", "shuffle")
+        pe_regret(PAPER.changed(trust=trust)) for trust in ("none", "central", "local", "shuffle")
     )
     assert plain["rewards"] == pytest.approx(32 * math.sqrt(4e7 * LOG))
     assert plain["privacy"] == 0
@@ -63,12 +62,12 @@ def test_the_terms_of_pe() -> None:
 
 
 def test_communication_counts_the_cohorts_of_table_2() -> None:
-    short = replace(PAPER, horizon=50_000, alpha=0.5)
+    short = PAPER.changed(horizon=50_000, alpha=0.5)
     assert dpe_communication(short) == pytest.approx(S * 437)
-    bits = dpe_communication(replace(short, trust="shuffle"))
+    bits = dpe_communication(short.changed(trust="shuffle"))
     assert bits > 20 * dpe_communication(short)
 
 
 def test_alpha_outside_the_theorem_is_refused() -> None:
     with pytest.raises(InvalidValue, match="alpha: got 1"):
-        dpe_regret(replace(PAPER, alpha=1.0))
+        dpe_regret(PAPER.changed(alpha=1.0))

@@ -32,7 +32,9 @@ Regret = Callable[[Setting], float]
 def as_the_paper_says(setting: Setting) -> float:
     """A regret that grows like √T and decreases in ε and α."""
     return (
-        (1000 + NOISE[setting.trust] / setting.epsilon) * (setting.horizon / 1e6) ** 0.5 * (2 - setting.alpha)
+        (1000 + NOISE[setting.privacy.trust] / setting.privacy.epsilon)
+        * (setting.horizon / 1e6) ** 0.5
+        * (2 - setting.cohorts.alpha)
     )
 
 
@@ -73,12 +75,12 @@ def _trace(setting: Setting, seed: int, regret: float, delta: float) -> RunTrace
         communication=2 * cohort, clipped=0.0, elapsed=0.0,
     )  # fmt: skip
     stated = Guarantee(
-        trust=setting.trust, epsilon=setting.epsilon, delta=delta, neighbouring="replace-one",
-        accountant="made up", preset=setting.preset, noise="none", needs="",
+        trust=setting.privacy.trust, epsilon=setting.privacy.epsilon, delta=delta, neighbouring="replace-one",
+        accountant="made up", preset=setting.privacy.preset, noise="none", needs="",
     )  # fmt: skip
     return RunTrace(
         seed=seed, phases=(phase,), unit="numbers", actions_left=1, best_action_survived=True, final_action=0,
-        final_gap=0.0, guarantee=None if setting.trust == "none" else stated, mechanism=None,
+        final_gap=0.0, guarantee=None if setting.privacy.trust == "none" else stated, mechanism=None,
     )  # fmt: skip
 
 
@@ -118,15 +120,17 @@ def test_the_wrong_order_of_models_differs() -> None:
     swapped = {"central": "shuffle", "shuffle": "central"}
 
     def regret(setting: Setting) -> float:
-        own = swapped.get(setting.trust, setting.trust)
-        return 1000 + NOISE[own] / setting.epsilon
+        own = swapped.get(setting.privacy.trust, setting.privacy.trust)
+        return 1000 + NOISE[own] / setting.privacy.epsilon
 
     wrong = [check.statement for check in _examined("figure-2a", regret).checks if check.verdict == "differs"]
     assert wrong == ["CDP-DPE has less regret than SDP-DPE at every ε"] * 2
 
 
 def test_regret_that_grows_in_epsilon_differs() -> None:
-    checks = _examined("figure-2a", lambda setting: 1000 + NOISE[setting.trust] * setting.epsilon / 10).checks
+    checks = _examined(
+        "figure-2a", lambda setting: 1000 + NOISE[setting.privacy.trust] * setting.privacy.epsilon / 10
+    ).checks
     wrong = {check.statement for check in checks if check.verdict == "differs"}
     assert wrong == {f"the regret of {name} falls as ε grows" for name in ("CDP-DPE", "SDP-DPE", "LDP-DPE")}
 
@@ -139,7 +143,7 @@ def test_a_delta_that_is_missed_differs_even_in_a_quick_set() -> None:
 
 
 def test_privacy_that_is_not_almost_free_differs() -> None:
-    checks = _examined("figure-2b", lambda setting: 1000 * (1 + (setting.trust != "none"))).checks
+    checks = _examined("figure-2b", lambda setting: 1000 * (1 + (setting.privacy.trust != "none"))).checks
     assert any("very close" in check.statement for check in checks if check.verdict == "differs")
 
 

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -32,7 +31,7 @@ def test_the_fixed_cohort_has_dpes_communication_on_dpes_supports() -> None:
 
 def test_jobs_of_different_kinds_never_share_a_name() -> None:
     jobs = [Simulated(setting=SMALL), LinUCB(setting=SMALL), MatchedFixedCohort(setting=SMALL)]
-    jobs += [LinUCB(setting=replace(SMALL, horizon=401))]
+    jobs += [LinUCB(setting=SMALL.changed(horizon=401))]
     assert len({job.name for job in jobs}) == len(jobs)
 
 

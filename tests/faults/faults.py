@@ -33,6 +33,7 @@ COORDINATOR_STEPS = (
             "played",
             "rounds",
             "release",
+            "learn",
             "read",
         )
         for when in _BOTH

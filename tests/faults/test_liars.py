@@ -10,8 +10,7 @@ import pytest
 
 from dpbandits.protocol import add_up, nothing
 from dpbandits.service.client import Consent
-from dpbandits.service.coordinator import _coordinator as coordinator, _revealed as revealed
-from dpbandits.service.coordinator._playing import Playing
+from dpbandits.service.coordinator import _playing as playing, _revealed as revealed, _shuffling as shuffling
 from dpbandits.service.coordinator._revealed import OwnSums
 from dpbandits.service.wire import PURPOSE, ReportSlot, set_checksum, unbound_share
 from dpbandits.service.wire._binding import TAG
@@ -101,7 +100,7 @@ def _trusting_sums(context: Any, plan: Any, attempt: int, credentials: Any, shar
     return OwnSums(sums=total, without=[], checksum=set_checksum(summed))
 
 
-def _counts_all(playing: Any, transaction: Any, latest: Any, played: int) -> None:
+def _counts_all(transaction: Any, _plan: Any, latest: Any, played: int) -> None:
     if latest.state == "playing":
         transaction.change_attempt(latest, replace(latest, played=played))
 
@@ -119,7 +118,7 @@ OTHER_TERMS = by_everybody("coordinator-lie", [("tasks", "plan-study")])
 OUT_OF_RANGE = by_everybody("client-lie", [("", "range")])
 PLANTED: list[tuple[Any, str, Callable[..., Any], Case, str]] = [
     (
-        coordinator,
+        shuffling,
         "own_sums",
         _trusting_sums,
         lying("split", Fault(kind="shuffler-lie", party="shares", step="cloned")),
@@ -142,7 +141,13 @@ PLANTED: list[tuple[Any, str, Callable[..., Any], Case, str]] = [
     (ReportSlot, "check", _nothing, lying("central", *OUT_OF_RANGE), "was accepted"),
     (Consent, "check", _nothing, lying("local", *NO_NOISE), "a plan with δ"),
     (Consent, "check", _nothing, lying("trusted", *OTHER_TERMS), "a plan of other terms"),
-    (Playing, "_count", _counts_all, lying("local", Fault(kind="actuator-lie", step="too-many")), "rounds"),
+    (
+        playing,
+        "count_rounds",
+        _counts_all,
+        lying("local", Fault(kind="actuator-lie", step="too-many")),
+        "rounds",
+    ),
 ]
 
 

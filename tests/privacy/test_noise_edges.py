@@ -142,7 +142,7 @@ def test_without_opendp_the_error_says_what_to_install(monkeypatch: pytest.Monke
     monkeypatch.setitem(sys.modules, "opendp", None)
     monkeypatch.setitem(sys.modules, "opendp.prelude", None)
     for draw in (SecureNoise().discrete_gaussian, SecureNoise().discrete_laplace):
-        with pytest.raises(InvalidValue, match=r"pip install 'dpbandits\[secure\]'"):
+        with pytest.raises(InvalidValue, match=r"pip install '\.\[secure\]'"):
             draw(1.0, (2,))
     assert SecureNoise().binomial(3, 0.5, (2,)).shape == (2,)
 

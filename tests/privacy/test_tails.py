@@ -44,9 +44,7 @@ def test_few_coordinates_have_a_shorter_radius_that_is_still_exceeded_rarely(
 
 @pytest.mark.parametrize("scale", [2.0**-10, 0.3, 5.0, 3e3, 1e5])
 @pytest.mark.parametrize("coordinates", [1, 7, 60, 2048])
-def test_the_tail_of_the_max_norm_radius_is_that_of_a_negative_binomial(
-    scale: float, coordinates: int
-) -> None:
+def test_the_max_norm_radius_has_the_tail_of_a_negative_binomial(scale: float, coordinates: int) -> None:
     law = nbinom(coordinates + 1, -math.expm1(-1 / scale))
     for tail in (0.5, 1e-3, 1e-12):
         largest = coordinates + int(law.isf(tail))

@@ -80,7 +80,7 @@ def test_a_new_trust_model_is_planned_and_simulated() -> None:
     assert plan.mechanism.kind == "enclave-sum"
     assert decode(encode(plan), Plan) == plan
     for algorithm in ("dpe", "pe"):
-        setting = Setting(algorithm=algorithm, trust="enclave", delta=0.0, **_without_budget(algorithm))
+        setting = Setting.of(algorithm=algorithm, trust="enclave", delta=0.0, **_without_budget(algorithm))
         trace = run_once(setting, 0)
         assert trace.guarantee is not None
         assert (trace.guarantee.trust, trace.guarantee.delta) == ("enclave", 0.0)

@@ -57,12 +57,12 @@ def test_a_planned_budget_is_spent_exactly_and_beats_the_papers_schedule() -> No
 
 def test_tiny_budgets_and_horizons_can_be_planned() -> None:
     assert budgeted(_study(horizon=10), 1).schedule.cohorts == (1,)
-    setting = Setting(actions=5, dimension=2, horizon=1, schedule="budgeted")
+    setting = Setting.of(actions=5, dimension=2, horizon=1, schedule="budgeted")
     assert run_once(setting, 0).rounds == 1
 
 
 def test_predictions_are_near_simulations() -> None:
-    setting = Setting(
+    setting = Setting.of(
         actions=200, dimension=6, horizon=10**5, trust="central", epsilon=1, delta=1e-6, schedule="budgeted"
     )
     spending = setting.planned()

@@ -234,7 +234,7 @@ class Deployment:
     def send(self, member: Member, body: bytes) -> None:
         task = self.task(member)
         if self.link is None:
-            plan = self.run(lambda t: self.context.course.plan(t, task.phase))
+            plan = self.run(lambda t: self.coordinator.rounds.journal.plan(t, task.phase))
             slot = self.coordinator.clients.slot(plan, task.attempt, member.ticket)
             keys, writer = self.keys, self.coordinator.writer
         else:

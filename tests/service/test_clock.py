@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from dpbandits.service.shared import SteadyClock
+from dpbandits.rounds import SteadyClock
 from dpbandits.storage import MemoryStore
 
 from .helpers import Deployment, small_study

@@ -9,6 +9,7 @@ import pytest
 from dpbandits.errors import FloatingPointNoise, InvalidValue, Unreachable
 from dpbandits.privacy import PrivacyRequest
 from dpbandits.protocol import Release, decode
+from dpbandits.rounds import _journal as journal
 from dpbandits.service.coordinator import Context
 from dpbandits.service.shared import ShufflerAddress
 from dpbandits.service.wire import KeyPair
@@ -23,13 +24,14 @@ def test_a_study_learns_what_the_protocol_alone_would(trust: str, mode: str | No
     deployed = Deployment(study=study, mode=mode)
     reported = deployed.whole_study()
     expected = expected_course(deployed.study, reported)
-    final = deployed.run(deployed.context.course.state)
+    final = deployed.coordinator.rounds.state
     assert final == expected[-1]
     assert len(reported) == 2
     with deployed.store.transaction() as transaction:
         releases = [decode(record.body, Release) for record in transaction.releases()]
         assert list(transaction.reports(1, 1)) == []
     assert [evidence.reports for evidence in final.history] == [release.reports for release in releases]
+    assert tuple(deployed.run(deployed.coordinator.operator.progress).phases) == expected[-1].progress
     results = deployed.run(deployed.coordinator.operator.results)
     assert results.ended
     assert results.active == final.active_actions.tolist()
@@ -130,7 +132,7 @@ def test_a_study_goes_on_after_a_restart(tmp_path: object) -> None:
     reported = deployed.whole_study()
     by_phase = {1: [member.pseudonym for member in members], **reported}
     expected = expected_course(deployed.study, by_phase)
-    assert deployed.run(deployed.context.course.state) == expected[-1]
+    assert deployed.coordinator.rounds.state == expected[-1]
     deployed.close()
     for other in (
         Deployment,
@@ -252,6 +254,38 @@ def test_split_sums_leave_out_whose_share_cannot_be_read() -> None:
     with deployed.store.transaction() as transaction:
         release = decode(transaction.releases()[0].body, Release)
     assert release.reports == 5
+    deployed.close()
+
+
+def test_status_waits_for_no_learning_and_learning_is_a_step_of_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    deployed = Deployment(study=small_study("central"), mode=None)
+    deployed.advance()
+    members = deployed.join(6)
+    deployed.play()
+    for member in members:
+        deployed.send(member, deployed.body(member))
+
+    def learning(*_told: object) -> None:
+        raise RuntimeError("the learner was told")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(journal, "tell", learning)
+        with pytest.raises(RuntimeError, match="the learner was told"):
+            deployed.advance()
+        status = deployed.run(deployed.coordinator.operator.status)
+        assert (status.state, status.releases, status.actions_left) == ("released", 1, 12)
+        assert status.rounds_played == deployed.coordinator.rounds.plan(1).rounds
+        assert deployed.run(deployed.coordinator.operator.progress).phases == []
+        assert deployed.run(deployed.coordinator.operator.results).phases == []
+    deployed.advance()
+    status = deployed.run(deployed.coordinator.operator.status)
+    assert (status.phase, status.state) == (2, "gathering")
+    assert status.rounds_played == deployed.coordinator.rounds.plan(1).rounds
+    (record,) = deployed.run(deployed.coordinator.operator.progress).phases
+    assert (record.phase, record.reports, record.actions_left) == (1, 6, status.actions_left)
+    assert len(deployed.run(deployed.coordinator.operator.results).phases) == 1
     deployed.close()
 
 

@@ -21,7 +21,7 @@ CENTRAL = [
     ),
     *(
         f"{name}-{when}"
-        for name in ("played", "report", "closed", "release")
+        for name in ("played", "report", "closed", "release", "learn")
         for when in ("before-commit", "after-commit")
     ),
     "release-noise-drawn",

@@ -35,7 +35,7 @@ def collecting(
     deployed.advance()
     members = deployed.join(6)
     deployed.play()
-    return deployed, members, deployed.run(lambda t: deployed.context.course.plan(t, 1))
+    return deployed, members, deployed.run(lambda t: deployed.coordinator.rounds.journal.plan(t, 1))
 
 
 def sealed(deployed: Deployment, plan: Plan, member: Member, plaintext: bytes) -> bytes:

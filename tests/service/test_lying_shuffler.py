@@ -170,7 +170,7 @@ def test_a_shuffler_cannot_speak_for_other_members() -> None:
     """It seals shares of zero for all but its victim, to see the victim's answer without the others'
     noise."""
     deployed, members, link = collecting("split", share=0.5)
-    plan = deployed.run(lambda t: deployed.context.course.plan(t, 1))
+    plan = deployed.run(lambda t: deployed.coordinator.rounds.journal.plan(t, 1))
     victim = min(member.pseudonym for member in members)
 
     def forged(phase: int, attempt: int) -> Iterator[tuple[str, bytes]]:
@@ -192,7 +192,7 @@ def test_a_shuffler_cannot_speak_for_other_members() -> None:
 
 def test_a_share_is_bound_to_client_place_and_content() -> None:
     deployed, members, _ = collecting("split")
-    plan = deployed.run(lambda t: deployed.context.course.plan(t, 1))
+    plan = deployed.run(lambda t: deployed.coordinator.rounds.journal.plan(t, 1))
     place = deployed.context.place(plan, 1, members[0].pseudonym)
     key, share = hashed(members[0].token), b"x" * 24
     bound = bound_share(share, place, key)
@@ -212,7 +212,7 @@ def test_a_share_is_bound_to_client_place_and_content() -> None:
 
 def test_a_coordinator_that_changes_plan_or_terms_is_refused_by_the_shuffler() -> None:
     deployed, _, link = collecting("split")
-    plan = deployed.run(lambda t: deployed.context.course.plan(t, 1))
+    plan = deployed.run(lambda t: deployed.coordinator.rounds.journal.plan(t, 1))
     assert deployed.context.signed is not None
     from dpbandits.protocol import encode
     from dpbandits.service.wire import CollectionRequest
@@ -262,7 +262,7 @@ def _pages(lie: str) -> Starlette:
 @pytest.mark.parametrize("lie", ["without end", "too long", "no base64"])
 def test_pages_of_shares_over_http_are_bounded(lie: str) -> None:
     deployed, _, _ = collecting("split")
-    plan: Plan = deployed.run(lambda t: deployed.context.course.plan(t, 1))
+    plan: Plan = deployed.run(lambda t: deployed.coordinator.rounds.journal.plan(t, 1))
     from dpbandits.service.coordinator._revealed import own_sums
 
     with served(_pages(lie)) as url:

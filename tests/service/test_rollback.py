@@ -87,6 +87,11 @@ def _dump(directory: Path, name: str) -> str:
     return dump
 
 
+def _without_progress(dump: str) -> list[str]:
+    """What a dump has besides the records that follow from the releases."""
+    return [line for line in dump.splitlines() if not line.startswith('INSERT INTO "progress"')]
+
+
 def _backup(source: Path, target: Path) -> None:
     old, new = sqlite3.connect(source), sqlite3.connect(target)
     old.backup(new)
@@ -203,7 +208,10 @@ def test_a_store_that_is_put_back_after_the_end_stops_the_study(
         directory = put_back(tmp_path / str(number), moments[-1], old, names)
         after = go_on(directory, trust, mode, other=True)
         assert holds(moments[-1], after), old
-        if _dump(old.directory, names[0]) != _dump(moments[-1].directory, names[0]):
+        before, end = _dump(old.directory, names[0]), _dump(moments[-1].directory, names[0])
+        if _without_progress(before) == _without_progress(end):  # learnt again, from the same releases
+            assert (after.stopped, _dump(directory, names[0])) == ("", end), old
+        else:
             assert "an old copy of the store was put back" in after.stopped, old
             assert "the study was at phase" in after.stopped
             assert "new clients" in after.stopped

@@ -96,8 +96,8 @@ def _check(workers: list[Deployment], accepted: list[tuple[int, str]]) -> None:
     everybody = [name for names in entries for name in names]
     assert len(set(everybody)) == len(everybody)
     assert sorted(name for _, name in accepted) == sorted(everybody)
-    assert workers[0].run(workers[0].context.course.state).ended
-    assert workers[1].run(workers[1].context.course.state) == workers[0].run(workers[0].context.course.state)
+    assert workers[0].coordinator.rounds.state.ended
+    assert workers[1].coordinator.rounds.state == workers[0].coordinator.rounds.state
 
 
 TICKETS = 80
@@ -114,7 +114,7 @@ def _collecting(file: CoordinatorFile, tickets: list[str]) -> tuple[Context, Pla
         assert begun is not None
         state = {"state": "collecting", "joined": len(names), "since": time.time(), "seconds": 120.0}
         transaction.change_attempt(begun, replace(begun, **state))
-        plan = coordinator.context.course.plan(transaction, 1)
+        plan = coordinator.rounds.journal.plan(transaction, 1)
     coordinator.close()
     return coordinator.context, plan
 

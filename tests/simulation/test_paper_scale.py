@@ -11,10 +11,10 @@ import pytest
 from dpbandits.simulation import RunTrace, Setting, sweep
 
 SETTINGS = {
-    "none/paper": Setting(preset="paper"),
-    "central/paper": Setting(trust="central", preset="paper"),
-    "none/tight": Setting(),
-    "central/tight": Setting(trust="central"),
+    "none/paper": Setting.paper(preset="paper"),
+    "central/paper": Setting.paper(trust="central", preset="paper"),
+    "none/tight": Setting.paper(),
+    "central/tight": Setting.paper(trust="central"),
 }
 
 

@@ -30,28 +30,28 @@ def _ends_well(setting: Setting) -> None:
 @pytest.mark.parametrize("users", ["fitted", "resampled"])
 def test_on_the_ranking_sample(trust: str, epsilon: float, users: str) -> None:
     problem = {"data": "mslr-sample", "actions": 100, "dimension": 6, "users": users}
-    _ends_well(Setting(trust=trust, epsilon=epsilon, delta=1e-6, **problem, **SIZE))  # type: ignore[arg-type]
+    _ends_well(Setting.of(trust=trust, epsilon=epsilon, delta=1e-6, **problem, **SIZE))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("trust", "epsilon"), TRUSTS[:3])
 @pytest.mark.parametrize("users", ["fitted", "resampled", "measured"])
 def test_on_a_table_of_cells(trust: str, epsilon: float, users: str, tmp_path: Path) -> None:
     data = f"cellular:{write(tmp_path / 'cells.csv', cellular_text())}"
-    _ends_well(Setting(trust=trust, epsilon=epsilon, delta=1e-6, data=data, users=users, **SIZE))  # type: ignore[arg-type]
+    _ends_well(Setting.of(trust=trust, epsilon=epsilon, delta=1e-6, data=data, users=users, **SIZE))  # type: ignore[arg-type]
 
 
 def test_the_learner_is_told_the_heterogeneity_of_the_data_unless_another_is_assumed() -> None:
-    setting = Setting(data="mslr-sample", actions=50, dimension=6)
-    assert setting.dataset is not None
+    setting = Setting.of(data="mslr-sample", actions=50, dimension=6)
+    assert setting.problem.dataset is not None
     actions = setting.instance(0).actions
-    assert setting.study(actions).heterogeneity == setting.dataset.heterogeneity("fitted")
-    assumed = Setting(data="mslr-sample", actions=50, dimension=6, assumed_heterogeneity=0.5)
+    assert setting.study(actions).heterogeneity == setting.problem.dataset.heterogeneity("fitted")
+    assumed = Setting.of(data="mslr-sample", actions=50, dimension=6, assumed_heterogeneity=0.5)
     assert assumed.study(actions).heterogeneity == 0.5
 
 
 def test_runs_draw_their_actions_and_a_seed_fixes_them() -> None:
-    free = Setting(data="mslr-sample", actions=50, dimension=6)
-    fixed = Setting(data="mslr-sample", actions=50, dimension=6, instance_seed=3)
+    free = Setting.of(data="mslr-sample", actions=50, dimension=6)
+    fixed = Setting.of(data="mslr-sample", actions=50, dimension=6, instance_seed=3)
     assert free.instance(1).actions != free.instance(2).actions
     assert fixed.instance(1).actions == fixed.instance(2).actions == free.instance(3).actions
     assert free.instance(1).theta.tolist() == free.instance(2).theta.tolist()
@@ -60,4 +60,4 @@ def test_runs_draw_their_actions_and_a_seed_fixes_them() -> None:
 @pytest.mark.parametrize("changes", [{"family": "ball"}, {"actions_file": "x.csv"}, {"heterogeneity": 0.3}])
 def test_what_the_data_decide_cannot_be_asked_for(changes: dict[str, object]) -> None:
     with pytest.raises(InvalidValue, match="none: the data decide"):
-        Setting(data="mslr-sample", **changes)  # type: ignore[arg-type]
+        Setting.of(data="mslr-sample", **changes)  # type: ignore[arg-type]

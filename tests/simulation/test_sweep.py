@@ -7,12 +7,12 @@ import pytest
 from dpbandits.errors import InvalidValue, NotAvailable, NotEnoughClients
 from dpbandits.simulation import RunTrace, Setting, sweep
 
-SETTINGS = [Setting(trust=trust, actions=40, dimension=3, horizon=500) for trust in ("none", "central")]
+SETTINGS = [Setting.of(trust=trust, actions=40, dimension=3, horizon=500) for trust in ("none", "central")]
 
 
 def _collect(**options: object) -> dict[tuple[str, int], RunTrace]:
     found = sweep(SETTINGS, range(4), **options)  # type: ignore[arg-type]
-    return {(setting.trust, run.seed): run for setting, run in found}
+    return {(setting.privacy.trust, run.seed): run for setting, run in found}
 
 
 def test_the_number_of_workers_changes_nothing() -> None:
@@ -30,14 +30,16 @@ def test_an_interrupted_sweep_goes_on_where_it_was(tmp_path: Path) -> None:
         file.write(b'{"setting": "cut off in the mid')
     finished = _collect(checkpoint=checkpoint)
     assert finished == _collect()
-    assert all(finished[setting.trust, run.seed] == run for setting, run in first)
+    assert all(finished[setting.privacy.trust, run.seed] == run for setting, run in first)
     assert len(checkpoint.read_bytes().splitlines()) == 8
-    assert all(run.phases[0].elapsed == finished[s.trust, run.seed].phases[0].elapsed for s, run in first)
+    assert all(
+        run.phases[0].elapsed == finished[s.privacy.trust, run.seed].phases[0].elapsed for s, run in first
+    )
 
 
 def test_a_checkpoint_of_other_settings_is_kept_and_not_used(tmp_path: Path) -> None:
     checkpoint = tmp_path / "runs.jsonl"
-    other = [Setting(actions=40, dimension=3, horizon=400)]
+    other = [Setting.of(actions=40, dimension=3, horizon=400)]
     list(sweep(other, range(2), checkpoint=checkpoint))
     assert _collect(checkpoint=checkpoint) == _collect()
     assert len(checkpoint.read_bytes().splitlines()) == 10
@@ -53,12 +55,11 @@ def test_a_file_that_is_no_checkpoint_is_not_touched(tmp_path: Path) -> None:
 
 def test_what_cannot_run_is_refused_before_anything_runs(tmp_path: Path) -> None:
     checkpoint = tmp_path / "runs.jsonl"
-    bad = Setting(alpha=0.9)
+    bad = Setting.of(alpha=0.9)
     with pytest.raises(NotEnoughClients):
         list(sweep([SETTINGS[0], bad], range(2), checkpoint=checkpoint))
-    pure = Setting(trust="shuffle", preset="paper", delta=0)
     with pytest.raises(NotAvailable):
-        list(sweep([SETTINGS[0], pure], range(2), checkpoint=checkpoint))
+        Setting.of(trust="shuffle", preset="paper", delta=0)
     assert not checkpoint.exists()
 
 

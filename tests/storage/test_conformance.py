@@ -12,6 +12,7 @@ from dpbandits.storage import (
     LedgerEntry,
     NewReport,
     PlanRecord,
+    ProgressRecord,
     ReleaseRecord,
     Store,
     StudyRecord,
@@ -35,6 +36,7 @@ def test_an_empty_store_is_empty(store: Store) -> None:
     with store.transaction() as transaction:
         assert transaction.study() is None
         assert transaction.plans() == transaction.releases() == transaction.attempts() == ()
+        assert transaction.progress() == ()
         assert transaction.latest() is None
         assert transaction.latest(lock=True) is None
         assert transaction.client_of("nobody") is None
@@ -49,16 +51,20 @@ def test_what_was_written_is_read(store: Store) -> None:
     study = StudyRecord(digest="s", body=b"{}\x00")
     plan = PlanRecord(phase=1, digest="p", body=b"plan")
     release = ReleaseRecord(phase=1, attempt=2, body=b"release")
+    progress = [ProgressRecord(phase=phase, body=b"{}\x00") for phase in (2, 1)]
     with store.transaction() as transaction:
         transaction.begin_study(study)
         transaction.add_plan(plan)
         transaction.add_attempt(ATTEMPT)
         transaction.add_release(release)
+        for record in progress:
+            transaction.add_progress(record)
         transaction.keep_batch(1, 1, b"batch")
     with store.transaction() as transaction:
         assert transaction.study() == study
         assert transaction.plans() == (plan,)
         assert transaction.releases() == (release,)
+        assert transaction.progress() == (progress[1], progress[0])
         assert transaction.attempts() == (ATTEMPT,)
         assert transaction.batch(1, 1) == b"batch"
 
@@ -86,6 +92,7 @@ def test_what_can_be_done_once_is_refused_a_second_time(store: Store) -> None:
         once(transaction, "begin_study", StudyRecord(digest="s", body=b""))
         once(transaction, "add_plan", PlanRecord(phase=1, digest="p", body=b""))
         once(transaction, "add_release", ReleaseRecord(phase=1, attempt=1, body=b""))
+        once(transaction, "add_progress", ProgressRecord(phase=1, body=b""))
         once(transaction, "add_attempt", ATTEMPT)
         once(transaction, "keep_batch", 1, 1, b"x")
         once(transaction, "burn", [_entry("a")])

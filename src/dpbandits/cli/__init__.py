@@ -1,4 +1,4 @@
-"""The command line: one file per command. A command's module is imported only when that command runs."""
+"""The command line, with one file per command. `dpbandits plan` imports _plan.py and no other command."""
 
 from __future__ import annotations
 
@@ -6,33 +6,35 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
+from dpbandits import __version__
 from dpbandits.cli._parser import OneLineParser
 from dpbandits.errors import DpbanditsError
 
 COMMANDS = {
-    "simulate": "run the trust models on simulated populations",
+    "simulate": "compare trust models on simulated populations",
     "reproduce": "run the paper's figures and tables again",
     "plan": "predict what a study will cost",
-    "account": "compute what a mechanism really guarantees",
+    "account": "compute the privacy that a mechanism guarantees",
     "audit": "try to refute a privacy claim by experiment",
     "design": "compute a near-G-optimal design for the rows of a file",
-    "cover": "make a finite action set for a continuous one",
+    "cover": "replace a continuous action set by a finite one",
     "serve": "run the coordinator of a study",
-    "shuffler": "run the third party of the shuffle model",
+    "shuffler": "run the shuffler of a study",
     "client": "take part in a study",
-    "actuator": "play what a study asks for",
+    "actuator": "play the actions that a study schedules",
     "terms": "write and sign the terms of a study",
     "keys": "make keys, tokens, certificates and enrolment codes",
 }
 
 
 def _parser(arguments: Sequence[str]) -> OneLineParser:
-    """The parser with the options of the command that `arguments` name, and the names of all others."""
+    """The parser with the options of the command in `arguments`, and only the names of the other commands."""
     parser = OneLineParser(
         prog="dpbandits",
         description="Learn the action that is best for a whole population, without learning about any "
         "one of its members.",
     )
+    parser.add_argument("--version", action="version", version=f"dpbandits {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     chosen = arguments[0] if arguments else None
     for name, summary in COMMANDS.items():
@@ -47,10 +49,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command.
 
     Args:
-        arguments: The words after `dpbandits`; those of the process if None.
+        arguments: The words after `dpbandits`. None takes those of the process.
 
     Returns:
-        The exit status: 2 after bad input, with one line on standard error that names it.
+        The exit status. It is 2 after bad input, with one line on standard error that names the value.
     """
     words = sys.argv[1:] if arguments is None else list(arguments)
     options = _parser(words).parse_args(words)
@@ -61,7 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     except KeyboardInterrupt:
         return 130
-    except BrokenPipeError:  # the reader of our output, such as `head`, has closed the pipe
+    except BrokenPipeError:  # the reader of our output, for example `head`, closed the pipe
         sys.stderr.close()
         return 0
     except OSError as error:

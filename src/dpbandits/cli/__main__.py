@@ -1,4 +1,4 @@
-"""`python -m dpbandits.cli`, where the `dpbandits` script is not on the path."""
+"""`python -m dpbandits.cli`, for use where the `dpbandits` script is not on the path."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""`dpbandits account`: what a mechanism, or a finished simulation, really guarantees."""
+"""`dpbandits account`: compute the privacy that a mechanism, a study or a finished simulation has."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def add_to(commands: Any, summary: str) -> None:
         "account",
         help=summary,
         description="Compute the exact privacy of a mechanism: bounds on δ at the claimed ε, ε at a chosen "
-        "δ, the whole δ(ε) curve, and the error that is paid for it. With RESULT, a JSON file written by "
+        "δ, the whole δ(ε) curve, and the error that the noise adds. With RESULT, a JSON file written by "
         "`dpbandits simulate`, account for the mechanisms of that simulation instead.",
         formatter_class=DefaultsInHelp,
     )
@@ -52,7 +52,8 @@ def add_to(commands: Any, summary: str) -> None:
         "--study",
         metavar="STUDY.toml",
         action="append",
-        help="account for a study as it will run; repeat for a client in several; --times: codes of a client",
+        help="account for the study of a file; repeat for a client in several studies; --times is then the "
+        "number of enrolment codes of a client in each",
     )
     group = parser.add_argument_group("mechanism")
     group.add_argument("--trust", choices=PRIVATE, default="shuffle", help="whom clients trust")
@@ -60,17 +61,21 @@ def add_to(commands: Any, summary: str) -> None:
     add_mechanism_options(group, coordinates=60, cohort=1000)
     question = parser.add_argument_group("question and output")
     question.add_argument(
-        "--at-delta", type=number, metavar="D", help="give ε at this δ (default: the claim's)"
+        "--at-delta", type=number, metavar="D", help="compute ε at this δ (default: the claimed δ)"
     )
-    question.add_argument("--times", type=whole_number, default=1, metavar="M", help="a client in M phases")
-    question.add_argument("--group", type=whole_number, default=1, metavar="K", help="K clients replaced")
+    question.add_argument(
+        "--times", type=whole_number, default=1, metavar="M", help="account for a client in M phases"
+    )
+    question.add_argument(
+        "--group", type=whole_number, default=1, metavar="K", help="account for a group of K clients"
+    )
     question.add_argument("--json", metavar="PATH", help="write every number; - for standard output")
     question.add_argument("--plot", metavar="PATH.png", help="draw the δ(ε) curve")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Account:
-    """The answer: the claim, what holds, what it costs, and the curve."""
+    """The claimed guarantee, the one that holds, the error that the noise adds, and the δ(ε) curve."""
 
     claimed: dict[str, float]
     holds: dict[str, float | None]
@@ -81,7 +86,7 @@ class Account:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Answer, in a table or in JSON."""
+    """Print the account, or write it as JSON."""
     check_plot(options.plot)
     check_writable(options.json)
     whole(1, times=options.times)
@@ -106,15 +111,14 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _from_result(path: Path) -> list[tuple[PrivacyRequest, Mechanism]]:
-    """The mechanism of each private row of a simulation's JSON that hid least, as it was run."""
+    """The request of each private row of a simulation's JSON, and the weakest mechanism that it used."""
     if not path.is_file():
         raise InvalidValue("RESULT", path, "an existing JSON file that `dpbandits simulate` wrote")
     try:
         document = msgspec.json.decode(path.read_bytes())
-        shared = {k: document["settings"][k] for k in PrivacyRequest.__dataclass_fields__ if k != "trust"}
         cases = []
         for result in document["results"]:
-            request = PrivacyRequest(trust=result["trust"], **shared)
+            request = PrivacyRequest(**result["privacy"])
             if result["mechanism"] is not None:
                 cases.append((request, decode(encode(result["mechanism"]), Mechanism)))  # type: ignore[type-abstract]
     except (msgspec.DecodeError, KeyError, TypeError) as error:
@@ -167,7 +171,7 @@ def _curve(event: Event, claimed: float) -> list[dict[str, float]]:
 
 
 def _error(request: PrivacyRequest, mechanism: Mechanism) -> dict[str, float | None]:
-    """The released mean's deviation, and its ratio to the exact Gaussian's at a trusted server."""
+    """The standard deviation of a released mean, and its ratio to that of exact central Gaussian noise."""
     deviation = mechanism.error_deviation(mechanism.cohort)
     if request.pure:
         return {"sd_of_mean": deviation, "ratio_to_central_gaussian": None}
@@ -194,13 +198,19 @@ def _show(account: Account) -> None:
     at_delta = holds["epsilon_at_delta"]
     shown = "no ε" if at_delta is None else f"ε = {at_delta:.6g}"
     console.print(
-        f"          {shown} at δ = {holds['at_delta']:g}; rests on: {given['needs']}", highlight=False
+        f"          {shown} at δ = {holds['at_delta']:g}; assumes: {given['needs']}", highlight=False
     )
     ratio = error["ratio_to_central_gaussian"]
-    compared = "" if ratio is None else f", {ratio:.4g} × the exact Gaussian's at a trusted server"
-    console.print(f"error     {error['sd_of_mean']:.6g} on each mean{compared}", highlight=False)
+    compared = (
+        "" if ratio is None else f", {ratio:.4g} × that of exact Gaussian noise added by a trusted server"
+    )
+    console.print(
+        f"error     standard deviation {error['sd_of_mean']:.6g} of each mean{compared}", highlight=False
+    )
     console.print(f"reach     {shown_reach(account.reach, given['trust'])}", highlight=False)
-    table = Table("ε", "δ at least", "δ at most", title=f"by {given['accountant']}", title_justify="left")
+    table = Table(
+        "ε", "δ at least", "δ at most", title=f"accountant: {given['accountant']}", title_justify="left"
+    )
     for point in account.curve:
         table.add_row(f"{point['epsilon']:.4g}", f"{point['delta_lower']:.6g}", f"{point['delta_upper']:.6g}")
     console.print(table)
@@ -219,4 +229,4 @@ def _verdict(account: Account) -> str:
     true = f"δ = {upper:.6g} at ε = {account.claimed['epsilon']:g}"
     if lower > delta:
         return f"[bold red]NOT AS CLAIMED[/]: {true}"
-    return f"as claimed: {true}" if upper <= delta * (1 + 1e-9) else f"not shown: {true} is what is proved"
+    return f"as claimed: {true}" if upper <= delta * (1 + 1e-9) else f"not proved: only {true} is"

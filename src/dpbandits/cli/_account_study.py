@@ -25,17 +25,17 @@ from dpbandits.protocol import Study, ask
 
 EXACT = "phase 1 as it will be planned"
 LARGEST = (
-    "later phases depend on releases and are taken with as many numbers as a client can report then: "
-    "averages of the largest support of a design, or, where those may be used, statistics, as many as the "
-    "actions have rank"
+    "later phases depend on releases; they are taken with the most numbers that a client can report: one "
+    "average per action of the largest design, or, where the study may use them, as many statistics as the "
+    "rank of the actions"
 )
-# Up to the first number, combinations of phases are examined one by one. Beyond it, releases are limited.
+# Up to the first number, every combination of phases is examined. Beyond it, releases are limited.
 _MOST_COMBINATIONS, _MOST_RELEASES = 100, 3
 
 
 @dataclass(frozen=True, kw_only=True)
 class Phase:
-    """A phase that asks a cohort, with the mechanism that hides least of those that may be used."""
+    """A phase that asks a cohort, with the weakest of the mechanisms that it may use."""
 
     phase: int
     cohort: int
@@ -49,7 +49,7 @@ class Phase:
 
 @dataclass(frozen=True, kw_only=True)
 class StudyAccount:
-    """What a client of one phase has, and the weakest phase."""
+    """The guarantee of a client in each phase, and the weakest phase."""
 
     study: str
     privacy: dict[str, Any]
@@ -60,7 +60,7 @@ class StudyAccount:
 
 @dataclass(frozen=True, kw_only=True)
 class Together:
-    """What a client has that is in all studies, with `times` codes in each."""
+    """The guarantee of a client that takes part in all studies, with `times` codes in each."""
 
     times: int
     group: int
@@ -73,11 +73,11 @@ class Together:
 class _Accounted:
     request: PrivacyRequest
     account: StudyAccount
-    events: tuple[Event, ...]  # of all mechanisms of all phases, each once
+    events: tuple[Event, ...]  # the distinct events of the mechanisms of all phases
 
 
 def run_studies(options: argparse.Namespace) -> int:
-    """Account for each study, and for a client in all of them."""
+    """Account for each study, and for a client that takes part in all of them."""
     if options.result is not None or options.plot is not None:
         raise InvalidValue("study", options.study[0], "no RESULT and no --plot with --study")
     require_service()
@@ -95,12 +95,12 @@ def _accounted(path: Path) -> _Accounted:
 
     study = study_of(TomlFile(path))
     if not study.privacy.trust_model.private:
-        raise InvalidValue(
-            f"{path}, privacy.trust", study.privacy.trust, "a trust model that hides something"
-        )
+        raise InvalidValue(f"{path}, privacy.trust", study.privacy.trust, "a private trust model")
     plan = ask(study.begin())
     if plan.mechanism is None:
-        raise InvalidValue(f"{path}, study.horizon", study.horizon, "one in which a phase can end and report")
+        raise InvalidValue(
+            f"{path}, study.horizon", study.horizon, "a horizon that is long enough for one phase to report"
+        )
     later = [(number, _later(study, plan.rank, cohort)) for number, cohort in _cohorts(study) if number > 1]
     used: list[tuple[int, Sequence[Mechanism]]] = [(1, (plan.mechanism,)), *later]
     phases = [_phase(study.privacy, number, mechanisms) for number, mechanisms in used]
@@ -116,7 +116,7 @@ def _accounted(path: Path) -> _Accounted:
 
 
 def _cohorts(study: Study) -> list[tuple[int, int]]:
-    """The number and the cohort of each phase that may ask somebody, as far as clients last."""
+    """The number and the cohort of each phase that may ask clients, until the population is used up."""
     found, left = [], math.inf if study.population is None else study.population
     for number in range(1, study.schedule.reporting_phases(study.horizon) + 1):
         cohort = study.schedule.cohort(number)
@@ -128,7 +128,7 @@ def _cohorts(study: Study) -> list[tuple[int, int]]:
 
 
 def _later(study: Study, rank: int, cohort: int) -> Sequence[Mechanism]:
-    """Those that a later phase may have, with the largest number of reported numbers."""
+    """The mechanisms that a later phase may use, with the most numbers that a client can report."""
     averages = min(study.actions.count, math.floor(support_bound(rank)))
     kinds = [("box", averages)]
     if study.learning.recentred and study.learning.whitened:
@@ -144,7 +144,7 @@ def _phase(request: PrivacyRequest, number: int, mechanisms: Sequence[Mechanism]
     return Phase(
         phase=number,
         cohort=mechanism.cohort,
-        # Noise that is not shared suffices for any number of answers; the request sets the least number.
+        # Noise that is not shared suffices for any number of reports; the request sets the minimum.
         minimum_reports=max(mechanism.minimum_reports, request.minimum_reports(mechanism.cohort)),
         numbers=mechanism.coordinates,
         shape=mechanism.shape,
@@ -155,7 +155,7 @@ def _phase(request: PrivacyRequest, number: int, mechanisms: Sequence[Mechanism]
 
 
 def _together(found: Sequence[_Accounted], options: argparse.Namespace) -> Together | None:
-    """The worst combination of phases; a client serves in one phase of a study for each of its codes."""
+    """The worst combination of phases. A client takes part in one phase of a study per code."""
     if len(found) == 1 and options.times == options.group == 1 and options.at_delta is None:
         return None
     largest = max(one.request.delta for one in found)
@@ -172,7 +172,7 @@ def _together(found: Sequence[_Accounted], options: argparse.Namespace) -> Toget
 
 
 def _composed(studies: Sequence[tuple[Event, ...]], times: int) -> list[Event]:
-    """Every combination of `times` events of each study, or one event that is no better than any of them."""
+    """Every combination of `times` events per study, or one event that is at least as bad as each of them."""
     if math.prod(math.comb(len(events) + times - 1, times) for events in studies) <= _MOST_COMBINATIONS:
         choices = [list(combinations_with_replacement(events, times)) for events in studies]
         return [compose([one for part in parts for one in part]) for parts in product(*choices)]
@@ -183,7 +183,7 @@ def _composed(studies: Sequence[tuple[Event, ...]], times: int) -> list[Event]:
 
 
 def _worst(events: Sequence[Event], delta: float) -> tuple[float, str]:
-    """The largest ε at this δ, and by which accountant."""
+    """The largest ε at this δ, and the accountant that computed it."""
     worst, epsilon = events[0], events[0].epsilon(delta)
     for event in events[1:]:
         if math.isfinite(epsilon) and (delta == 0 or event.delta(epsilon) > delta):
@@ -213,7 +213,7 @@ def _show(accounts: Sequence[StudyAccount], together: Together | None) -> None:
             )
         console.print(table)
         weakest = account.weakest
-        verdict = "as claimed" if weakest.delta <= asked["delta"] * (1 + 1e-9) else "not shown"
+        verdict = "as claimed" if weakest.delta <= asked["delta"] * (1 + 1e-9) else "not proved"
         console.print(
             f"{verdict}: δ ≤ {weakest.delta:.6g} at ε = {asked['epsilon']:g}, in phase {weakest.phase}",
             highlight=False,
@@ -227,6 +227,6 @@ def _show(accounts: Sequence[StudyAccount], together: Together | None) -> None:
 def _sentence(studies: int, together: Together) -> str:
     who = "a client" if together.group == 1 else f"a group of {together.group} clients"
     where = "in one phase of the study" if studies == 1 else f"in one phase of each of the {studies} studies"
-    codes = "" if together.times == 1 else f" with {together.times} codes for each"
+    codes = "" if together.times == 1 else f" with {together.times} codes per study"
     shown = "no ε" if together.epsilon is None else f"ε = {together.epsilon:.6g}"
     return f"together: {who} {where}{codes} has {shown} at δ = {together.delta:g} ({together.accountant})"

@@ -1,4 +1,4 @@
-"""`dpbandits actuator`: the reference actuator, which tells what to play on standard output."""
+"""`dpbandits actuator`: the reference actuator, which prints what to play."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ def add_to(commands: Any, summary: str) -> None:
     parser = commands.add_parser(
         "actuator",
         help=summary,
-        description="Play what the study at URL asks for, until it ends: each line on standard output is an "
-        "action and for how many rounds it is played, and is reported as played after them.",
+        description="Play the actions that the study at URL schedules, until it ends. Each line on standard "
+        "output names an action and a number of rounds. After these rounds the action is reported as played.",
         formatter_class=DefaultsInHelp,
     )
     parser.set_defaults(run=run)
-    parser.add_argument("url", metavar="URL", help="of the coordinator")
-    parser.add_argument("--token-file", metavar="FILE", type=Path, required=True, help="the actuator's token")
-    parser.add_argument("--certificates", metavar="FILE", type=Path, help="whom to trust for TLS")
+    parser.add_argument("url", metavar="URL", help="address of the coordinator")
     parser.add_argument(
-        "--rate", type=number, metavar="R", help="rounds a second (default: as fast as one can)"
+        "--token-file", metavar="FILE", type=Path, required=True, help="file with the actuator's token"
     )
+    parser.add_argument("--certificates", metavar="FILE", type=Path, help="certificates to trust")
+    parser.add_argument("--rate", type=number, metavar="R", help="rounds per second (default: no limit)")
 
 
 def run(options: argparse.Namespace) -> int:
-    """Until the study ends."""
+    """Play until the study ends."""
     require_service()
     from dpbandits.service.actuator import Actuator, play_all
     from dpbandits.service.shared import Patience, Transport

@@ -1,4 +1,4 @@
-"""`dpbandits audit`: play the distinguishing game against the real mechanisms and report what it shows."""
+"""`dpbandits audit`: try to refute a privacy claim by playing the distinguishing game."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from dpbandits.privacy.auditing import CONFIDENCE, SAMPLES
 
 @dataclass(frozen=True, kw_only=True)
 class Audit:
-    """What was played, and what came of it."""
+    """The mechanism that was audited, and the result."""
 
     trust: str
     noise: str
@@ -49,8 +49,8 @@ def add_to(commands: Any, summary: str) -> None:
     parser = commands.add_parser(
         "audit",
         help=summary,
-        description="Play the distinguishing game against the real mechanisms. Status 0: the claim stands; "
-        "1: it was refuted; 2: bad input.",
+        description="Play the distinguishing game against the mechanisms as they run. Exit status: 0 if no "
+        "violation was found, 1 if the claim was refuted, 2 after bad input.",
         formatter_class=DefaultsInHelp,
     )
     parser.set_defaults(run=run)
@@ -64,7 +64,7 @@ def _add_claim(group: Any) -> None:
         "--trust",
         choices=PRIVATE,
         action="append",
-        help="whom clients trust; repeat for several (default: all that have the noise)",
+        help="whom clients trust; repeat for several (default: all that have --noise)",
     )
     add_privacy_options(group, epsilon=default.epsilon, delta=default.delta)
     add_mechanism_options(group, coordinates=4, cohort=8)
@@ -72,20 +72,32 @@ def _add_claim(group: Any) -> None:
 
 def _add_game(group: Any) -> None:
     group.add_argument(
-        "--samples", type=whole_number, default=SAMPLES, metavar="R", help="plays in each of the two worlds"
+        "--samples",
+        type=whole_number,
+        default=SAMPLES,
+        metavar="R",
+        help="samples from each of the two data sets",
     )
     group.add_argument(
-        "--confidence", type=number, default=CONFIDENCE, metavar="C", help="with which all of it holds"
+        "--confidence",
+        type=number,
+        default=CONFIDENCE,
+        metavar="C",
+        help="confidence level of all statements together",
     )
     group.add_argument(
-        "--simulated-noise", action="store_true", help="the noise of simulations instead of the real one"
+        "--simulated-noise",
+        action="store_true",
+        help="audit the noise of simulations instead of the secure one",
     )
-    group.add_argument("--seed", type=whole_number, metavar="S", help="of the simulated noise (default: 0)")
+    group.add_argument(
+        "--seed", type=whole_number, metavar="S", help="seed of the simulated noise (default: 0)"
+    )
     group.add_argument("--json", metavar="PATH", help="write every number; - for standard output")
 
 
 def run(options: argparse.Namespace) -> int:
-    """Audit every trust model, then say what was found."""
+    """Audit every trust model, and print or write the results."""
     check_writable(options.json)
     _check(options)
     noise = _noise_source(options)
@@ -101,7 +113,7 @@ def _check(options: argparse.Namespace) -> None:
     whole(100, samples=options.samples)
     probability(confidence=options.confidence)
     if options.seed is not None and not options.simulated_noise:
-        raise InvalidValue("seed", options.seed, "none without --simulated-noise: the real noise has no seed")
+        raise InvalidValue("seed", options.seed, "none without --simulated-noise: secure noise has no seed")
     whole(0, seed=options.seed or 0)
 
 
@@ -112,7 +124,7 @@ def _noise_source(options: argparse.Namespace) -> NoiseSource:
 
 
 def _requests(options: argparse.Namespace) -> list[PrivacyRequest]:
-    """One for each trust model; unless asked otherwise, for those that can have the noise."""
+    """One request per trust model; by default for all that have the noise."""
     trusts = options.trust or offering(options.noise)
     return [privacy_request(trust, options) for trust in dict.fromkeys(trusts)]
 
@@ -157,7 +169,7 @@ def _audit(
 
 
 def as_document(audits: list[Audit]) -> dict[str, Any]:
-    """The figures of the audit that shows most, and of each one."""
+    """The figures of the audit with the strongest evidence, and of every audit."""
     worst = max(audits, key=lambda one: (one.result.violated, one.result.epsilon_lower_bound))
     return {**_as_dict(worst), "audits": [_as_dict(one) for one in audits]}
 
@@ -171,23 +183,23 @@ def _as_dict(one: Audit) -> dict[str, Any]:
 def _where(mechanism: Mechanism) -> str:
     if mechanism.shape == "ball":
         return f" along the diagonal of {mechanism.coordinates} averages"
-    return f" in all of {mechanism.coordinates} averages"
+    return f" in all {mechanism.coordinates} averages"
 
 
 def describe(one: Audit) -> str:
-    """What was played, the bound, and whether the claim stands."""
+    """The audit as text: what was sampled, the lower bound, and whether the claim was refuted."""
     result, claim, bound = one.result, one.result.claimed, one.mechanism.bound
     lines = [
-        f"{one.trust} with {one.mechanism.noise_name} noise: {result.samples:,} plays with one client at "
-        f"−{bound:g}{_where(one.mechanism)}, as many at +{bound:g}",
-        f"  claimed: ({claim.epsilon:g}, {claim.delta:g})-DP; shown: ε ≥ {result.epsilon_lower_bound:.3f} at "
-        f"that δ, with confidence {result.confidence:.7g}",
+        f"{one.trust} with {one.mechanism.noise_name} noise: {result.samples:,} samples with one client at "
+        f"−{bound:g}{_where(one.mechanism)}, and {result.samples:,} at +{bound:g}",
+        f"  claimed: ({claim.epsilon:g}, {claim.delta:g})-DP; lower bound: ε ≥ "
+        f"{result.epsilon_lower_bound:.3f} at that δ, with confidence {result.confidence:.7g}",
     ]
     if result.violation is None:
-        return "\n".join([*lines, "  the claim stands: nothing was seen that it does not allow"])
+        return "\n".join([*lines, "  not refuted: no violation of the claim was found"])
     point = result.violation
     refuted = (
-        f"  THE CLAIM IS REFUTED: at ε = {point.epsilon:.4g} it allows δ = {point.delta:.4g}, and the view "
-        f"gives away δ ≥ {point.delta_lower_bound:.4g}"
+        f"  THE CLAIM IS REFUTED: at ε = {point.epsilon:.4g} it allows δ = {point.delta:.4g}, but the "
+        f"samples show δ ≥ {point.delta_lower_bound:.4g}"
     )
     return "\n".join([*lines, refuted])

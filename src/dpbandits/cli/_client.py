@@ -1,4 +1,4 @@
-"""`dpbandits client`: the reference agent, for one client or for many in one process."""
+"""`dpbandits client`: the reference client, for one client or several in one process."""
 
 from __future__ import annotations
 
@@ -27,83 +27,92 @@ def add_to(commands: Any, summary: str) -> None:
     parser = commands.add_parser(
         "client",
         help=summary,
-        description="Take part in the study at URL: agree to its terms, enrol, wait to be asked, and answer "
-        "once, with noise drawn on this machine. Terms or plans that protect less than agreed get no answer. "
-        "In the shuffle model pin the study: --terms, --operator-key, or --shuffler-url and --shuffler-key.",
+        description="Take part in the study at URL: check its terms, enrol, wait to be asked, and send one "
+        "report, with noise drawn on this machine. If the terms or a plan protect less than agreed, no "
+        "report is sent. In the shuffle model pin the study with --terms, --operator-key, or "
+        "--shuffler-url and --shuffler-key.",
         formatter_class=DefaultsInHelp,
     )
     parser.set_defaults(run=run)
-    parser.add_argument("url", metavar="URL", help="of the coordinator")
-    parser.add_argument("--codes", metavar="FILE", type=Path, required=True, help="one enrolment code a line")
+    parser.add_argument("url", metavar="URL", help="address of the coordinator")
+    parser.add_argument(
+        "--codes", metavar="FILE", type=Path, required=True, help="file with one enrolment code per line"
+    )
     parser.add_argument(
         "--rewards",
         metavar="FILE",
         type=Path,
         required=True,
-        help="a .csv or .npz file: a row for each client, its average reward of every action of the study",
+        help="a .csv or .npz file with one row per client: its average reward of every action of the study",
     )
-    parser.add_argument("--memory", metavar="FILE", type=Path, help="keep what must survive a restart here")
-    parser.add_argument("--certificates", metavar="FILE", type=Path, help="whom to trust for the URL's TLS")
     parser.add_argument(
-        "--shuffler-certificates", metavar="FILE", type=Path, help="whom to trust for the shuffler's TLS"
+        "--memory", metavar="FILE", type=Path, help="file for the state that must survive a restart"
+    )
+    parser.add_argument("--certificates", metavar="FILE", type=Path, help="certificates to trust for the URL")
+    parser.add_argument(
+        "--shuffler-certificates", metavar="FILE", type=Path, help="certificates to trust for the shuffler"
     )
     _add_pins(parser)
     _add_consent(parser)
 
 
 def _add_pins(parser: argparse.ArgumentParser) -> None:
-    pins = parser.add_argument_group("what is known from elsewhere than the coordinator")
-    pins.add_argument("--terms", metavar="HEX", help="the digest of the study's terms (dpbandits terms)")
-    pins.add_argument("--operator-key", metavar="HEX", help="the public key that signed the terms")
-    pins.add_argument("--shuffler-url", metavar="URL", help="the shuffler's address")
-    pins.add_argument("--shuffler-key", metavar="HEX", help="the shuffler's public key")
+    pins = parser.add_argument_group("pins: values that you know from a source other than the coordinator")
+    pins.add_argument("--terms", metavar="HEX", help="digest of the study's terms (dpbandits terms)")
+    pins.add_argument("--operator-key", metavar="HEX", help="public key that signed the terms")
+    pins.add_argument("--shuffler-url", metavar="URL", help="address of the shuffler")
+    pins.add_argument("--shuffler-key", metavar="HEX", help="public key of the shuffler")
 
 
 def _add_consent(parser: argparse.ArgumentParser) -> None:
-    consent = parser.add_argument_group("what is agreed to")
+    consent = parser.add_argument_group("consent: the least protection that you accept")
     consent.add_argument(
-        "--accept", choices=TRUSTS, action="append", help="trust models (default: local, shuffle)"
+        "--accept",
+        choices=TRUSTS,
+        action="append",
+        help="trust model that you accept; repeat for several (default: local, shuffle)",
     )
-    consent.add_argument("--epsilon", type=number, default=1.0, metavar="E", help="at most")
-    consent.add_argument("--delta", type=number, default=1e-6, metavar="D", help="at most")
+    consent.add_argument("--epsilon", type=number, default=1.0, metavar="E", help="largest ε")
+    consent.add_argument("--delta", type=number, default=1e-6, metavar="D", help="largest δ")
     consent.add_argument(
-        "--mode", choices=("trusted", "split"), action="append", help="shuffler modes (default: both)"
+        "--mode",
+        choices=("trusted", "split"),
+        action="append",
+        help="shuffler mode; repeat for both (default: both)",
     )
     consent.add_argument(
         "--minimum-cohort",
         type=whole_number,
         default=1,
         metavar="N",
-        help="reports in every release, at least",
+        help="fewest reports in a release",
     )
-    consent.add_argument(
-        "--largest-cohort", type=whole_number, metavar="N", help="clients in a cohort, at most"
-    )
+    consent.add_argument("--largest-cohort", type=whole_number, metavar="N", help="most clients in a cohort")
     consent.add_argument(
         "--silent-share",
         type=number,
         default=0.0,
         metavar="S",
-        help="share of reports that may lack noise, at least",
+        help="smallest share of reports without noise that the guarantee must tolerate",
     )
     consent.add_argument(
-        "--biased-bits", action="store_true", help="also the paper's noise bits, which are not fair coins"
+        "--biased-bits", action="store_true", help="accept the paper's noise bits, which are not fair coins"
     )
 
 
 def run(options: argparse.Namespace) -> int:
-    """All clients at once; how many answers were accepted."""
+    """Run all clients concurrently, and print how many reports were accepted."""
     require_service()
     codes = _lines(options.codes)
     rewards = read_matrix(options.rewards)
     if len(rewards) != len(codes):
-        raise InvalidValue("rewards", f"{len(rewards)} rows", f"{len(codes)}, one for each code")
+        raise InvalidValue("rewards", f"{len(rewards)} rows", f"{len(codes)} rows, one per code")
     if options.memory is not None and len(codes) > 1:
         raise InvalidValue("memory", options.memory, "none with several clients in one process")
     accepted, troubles = asyncio.run(_run_all(options, codes, [row.tolist() for row in rewards]))
     for trouble, clients in troubles.items():
-        print(f"not reached, by {clients} of the clients without an answer: {trouble}", file=sys.stderr)
-    print(f"{accepted} of {len(codes)} answers were accepted")
+        print(f"{clients} of the clients without a report could not connect: {trouble}", file=sys.stderr)
+    print(f"{accepted} of {len(codes)} reports were accepted")
     return 0
 
 
@@ -116,7 +125,7 @@ def _lines(path: Path) -> list[str]:
 async def _run_all(
     options: argparse.Namespace, codes: list[str], rewards: list[list[float]]
 ) -> tuple[int, Counter[str]]:
-    """How many answers were accepted, and why the others could not reach a party, if that was it."""
+    """The number of accepted reports, and the connection errors of the clients without one."""
     from dpbandits.service.client import AsyncClient, ClientCore, MemoryFile, take_part
     from dpbandits.service.shared import AsyncTransport
 
@@ -169,7 +178,7 @@ def _pins(options: argparse.Namespace) -> Pins:
 async def _certificates(
     options: argparse.Namespace, consent: Consent, pins: Pins
 ) -> tuple[Path | None, dict[str, Path]]:
-    """Whom to trust for which party's TLS; the shuffler's address is that of the terms agreed to."""
+    """The certificates to trust, in general and for the shuffler, whose address is in the terms."""
     from dpbandits.service.client import AsyncClient, ClientCore
     from dpbandits.service.shared import AsyncTransport
 
@@ -185,7 +194,7 @@ async def _certificates(
 def _averages(row: list[float]) -> Callable[[Plan], list[float]]:
     def supported(plan: Plan) -> list[float]:
         if max(plan.support) >= len(row):
-            raise InvalidValue("rewards", f"{len(row)} columns", "one for every action of the study")
+            raise InvalidValue("rewards", f"{len(row)} columns", "one column per action of the study")
         return [row[action] for action in plan.support]
 
     return supported

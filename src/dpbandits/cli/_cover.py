@@ -1,4 +1,4 @@
-"""`dpbandits cover`: a finite set of actions that stands for a box, a ball or a simplex."""
+"""`dpbandits cover`: replace a box, a ball or a simplex of actions by a finite set."""
 
 from __future__ import annotations
 
@@ -19,24 +19,30 @@ def add_to(commands: Any, summary: str) -> None:
         "cover",
         help=summary,
         description="Write points of a box (corners on the unit sphere), the unit ball or the simplex such "
-        "that no point of it is farther than the radius from all of them. Playing these instead costs at "
-        "most radius × ‖θ*‖ of regret a round. The file serves `dpbandits simulate --actions-file`, which "
-        "adds that to the regret.",
+        "that every point of the set is within the radius of one of them. Playing only these points costs at "
+        "most radius × ‖θ*‖ of regret per round. `dpbandits simulate --actions-file` reads the file and adds "
+        "that loss to the regret.",
         formatter_class=DefaultsInHelp,
     )
     parser.set_defaults(run=run)
     parser.add_argument("kind", choices=KINDS, metavar="KIND", help=", ".join(KINDS))
-    parser.add_argument("--dimension", type=whole_number, required=True, metavar="D", help="of the points")
-    parser.add_argument("--radius", type=number, required=True, metavar="R", help="how near is near enough")
     parser.add_argument(
-        "--count-limit", type=whole_number, default=1_000_000, metavar="N", help="refuse larger covers"
+        "--dimension", type=whole_number, required=True, metavar="D", help="dimension of the points"
+    )
+    parser.add_argument("--radius", type=number, required=True, metavar="R", help="covering radius")
+    parser.add_argument(
+        "--count-limit",
+        type=whole_number,
+        default=1_000_000,
+        metavar="N",
+        help="refuse covers with more points",
     )
     parser.add_argument("--out", metavar="FILE", help="write the points to a .npz or .csv file")
     parser.add_argument("--json", metavar="PATH", help="write the figures; - for standard output")
 
 
 def run(options: argparse.Namespace) -> int:
-    """Compute the cover; write it, and say what it costs."""
+    """Compute the cover, write it, and print its radius and the regret that it adds."""
     check_writable(options.json)
     out = None if options.out is None else _checked(Path(options.out))
     found = cover(
@@ -48,12 +54,14 @@ def run(options: argparse.Namespace) -> int:
     if options.json != "-":
         written = "" if out is None else f" in {out}"
         print(f"{len(found.points):,} points of the {found.kind} in {options.dimension} dimensions{written}")
-        print(f"covering radius {found.radius:.6g}: regret a round grows by at most {found.loss:.6g} × ‖θ*‖")
+        print(
+            f"covering radius {found.radius:.6g}: regret per round grows by at most {found.loss:.6g} × ‖θ*‖"
+        )
     return 0
 
 
 def _checked(path: Path) -> Path:
-    """Fail before the work, not after it."""
+    """Check the output path before the work begins."""
     if path.suffix.lower() not in (".csv", ".npz"):
         raise InvalidValue("out", path, "a file that ends in .npz or .csv")
     if not path.parent.is_dir():

@@ -1,4 +1,4 @@
-"""`dpbandits design`: which rows of a file to measure, and how often, to learn about all of them."""
+"""`dpbandits design`: choose which rows of a file to measure, and how often, to learn about all of them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from dpbandits.cli._writing import check_writable, write_document
 from dpbandits.design import Design, near_g_optimal
 from dpbandits.errors import InvalidValue
 
-_SHOWN = 20  # supported rows in the table; the JSON has all
+_SHOWN = 20  # rows in the table; the JSON has all
 
 
 def add_to(commands: Any, summary: str) -> None:
@@ -27,25 +27,36 @@ def add_to(commands: Any, summary: str) -> None:
     parser = commands.add_parser(
         "design",
         help=summary,
-        description="Weigh a few rows of FILE so that a linear function, measured there in these "
-        "proportions, is known well at all rows: no row's variance exceeds tolerance × rank, that of an "
-        "observation being one. Rows may be any finite numbers. NPY files are mapped, not loaded.",
+        description="Choose a few rows of FILE, and weights for them, such that a linear function that is "
+        "measured there in these proportions is known well at all rows: no row's variance exceeds "
+        "tolerance × rank, if an observation has variance 1. Rows may be any finite numbers. NPY files are "
+        "mapped, not loaded.",
         formatter_class=DefaultsInHelp,
     )
     parser.set_defaults(run=run)
-    parser.add_argument("file", metavar="FILE", help="a .csv, .npz or .npy file, one row for each candidate")
+    parser.add_argument("file", metavar="FILE", help="a .csv, .npz or .npy file with one candidate per row")
     parser.add_argument(
-        "--tolerance", type=number, default=2.0, metavar="G", help="> 1; smaller needs more rows"
+        "--tolerance",
+        type=number,
+        default=2.0,
+        metavar="G",
+        help="above 1; a smaller tolerance needs more rows",
     )
-    parser.add_argument("--max-support", type=whole_number, metavar="S", help="at most so many rows")
     parser.add_argument(
-        "--seed", type=whole_number, default=0, metavar="S", help="of the samples drawn from many rows"
+        "--max-support", type=whole_number, metavar="S", help="upper bound on the number of rows"
+    )
+    parser.add_argument(
+        "--seed",
+        type=whole_number,
+        default=0,
+        metavar="S",
+        help="seed of the sampling in files with many rows",
     )
     parser.add_argument("--json", metavar="PATH", help="write every number; - for standard output")
 
 
 def run(options: argparse.Namespace) -> int:
-    """Find the design; show it, or write it."""
+    """Compute the design, and print or write it."""
     check_writable(options.json)
     rows = _read(Path(options.file))
     design = near_g_optimal(
@@ -113,4 +124,4 @@ def _show(design: Design, shape: tuple[int, ...]) -> None:
         table.add_row(str(design.support[place]), f"{design.weights[place]:.6g}")
     console.print(table)
     if design.support.size > _SHOWN:
-        print(f"and {design.support.size - _SHOWN} rows of less weight; --json has all")
+        print(f"and {design.support.size - _SHOWN} rows of smaller weight; --json has all")

@@ -16,28 +16,32 @@ def add_to(commands: Any, summary: str) -> None:
     parser = commands.add_parser(
         "keys",
         help=summary,
-        description="Make what a deployed study needs. Secrets go into new files that only you can read; "
-        "what may be told to others is printed.",
+        description="Make the keys, tokens, certificates and codes of a deployed study. Secrets go into new "
+        "files that only you can read; public keys and hashes are printed.",
     )
     kinds = parser.add_subparsers(dest="kind", metavar="KIND", required=True)
-    sealing = kinds.add_parser("sealing", help="a key that reports are sealed to; prints the public key")
+    sealing = kinds.add_parser("sealing", help="key pair that reports are sealed to; prints the public key")
     sealing.add_argument("file", metavar="FILE.pem", type=Path)
     sealing.set_defaults(run=_sealing)
-    signing = kinds.add_parser("signing", help="a key that signs a study's terms; prints the public key")
+    signing = kinds.add_parser("signing", help="key pair that signs a study's terms; prints the public key")
     signing.add_argument("file", metavar="FILE.pem", type=Path)
     signing.set_defaults(run=_signing)
-    token = kinds.add_parser("token", help="a role's token; prints the hash for [tokens]")
+    token = kinds.add_parser("token", help="token of a role; prints the hash for [tokens]")
     token.add_argument("file", metavar="FILE", type=Path)
     token.set_defaults(run=_token)
-    tls = kinds.add_parser("tls", help="a self-signed certificate")
+    tls = kinds.add_parser("tls", help="self-signed TLS certificate")
     tls.add_argument("certificate", metavar="CERTIFICATE.pem", type=Path)
     tls.add_argument("key", metavar="KEY.pem", type=Path)
-    tls.add_argument("--host", action="append", metavar="H", help="repeat for several (default: loopback)")
+    tls.add_argument(
+        "--host", action="append", metavar="H", help="host name; repeat for several (default: loopback)"
+    )
     tls.set_defaults(run=_tls)
-    codes = kinds.add_parser("codes", help="one-time codes by which clients enrol in a study")
+    codes = kinds.add_parser("codes", help="one-time codes with which clients enrol in a study")
     codes.add_argument("study", metavar="STUDY.toml", type=Path)
-    codes.add_argument("file", metavar="FILE", type=Path, help="one code a line")
-    codes.add_argument("--count", type=whole_number, default=100, metavar="N", help="(default: 100)")
+    codes.add_argument("file", metavar="FILE", type=Path, help="new file for the codes, one per line")
+    codes.add_argument(
+        "--count", type=whole_number, default=100, metavar="N", help="number of codes (default: 100)"
+    )
     codes.set_defaults(run=_codes)
 
 

@@ -1,4 +1,4 @@
-"""What a simulation shows: a table for people, JSON for everything else."""
+"""The output of a simulation: a table to read, and JSON for programs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dpbandits.world import SEMI_REAL
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    """The runs of one setting, by seed, and of the run that hides least guarantee and mechanism."""
+    """The runs of one setting, ordered by seed, with the weakest guarantee among them and its mechanism."""
 
     setting: Setting
     runs: tuple[RunTrace, ...]
@@ -25,13 +25,13 @@ class Result:
 
     @staticmethod
     def of(setting: Setting, runs: Sequence[RunTrace]) -> Result:
-        """Of several runs the weakest guarantee counts."""
+        """Collect the runs of a setting. The guarantee is the weakest of theirs."""
         ordered = tuple(sorted(runs, key=lambda run: run.seed))
         worst = max(ordered, key=lambda run: 0.0 if run.guarantee is None else run.guarantee.delta)
         return Result(setting=setting, runs=ordered, guarantee=worst.guarantee, mechanism=worst.mechanism)
 
     def summary(self) -> dict[str, float | int | str]:
-        """Means over the runs; a standard deviation needs two."""
+        """Means over the runs. With a single run the standard deviation is given as 0."""
         regrets = np.array([run.regret for run in self.runs])
         return {
             "runs": len(self.runs),
@@ -56,7 +56,8 @@ def as_document(results: Sequence[Result], settings: dict[str, Any]) -> dict[str
         "settings": settings,
         "results": [
             {
-                "trust": result.setting.trust,
+                "trust": result.setting.privacy.trust,
+                "privacy": result.setting.privacy,
                 "guarantee": result.guarantee,
                 "mechanism": result.mechanism,
                 "runs": [_run(run) for run in result.runs],
@@ -84,27 +85,28 @@ def _run(run: RunTrace) -> dict[str, Any]:
 
 
 def _phase(phase: PhaseTrace) -> dict[str, Any]:
-    """Without the seconds it took: two runs of the same seed write the same file."""
+    """All fields except the time that the phase took, so that a seed always writes the same file."""
     own = {name: value for name, value in vars(phase).items() if name != "elapsed"}
     return {"index": phase.index, "cohort": phase.cohort, "width": phase.width, **own}
 
 
 def as_table(results: Sequence[Result]) -> Table:
-    """One row for each trust model."""
+    """One row per setting."""
     table = Table(title=_title(results), title_justify="left", caption_justify="left")
     for heading in ("trust", "regret", "per round", "communication", "participants", "actions left"):
         table.add_column(heading, justify="left" if heading == "trust" else "right")
     table.add_column("guarantee that holds", justify="left")
+    presets = {result.setting.privacy.preset for result in results}
     for result in results:
-        row = result.summary()
+        row, privacy = result.summary(), result.setting.privacy
         table.add_row(
-            result.setting.trust,
+            privacy.trust if len(presets) == 1 else f"{privacy.trust}, {privacy.preset}",
             f"{row['regret_mean']:,.0f} ± {row['regret_sd']:,.0f}",
             f"{row['regret_per_round_mean']:.5f}",
             f"{row['communication_mean']:,.0f} {row['communication_unit']}",
             f"{row['participants_mean']:,.0f}",
             f"{row['actions_left_mean']:,.1f}",
-            describe(result.guarantee, result.setting.delta),
+            describe(result.guarantee, privacy.delta),
         )
     table.caption = cover_note(
         max((run.cover_loss for result in results for run in result.runs), default=0.0)
@@ -113,7 +115,7 @@ def as_table(results: Sequence[Result]) -> Table:
 
 
 def cover_note(loss: float) -> str | None:
-    """What is to be said where actions stand for a continuous set."""
+    """A sentence about the loss where the actions cover a continuous set, or None."""
     if loss == 0:
         return None
     return f"The actions cover a continuous set: against its best point regrets are at most {loss:,.0f} more."
@@ -123,20 +125,21 @@ def _title(results: Sequence[Result]) -> str:
     if not results:
         return "no run was finished"
     setting = results[0].setting
+    presets = " and ".join(dict.fromkeys(result.setting.privacy.preset for result in results))
     return (
-        f"{provenance(setting)}{setting.algorithm}, {setting.preset}, {setting.horizon:,} rounds, "
+        f"{provenance(setting)}{setting.algorithm}, {presets}, {setting.horizon:,} rounds, "
         f"{len(results[0].runs)} runs: mean ± standard deviation"
     )
 
 
 def provenance(setting: Setting) -> str:
-    """On real data a result is semi-real, and says so and with which users."""
-    dataset = setting.dataset
-    return "" if dataset is None else f"{SEMI_REAL} ({dataset.name}, {setting.users} users), "
+    """For titles: which real data and users a semi-real result rests on; empty for generated problems."""
+    dataset = setting.problem.dataset
+    return "" if dataset is None else f"{SEMI_REAL} ({dataset.name}, {setting.problem.users} users), "
 
 
 def describe(guarantee: Guarantee | None, asked: float) -> str:
-    """For people; says so where less holds than was asked for."""
+    """The guarantee as text, with the requested δ where a larger one holds."""
     if guarantee is None:
         return "none"
     text = f"({guarantee.epsilon:g}, {guarantee.delta:.3g})-DP, {guarantee.neighbouring}"

@@ -1,4 +1,4 @@
-"""An argument parser whose errors are one line, and the kinds of values it reads."""
+"""An argument parser with one-line errors, and the types of its values."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import NoReturn
 
 
 class OneLineParser(argparse.ArgumentParser):
-    """argparse without the usage text before an error; `--help` still shows all."""
+    """argparse without the usage text before an error."""
 
     def error(self, message: str) -> NoReturn:
-        """Exit with status 2 and a line that names the option, the value and what would do."""
+        """Exit with status 2 and one line that names the option, the value and what is accepted."""
         self.exit(2, f"{self.prog}: {message} (see {self.prog} --help)\n")
 
 
 class DefaultsInHelp(argparse.ArgumentDefaultsHelpFormatter):
-    """Shows an option's default, unless its help says it already or there is none worth saying."""
+    """Shows the default of an option, unless its help states it already or it is None or False."""
 
     def _get_help_string(self, action: argparse.Action) -> str | None:
         stated = "(default" in (action.help or "")

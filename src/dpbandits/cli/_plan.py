@@ -1,10 +1,10 @@
-"""`dpbandits plan`: what a study will cost, before anybody is asked."""
+"""`dpbandits plan`: predict the cost of a study before any client is asked."""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from dpbandits.cli._writing import check_writable, write_document
 from dpbandits.protocol import Study, ask, predict
 from dpbandits.simulation import SCHEDULES, Setting, run_once
 
-_SHOWN = 6  # phases whose numbers are listed one by one
+_SHOWN = 6  # the most phases that are listed one by one
 NEVER = "these settings will never eliminate an action"
 
 
@@ -42,20 +42,20 @@ class Row:
     participants: int
     phases: int
     cohorts: list[int]
-    """How many clients each phase asks."""
+    """Clients per phase."""
     lengths: list[int]
-    """How many rounds each of these phases plays, at least."""
+    """The least number of rounds of each of these phases."""
     communication: float | None
     unit: str | None
     first_elimination: int | None
     reach: dict[str, float | None] | None
-    """By how much one liar moves a mean of the first phase; None if nobody is asked."""
+    """How far one lying client can move a mean of the first phase; None if no client is asked."""
     cover_loss: float
-    """What the best action may lose to the best of a continuous set, over all rounds, if ‖θ*‖ = 1."""
+    """Upper bound on the loss to the best point of a covered continuous set, over all rounds, if ‖θ*‖ = 1."""
 
     @property
     def never_eliminates(self) -> bool:
-        """Whether no phase is expected to drop anything."""
+        """Whether no phase is expected to eliminate an action."""
         return self.first_elimination is None
 
 
@@ -64,9 +64,9 @@ def add_to(commands: Any, summary: str) -> None:
     parser = commands.add_parser(
         "plan",
         help=summary,
-        description="Predict regret, participants and communication of a study for every schedule and a grid "
-        "of ε, and say plainly when nothing can be learnt. Regret is predicted for parameters drawn from a "
-        "prior on the actual actions, and simulated for the same.",
+        description="Predict the regret, participants and communication of a study for every schedule and "
+        "a grid of ε, and say when the study cannot eliminate any action. Regret is predicted, and "
+        "simulated, for parameters drawn from a prior on the actual actions.",
         formatter_class=DefaultsInHelp,
     )
     parser.set_defaults(run=run)
@@ -74,18 +74,18 @@ def add_to(commands: Any, summary: str) -> None:
     group.add_argument("--trust", choices=TRUSTS, default="shuffle", help="whom clients trust")
     add_privacy_options(group, epsilon=1.0, delta=1e-6)
     add_problem_options(parser.add_argument_group("problem"))
-    output = parser.add_argument_group("question and output")
+    output = parser.add_argument_group("grid and output")
     output.add_argument(
         "--epsilons", type=number, nargs="+", metavar="E", help="a grid of ε (default: ε/10, ε/3, ε, 3ε, 10ε)"
     )
     output.add_argument(
-        "--runs", type=whole_number, default=4, metavar="R", help="simulated runs a row; 0: none"
+        "--runs", type=whole_number, default=4, metavar="R", help="simulated runs per row; 0 for none"
     )
     output.add_argument(
         "--write",
         metavar="STUDY.toml",
         type=Path,
-        help="plan for this ε and --actions-file alone, and write a study file with explicit cohorts",
+        help="plan for --epsilon and --actions-file only, and write a study file with the planned cohorts",
     )
     output.add_argument("--json", metavar="PATH", help="write every number; - for standard output")
     output.add_argument(
@@ -94,7 +94,7 @@ def add_to(commands: Any, summary: str) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Plan every schedule at every ε."""
+    """Plan every schedule at every ε, and print or write the results."""
     check_plot(options.plot)
     check_writable(options.json)
     whole(0, runs=options.runs)
@@ -108,12 +108,12 @@ def run(options: argparse.Namespace) -> int:
             rows.append(row)
             studies.append(study)
             progress.advance(task)
-    shared = {**asdict(settings[0]), "population": settings[0].clients}
+    shared = {**settings[0].as_dict(), "population": settings[0].clients}
     write_document({"settings": shared, "rows": [_as_dict(row) for row in rows]}, options.json)
     if options.json != "-":
         _show(rows, settings[0])
     if options.write is not None:
-        write_study(options.write, studies[0], str(settings[0].actions_file))
+        write_study(options.write, studies[0], str(settings[0].problem.actions_file))
         print(f"study file: {options.write}", file=sys.stderr)
     if options.plot is not None:
         plot_plans([_as_dict(row) for row in rows], Path(options.plot))
@@ -124,11 +124,11 @@ def run(options: argparse.Namespace) -> int:
 def _settings(options: argparse.Namespace) -> list[Setting]:
     base = setting_from(options, trust=options.trust)
     if options.write is not None:
-        return [replace(base, schedule="budgeted")]
+        return [base.changed(schedule="budgeted")]
     grid = options.epsilons or [options.epsilon * factor for factor in (0.1, 1 / 3, 1, 3, 10)]
     if not base.private:
         grid = [options.epsilon]
-    return [replace(base, schedule=kind, epsilon=epsilon) for epsilon in grid for kind in SCHEDULES]
+    return [base.changed(schedule=kind, epsilon=epsilon) for epsilon in grid for kind in SCHEDULES]
 
 
 def _row(setting: Setting, runs: int) -> tuple[Row, Study]:
@@ -139,8 +139,8 @@ def _row(setting: Setting, runs: int) -> tuple[Row, Study]:
     asking = range(1, spending.schedule.reporting_phases(setting.horizon) + 1)
     row = Row(
         schedule=setting.schedule_kind,
-        trust=setting.trust,
-        epsilon=setting.epsilon if setting.private else None,
+        trust=setting.privacy.trust,
+        epsilon=setting.privacy.epsilon if setting.private else None,
         predicted_regret=prediction.regret,
         simulated_regret=float(np.mean([t.regret for t in traces])) if traces else None,
         bound_on_regret=prediction.bound,
@@ -158,7 +158,7 @@ def _row(setting: Setting, runs: int) -> tuple[Row, Study]:
 
 
 def _reach(study: Study) -> dict[str, float | None] | None:
-    """Of the first phase, whose cohort is the smallest; of its smallest cohort if actions have their own."""
+    """The reach of one client in the smallest cohort of the first phase."""
     mechanisms = ask(study.begin()).mechanisms
     return reach_of(min(mechanisms, key=lambda own: own.cohort)) if mechanisms else None
 
@@ -171,7 +171,7 @@ def _show(rows: list[Row], setting: Setting) -> None:
     console = Console(width=None if sys.stdout.isatty() else 150)
     actions = setting.instance(0).actions
     title = (
-        f"{provenance(setting)}{setting.trust}, {setting.horizon:,} rounds, "
+        f"{provenance(setting)}{setting.privacy.trust}, {setting.horizon:,} rounds, "
         f"{actions.count:,} actions in R^{actions.dimension}"
     )
     table = Table(title=title, title_justify="left")
@@ -206,7 +206,7 @@ def _show(rows: list[Row], setting: Setting) -> None:
 
 
 def _listed(numbers: list[int]) -> str:
-    """A few numbers, or the ends of many."""
+    """All numbers if there are few; else the first, the last and how many."""
     if len(numbers) <= _SHOWN:
         return " ".join(f"{number:,}" for number in numbers) or "–"
     return f"{numbers[0]:,} … {numbers[-1]:,} ({len(numbers)})"

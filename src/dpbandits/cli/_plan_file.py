@@ -1,4 +1,4 @@
-"""Write a planned study as a study file: the part of it that a plan decides."""
+"""Write a planned study as a study file: the tables [study], [privacy] and [schedule]."""
 
 from __future__ import annotations
 
@@ -11,22 +11,32 @@ from dpbandits.simulation import Setting
 
 _REST = """
 # A deployed study also needs [storage], [keys], [server] and [tokens], and in the shuffle model [shuffler]:
-# see docs/deploying.md. `dpbandits account --study` accounts for this file as it is.
+# see docs/deploying.md. `dpbandits account --study` reads this file as it is.
 """
 
 
 def check_new(path: Path | None, setting: Setting) -> None:
-    """Refuse early what could not be written later."""
+    """Check before the planning that the file can be written after it.
+
+    Raises:
+        InvalidValue: The file exists already, or the setting has no file of actions.
+    """
     if path is None:
         return
     if path.exists():
         raise InvalidValue("write", path, "a path where there is no file yet")
-    if setting.actions_file is None:
-        raise InvalidValue("write", path, "--actions-file as well: a study needs the actions it is about")
+    if setting.problem.actions_file is None:
+        raise InvalidValue("write", path, "--actions-file as well: a study file names a file of actions")
 
 
 def write_study(path: Path, study: Study, actions: str) -> None:
-    """A new study file with explicit cohorts."""
+    """Write a study file with explicit cohorts.
+
+    Args:
+        path: The new file.
+        study: The planned study.
+        actions: The file of its actions. The study file names it relative to its own folder.
+    """
     privacy, schedule = study.privacy, study.schedule
     kept = os.path.relpath(Path(actions).resolve(), path.resolve().parent)
     lines = [

@@ -1,7 +1,8 @@
-"""Pictures. Matplotlib is an extra and is imported when something is drawn."""
+"""The plots of the command line. Matplotlib is an optional extra, imported when something is drawn."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,13 +11,17 @@ import numpy as np
 
 from dpbandits.cli._output import Result
 from dpbandits.errors import InvalidValue
-from dpbandits.experiments import COLOURS, check_matplotlib, dashes, pyplot
+from dpbandits.experiments import COLOURS, check_matplotlib, pyplot
 
 _OTHER_COLOUR = "#CC79A7"  # of a trust model that a plugin adds
 
 
 def check_plot(path: str | None) -> None:
-    """Fail before the long work, not after it."""
+    """Check a plot's path before the long work begins.
+
+    Raises:
+        InvalidValue: The path has another ending or no folder, or Matplotlib is not installed.
+    """
     if path is None:
         return
     if Path(path).suffix.lower() not in (".png", ".svg", ".pdf"):
@@ -27,22 +32,25 @@ def check_plot(path: str | None) -> None:
 
 
 def plot_regret(results: Sequence[Result], path: Path) -> None:
-    """Per-round regret R(t)/t against t, the mean over runs with a band of one standard deviation."""
+    """Draw the regret R(t) against t on logarithmic scales: the mean over runs, and the range of all runs."""
     plt = pyplot()
     horizon = results[0].setting.horizon
-    times = np.unique(np.geomspace(min(100, horizon), horizon, 300))
-    figure, axes = plt.subplots(figsize=(7, 4.5), layout="constrained")
+    times = np.unique(np.geomspace(min(10, horizon), horizon, 400))
+    figure, axes = plt.subplots(figsize=(10, 6), layout="constrained")
+    ends = []
     for result in results:
-        curves = np.array([run.regret_at(times) / times for run in result.runs])
-        mean, spread = curves.mean(axis=0), curves.std(axis=0)
-        colour = COLOURS.get(result.setting.trust, _OTHER_COLOUR)
-        axes.plot(times, mean, dashes(result.setting.trust), color=colour, label=_label(result))
-        axes.fill_between(times, np.maximum(mean - spread, 0), mean + spread, color=colour, alpha=0.15, lw=0)
-    axes.set(xscale="log", xlabel="round t", ylabel="regret per round, R(t)/t", ylim=(0, None))
+        curves = np.array([run.regret_at(times) for run in result.runs])
+        privacy, mean = result.setting.privacy, curves.mean(axis=0)
+        colour = COLOURS.get(privacy.trust, _OTHER_COLOUR)
+        axes.plot(times, mean, color=colour, dashes=_dashes(result), lw=1.8)
+        axes.fill_between(times, curves.min(axis=0), curves.max(axis=0), color=colour, alpha=0.07, lw=0)
+        ends.append((float(mean[-1]), _label(result), colour))
+    axes.set(xscale="log", yscale="log", xlabel="round t", ylabel="regret: reward lost up to round t")
     axes.set_xlim(times[0], horizon)
-    axes.set_title(f"{results[0].setting.preset} preset, {len(results[0].runs)} runs", loc="left")
+    axes.set_title(_heading(results), loc="left", fontsize=10)
     axes.grid(alpha=0.25)
-    axes.legend(frameon=False)
+    axes.spines[["top", "right"]].set_visible(False)
+    _label_ends(axes, ends)
     figure.savefig(path, dpi=150)
     plt.close(figure)
 
@@ -65,7 +73,7 @@ def plot_curve(claimed: dict[str, float], curve: Sequence[dict[str, float]], pat
 
 
 def plot_plans(rows: Sequence[dict[str, Any]], path: Path) -> None:
-    """Regret, participants and communication against ε, one line for each schedule."""
+    """Regret, participants and communication against ε, one line per schedule."""
     plt = pyplot()
     figure, panels = plt.subplots(1, 3, figsize=(12, 4), layout="constrained")
     titles = {"predicted_regret": "regret", "participants": "participants", "communication": "communication"}
@@ -78,7 +86,7 @@ def plot_plans(rows: Sequence[dict[str, Any]], path: Path) -> None:
                 simulated = [row["simulated_regret"] for row in points]
                 if all(value is not None for value in simulated):
                     axes.plot(epsilons, simulated, "x:", color=colour)
-        shown = any(row[quantity] for row in rows)  # without simulated runs nothing is known of messages
+        shown = any(row[quantity] for row in rows)  # without simulated runs the communication is unknown
         scale = "log" if all(row["epsilon"] for row in rows) else "linear"
         axes.set(xscale=scale if shown else "linear", yscale="log" if shown else "linear", xlabel="ε")
         axes.set_title(title, loc="left")
@@ -89,8 +97,63 @@ def plot_plans(rows: Sequence[dict[str, Any]], path: Path) -> None:
     plt.close(figure)
 
 
+def _heading(results: Sequence[Result]) -> str:
+    first, presets = results[0], {result.setting.privacy.preset for result in results}
+    names = {"tight": "solid and dashed: dpbandits", "paper": "dotted: the paper's constants as printed"}
+    lines = "; ".join(names[preset] for preset in ("tight", "paper") if preset in presets)
+    actions = first.runs[0].phases[0].active
+    return (
+        f"Reward lost while learning which of {actions:,} actions is best ({lines})\n"
+        f"At the ends: trust model, guarantee that holds, regret after {first.setting.horizon:,} rounds "
+        f"(mean of {len(first.runs)} runs; shaded: all runs)"
+    )
+
+
+def _dashes(result: Result) -> tuple[float, ...]:
+    """Solid lines for preset tight and dots for paper. Shuffle has gaps, as it often covers central."""
+    privacy = result.setting.privacy
+    if privacy.preset == "paper":
+        return (1, 1.5) if privacy.trust != "shuffle" else (1, 4)
+    return (7, 3) if privacy.trust == "shuffle" else ()
+
+
 def _label(result: Result) -> str:
-    if result.guarantee is None:
-        return "no privacy"
-    stated = result.guarantee
-    return f"{stated.trust}: ({stated.epsilon:g}, {stated.delta:.3g})-DP"
+    """The trust model, the regret at the end, and the guarantee that holds."""
+    stated, regret = result.guarantee, float(np.mean([run.regret for run in result.runs]))
+    whose = "paper, " if result.setting.privacy.preset == "paper" else ""
+    if stated is None:
+        return f"{whose}no privacy: {regret:,.0f}"
+    return f"{whose}{stated.trust} ({stated.epsilon:g}, {stated.delta:.2g})-DP: {regret:,.0f}"
+
+
+def _label_ends(axes: Any, ends: Sequence[tuple[float, str, str]]) -> None:
+    """Write each line's label at its right end, spread out where labels would overlap."""
+    low, high = (math.log10(limit) for limit in axes.get_ylim())
+    ordered = sorted(ends)
+    heights = [(math.log10(max(value, 10**low)) - low) / (high - low) for value, _, _ in ordered]
+    for (value, label, colour), height in zip(ordered, _spread(heights, 0.045), strict=True):
+        axes.annotate(
+            label,
+            xy=(1, max(value, 10**low)),
+            xycoords=("axes fraction", "data"),
+            xytext=(1.03, height),
+            textcoords="axes fraction",
+            color=colour,
+            va="center",
+            fontsize=9,
+            arrowprops={"arrowstyle": "-", "color": colour, "lw": 0.6, "relpos": (0, 0.5), "shrinkB": 0},
+        )
+
+
+def _spread(heights: Sequence[float], gap: float) -> list[float]:
+    """The ascending heights moved as little as needed to be `gap` apart; near ones are centred together."""
+    groups: list[list[float]] = []
+    for height in heights:
+        groups.append([height])
+        while len(groups) > 1 and _bottom(groups[-1], gap) - _bottom(groups[-2], gap) < len(groups[-2]) * gap:
+            groups[-2:] = [groups[-2] + groups[-1]]
+    return [_bottom(group, gap) + place * gap for group in groups for place in range(len(group))]
+
+
+def _bottom(group: Sequence[float], gap: float) -> float:
+    return sum(group) / len(group) - (len(group) - 1) / 2 * gap

@@ -1,4 +1,4 @@
-"""The options that say which privacy is asked for; every command that takes them takes them alike."""
+"""The options that request privacy. Every command that has them has the same ones."""
 
 from __future__ import annotations
 
@@ -52,45 +52,76 @@ def offering(noise: str | None) -> list[str]:
     return [model.name for model in _private() if noise is None or model.offers(noise)]
 
 
-def add_privacy_options(group: Any, *, epsilon: float, delta: float, preset: str = "tight") -> None:
-    """`--preset`, `--noise`, `--epsilon`, `--delta`, `--bound` and `--silent-share`."""
+def add_privacy_options(
+    group: Any,
+    *,
+    epsilon: float | None,
+    delta: float | None,
+    preset: str = "tight",
+    epsilon_note: str = "",
+    delta_note: str = "",
+) -> None:
+    """Add `--preset`, `--noise`, `--epsilon`, `--delta`, `--bound` and `--silent-share`.
+
+    Args:
+        group: The argument group.
+        epsilon: The default of `--epsilon`. None leaves it to the command.
+        delta: The default of `--delta`. None leaves it to the command.
+        preset: The default of `--preset`.
+        epsilon_note: Text after the help of `--epsilon`, about a default that the command chooses.
+        delta_note: The same for `--delta`.
+    """
     group.add_argument(
-        "--preset", choices=PRESETS, default=preset, help="exact calibration, or the paper's constants"
+        "--preset",
+        choices=PRESETS,
+        default=preset,
+        help="exact calibration, or the paper's constants as printed",
     )
-    group.add_argument("--noise", choices=NOISES, help="the kind of noise (default: the trust model's own)")
-    group.add_argument("--epsilon", type=number, default=epsilon, metavar="E", help="privacy ε")
-    group.add_argument("--delta", type=number, default=delta, metavar="D", help="privacy δ; 0 for pure")
-    group.add_argument("--bound", type=number, default=1.0, metavar="B", help="clients clip to [−B, B]")
+    group.add_argument("--noise", choices=NOISES, help="noise distribution (default: the trust model's)")
+    group.add_argument(
+        "--epsilon", type=number, default=epsilon, metavar="E", help=f"privacy ε{epsilon_note}"
+    )
+    group.add_argument(
+        "--delta",
+        type=number,
+        default=delta,
+        metavar="D",
+        help=f"privacy δ; 0 for pure differential privacy{delta_note}",
+    )
+    group.add_argument(
+        "--bound", type=number, default=1.0, metavar="B", help="clients clip their averages to [−B, B]"
+    )
     group.add_argument(
         "--silent-share",
         type=number,
         default=0.0,
         metavar="Q",
-        help="shared noise suffices even if this share of the reporting clients adds none",
+        help="keep the guarantee even if this share of the reporting clients adds no noise",
     )
 
 
 def add_mechanism_options(group: Any, *, coordinates: int, cohort: int) -> None:
-    """`--coordinates`, `--cohort`, `--clip` and `--minimum-reports`, for commands about one mechanism."""
+    """Add `--coordinates`, `--cohort`, `--clip` and `--minimum-reports`, for commands about one mechanism."""
     group.add_argument(
         "--coordinates", type=whole_number, default=coordinates, metavar="S", help="averages per client"
     )
+    group.add_argument("--cohort", type=whole_number, default=cohort, metavar="N", help="clients per cohort")
     group.add_argument(
-        "--cohort", type=whole_number, default=cohort, metavar="N", help="clients that are asked"
-    )
-    group.add_argument(
-        "--clip", choices=SHAPES, default="box", help="each average by itself, or all of a client's in ℓ2"
+        "--clip",
+        choices=SHAPES,
+        default="box",
+        help="clip each average, or the ℓ2 norm of all averages of a client",
     )
     group.add_argument(
         "--minimum-reports",
         type=whole_number,
         metavar="M",
-        help="fewest answers that are released; shared noise suffices for them (default: the cohort)",
+        help="fewest reports in a release; they alone must carry enough noise (default: the cohort)",
     )
 
 
 def privacy_request(trust: str, options: argparse.Namespace) -> PrivacyRequest:
-    """What the options ask of one trust model."""
+    """The request that the options make of one trust model."""
     return PrivacyRequest(
         trust=trust,
         epsilon=options.epsilon,

@@ -1,4 +1,4 @@
-"""A progress bar on standard error, where that is a terminal."""
+"""A progress bar on standard error, if that is a terminal."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 
 def progress_bar(doing: str, unit: str) -> Progress:
-    """Vanishes when it is done, and is silent in a pipe."""
+    """A bar that is removed when the work is done, and that prints nothing into a pipe."""
     columns = (
         TextColumn(doing),
         BarColumn(),

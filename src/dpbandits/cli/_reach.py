@@ -1,4 +1,4 @@
-"""How far one client that lies can move a result, as `account` and `plan` print it."""
+"""How far one lying client can move a result, as `account` and `plan` print it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dpbandits.privacy import TRUST_MODELS, Mechanism
 
 
 def reach_of(mechanism: Mechanism) -> dict[str, float | None]:
-    """`Mechanism.reach_of_one` over the fewest reports that are released; None: nothing bounds it."""
+    """`Mechanism.reach_of_one` with the fewest reports of a release; None where there is no bound."""
     reports = mechanism.minimum_reports if mechanism.noisy_reports is not None else mechanism.cohort
     found = mechanism.reach_of_one(reports)
     return {
@@ -25,11 +25,11 @@ def _bounded(value: float) -> float | None:
 
 
 def shown_reach(reach: dict[str, float | None], trust: str) -> str:
-    """One line, or two halves of one where reports may be split."""
-    split = "; in split mode: anywhere" if TRUST_MODELS[trust].shuffler else ""
+    """The reach as one line of text."""
+    split = "; in split mode without any bound" if TRUST_MODELS[trust].shuffler else ""
     if reach["mean"] is None:
-        return f"one liar moves a mean anywhere: nothing bounds its report{split}"
+        return f"one lying client can move a mean without any bound{split}"
     return (
-        f"one liar moves a mean by at most {reach['mean']:.4g}, {reach['factor']:.4g} × the most an honest "
-        f"client's data can{split}"
+        f"one lying client moves a mean by at most {reach['mean']:.4g}, {reach['factor']:.4g} × the largest "
+        f"effect of an honest client{split}"
     )

@@ -1,21 +1,20 @@
-"""`dpbandits reproduce`: the paper's figures and tables, run again and held against what it says."""
+"""`dpbandits reproduce`: run the paper's figures and tables again and compare them with its statements."""
 
 from __future__ import annotations
 
 import argparse
 import shlex
 import sys
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import joblib
 from rich.console import Console
 from rich.table import Table
 
-from dpbandits._checks import whole
+from dpbandits import __version__
 from dpbandits.cli._parser import DefaultsInHelp, whole_number
 from dpbandits.cli._progress import progress_bar
+from dpbandits.cli._workers import add_workers_option, workers_of
 from dpbandits.errors import InvalidValue
 from dpbandits.experiments import (
     EXPERIMENTS,
@@ -43,38 +42,38 @@ def add_to(commands: Any, summary: str) -> None:
     parser = commands.add_parser(
         "reproduce",
         help=summary,
-        description="Run the paper's experiments, in both presets, and hold them against what it says: "
-        "figures, every number as CSV and JSON, and a report that needs nothing else. Finished runs are kept "
-        "in the folder, so a second start goes on where the first was stopped.",
+        description="Run the paper's experiments in both presets and compare them with its statements. "
+        "Writes figures, every number as CSV and JSON, and a self-contained HTML report. Finished runs are "
+        "kept in the folder, so the same command continues after an interruption.",
         formatter_class=DefaultsInHelp,
     )
     parser.set_defaults(run=run)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"one of {names} (default: all)")
     parser.add_argument(
-        "--out", type=Path, default=Path("out/reproduce"), metavar="DIR", help="where all goes"
+        "--out", type=Path, default=Path("out/reproduce"), metavar="DIR", help="folder for all files"
     )
     parser.add_argument(
         "--runs",
         type=whole_number,
         metavar="R",
-        help=f"runs of each setting (default: {FULL_RUNS}, as in the paper; {QUICK_RUNS} with --quick)",
+        help=f"runs per setting (default: {FULL_RUNS}, as in the paper; {QUICK_RUNS} with --quick)",
     )
+    add_workers_option(parser)
     parser.add_argument(
-        "--workers", type=whole_number, default=joblib.cpu_count(), metavar="W", help="processes at a time"
-    )
-    parser.add_argument(
-        "--quick", action="store_true", help="few runs, in minutes; what rests on averages is not judged"
+        "--quick",
+        action="store_true",
+        help="few runs, which take minutes; statements about averages are not judged",
     )
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run what the cache lacks, then write everything."""
-    whole(1, workers=options.workers)
+    """Run what is not in the cache yet, then write the figures, tables and report."""
+    workers = workers_of(options)
     experiments = named(options.names, EXPERIMENTS)
     scale = Scale(runs=_runs(options), quick=options.quick)
     check_matplotlib(out=options.out)
     _make(options.out)
-    found, interrupted = _run_all(tasks_of(experiments, scale), options)
+    found, interrupted = _run_all(tasks_of(experiments, scale), workers, options)
     if interrupted:
         return 130
     items = [examined(experiment, Results(found), scale) for experiment in experiments]
@@ -98,16 +97,16 @@ def _make(folder: Path) -> None:
 
 
 def cache_file(folder: Path) -> Path:
-    """Where finished runs are kept: those of another version are not this one's."""
-    return folder / f"runs-{version('dpbandits')}.jsonl"
+    """The file of finished runs. Each version has its own."""
+    return folder / f"runs-{__version__}.jsonl"
 
 
-def _run_all(tasks: list[Any], options: argparse.Namespace) -> tuple[list[Any], bool]:
+def _run_all(tasks: list[Any], workers: int, options: argparse.Namespace) -> tuple[list[Any], bool]:
     found: list[Any] = []
     with progress_bar("reproducing", "runs") as progress:
         task = progress.add_task("runs", total=len(tasks))
         try:
-            for finished in run_cached(tasks, workers=options.workers, cache=cache_file(options.out)):
+            for finished in run_cached(tasks, workers=workers, cache=cache_file(options.out)):
                 found.append(finished)
                 progress.advance(task)
         except KeyboardInterrupt:
@@ -118,7 +117,7 @@ def _run_all(tasks: list[Any], options: argparse.Namespace) -> tuple[list[Any], 
 
 def _say_interrupted(done: int, total: int, options: argparse.Namespace) -> None:
     print(
-        f"interrupted; at least {done:,} of {total:,} runs are kept: to go on, start again with\n  "
+        f"interrupted; at least {done:,} of {total:,} runs are kept. To continue, run\n  "
         + _command(options),
         file=sys.stderr,
     )
@@ -138,12 +137,12 @@ def _write(items: list[Item], options: argparse.Namespace) -> None:
             files |= {f"{item.experiment.name}.{kind}": content for kind, content in drawn.items()}
         for file, content in files.items():
             (options.out / file).write_bytes(content)
-    page = report(items, command=_command(options), version=version("dpbandits"))
+    page = report(items, command=_command(options), version=__version__)
     (options.out / "report.html").write_text(page, encoding="utf-8")
 
 
 def _show(items: list[Item]) -> None:
-    table = Table(title="What the paper says, and what we find", title_justify="left")
+    table = Table(title="The paper's statements, and what these runs show", title_justify="left")
     for heading in ("item", *SCOPES):
         table.add_column(heading)
     for item in items:

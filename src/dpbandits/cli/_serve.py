@@ -19,21 +19,25 @@ def add_to(commands: Any, summary: str) -> None:
     parser = commands.add_parser(
         "serve",
         help=summary,
-        description="Run the coordinator of the study that STUDY.toml describes, until it is told to end. "
-        "With --example: an embedded study with example clients, from beginning to end.",
+        description="Run the coordinator of the study in STUDY.toml until the process is stopped. With "
+        "--example: run a whole small study with simulated clients, from start to end.",
         formatter_class=DefaultsInHelp,
     )
     parser.set_defaults(run=run)
     parser.add_argument("study", metavar="STUDY.toml", nargs="?", type=Path, help="see docs/deploying.md")
-    parser.add_argument("--example", action="store_true", help="needs no file: shows a whole study at work")
-    parser.add_argument("--log-level", choices=LEVELS, default="INFO", help="of what goes to standard error")
+    parser.add_argument(
+        "--example", action="store_true", help="run a small study with simulated clients; needs no file"
+    )
+    parser.add_argument(
+        "--log-level", choices=LEVELS, default="INFO", help="level of the log on standard error"
+    )
 
 
 def run(options: argparse.Namespace) -> int:
-    """Serve a file's study, or the example."""
+    """Serve the study of a file, or run the example."""
     require_service()
     if options.example == (options.study is not None):
-        raise InvalidValue("STUDY.toml", options.study, "a study file, or --example, and not both")
+        raise InvalidValue("STUDY.toml", options.study, "either a study file or --example")
     if options.example:
         from dpbandits.cli._serve_example import show_example
 

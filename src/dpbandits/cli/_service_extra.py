@@ -1,33 +1,33 @@
-"""What the commands of the deployed system share: the packages that they need."""
+"""What the commands of the deployed system share: a check that their packages are installed, and tokens."""
 
 from __future__ import annotations
 
-import importlib
+from importlib.util import find_spec
 from pathlib import Path
 
 from dpbandits.errors import InvalidValue
 
+PACKAGES = ("starlette", "uvicorn", "httpx", "cryptography", "sqlalchemy", "prometheus_client", "opendp")
+
 
 def require_service() -> None:
-    """Say in one line what is missing, before anything is imported that needs it."""
-    for package in (
-        "starlette",
-        "uvicorn",
-        "httpx",
-        "cryptography",
-        "sqlalchemy",
-        "prometheus_client",
-        "opendp",
-    ):
-        try:
-            importlib.import_module(package)
-        except ImportError:
-            remedy = f"an installed {package}: pip install 'dpbandits[service]'"
-            raise InvalidValue(package, "no such package", remedy) from None
+    """Check that the extra `service` is installed, without importing its packages.
+
+    Raises:
+        InvalidValue: A package is missing. The message says how to install it.
+    """
+    for package in PACKAGES:
+        if find_spec(package) is None:
+            remedy = f"an installed {package}: pip install '.[service]' in a clone of dpbandits"
+            raise InvalidValue(package, "no such package", remedy)
 
 
 def read_secret(path: Path) -> str:
-    """A token from a file of one line."""
+    """A token from a file of one line.
+
+    Raises:
+        InvalidValue: There is no such file.
+    """
     if not path.is_file():
         raise InvalidValue("token-file", path, "an existing file with a token (dpbandits keys token)")
     return path.read_text(encoding="utf-8").strip()

@@ -1,4 +1,4 @@
-"""`dpbandits shuffler`: the third party of the shuffle model."""
+"""`dpbandits shuffler`: run the shuffler of a study."""
 
 from __future__ import annotations
 
@@ -16,17 +16,19 @@ def add_to(commands: Any, summary: str) -> None:
     parser = commands.add_parser(
         "shuffler",
         help=summary,
-        description="Run the shuffler that CONFIG.toml describes, until it is told to end: with its own "
-        "storage and keys, by an operator who does not collude with the coordinator's.",
+        description="Run the shuffler that CONFIG.toml describes until the process is stopped. It has its "
+        "own storage and keys, and an operator that does not collude with the coordinator's.",
         formatter_class=DefaultsInHelp,
     )
     parser.set_defaults(run=run)
     parser.add_argument("config", metavar="CONFIG.toml", type=Path, help="see docs/deploying.md")
-    parser.add_argument("--log-level", choices=LEVELS, default="INFO", help="of what goes to standard error")
+    parser.add_argument(
+        "--log-level", choices=LEVELS, default="INFO", help="level of the log on standard error"
+    )
 
 
 def run(options: argparse.Namespace) -> int:
-    """Serve."""
+    """Serve until the process is stopped."""
     require_service()
     from dpbandits.service.config import read_shuffler
     from dpbandits.service.shared import configure_logs, serve

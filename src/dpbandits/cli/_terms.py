@@ -1,4 +1,4 @@
-"""`dpbandits terms`: write, sign and show the terms that a study runs under."""
+"""`dpbandits terms`: write, sign and print the terms of a study."""
 
 from __future__ import annotations
 
@@ -17,20 +17,22 @@ def add_to(commands: Any, summary: str) -> None:
     parser = commands.add_parser(
         "terms",
         help=summary,
-        description="Write the terms of the study that STUDY.toml describes, with a new random name for this "
-        "run: trust model, both parties' keys and addresses, (ε, δ), cohorts, mechanisms. Name the file as "
-        "[terms] file in STUDY.toml. Clients pin the digest that is printed, or the key that signed them. "
-        "If STUDY.toml names terms already, these are shown, and signed if --sign is given.",
+        description="Write the terms of the study in STUDY.toml, with a new random name for this run: "
+        "trust model, both parties' keys and addresses, (ε, δ), cohorts and mechanisms. Then name the file "
+        "as [terms] file in STUDY.toml. Clients pin the printed digest, or the key that signed the terms. "
+        "If STUDY.toml names terms already, they are printed, and signed if --sign is given.",
         formatter_class=DefaultsInHelp,
     )
     parser.set_defaults(run=run)
     parser.add_argument("study", metavar="STUDY.toml", type=Path, help="see docs/deploying.md")
-    parser.add_argument("--sign", metavar="KEY.pem", type=Path, help="a key of `dpbandits keys signing`")
-    parser.add_argument("--out", metavar="FILE", type=Path, help="a new file for the terms")
+    parser.add_argument(
+        "--sign", metavar="KEY.pem", type=Path, help="key file made by `dpbandits keys signing`"
+    )
+    parser.add_argument("--out", metavar="FILE", type=Path, help="new file for the terms")
 
 
 def run(options: argparse.Namespace) -> int:
-    """Write the terms, and print their digest."""
+    """Write the terms and print their digest."""
     require_service()
     import msgspec
 
@@ -39,7 +41,7 @@ def run(options: argparse.Namespace) -> int:
 
     context = read_study(options.study).context
     if context.participants is not None:
-        expected = "cohorts, as terms name them: `dpbandits plan --write` writes a file that has them"
+        expected = "cohorts, which terms must name: `dpbandits plan --write` writes a study file with them"
         raise InvalidValue("schedule.participants", context.participants, expected)
     key = None if options.sign is None else SigningKey.load(options.sign)
     signed = context.signed or SignedTerms.of(context.terms_for(new_run()))

@@ -30,7 +30,7 @@ ATTEMPTS = 5  # each attempt aims at half the excess over the rank of the one be
 # Shares of the allowed excess over the rank:
 _AIM = 0.8  # for active rows, because rows outside the active set will be higher
 _LOW_AIM = 0.5  # the same if leverages differ so much that a design needs few rows anyway
-_HIGH_AIM = 0.9  # the same if few rows are too high
+_HIGH_AIM = 0.9  # the same if no row is far above the limit
 _CEILING = 0.9  # for pruning
 _LAG = 0.25  # of the excess still seen elsewhere: a lower aim would be wasted
 _COARSE = 0.5  # samples say nothing about all rows below this excess
@@ -42,7 +42,7 @@ _LAST = 1 / 14  # the largest sample, as a share of all rows
 _ADDED = 4  # rows per dimension that are added at a time
 _ROUNDS = 60  # iterations per attempt
 _NEAR = 0.75  # of the limit: lower rows of a sample are not looked at again
-_NEARLY = 1.1  # times the limit: few rows are too high
+_NEARLY = 1.1  # times the limit: no row is far above it
 _HUGE = 4.0  # times the limit: restarting is then faster than moving the weights
 
 

@@ -42,9 +42,10 @@ Terms = dict[str, float]
 
 def dpe_regret(setting: Setting) -> Terms:
     """Return the terms of the bound of Table 1; their sum bounds the expected regret."""
-    alpha, horizon, dimension = probability(alpha=setting.alpha), setting.horizon, setting.dimension
-    support, log = support_bound(dimension), math.log(setting.actions * horizon)
-    q, first, sigma = 2 ** (1 - alpha), FIRST_LENGTH, setting.heterogeneity
+    alpha, horizon = probability(alpha=setting.cohorts.alpha), setting.horizon
+    dimension = setting.problem.dimension
+    support, log = support_bound(dimension), math.log(setting.problem.actions * horizon)
+    q, first, sigma = 2 ** (1 - alpha), FIRST_LENGTH, setting.problem.heterogeneity
     rewards = 8 * math.sqrt(q) / (math.sqrt(q) - 1)
     rewards *= math.sqrt(2 * dimension * first**alpha * horizon ** (1 - alpha) * log)
     clients = 16 * sigma * math.sqrt(2 * first**alpha * log) * horizon ** (1 - alpha / 2)
@@ -61,9 +62,9 @@ def dpe_regret(setting: Setting) -> Terms:
 
 def _dpe_privacy(setting: Setting, support: float, log: float) -> float:
     """Return what privacy adds to the bound of Table 1."""
-    alpha, first, horizon = setting.alpha, FIRST_LENGTH, setting.horizon
-    scale = 8 * _dpe_noise(setting, support) * support * math.sqrt(2 * setting.dimension * log)
-    if setting.trust_model.noise_per_client:
+    alpha, first, horizon = setting.cohorts.alpha, FIRST_LENGTH, setting.horizon
+    scale = 8 * _dpe_noise(setting, support) * support * math.sqrt(2 * setting.problem.dimension * log)
+    if setting.privacy.trust_model.noise_per_client:
         growth = 4 * math.pow(first, alpha / 2) * math.pow(horizon, 1 - alpha / 2)
         return scale * (growth + _geometric(alpha / 2) * support)
     q = math.pow(2, 1 - alpha)
@@ -73,13 +74,13 @@ def _dpe_privacy(setting: Setting, support: float, log: float) -> float:
 
 def pe_regret(setting: Setting) -> Terms:
     """Return the terms of the bound of Table 3."""
-    dimension, horizon = setting.dimension, setting.horizon
-    support, log = support_bound(dimension), math.log(setting.actions * horizon)
+    dimension, horizon = setting.problem.dimension, setting.horizon
+    support, log = support_bound(dimension), math.log(setting.problem.actions * horizon)
     first = support
     scale = 16 * dimension * _pe_noise(setting) * math.sqrt(2 * support * log)
     growth = (
         4 * math.sqrt(horizon) + 3 * support / math.sqrt(first)
-        if setting.trust_model.noise_per_client
+        if setting.privacy.trust_model.noise_per_client
         else math.log2(max(1.0, horizon / first)) + support / first
     )
     return {
@@ -92,24 +93,26 @@ def pe_regret(setting: Setting) -> Terms:
 
 def _dpe_noise(setting: Setting, support: float) -> float:
     """Return σ₀ of DP-DPE."""
-    if not setting.trust_model.shuffler:
+    if not setting.privacy.trust_model.shuffler:
         return _gaussian_noise(setting)
-    scaled = setting.epsilon / (18 * math.sqrt(math.log(2 / setting.delta)))  # ε̂ of Algorithm 2
-    return setting.bound * math.sqrt(360 * math.log(4 * support / setting.delta)) / scaled
+    epsilon, delta = setting.privacy.epsilon, setting.privacy.delta
+    scaled = epsilon / (18 * math.sqrt(math.log(2 / delta)))  # ε̂ of Algorithm 2
+    return setting.bound * math.sqrt(360 * math.log(4 * support / delta)) / scaled
 
 
 def _pe_noise(setting: Setting) -> float:
     """Return σ₀ of DP-PE."""
-    if not setting.trust_model.shuffler:
+    if not setting.privacy.trust_model.shuffler:
         return _gaussian_noise(setting)
-    return math.sqrt(setting.bound**2 * 720 * math.log(2 / setting.delta) / setting.epsilon**2 + 0.5)
+    epsilon, delta = setting.privacy.epsilon, setting.privacy.delta
+    return math.sqrt(setting.bound**2 * 720 * math.log(2 / delta) / epsilon**2 + 0.5)
 
 
 def _gaussian_noise(setting: Setting) -> float:
     """Return σ₀ of the classical Gaussian mechanism, or 0 without privacy."""
     if not setting.private:
         return 0.0
-    return 2 * setting.bound * math.sqrt(2 * math.log(1.25 / setting.delta)) / setting.epsilon
+    return 2 * setting.bound * math.sqrt(2 * math.log(1.25 / setting.privacy.delta)) / setting.privacy.epsilon
 
 
 def _geometric(exponent: float) -> float:
@@ -127,12 +130,12 @@ def dpe_communication(setting: Setting) -> float:
 
     In the shuffle model it is S·(g + b)·|U_l| bits per phase, by Algorithm 2.
     """
-    schedule, support = setting.exponential(), support_bound(setting.dimension)
+    schedule, support = setting.exponential(), support_bound(setting.problem.dimension)
     phases = range(1, schedule.reporting_phases(setting.horizon) + 1)
     cohorts = [schedule.cohort(phase) for phase in phases]
-    if not setting.trust_model.shuffler:
+    if not setting.privacy.trust_model.shuffler:
         return support * sum(cohorts)
-    request, whole = replace(setting.privacy(), preset="paper"), math.floor(support)
+    request, whole = replace(setting.privacy, preset="paper"), math.floor(support)
     mechanisms = [calibrate(request, coordinates=whole, cohort=size, bound=setting.bound) for size in cohorts]
     return float(sum(own.cohort * own.message_size for own in mechanisms))
 

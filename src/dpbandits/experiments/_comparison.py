@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from dpbandits.experiments._experiment import Results, Scale, Work
@@ -16,16 +15,16 @@ ALPHAS = (0.5, 0.6, 0.7, 0.8, 0.9)
 
 def algorithms(preset: str, runs: int) -> dict[str, Work]:
     """Return the work of each algorithm by name; LinUCB has no presets and is the same in both."""
-    base = replace(PRESETS[preset], horizon=HORIZON)
+    base = PRESETS[preset].changed(horizon=HORIZON)
     found = {
         f"DPE α = {alpha:g}": Work(
-            label=f"{preset} DPE α={alpha:g}", job=Simulated(setting=replace(base, alpha=alpha)), runs=runs
+            label=f"{preset} DPE α={alpha:g}", job=Simulated(setting=base.changed(alpha=alpha)), runs=runs
         )
         for alpha in ALPHAS
     }
-    found["LinUCB"] = Work(label="LinUCB", job=LinUCB(setting=Setting(horizon=HORIZON)), runs=runs)
+    found["LinUCB"] = Work(label="LinUCB", job=LinUCB(setting=Setting.paper(horizon=HORIZON)), runs=runs)
     if "pe" in ALGORITHMS:
-        one_a_round = replace(base, algorithm="pe")
+        one_a_round = base.changed(algorithm="pe")
         found["PE"] = Work(label=f"{preset} PE", job=Simulated(setting=one_a_round), runs=runs)
     return found
 

@@ -28,7 +28,9 @@ def check_matplotlib(**wanted: object) -> None:
     """
     if find_spec("matplotlib") is None:
         ((field, value),) = wanted.items()
-        raise InvalidValue(field, value, "matplotlib to be installed: pip install 'dpbandits[plot]'")
+        raise InvalidValue(
+            field, value, "an installed matplotlib: pip install '.[plot]' in a clone of dpbandits"
+        )
 
 
 def pyplot() -> ModuleType:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from dpbandits.baselines import LinUCBTrace, linucb
 from dpbandits.protocol import digest
@@ -30,7 +30,9 @@ class LinUCB:
     def run(self, seed: int) -> LinUCBTrace:
         """Run the job with one seed."""
         own = self.setting
-        return linucb(own.instance(seed), horizon=own.horizon, heterogeneity=own.heterogeneity, seed=seed)
+        return linucb(
+            own.instance(seed), horizon=own.horizon, heterogeneity=own.problem.heterogeneity, seed=seed
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +55,7 @@ class MatchedFixedCohort:
     def run(self, seed: int) -> RunTrace:
         """Run DPE to find U, and then DPE-FixedU."""
         cohort = matched_cohort(run_once(self.setting, seed))
-        fixed = replace(self.setting, algorithm="dpe-fixed", fixed_cohort=cohort)
+        fixed = self.setting.changed(algorithm="dpe-fixed", fixed_cohort=cohort)
         return run_once(fixed, seed)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from dpbandits.experiments._experiment import Work
@@ -11,8 +10,8 @@ from dpbandits.simulation import Setting, Simulated
 
 # `paper` also uses the design of the paper, g ≤ 2d; `tight` uses the library's default of 1.3.
 PRESETS = {
-    "tight": Setting(schedule="exponential"),
-    "paper": Setting(preset="paper", schedule="exponential", design_tolerance=2.0),
+    "tight": Setting.paper(schedule="exponential"),
+    "paper": Setting.paper(preset="paper", schedule="exponential", design_tolerance=2.0),
 }
 
 NAMES = {"none": "DPE", "central": "CDP-DPE", "shuffle": "SDP-DPE", "local": "LDP-DPE"}
@@ -40,7 +39,7 @@ def in_trust(base: Setting, trust: str, **changes: Any) -> Setting:
     By default, `tight` sums integers in the shuffle model instead, with as little noise as in the central
     model.
     """
-    return replace(base, trust=trust, noise=_NOISES.get(trust), **changes)
+    return base.changed(trust=trust, noise=_NOISES.get(trust), **changes)
 
 
 def without_privacy(preset: str, runs: int) -> Work:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from dpbandits.experiments._against_time import CLOSE, AgainstTime
 from dpbandits.experiments._experiment import Experiment
 from dpbandits.experiments._models import PRESETS
 
 DATA = "mslr-sample"
 FIGURE = AgainstTime(
-    presets={preset: replace(setting, data=DATA) for preset, setting in PRESETS.items()},
+    presets={preset: setting.changed(data=DATA) for preset, setting in PRESETS.items()},
     epsilon=10.0,
     deltas=(0.01,),
     on=", ranking",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from dpbandits.experiments._curves import moments, regret_cells
@@ -19,7 +18,7 @@ ENOUGH = PRESETS["tight"].exponential().participants(PRESETS["tight"].horizon)
 
 def point(preset: str, size: int, runs: int) -> Work:
     """Return DPE with that many users."""
-    setting = replace(PRESETS[preset], population=size, when_clients_run_out="stop")
+    setting = PRESETS[preset].changed(population=size, when_clients_run_out="stop")
     return Work(label=f"{preset} DPE N={size}", job=Simulated(setting=setting), runs=runs)
 
 

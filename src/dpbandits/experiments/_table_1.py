@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from dpbandits.experiments._bounds import (
     dpe_communication,
     dpe_regret,
@@ -24,20 +22,20 @@ from dpbandits.experiments._models import NAMES, PRESETS
 
 GROWTH = Growth(
     names=NAMES,
-    presets={preset: replace(setting, population=None) for preset, setting in PRESETS.items()},
+    presets={preset: setting.changed(population=None) for preset, setting in PRESETS.items()},
     horizons=(10**4, 10**5, 10**6, 10**7),
 )
 REGRET = Quantity(
     name="regret",
     of_run=lambda run: float(run.regret),
     bound=lambda setting: sum(dpe_regret(setting).values()),
-    power=lambda setting: growth_of_regret(setting.alpha),
+    power=lambda setting: growth_of_regret(setting.cohorts.alpha),
 )
 COMMUNICATION = Quantity(
     name="communication",
     of_run=lambda run: float(run.communication),
     bound=dpe_communication,
-    power=lambda setting: growth_of_communication(setting.trust, setting.alpha),
+    power=lambda setting: growth_of_communication(setting.privacy.trust, setting.cohorts.alpha),
 )
 
 
@@ -63,7 +61,7 @@ def examine(results: Results, scale: Scale) -> Findings:
 
 
 def _terms_table() -> Table:
-    terms = {trust: dpe_regret(replace(PRESETS["paper"], trust=trust)) for trust in NAMES}
+    terms = {trust: dpe_regret(PRESETS["paper"].changed(trust=trust)) for trust in NAMES}
     columns = ("algorithm", *terms["none"], "sum")
     rows = tuple((NAMES[trust], *found.values(), sum(found.values())) for trust, found in terms.items())
     title = "The terms of the regret bound at T = 10⁶, ε = 10, δ = 0.25"

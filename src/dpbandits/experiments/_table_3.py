@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from dpbandits.experiments._bounds import pe_regret
 from dpbandits.experiments._experiment import Experiment, Results, Scale, Work
 from dpbandits.experiments._findings import Findings, Table
@@ -33,7 +31,7 @@ def measured() -> Growth | None:
     if "pe" not in ALGORITHMS:
         return None
     presets = {
-        preset: replace(setting, algorithm="pe", heterogeneity=0.0, population=None)
+        preset: setting.changed(algorithm="pe", heterogeneity=0.0, population=None)
         for preset, setting in PRESETS.items()
     }
     return Growth(names=NAMES, presets=presets, horizons=HORIZONS)
@@ -64,7 +62,7 @@ def examine(results: Results, scale: Scale) -> Findings:
 
 def _bounds_table() -> Table:
     found = {
-        (trust, horizon): pe_regret(replace(PRESETS["paper"], trust=trust, horizon=horizon))
+        (trust, horizon): pe_regret(PRESETS["paper"].changed(trust=trust, horizon=horizon))
         for trust in NAMES
         for horizon in HORIZONS
     }

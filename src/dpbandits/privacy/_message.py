@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -48,12 +49,12 @@ class Message:
     twice_centre: int = 0
     largest_square: int | None = None
 
-    @property
+    @cached_property
     def entries(self) -> int:
         """The number of entries of the array."""
         return math.prod(self.shape)
 
-    @property
+    @cached_property
     def size(self) -> int:
         """The length of every packed report, in bytes."""
         return -(-self.entries // 8) if self.kind == "bits" else 8 * self.entries

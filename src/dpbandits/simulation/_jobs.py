@@ -17,7 +17,6 @@ from threading import current_thread, main_thread
 from typing import Any, Protocol, TypeVar
 
 import msgspec
-from joblib import Parallel, delayed
 
 from dpbandits._checks import whole
 from dpbandits.errors import InvalidValue
@@ -90,6 +89,8 @@ def _compute(tasks: Sequence[Task[Kind]], workers: int) -> Iterator[tuple[Job[Ki
         for job, seed in tasks:
             yield job, job.run(seed)
         return
+    from joblib import Parallel, delayed  # slow to import, and needed only here
+
     parallel = Parallel(n_jobs=workers, return_as="generator_unordered")
     with _deaf_to_interrupts():
         running = parallel(delayed(_numbered)(number, *task) for number, task in enumerate(tasks))

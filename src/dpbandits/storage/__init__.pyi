@@ -19,6 +19,7 @@ from ._records import (
     LedgerEntry as LedgerEntry,
     NewReport as NewReport,
     PlanRecord as PlanRecord,
+    ProgressRecord as ProgressRecord,
     ReleaseRecord as ReleaseRecord,
     StoredReport as StoredReport,
     StudyRecord as StudyRecord,

@@ -6,7 +6,7 @@ however many workers share a store:
 - a client has one ledger entry in a study, a pseudonym belongs to one client, and `burn` refuses a second;
 - an accepted report is durable once the transaction has ended, and is accepted once: the same bytes again are
   `repeated`, other bytes are `different`, an attempt that does not collect is `closed`;
-- a phase has one plan and one release;
+- a phase has one plan, one release and one progress record;
 - an attempt that is changed must be as it was when it was read.
 
 A transaction that would break a rule raises `Refused` before it has written anything.
@@ -23,6 +23,7 @@ from dpbandits.storage._records import (
     LedgerEntry,
     NewReport,
     PlanRecord,
+    ProgressRecord,
     ReleaseRecord,
     StoredReport,
     StudyRecord,
@@ -57,6 +58,14 @@ class Transaction(ABC):
     @abstractmethod
     def add_release(self, record: ReleaseRecord) -> None:
         """Journal the release of a phase; a second one for a phase is refused."""
+
+    @abstractmethod
+    def progress(self) -> tuple[ProgressRecord, ...]:
+        """All progress records, by phase."""
+
+    @abstractmethod
+    def add_progress(self, record: ProgressRecord) -> None:
+        """Journal what was learnt in a phase; a second record for a phase is refused."""
 
     @abstractmethod
     def attempts(self) -> tuple[Attempt, ...]:

@@ -23,6 +23,7 @@ from dpbandits.storage._records import (
     LedgerEntry,
     NewReport,
     PlanRecord,
+    ProgressRecord,
     ReleaseRecord,
     StoredReport,
     StudyRecord,
@@ -37,9 +38,11 @@ class _Tables:
     study: dict[str, StudyRecord] = field(default_factory=dict)
     plans: dict[int, PlanRecord] = field(default_factory=dict)
     releases: dict[int, ReleaseRecord] = field(default_factory=dict)
+    progress: dict[int, ProgressRecord] = field(default_factory=dict)
     attempts: dict[tuple[int, int], Attempt] = field(default_factory=dict)
     codes: dict[str, str | None] = field(default_factory=dict)
     ledger: dict[str, LedgerEntry] = field(default_factory=dict)
+    clients: dict[str, str] = field(default_factory=dict)  # by pseudonym
     reports: dict[str, NewReport] = field(default_factory=dict)
     batches: dict[tuple[int, int], bytes] = field(default_factory=dict)
 
@@ -88,6 +91,12 @@ class _MemoryTransaction(Transaction):
     def add_release(self, record: ReleaseRecord) -> None:
         _once(self._tables.releases, record.phase, record, f"phase {record.phase} has a release")
 
+    def progress(self) -> tuple[ProgressRecord, ...]:
+        return tuple(record for _, record in sorted(self._tables.progress.items()))
+
+    def add_progress(self, record: ProgressRecord) -> None:
+        _once(self._tables.progress, record.phase, record, f"phase {record.phase} has a progress record")
+
     def attempts(self) -> tuple[Attempt, ...]:
         return tuple(attempt for _, attempt in sorted(self._tables.attempts.items()))
 
@@ -118,17 +127,15 @@ class _MemoryTransaction(Transaction):
         return next((code for code, given in self._tables.codes.items() if given == token), None)
 
     def entry_of(self, *, client: str | None = None, pseudonym: str | None = None) -> LedgerEntry | None:
-        if client is not None:
-            return self._tables.ledger.get(client)
-        return next((entry for entry in self._tables.ledger.values() if entry.pseudonym == pseudonym), None)
+        found = client if client is not None else self._tables.clients.get(pseudonym or "")
+        return None if found is None else self._tables.ledger.get(found)
 
     def burn(self, entries: Sequence[LedgerEntry]) -> None:
-        used = {entry.pseudonym for entry in self._tables.ledger.values()}
         for entry in entries:
-            if entry.client in self._tables.ledger or entry.pseudonym in used:
+            if entry.client in self._tables.ledger or entry.pseudonym in self._tables.clients:
                 raise Refused("already-asked", "a client, or a pseudonym, takes part once")
             self._tables.ledger[entry.client] = entry
-            used.add(entry.pseudonym)
+            self._tables.clients[entry.pseudonym] = entry.client
 
     def members(self, phase: int, attempt: int) -> tuple[str, ...]:
         return tuple(sorted(entry.pseudonym for entry in self._of(phase, attempt)))

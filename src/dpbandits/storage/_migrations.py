@@ -41,6 +41,9 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "UPDATE ledger SET report = NULL WHERE pseudonym IN (SELECT pseudonym FROM reports)",
         "CREATE INDEX reports_by_attempt ON reports (phase, attempt)",
     ),
+    (  # what the learner knows after each phase; phases before this step are filled in when a study is opened
+        "CREATE TABLE progress (phase BIGINT PRIMARY KEY, body {bytes} NOT NULL)",
+    ),
 )
 
 NEWEST = len(MIGRATIONS)

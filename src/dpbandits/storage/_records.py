@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from dpbandits._checks import one_of, whole
 
 ATTEMPT_STATES = ("gathering", "playing", "opening", "collecting", "closed", "released", "failed", "done")
-"""In the order of their lives; _coordinator.py and shuffler.py say who goes from where to where."""
+"""In the order of their lives; rounds/_machine.py and service/shuffler say which state follows which."""
 
 FINAL_STATES = ("released", "failed", "done")
 
@@ -35,6 +35,14 @@ class ReleaseRecord:
 
     phase: int
     attempt: int
+    body: bytes
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProgressRecord:
+    """What the learner knows after a phase (`dpbandits.protocol.Progress`), journalled when it has learnt."""
+
+    phase: int
     body: bytes
 
 

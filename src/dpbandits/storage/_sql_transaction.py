@@ -22,12 +22,23 @@ from dpbandits.storage._records import (
     LedgerEntry,
     NewReport,
     PlanRecord,
+    ProgressRecord,
     ReleaseRecord,
     StoredReport,
     StudyRecord,
 )
 from dpbandits.storage._sqlite_fast import take_all
-from dpbandits.storage._tables import ATTEMPTS, BATCHES, CODES, LEDGER, PLANS, RELEASES, REPORTS, STUDY
+from dpbandits.storage._tables import (
+    ATTEMPTS,
+    BATCHES,
+    CODES,
+    LEDGER,
+    PLANS,
+    PROGRESS,
+    RELEASES,
+    REPORTS,
+    STUDY,
+)
 
 _AT_ONCE = 500  # parameters of one statement, and rows of one fetch
 
@@ -74,6 +85,14 @@ class SqlTransaction(Transaction):
     def add_release(self, record: ReleaseRecord) -> None:
         why_not = f"phase {record.phase} has a release"
         self._once(RELEASES, {"phase": record.phase}, asdict(record), why_not)
+
+    def progress(self) -> tuple[ProgressRecord, ...]:
+        rows = self._connection.execute(select(PROGRESS).order_by(PROGRESS.c.phase))
+        return tuple(ProgressRecord(phase=r.phase, body=bytes(r.body)) for r in rows)
+
+    def add_progress(self, record: ProgressRecord) -> None:
+        why_not = f"phase {record.phase} has a progress record"
+        self._once(PROGRESS, {"phase": record.phase}, asdict(record), why_not)
 
     def attempts(self) -> tuple[Attempt, ...]:
         rows = self._connection.execute(select(ATTEMPTS).order_by(ATTEMPTS.c.phase, ATTEMPTS.c.number))

@@ -30,6 +30,13 @@ RELEASES = Table(
     Column("body", LargeBinary, nullable=False),
 )
 
+PROGRESS = Table(
+    "progress",
+    METADATA,
+    Column("phase", BigInteger, primary_key=True),
+    Column("body", LargeBinary, nullable=False),
+)
+
 ATTEMPTS = Table(
     "attempts",
     METADATA,

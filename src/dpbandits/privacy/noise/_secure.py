@@ -79,7 +79,7 @@ def _measurement(kind: Literal["gaussian", "laplace"], scale: float) -> Callable
     try:
         import opendp.prelude as dp
     except ImportError:
-        remedy = "an installed opendp: pip install 'dpbandits[secure]'"
+        remedy = "an installed opendp: pip install '.[secure]' in a clone of dpbandits"
         raise InvalidValue("opendp", "no such package", remedy) from None
     dp.enable_features("contrib")
     vectors = dp.vector_domain(dp.atom_domain(T="i64"))

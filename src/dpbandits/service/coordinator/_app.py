@@ -33,6 +33,7 @@ from dpbandits.service.wire import (
     EnrolmentReply,
     EnrolmentRequest,
     PlayReply,
+    ProgressReply,
     ReportSlot,
     ResultsReply,
     RoundsRequest,
@@ -87,13 +88,13 @@ class CoordinatorService(Served):
         return self._coordinator.clients.slot(plan, call.attempt, call.secret)
 
     async def _plan(self, phase: int) -> Plan:
-        course = self._coordinator.context.course
-        known = course.known_plan(phase)
+        journal = self._coordinator.rounds.journal
+        known = journal.known_plan(phase)
         if known is None:
             plans = await self.run("read", lambda t: {record.phase for record in t.plans()})
             if phase not in plans:
                 raise Refused("not-found", "no such phase")
-            known = await self.run("read", lambda t: course.plan(t, phase))
+            known = await self.run("read", lambda t: journal.plan(t, phase))
         if not known.asks:
             raise Refused("closed", "this phase asks nobody")
         return known
@@ -118,6 +119,10 @@ class CoordinatorService(Served):
         """How far the study is, and what keeps it from going on."""
         reply = await self.run("read", self._coordinator.operator.status)
         return msgspec.structs.replace(reply, trouble=self._driver.trouble)
+
+    async def progress(self, _call: Call) -> ProgressReply:
+        """What was learnt, phase by phase."""
+        return await self.run("read", self._coordinator.operator.progress)
 
     async def results(self, _call: Call) -> ResultsReply:
         """What was learnt."""
@@ -303,6 +308,14 @@ def _for_the_operator(served: CoordinatorService) -> list[Endpoint]:
             summary="How far the study is",
             gives=StatusReply,
             handler=served.status,
+        ),
+        Endpoint(
+            method="GET",
+            path="/v1/progress",
+            role="operator",
+            summary="What was learnt in each phase",
+            gives=ProgressReply,
+            handler=served.progress,
         ),
         Endpoint(
             method="GET",

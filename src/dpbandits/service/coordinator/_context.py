@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -11,13 +10,11 @@ import msgspec
 from dpbandits.errors import FloatingPointNoise, InvalidValue
 from dpbandits.privacy import NoiseSource, SecureNoise
 from dpbandits.protocol import Plan, Spending, Study, budgeted, decode, encode, spent
-from dpbandits.service.coordinator._learned_state import Course
+from dpbandits.rounds import Clock, Hook, SteadyClock
 from dpbandits.service.coordinator._watermark import Watermark
-from dpbandits.service.shared import Clock, ShufflerAddress, SteadyClock, Timing
+from dpbandits.service.shared import ShufflerAddress, Timing
 from dpbandits.service.wire import KeyPair, PartyTerms, Place, SignedTerms, Terms, new_run, terms_of
-from dpbandits.storage import Attempt, StudyRecord, Transaction
-
-Hook = Callable[[str], None]
+from dpbandits.storage import StudyRecord, Transaction
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +48,6 @@ class Context:
     clock: Clock = field(default_factory=SteadyClock)
     hook: Hook = lambda _step: None
     watermark: Watermark | None = None
-    course: Course = field(init=False)
 
     def __post_init__(self) -> None:
         privacy = self.study.privacy
@@ -65,7 +61,6 @@ class Context:
         if privacy.trust_model.shuffler != (self.shuffler is not None):
             given = None if self.shuffler is None else self.shuffler.url
             raise InvalidValue("shuffler", given, "one in the shuffle model, and none in any other")
-        object.__setattr__(self, "course", Course(self.study))
 
     @property
     def name(self) -> str:
@@ -123,10 +118,6 @@ class Context:
         """Whether reports go to a shuffler."""
         return self.shuffler is not None
 
-    def minimum(self, plan: Plan) -> int:
-        """The fewest reports that are released."""
-        return self.study.privacy.minimum_reports(plan.cohort)
-
     def place(self, plan: Plan, attempt: int, pseudonym: str) -> Place:
         """Where a report of this plan belongs."""
         return Place(
@@ -136,15 +127,6 @@ class Context:
             plan=plan.digest,
             pseudonym=pseudonym,
         )
-
-    def ended(self, transaction: Transaction, latest: Attempt) -> bool:
-        """Whether the horizon is reached."""
-        return latest.over and self.course.state(transaction).ended
-
-    def expired(self, attempt: Attempt) -> bool:
-        """Whether the deadline of the attempt's state has passed."""
-        remaining = attempt.remaining(self.clock.now())
-        return remaining is not None and remaining <= 0
 
 
 def _check_configured(terms: Terms, context: Context) -> None:

@@ -7,26 +7,29 @@ from collections.abc import Sequence
 import msgspec
 
 from dpbandits.privacy import Guarantee, guarantee
-from dpbandits.protocol import Release, decode, plausible
+from dpbandits.protocol import Progress, Release, decode, plausible
+from dpbandits.rounds import Rounds
 from dpbandits.service.coordinator._context import Context
 from dpbandits.service.wire import (
     EnrolmentReply,
     GuaranteeReply,
     PhaseResult,
+    ProgressReply,
     ResultsReply,
     StatusReply,
     StudyReply,
     hashed,
     new_secret,
 )
-from dpbandits.storage import Transaction
+from dpbandits.storage import Attempt, Transaction
 
 
-class Reporting:
+class OperatorViews:
     """What an operator may do, and what everybody may know."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, rounds: Rounds) -> None:
         self._context = context
+        self._rounds = rounds
 
     def about(self) -> StudyReply:
         """What everybody may know."""
@@ -51,32 +54,49 @@ class Reporting:
         transaction.add_codes([hashed(code) for code in codes])
 
     def status(self, transaction: Transaction) -> StatusReply:
-        """How far the study is."""
-        state = self._context.course.state(transaction)
-        attempts = transaction.attempts()
+        """How far the study is, by the journal alone: this waits for no learning."""
+        attempts, learnt = transaction.attempts(), transaction.progress()
+        last = decode(learnt[-1].body, Progress) if learnt else None
+        known, left = (
+            (0, self._context.study.actions.count)
+            if last is None
+            else (last.rounds_played, last.actions_left)
+        )
         latest = attempts[-1] if attempts else None
-        plan = None if latest is None else self._context.course.plan(transaction, latest.phase)
-        running = latest is not None and not latest.over
+        plan = None if latest is None else self._rounds.journal.plan(transaction, latest.phase)
         failed = [attempt for attempt in attempts if attempt.state == "failed"]
         return StatusReply(
             study=self._context.name,
-            state="ended" if state.ended else "beginning" if latest is None else latest.state,
+            state=self._state_of(latest, known),
             phase=0 if latest is None else latest.phase,
             attempt=0 if latest is None else latest.number,
             failed_attempts=len(failed),
             cohort=0 if plan is None else plan.cohort,
             joined=0 if latest is None else latest.joined,
-            rounds_played=state.rounds_played + (latest.played if running and latest is not None else 0),
+            rounds_played=known + _unlearnt(latest, len(learnt)),
             rounds_repeated=sum(attempt.played for attempt in failed),
-            actions_left=len(state.active_actions),
+            actions_left=left,
             releases=len(transaction.releases()),
         )
 
+    def _state_of(self, latest: Attempt | None, rounds_played: int) -> str:
+        if rounds_played >= self._context.study.horizon:
+            return "ended"
+        return "beginning" if latest is None else latest.state
+
+    def progress(self, transaction: Transaction) -> ProgressReply:
+        """What was learnt in each phase."""
+        records = [decode(record.body, Progress) for record in transaction.progress()]
+        return ProgressReply(study=self._context.name, phases=records)
+
     def results(self, transaction: Transaction) -> ResultsReply:
-        """All that was learnt, with the guarantee that holds."""
-        state = self._context.course.state(transaction)
+        """All that was learnt, with the guarantee that holds.
+
+        A release is listed once the learner was told of it, so that it fits the actions and the estimate.
+        """
+        state = self._rounds.state
         plans = {record.phase: record for record in transaction.plans()}
-        used = [self._context.course.plan(transaction, phase).mechanism for phase in plans]
+        used = [self._rounds.journal.plan(transaction, phase).mechanism for phase in plans]
         return ResultsReply(
             study=self._context.name,
             ended=state.ended,
@@ -90,14 +110,22 @@ class Reporting:
                     phase=release.phase,
                     attempt=release.attempt,
                     plausible=plausible(
-                        self._context.course.plan(transaction, release.phase), decode(release.body, Release)
+                        self._rounds.journal.plan(transaction, release.phase), decode(release.body, Release)
                     ),
                     plan=msgspec.Raw(plans[release.phase].body),
                     release=msgspec.Raw(release.body),
                 )
                 for release in transaction.releases()
+                if release.phase < state.phase
             ],
         )
+
+
+def _unlearnt(latest: Attempt | None, learnt: int) -> int:
+    """The rounds of a phase that is under way, or has ended and is about to be learnt."""
+    if latest is None or latest.state == "failed" or latest.phase <= learnt:
+        return 0
+    return latest.played
 
 
 def _stated(found: Guarantee | None) -> GuaranteeReply | None:

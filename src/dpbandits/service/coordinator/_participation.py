@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import msgspec
 
 from dpbandits.errors import Refused
 from dpbandits.protocol import Plan, encode
+from dpbandits.rounds import Rounds, take_places
 from dpbandits.service.coordinator._context import Context
 from dpbandits.service.wire import ClientReply, ReportSlot, TaskReply, hashed
 from dpbandits.storage import Attempt, LedgerEntry, Transaction
@@ -18,8 +17,9 @@ _TASK = {"gathering": "joined", "playing": "joined", "opening": "joined", "colle
 class Participation:
     """What clients may do."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, rounds: Rounds) -> None:
         self._context = context
+        self._rounds = rounds
 
     def enrol(self, transaction: Transaction, code: str, token: str) -> ClientReply:
         """Make the holder of a one-time code a client; `token` is the hash of what it chose."""
@@ -44,28 +44,25 @@ class Participation:
     def _join(
         self, transaction: Transaction, attempt: Attempt, client: str, pseudonym: str
     ) -> LedgerEntry | None:
-        plan = self._context.course.plan(transaction, attempt.phase)
+        plan = self._rounds.journal.plan(transaction, attempt.phase)
         if attempt.state != "gathering" or attempt.joined >= plan.cohort:
             return None
         asked = transaction.entry_of(client=client)
         if asked is not None:  # by another worker, while we waited for the lock
             return asked
-        entry = LedgerEntry(client=client, phase=attempt.phase, attempt=attempt.number, pseudonym=pseudonym)
-        transaction.burn([entry])
-        transaction.change_attempt(attempt, replace(attempt, joined=attempt.joined + 1))
-        return entry
+        return take_places(transaction, plan, attempt, [(client, pseudonym)])[0]
 
     def _unasked(self, transaction: Transaction, latest: Attempt | None) -> TaskReply:
         """Once a plan asks nobody, it is the last: nobody will be asked any more."""
         if latest is None:
             return self._reply("wait")
-        last = not self._context.course.plan(transaction, latest.phase).asks
-        return self._reply("ended" if last or self._context.ended(transaction, latest) else "wait")
+        last = not self._rounds.journal.plan(transaction, latest.phase).asks
+        return self._reply("ended" if last or self._rounds.state.ended else "wait")
 
     def _standing(
         self, transaction: Transaction, entry: LedgerEntry, latest: Attempt | None, have: str
     ) -> TaskReply:
-        plan = self._context.course.plan(transaction, entry.phase)
+        plan = self._rounds.journal.plan(transaction, entry.phase)
         running = latest is not None and (latest.phase, latest.number) == (entry.phase, entry.attempt)
         state = _TASK.get(latest.state, "over") if running and latest is not None else "over"
         reply = self._reply(state)

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from dpbandits.errors import Refused
 from dpbandits.protocol import Plan
+from dpbandits.rounds import Rounds, count_rounds
 from dpbandits.service.coordinator._context import Context
 from dpbandits.service.wire import PlayReply, Run, ScheduleReply
-from dpbandits.storage import Attempt, Transaction
+from dpbandits.storage import Transaction
 
 
 class Playing:
     """What an actuator may do."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, rounds: Rounds) -> None:
         self._context = context
+        self._rounds = rounds
 
     def schedule(self, transaction: Transaction) -> ScheduleReply:
         """What the current attempt plays: each supported action's rounds in a row."""
@@ -24,10 +24,10 @@ class Playing:
             return ScheduleReply(
                 study=self._study, state="beginning", phase=0, attempt=0, rounds=0, played=0, runs=[]
             )
-        plan = self._context.course.plan(transaction, latest.phase)
+        plan = self._rounds.journal.plan(transaction, latest.phase)
         return ScheduleReply(
             study=self._study,
-            state="ended" if self._context.ended(transaction, latest) else latest.state,
+            state="ended" if self._rounds.state.ended else latest.state,
             phase=latest.phase,
             attempt=latest.number,
             rounds=plan.rounds,
@@ -45,7 +45,7 @@ class Playing:
             state = "beginning" if latest is None else latest.state
             phase, attempt = (0, 0) if latest is None else (latest.phase, latest.number)
             return self._play(state, phase, attempt, 0, None)
-        plan = self._context.course.plan(transaction, latest.phase)
+        plan = self._rounds.journal.plan(transaction, latest.phase)
         action = _action_at(plan, latest.played)
         return self._play(latest.state, latest.phase, latest.number, latest.played, action)
 
@@ -55,17 +55,8 @@ class Playing:
         if latest is None or (phase, attempt) > (latest.phase, latest.number):
             raise Refused("not-playing", "this attempt has not begun")
         if (phase, attempt) == (latest.phase, latest.number):
-            self._count(transaction, latest, played)
+            count_rounds(transaction, self._rounds.journal.plan(transaction, phase), latest, played)
         return self.schedule(transaction)
-
-    def _count(self, transaction: Transaction, latest: Attempt, played: int) -> None:
-        if played > self._context.course.plan(transaction, latest.phase).rounds:
-            raise Refused("too-many-rounds", "this attempt has fewer rounds")
-        if played <= latest.played:
-            return
-        if latest.state != "playing":
-            raise Refused("not-playing", "this attempt is not being played")
-        transaction.change_attempt(latest, replace(latest, played=played))
 
     def _play(self, state: str, phase: int, attempt: int, played: int, action: int | None) -> PlayReply:
         matrix = self._context.study.actions.matrix

@@ -68,14 +68,17 @@ def own_sums(
     return OwnSums(sums=total, without=without, checksum=set_checksum(summed))
 
 
-def checked_reply(context: Context, plan: Plan, attempt: Attempt, reply: CollectionReply) -> CollectionReply:
-    """A reply to closing or summing that is about this attempt and that a shuffler can honestly give."""
+def check_reply(context: Context, plan: Plan, attempt: Attempt, reply: CollectionReply) -> None:
+    """Refuse a reply to closing or summing that is not about this attempt, or that no honest shuffler gives.
+
+    Raises:
+        ProtocolError: Nothing is released.
+    """
     place = (context.name, attempt.phase, attempt.number)
     if (reply.study, reply.phase, reply.attempt) != place or reply.state not in STATES:
         raise ProtocolError("the shuffler answered about another collection, or in no known state")
     if not 0 <= reply.reports <= min(attempt.joined, plan.cohort):
         raise ProtocolError(f"the shuffler counts {reply.reports:,} reports of {attempt.joined:,} members")
-    return reply
 
 
 def revealed_sums(plan: Plan, reply: CollectionReply) -> Sums | None:

@@ -1,7 +1,3 @@
-from ._clock import (
-    Clock as Clock,
-    SteadyClock as SteadyClock,
-)
 from ._common_endpoints import (
     ATTEMPT as ATTEMPT,
     Served as Served,
@@ -49,6 +45,5 @@ from ._transport import (
     Transport as Transport,
 )
 from ._writer import (
-    Hook as Hook,
     Writer as Writer,
 )

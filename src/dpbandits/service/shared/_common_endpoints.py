@@ -11,13 +11,14 @@ import msgspec
 from starlette.responses import Response
 
 from dpbandits.errors import Refused
+from dpbandits.rounds import check_accepted
 from dpbandits.service.shared._decryption import Opener
 from dpbandits.service.shared._endpoints import Call, Endpoint
 from dpbandits.service.shared._metrics import Metrics
 from dpbandits.service.shared._openapi import description
 from dpbandits.service.shared._writer import Result, Writer
 from dpbandits.service.wire import KeyPair, ReportSlot, hashed
-from dpbandits.storage import Transaction
+from dpbandits.storage import UNKNOWN, Transaction
 
 ATTEMPT = "/v1/phases/{phase}/attempts/{attempt}"
 
@@ -57,13 +58,9 @@ class Served(ABC):
 
 def accept(outcome: str) -> None:
     """What taking a report in came to; everything but success is a refusal."""
-    refusals = {
-        "different": ("already-reported", "another report of this client was accepted"),
-        "closed": ("closed", "this attempt takes no reports now"),
-        "unknown": ("unknown-credential", "no such ticket in this attempt"),
-    }
-    if outcome in refusals:
-        raise Refused(*refusals[outcome])
+    if outcome == UNKNOWN:
+        raise Refused("unknown-credential", "no such ticket in this attempt")
+    check_accepted(outcome)
 
 
 def report_endpoint(served: Served, summary: str) -> Endpoint:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from dpbandits._checks import one_of, positive, whole
 from dpbandits.errors import InvalidValue
+from dpbandits.rounds import Deadlines
 from dpbandits.service.wire import MODES, checked_hash
 
 ROLES = ("operator", "actuator", "coordinator")
@@ -30,18 +31,14 @@ class Limits:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Timing:
-    """How long clients have. Without `join_seconds` a phase waits until its cohort is full."""
+class Timing(Deadlines):
+    """How long clients have, and how often they poll."""
 
-    report_seconds: float = 3600.0
-    join_seconds: float | None = None
     poll_seconds: float = 5.0
 
     def __post_init__(self) -> None:
-        positive(report_seconds=self.report_seconds)
+        super().__post_init__()
         positive(poll_seconds=self.poll_seconds)
-        if self.join_seconds is not None:
-            positive(join_seconds=self.join_seconds)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,10 +22,10 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from dpbandits.errors import Refused, StorageError
+from dpbandits.rounds import Hook
 from dpbandits.storage import NewReport, Store, Transaction
 
 Result = TypeVar("Result")
-Hook = Callable[[str], None]
 
 _TOGETHER = 1024  # with so many jobs a commit waits for no more
 _TRIES = 5  # when another worker changes the same rows

@@ -33,7 +33,8 @@ from dataclasses import dataclass, field, replace
 from dpbandits._checks import one_of, whole
 from dpbandits.errors import Refused
 from dpbandits.protocol import Plan, Sums, add_up, decode, encode, nothing
-from dpbandits.service.shared import Hook, Writer
+from dpbandits.rounds import Hook
+from dpbandits.service.shared import Writer
 from dpbandits.service.wire import (
     MODES,
     SHARES_AT_ONCE,

@@ -17,6 +17,7 @@ from ._messages import (
     KeyReply as KeyReply,
     PhaseResult as PhaseResult,
     PlayReply as PlayReply,
+    ProgressReply as ProgressReply,
     ResultsReply as ResultsReply,
     RoundsRequest as RoundsRequest,
     Run as Run,

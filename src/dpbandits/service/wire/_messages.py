@@ -6,6 +6,8 @@ from typing import Annotated
 
 import msgspec
 
+from dpbandits.protocol import Progress
+
 Digest = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}$", description="hexadecimal SHA-256")]
 Count = Annotated[int, msgspec.Meta(ge=0, le=10**15)]
 Phase = Annotated[int, msgspec.Meta(ge=1, le=10**6)]
@@ -148,6 +150,16 @@ class StatusReply(Wire, frozen=True, kw_only=True):
     actions_left: int
     releases: int
     trouble: str = ""
+
+
+class ProgressReply(Wire, frozen=True, kw_only=True):
+    """One record per phase that was learnt.
+
+    Everything in a record follows from the releases; nothing is about any client.
+    """
+
+    study: Digest
+    phases: list[Progress]
 
 
 class GuaranteeReply(Wire, frozen=True, kw_only=True):

@@ -18,17 +18,20 @@ from __future__ import annotations
 import hashlib
 import re
 import secrets
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
 
 from dpbandits._checks import at_least_zero_below_one, between, one_of, positive, whole
 from dpbandits.errors import InvalidValue, Refused
 from dpbandits.privacy import TRUST_MODELS, Mechanism, PrivacyRequest, TrustModel, may_use_ball
-from dpbandits.protocol import Plan, Study
+from dpbandits.protocol import Plan
 from dpbandits.service.wire._messages import Digest, Wire
 from dpbandits.service.wire._sealing import PublicKey
 from dpbandits.service.wire._signing import SigningKey, VerifyKey
+
+if TYPE_CHECKING:  # a client that only reads terms needs no planning, and so no SciPy
+    from dpbandits.protocol import Study
 
 MODES = ("trusted", "split")
 VERSION = "dpbandits terms v1"

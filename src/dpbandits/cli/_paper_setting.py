@@ -1,0 +1,50 @@
+"""The options of `simulate` that bring in the paper: its (ε, δ), and its constants for comparison."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from dpbandits.privacy import PrivacyRequest
+from dpbandits.simulation import PAPER_PRIVACY, Setting
+
+# As printed: g ≤ 2d, growing cohorts, and the trust model's own noise.
+_AS_PRINTED = {
+    **PAPER_PRIVACY,
+    "preset": "paper",
+    "schedule": "exponential",
+    "participants": None,
+    "design_tolerance": 2.0,
+    "noise": None,
+    "without": (),
+}
+
+
+def add_paper_options(group: Any) -> None:
+    """Add `--paper-setting` and `--compare-paper`."""
+    epsilon, delta = PAPER_PRIVACY["epsilon"], PAPER_PRIVACY["delta"]
+    group.add_argument(
+        "--paper-setting",
+        action="store_true",
+        help=f"(ε, δ) = ({epsilon:g}, {delta:g}) as in the paper's experiments; --epsilon and --delta "
+        "override it; the other defaults are the paper's already",
+    )
+    group.add_argument(
+        "--compare-paper",
+        action="store_true",
+        help=f"add a row per trust model for the paper's constants as printed, at ({epsilon:g}, {delta:g})",
+    )
+
+
+def fill_privacy(options: argparse.Namespace) -> None:
+    """Set the ε and δ that were not given: the paper's with `--paper-setting`, else those of the library."""
+    default = PrivacyRequest()
+    usual = {"epsilon": default.epsilon, "delta": default.delta}
+    for name, value in (PAPER_PRIVACY if options.paper_setting else usual).items():
+        if getattr(options, name) is None:
+            setattr(options, name, value)
+
+
+def as_printed(setting: Setting) -> Setting:
+    """The same problem and trust model with the paper's constants and (ε, δ)."""
+    return setting.changed(**_AS_PRINTED)

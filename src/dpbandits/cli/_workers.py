@@ -1,0 +1,25 @@
+"""The option `--workers`: how many processes run at a time."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from dpbandits._checks import whole
+from dpbandits.cli._parser import whole_number
+
+
+def add_workers_option(group: Any) -> None:
+    """Add `--workers`."""
+    group.add_argument(
+        "--workers", type=whole_number, metavar="W", help="processes at a time (default: one per core)"
+    )
+
+
+def workers_of(options: argparse.Namespace) -> int:
+    """The value of `--workers`; by default the number of cores that this process may use."""
+    if options.workers is not None:
+        return whole(1, workers=options.workers)
+    from joblib import cpu_count  # slow to import, and not needed for --help
+
+    return int(cpu_count())

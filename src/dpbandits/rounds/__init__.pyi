@@ -1,0 +1,23 @@
+from ._carrier import (
+    Collector as Collector,
+    Custody as Custody,
+)
+from ._clock import (
+    Clock as Clock,
+    Deadlines as Deadlines,
+    SteadyClock as SteadyClock,
+)
+from ._in_process import (
+    run_in_process as run_in_process,
+)
+from ._participation import (
+    check_accepted as check_accepted,
+    count_rounds as count_rounds,
+    take_places as take_places,
+)
+from ._rounds import (
+    Rounds as Rounds,
+)
+from ._transactions import (
+    Hook as Hook,
+)

@@ -1,0 +1,140 @@
+"""A whole study in one process: Python functions are the clients, and a store keeps what must survive.
+
+    from dpbandits import run_in_process
+    from dpbandits.storage import open_store
+
+    state = run_in_process(study, rewards={"alice": play_for_alice, …}, store=open_store("sqlite:///a.sqlite"))
+    print(state.active_actions)
+
+If the process is interrupted, the same call with the same store goes on where it was: participants who have
+reported are not asked again, and those who have joined and not reported are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
+
+import numpy as np
+
+from dpbandits.errors import InvalidValue
+from dpbandits.privacy import NoiseSource, SecureNoise, tamed
+from dpbandits.protocol import Plan, Report, State, Study, respond_with_averages
+from dpbandits.rounds._rounds import Rounds
+from dpbandits.storage import Attempt, MemoryStore, Store
+
+_AT_ONCE = 500  # reports that are taken in with one transaction
+
+Averages = Callable[[Plan], Sequence[float] | None]
+Reward = Callable[[int], float | None]
+
+
+def run_in_process(
+    study: Study,
+    *,
+    rewards: Mapping[str, Reward] | None = None,
+    averages: Mapping[str, Averages] | None = None,
+    store: Store | None = None,
+    noise: NoiseSource | None = None,
+    play: Callable[[int, int], None] = lambda _action, _rounds: None,
+) -> State:
+    """Run a study to its end with Python functions as clients.
+
+    This process plays all parties, the third party of the shuffle model included: the guarantee holds for
+    what is released, against everybody who sees releases and not this process or its store.
+
+    Args:
+        study: The study. Its assignment must be `everyone`.
+        rewards: For each client, by its name, a function from the index of an action to the reward of one
+            play; it is called once per round of the plan. None, instead of a reward, drops the client out.
+        averages: Instead of `rewards`: a function from a plan to the client's average reward of each of
+            `plan.support`, over `plan.plays` rounds. None, instead of averages, drops the client out.
+        store: Where the study is kept, such as `open_store("sqlite:///study.sqlite")`; by default in memory.
+            The caller closes it.
+        noise: The source of all noise; by default a secure one. With `SimulatedNoise` releases are stamped as
+            simulated.
+        play: Called with an action and its number of rounds when the plan of a phase is played.
+
+    Returns:
+        The learner's state at the end of the horizon.
+
+    Raises:
+        InvalidValue: Both or neither of `rewards` and `averages` were given; too few clients are left for
+            the minimum of a phase (call again with more, and the same store); or the store belongs to
+            another study.
+    """
+    if (rewards is None) == (averages is None):
+        raise InvalidValue("rewards", "both or neither of rewards and averages", "one of them")
+    clients = averages if rewards is None else {name: averaging(one) for name, one in rewards.items()}
+    assert clients is not None
+    source = noise or SecureNoise()
+    rounds = Rounds(study, store or MemoryStore(), noise=source)
+    return InProcess(rounds, clients, source, play).run()
+
+
+def averaging(reward: Reward) -> Averages:
+    """A client that plays every round of a plan and averages as `respond` does: NaN counts as 0."""
+
+    def averages(plan: Plan) -> list[float] | None:
+        means = list[float]()
+        for action, plays in zip(plan.support, plan.plays, strict=True):
+            seen = list[float]()
+            for _ in range(plays):
+                one = reward(action)
+                if one is None:
+                    return None
+                seen.append(one)
+            means.append(float(np.mean(tamed(seen))))
+        return means
+
+    return averages
+
+
+class InProcess:
+    """The carrier: it asks the clients of `Rounds` one after the other, until the horizon is reached."""
+
+    def __init__(
+        self,
+        rounds: Rounds,
+        clients: Mapping[str, Averages],
+        noise: NoiseSource,
+        play: Callable[[int, int], None],
+    ) -> None:
+        self._rounds = rounds
+        self._clients = clients
+        self._noise = noise
+        self._play = play
+        self._names = iter(clients)
+
+    def run(self) -> State:
+        """Go on to the end; return the learner's state."""
+        steps = {"gathering": self._gather, "playing": self._play_all, "collecting": self._collect}
+        while (latest := self._rounds.settle()) is not None and not self._rounds.state.ended:
+            steps[latest.state](latest, self._rounds.plan(latest.phase))
+        return self._rounds.state
+
+    def _gather(self, latest: Attempt, plan: Plan) -> None:
+        joining = self._rounds.fresh(self._names, plan.cohort - latest.joined)
+        self._rounds.join(*joining)
+        joined, minimum = latest.joined + len(joining), self._rounds.minimum(plan)
+        if joined < minimum:
+            expected = f"at least {minimum:,} for phase {plan.phase}: each takes part once"
+            raise InvalidValue("clients", f"{joined:,} that have not taken part before", expected)
+        self._rounds.end_wait()
+
+    def _play_all(self, latest: Attempt, plan: Plan) -> None:
+        for action, plays in zip(plan.support, plan.plays, strict=True):
+            self._play(action, plays)
+        self._rounds.record_rounds(latest.phase, latest.number, plan.rounds)
+
+    def _collect(self, latest: Attempt, plan: Plan) -> None:
+        reports = self._reports(plan)
+        while batch := list(islice(reports, _AT_ONCE)):
+            self._rounds.accept(latest, batch)
+        self._rounds.end_wait()
+
+    def _reports(self, plan: Plan) -> Iterator[tuple[str, Report]]:
+        for name in self._rounds.unreported():
+            seen = self._clients[name](plan) if name in self._clients else None
+            if seen is not None:
+                yield name, respond_with_averages(plan, seen, self._noise)

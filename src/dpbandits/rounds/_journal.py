@@ -1,0 +1,83 @@
+"""The journal of a study: its plans, its releases, and what the learner knows after them.
+
+Learning is a journalled step of its own: after a release is committed, `tell` runs outside any transaction,
+and one `Progress` record per phase is committed. Readers of the journal never wait for it.
+
+When a store is opened, everything is replayed: each journalled plan must be the one that the study asks now,
+otherwise `PlanMismatch` is raised.
+"""
+
+from __future__ import annotations
+
+from dpbandits.errors import PlanMismatch, Refused
+from dpbandits.protocol import Plan, Progress, Release, State, Study, ask, decode, encode, tell
+from dpbandits.rounds._transactions import Transactions
+from dpbandits.storage import PlanRecord, ProgressRecord, Transaction
+
+
+class Journal:
+    """Plans and the learner's state. One thread at a time may `learn`; any thread may read `state`."""
+
+    def __init__(self, study: Study, transactions: Transactions) -> None:
+        self.state: State = study.begin()
+        self._transactions = transactions
+        self._plans: dict[int, Plan] = {}
+
+    def known_plan(self, phase: int) -> Plan | None:
+        """A plan that was read before; needs no store, and any thread may call it."""
+        return self._plans.get(phase)
+
+    def plan(self, transaction: Transaction, phase: int) -> Plan:
+        """The journalled plan of a phase."""
+        if phase not in self._plans:
+            for record in transaction.plans():
+                self._plans.setdefault(record.phase, decode(record.body, Plan))
+        return self._plans[phase]
+
+    def learn(self, *, check: bool = False) -> None:
+        """Tell the learner every release that it has not seen, and journal one record per phase.
+
+        Args:
+            check: Whether to check that each plan is the one that the study asks, as on a restart.
+
+        Raises:
+            PlanMismatch: A journalled plan is not the one that this study asks.
+        """
+
+        def read(transaction: Transaction) -> tuple[dict[int, bytes | None], list[PlanRecord], set[int]]:
+            waiting = [record for record in transaction.plans() if record.phase >= self.state.phase]
+            for record in waiting:
+                self.plan(transaction, record.phase)
+            bodies: dict[int, bytes | None] = {one.phase: one.body for one in transaction.releases()}
+            latest = transaction.latest()
+            if latest is not None and latest.state == "done":  # it asked nobody
+                bodies[latest.phase] = None
+            return bodies, waiting, {record.phase for record in transaction.progress()}
+
+        bodies, waiting, kept = self._transactions.run("read", read)
+        for record in waiting:
+            if check:
+                self._check(record)
+            if record.phase not in bodies:
+                break
+            body = bodies[record.phase]
+            release = None if body is None else decode(body, Release)
+            state = tell(self.state, self._plans[record.phase], release)
+            if record.phase not in kept:
+                self._keep(state.progress[-1])
+            self.state = state
+
+    def _check(self, record: PlanRecord) -> None:
+        if ask(self.state).digest != record.digest:
+            raise PlanMismatch(
+                f"phase {record.phase} has plan {record.digest[:12]} in the journal, which this study does "
+                "not ask; were actions, settings or the version changed?"
+            )
+
+    def _keep(self, progress: Progress) -> None:
+        record = ProgressRecord(phase=progress.phase, body=encode(progress))
+        try:
+            self._transactions.run("learn", lambda transaction: transaction.add_progress(record), alone=True)
+        except Refused as refusal:  # another worker was faster
+            if refusal.reason != "already-kept":
+                raise

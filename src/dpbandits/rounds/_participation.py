@@ -1,0 +1,71 @@
+"""Joining, playing and reporting within a transaction: once per participant, and in the right state only."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from dpbandits.errors import Refused
+from dpbandits.protocol import Plan
+from dpbandits.storage import CLOSED, DIFFERENT, UNKNOWN, Attempt, LedgerEntry, Transaction
+
+
+def take_places(
+    transaction: Transaction, plan: Plan, attempt: Attempt, participants: Sequence[tuple[str, str]]
+) -> list[LedgerEntry]:
+    """Spend the one participation of each of these, and give them a place in the cohort.
+
+    Args:
+        transaction: The plan may be told to the participants only after it has ended.
+        plan: The plan of the attempt's phase.
+        attempt: The latest attempt, locked.
+        participants: The name in the ledger, and the pseudonym under which the report will come, of each.
+
+    Returns:
+        Their ledger entries.
+
+    Raises:
+        Refused: `no-place` if the attempt does not gather, or has fewer places left; `already-asked` if one
+            of them has taken part in this study, in whichever attempt.
+    """
+    if attempt.state != "gathering" or attempt.joined + len(participants) > plan.cohort:
+        raise Refused("no-place", f"phase {attempt.phase} has no place left in attempt {attempt.number}")
+    entries = [
+        LedgerEntry(client=name, phase=attempt.phase, attempt=attempt.number, pseudonym=pseudonym)
+        for name, pseudonym in participants
+    ]
+    transaction.burn(entries)
+    transaction.change_attempt(attempt, replace(attempt, joined=attempt.joined + len(entries)))
+    return entries
+
+
+def count_rounds(transaction: Transaction, plan: Plan, attempt: Attempt, played: int) -> None:
+    """Record how many rounds of the attempt were played, counted from its start.
+
+    A number that is not larger than the one known changes nothing, so the call may be repeated.
+
+    Raises:
+        Refused: `too-many-rounds` if the plan has fewer; `not-playing` if the attempt is in another state.
+    """
+    if played > plan.rounds:
+        raise Refused("too-many-rounds", "this attempt has fewer rounds")
+    if played <= attempt.played:
+        return
+    if attempt.state != "playing":
+        raise Refused("not-playing", "this attempt is not being played")
+    transaction.change_attempt(attempt, replace(attempt, played=played))
+
+
+def check_accepted(outcome: str) -> None:
+    """Raise an error unless a report was accepted, now or before.
+
+    Raises:
+        Refused: `already-reported`, `closed` or `not-joined`.
+    """
+    refusals = {
+        DIFFERENT: ("already-reported", "another report of this client was accepted"),
+        CLOSED: ("closed", "this attempt takes no reports now"),
+        UNKNOWN: ("not-joined", "this client has no place in this attempt"),
+    }
+    if outcome in refusals:
+        raise Refused(*refusals[outcome])

@@ -1,0 +1,103 @@
+"""The end of an attempt: one transaction that draws the noise, journals the release and deletes the reports.
+
+If the process dies within it, nothing of it has happened and nothing has left the machine. If it dies after
+it, the release is there and is never made again.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+
+from dpbandits.protocol import (
+    Batch,
+    Plan,
+    Report,
+    Sums,
+    add_up,
+    analyze,
+    encode,
+    nothing,
+    plausible,
+    shuffle,
+    summable,
+)
+from dpbandits.rounds._carrier import Custody
+from dpbandits.rounds._journal import Journal
+from dpbandits.rounds._transactions import Hook
+from dpbandits.storage import Attempt, ReleaseRecord, Transaction
+
+log = logging.getLogger("dpbandits.rounds")
+
+
+class Releasing:
+    """Ends attempts with a release, or without one if there are too few reports."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        custody: Callable[[Plan, int], Custody],
+        minimum: Callable[[Plan], int],
+        hook: Hook,
+    ) -> None:
+        self._journal = journal
+        self._custody = custody
+        self._minimum = minimum
+        self._hook = hook
+
+    def end(self, transaction: Transaction, closing: Attempt, revealed: Sums | None = None) -> None:
+        """Release or fail an attempt, unless another worker did.
+
+        Args:
+            transaction: All of it, or nothing, happens.
+            closing: The attempt. If it collects, a collector has taken the reports in.
+            revealed: What the collector revealed; None if too few reported.
+        """
+        attempt = transaction.latest(lock=True)
+        if attempt is None or not _same(attempt, closing):
+            return
+        plan = self._journal.plan(transaction, attempt.phase)
+        custody = self._custody(plan, attempt.number)
+        if attempt.state == "closed":
+            reports = transaction.count_reports(attempt.phase, attempt.number)
+        else:
+            reports = 0 if revealed is None else revealed.reports
+        if reports < self._minimum(plan):
+            custody.give_up()
+            self._end(transaction, attempt, "failed")
+            return
+        if revealed is None:
+            batch = self._batch(transaction, attempt, plan, custody)
+        else:
+            custody.revealed(revealed)
+            batch = revealed
+        release = analyze(plan, batch, custody.noise())
+        if not plausible(plan, release):
+            log.warning("implausible", extra={"phase": attempt.phase, "attempt": attempt.number})
+        self._hook("release-noise-drawn")
+        record = ReleaseRecord(phase=attempt.phase, attempt=attempt.number, body=encode(release))
+        custody.intend(record)
+        transaction.add_release(record)
+        self._hook("release-journalled")
+        self._end(transaction, attempt, "released")
+
+    def _batch(
+        self, transaction: Transaction, attempt: Attempt, plan: Plan, custody: Custody
+    ) -> Batch | Sums:
+        """In the order of pseudonyms, which says nothing of who came first."""
+        payloads = map(custody.open, transaction.reports(attempt.phase, attempt.number))
+        if summable(plan):
+            return add_up(plan, nothing(plan), payloads)
+        # All are opened before any noise is drawn.
+        reports = [Report(plan=plan.digest, payload=payload) for payload in payloads]
+        return shuffle(plan, reports, custody.noise())
+
+    def _end(self, transaction: Transaction, attempt: Attempt, state: str) -> None:
+        transaction.drop_reports(attempt.phase, attempt.number)
+        transaction.change_attempt(attempt, replace(attempt, state=state, seconds=None))
+
+
+def _same(attempt: Attempt, other: Attempt) -> bool:
+    """Whether it is the same attempt, in the same state."""
+    return (attempt.phase, attempt.number, attempt.state) == (other.phase, other.number, other.state)

@@ -1,0 +1,135 @@
+"""What a carrier calls on behalf of participants: join, play, report. Each call is one transaction.
+
+The states of an attempt, and the rules that hold for each call, are at the head of _machine.py.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from itertools import islice
+
+from dpbandits.errors import PlanMismatch, Refused
+from dpbandits.protocol import Plan, Report
+from dpbandits.rounds._machine import Machine
+from dpbandits.rounds._participation import check_accepted, count_rounds, take_places
+from dpbandits.storage import Attempt, NewReport, Transaction
+
+
+class Rounds(Machine):
+    """A study on a store, for any carrier of messages.
+
+    rounds = Rounds(study, open_store("sqlite:///study.sqlite"))
+    rounds.settle()
+    plan = rounds.join("alice", "bob")
+    """
+
+    def join(self, *participants: str) -> Plan:
+        """Let participants join the current attempt, all or none. Their entries are durable when it returns.
+
+        Args:
+            participants: The name of each, unique in the study: a device, an account, a shard of data.
+
+        Returns:
+            The plan that the participants answer once it was played.
+
+        Raises:
+            Refused: `already-asked` if one of them has taken part before; `no-place` if the attempt does not
+                gather, or has fewer places left.
+        """
+
+        def take(transaction: Transaction) -> Plan:
+            latest = transaction.latest(lock=True)
+            if latest is None:
+                raise Refused("no-place", "the study has not begun: call advance first")
+            asked = [name for name in participants if transaction.entry_of(client=name) is not None]
+            if asked:
+                raise Refused("already-asked", f"{asked[0]!r} has taken part in this study")
+            plan = self.journal.plan(transaction, latest.phase)
+            take_places(transaction, plan, latest, [(name, name) for name in participants])
+            return plan
+
+        return self.transactions.run("join", take, alone=True)
+
+    def fresh(self, names: Iterator[str], count: int) -> list[str]:
+        """Take the next names that have not taken part in the study, at most `count`, from an iterator."""
+
+        def take(transaction: Transaction) -> list[str]:
+            unasked = (name for name in names if transaction.entry_of(client=name) is None)
+            return list(islice(unasked, count))
+
+        return self.read(take)
+
+    def unreported(self) -> list[str]:
+        """The participants of the current attempt whose reports are not there, sorted."""
+
+        def missing(transaction: Transaction) -> list[str]:
+            latest = transaction.latest()
+            names = () if latest is None else transaction.members(latest.phase, latest.number)
+            entries = {name: transaction.entry_of(client=name) for name in names}
+            return [name for name, entry in entries.items() if entry is None or entry.report is None]
+
+        return self.read(missing)
+
+    def record_rounds(self, phase: int, attempt: int, played: int) -> None:
+        """Record how many rounds of an attempt were played, counted from its start. May be repeated.
+
+        Raises:
+            Refused: `not-playing` or `too-many-rounds`.
+        """
+
+        def count(transaction: Transaction) -> None:
+            latest = transaction.latest(lock=True)
+            if latest is None or (phase, attempt) != (latest.phase, latest.number):
+                raise Refused("not-playing", f"attempt {attempt} at phase {phase} is not the current one")
+            count_rounds(transaction, self.journal.plan(transaction, phase), latest, played)
+
+        self.transactions.run("rounds", count, alone=True)
+
+    def accept(self, attempt: Attempt, reports: Iterable[tuple[str, Report]]) -> None:
+        """Take reports in, each once; they are durable when this returns. May be repeated.
+
+        Args:
+            attempt: The attempt that the participants joined.
+            reports: The name and the report of each.
+
+        Raises:
+            Refused: `already-reported` if another report of a participant was accepted; `closed` if the
+                attempt does not collect; `not-joined` if a participant has no place in it. None of the
+                reports is taken in then.
+            InvalidValue: A report is not one that the plan's mechanism can make.
+            PlanMismatch: A report belongs to another plan.
+        """
+        plan = self.plan(attempt.phase)
+        new = [self._new_report(plan, attempt, name, report) for name, report in reports]
+
+        def take(transaction: Transaction) -> None:
+            for outcome in transaction.accept(new):
+                check_accepted(outcome)
+
+        self.transactions.run("report", take, alone=True)
+
+    def _new_report(self, plan: Plan, attempt: Attempt, name: str, report: Report) -> NewReport:
+        if report.plan != plan.digest:
+            raise PlanMismatch(f"the report of {name!r} belongs to another plan than {plan.digest[:12]}")
+        plan.asked_mechanism.message.unpack([report.payload])
+        return NewReport(
+            phase=attempt.phase,
+            attempt=attempt.number,
+            pseudonym=name,
+            digest=hashlib.sha256(report.payload).hexdigest(),
+            sealed=report.payload,
+        )
+
+    def end_wait(self) -> None:
+        """Let the deadline of the current state pass now: nobody else will join, or report."""
+        latest = self.current()
+        if latest is not None and latest.state in ("gathering", "collecting"):
+            self.change("end-wait", latest, replace(latest, seconds=0.0))
+
+    def settle(self) -> Attempt | None:
+        """Take every step that is due; return the current attempt."""
+        while self.advance():
+            pass
+        return self.current()

@@ -1,0 +1,39 @@
+"""How a simulation spreads its participants over the phases."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dpbandits._checks import one_of, whole
+
+SCHEDULES = ("exponential", "equal", "budgeted")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cohorts:
+    """The sizes of the cohorts, before they are planned for a study.
+
+    Example: `Cohorts(schedule="budgeted", participants=5000)` divides 5,000 clients over the phases as is
+    best for the study; `Cohorts(schedule="exponential", alpha=0.5)` has ⌈2^(l/2)⌉ clients in phase l.
+
+    Attributes:
+        schedule: `exponential` is the paper's, `equal` has equal cohorts, `budgeted` plans them. None
+            chooses `budgeted` for preset tight and `exponential` for preset paper.
+        participants: The budget of the schedules `equal` and `budgeted`. None takes as many clients as the
+            exponential schedule asks.
+        alpha: In the exponential schedule phase l asks ⌈2^(alpha·l)⌉ clients.
+        fixed_cohort: The cohort of every phase with algorithm dpe-fixed.
+        maximum_cohort: An upper bound on every cohort.
+    """
+
+    schedule: str | None = None
+    participants: int | None = None
+    alpha: float = 0.8
+    fixed_cohort: int = 97
+    maximum_cohort: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.schedule is not None:
+            one_of(SCHEDULES, schedule=self.schedule)
+        if self.participants is not None:
+            whole(1, participants=self.participants)

@@ -1,0 +1,109 @@
+"""The problem of a simulation: its actions, the true parameter θ*, its clients and their rewards."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from dpbandits._checks import non_negative, one_of, whole
+from dpbandits.actions import FAMILIES, Actions
+from dpbandits.errors import InvalidValue
+from dpbandits.world import REWARD_LAWS, USERS, Clients, Dataset, Instance, Population
+
+PAPER_POPULATION = 10**5
+DECIDED_BY_DATA = ("family", "actions_file", "heterogeneity")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Problem:
+    """What the learner has to find out, and from whom. The defaults are the paper's.
+
+    The paper has d = 20 features, k = 1000 actions, σ = .1 and 10⁵ clients.
+
+    Example: `Problem(actions=50, dimension=5).instance(seed=3)` draws 50 actions and a θ* in R⁵.
+
+    Attributes:
+        actions: The number of actions.
+        dimension: The number of features of an action.
+        family: The distribution that actions are drawn from.
+        actions_file: A .csv or .npz file of actions. It replaces `actions`, `dimension` and `family`.
+        data: The name of a real data set (see world/_datasets.py). Its actions, θ* and heterogeneity are
+            used, and each run on a ranking file samples `actions` of its rows.
+        users: Which clients of that data set take part.
+        heterogeneity: σ, the standard deviation of a client's mean reward around the population's.
+        rewards: The distribution of a single reward around its mean.
+        population: The number of clients; None for no limit; "usual" for 10⁵, or no limit with algorithm pe.
+        instance_seed: Use the actions and θ* of this seed in every run. By default each run draws its own.
+    """
+
+    actions: int = 1000
+    dimension: int = 20
+    family: str = "sphere"
+    actions_file: str | None = None
+    data: str | None = None
+    users: str = "fitted"
+    heterogeneity: float = 0.1
+    rewards: str = "gaussian"
+    population: int | Literal["usual"] | None = "usual"
+    instance_seed: int | None = None
+
+    def __post_init__(self) -> None:
+        one_of(FAMILIES, family=self.family)
+        one_of(REWARD_LAWS, rewards=self.rewards)
+        one_of(USERS, users=self.users)
+        non_negative(heterogeneity=self.heterogeneity)
+        whole(1, actions=self.actions)
+        whole(1, dimension=self.dimension)
+        if self.instance_seed is not None:
+            whole(0, instance_seed=self.instance_seed)
+        if self.data is not None:
+            self._check_only_data()
+
+    def _check_only_data(self) -> None:
+        """Refuse values for what the data set decides."""
+        for name in DECIDED_BY_DATA:
+            default = type(self).__dataclass_fields__[name].default
+            if getattr(self, name) != default:
+                option = name.replace("_", "-")
+                raise InvalidValue(option, getattr(self, name), "none: the data decide")
+
+    @property
+    def dataset(self) -> Dataset | None:
+        """The real data set, or None. A process reads it once."""
+        if self.data is None:
+            return None
+        from dpbandits.world import load  # its readers import SciPy's sparse matrices
+
+        return load(self.data, self.dimension)
+
+    @property
+    def true_heterogeneity(self) -> float:
+        """σ of the clients that take part: `heterogeneity`, or the data set's."""
+        dataset = self.dataset
+        return self.heterogeneity if dataset is None else dataset.heterogeneity(self.users)
+
+    def instance(self, seed: int) -> Instance:
+        """The actions and θ* of the run with this seed."""
+        own = seed if self.instance_seed is None else self.instance_seed
+        # The domain word keeps the instance independent of the run's rewards and noise.
+        streams = np.random.SeedSequence([own, 0x1257]).spawn(2)
+        for_actions, for_theta = (np.random.default_rng(stream) for stream in streams)
+        dataset = self.dataset
+        if dataset is not None:
+            return dataset.instance(dataset.choose(self.actions, for_actions), self.users)
+        if self.actions_file is not None:
+            actions = Actions.load(self.actions_file)
+        else:
+            actions = Actions.generate(
+                self.family, count=self.actions, dimension=self.dimension, rng=for_actions
+            )
+        return Instance.draw(actions, for_theta)
+
+    def people(self, instance: Instance, size: int | None) -> Clients:
+        """The clients whose mean rewards lie around that instance's, at most `size` of them."""
+        dataset = self.dataset
+        if dataset is not None:
+            return dataset.people(instance, self.users, size=size, rewards=self.rewards)
+        return Population(instance, heterogeneity=self.heterogeneity, size=size, rewards=self.rewards)
