@@ -2,9 +2,9 @@
 
 A width in direction v has a variance V = v'Cv, C = A·diag(1/(n·T(x)) + s_n²)·A' + (σ²/n)·I, and lies between
 two multiples of √V (`MeanErrors.factors`). The C of a phase differs little from that of an earlier phase with
-the same design, C₀: on the span λ·C₀ ≤ C ≤ Λ·C₀, the extreme generalised eigenvalues. So v'C₀v is computed for
-all actions once per design, in one pass, and all phases with that design share it. For differences v = b − x it
-is x'C₀x − 2x'C₀b + b'C₀b, which takes one more vector product.
+the same design, C₀: on the span λ·C₀ ≤ C ≤ Λ·C₀, the extreme generalised eigenvalues. So v'C₀v is computed
+for all actions once per design, in one pass, and all phases with that design share it. For differences
+v = b − x it is x'C₀x − 2x'C₀b + b'C₀b, which takes one more vector product.
 """
 
 from __future__ import annotations
