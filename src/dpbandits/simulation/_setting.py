@@ -22,7 +22,7 @@ _PARTS = {"problem": Problem, "privacy": PrivacyRequest, "cohorts": Cohorts}
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """A problem and a study of it: the algorithm, its privacy, its cohorts and the assumptions of the learner.
+    """A problem and a study of it: the algorithm, its privacy, its cohorts and what the learner assumes.
 
     `Setting.of` takes the fields of all parts by name, for example
     `Setting.of(trust="central", actions=50, dimension=5, horizon=10**5)`. The default privacy is
