@@ -1,4 +1,4 @@
-"""Drives the protocol in memory: single runs, their traces, jobs that are kept, and sweeps over settings."""
+"""Simulations of the protocol in memory: single runs, their traces, and sweeps over settings and seeds."""
 
 import lazy_loader
 

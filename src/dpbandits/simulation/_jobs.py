@@ -1,9 +1,11 @@
-"""Runs on all cores: the same numbers whatever the number of workers, and none lost.
+"""Jobs that run in parallel, with a checkpoint file that keeps finished runs.
 
-A job is what is run with a seed. A checkpoint is a file with one finished run a line, written as soon as it
-is finished. Whoever is interrupted and starts again with the same checkpoint does only what is missing; a
-line that was cut off in the middle, or cannot be read, is done again. A file without one readable line is no
-checkpoint and is not touched.
+A job computes an outcome from a seed. The outcomes do not depend on the number of workers.
+
+A checkpoint is a file with one finished run per line. Each line is written as soon as its run is finished. If
+a sweep is interrupted and started again with the same checkpoint, only the missing runs are computed. Runs
+whose line is incomplete or unreadable are computed again. A file without any readable line is not a
+checkpoint: it raises an error and is not changed.
 """
 
 from __future__ import annotations
@@ -24,11 +26,11 @@ from dpbandits.protocol import decode, encode
 
 
 class Outcome(Protocol):
-    """What a run leaves behind: a frozen value that says which seed it came from."""
+    """The result of one run: an immutable value that names its seed."""
 
     @property
     def seed(self) -> int:
-        """Of the run."""
+        """The seed of the run."""
         ...
 
 
@@ -37,20 +39,20 @@ Kind = TypeVar("Kind", bound=Outcome)
 
 
 class Job(Protocol[Found]):
-    """What is run with a seed, and with it alone."""
+    """A computation whose outcome depends only on its seed."""
 
     @property
     def name(self) -> str:
-        """A fingerprint: jobs of the same name do the same."""
+        """A fingerprint: jobs with the same name compute the same outcomes."""
         ...
 
     @property
     def outcome(self) -> type[Found]:
-        """The type of what a run leaves behind."""
+        """The type of the outcome."""
         ...
 
     def run(self, seed: int) -> Found:
-        """One run."""
+        """Run the job with one seed."""
         ...
 
 
@@ -59,7 +61,7 @@ Task = tuple[Job[Kind], int]
 
 @dataclass(frozen=True, kw_only=True)
 class Kept:
-    """A line of a checkpoint: whose run (the job's name), and what came of it."""
+    """A line of a checkpoint: the name of the job, and the encoded outcome."""
 
     setting: str
     run: msgspec.Raw
@@ -68,7 +70,22 @@ class Kept:
 def run_tasks(
     tasks: Sequence[Task[Kind]], *, workers: int = 1, checkpoint: Path | None = None
 ) -> Iterator[tuple[Job[Kind], Kind]]:
-    """Run every job with its seed; yields each run as it is finished, those of the checkpoint first."""
+    """Run every job with its seed.
+
+    Example: `for job, outcome in run_tasks([(job, 0), (job, 1)], workers=2): ...`
+
+    Args:
+        tasks: Pairs of a job and a seed.
+        workers: The number of processes.
+        checkpoint: A file of finished runs, which is created if it does not exist. None keeps no runs.
+
+    Yields:
+        The job and the outcome of each run: first those in the checkpoint, then each as soon as it is
+        finished.
+
+    Raises:
+        InvalidValue: If `workers` is below 1, or the checkpoint is not a file that an earlier sweep wrote.
+    """
     whole(1, workers=workers)
     done = _read(checkpoint, tasks) if checkpoint is not None and checkpoint.exists() else {}
     missing = list[Task[Kind]]()
@@ -101,11 +118,11 @@ def _compute(tasks: Sequence[Task[Kind]], workers: int) -> Iterator[tuple[Job[Ki
 
 @contextmanager
 def _deaf_to_interrupts() -> Iterator[None]:
-    """Workers started here do not hear Ctrl-C: who started them ends them, without their tracebacks."""
+    """Start workers that ignore Ctrl-C, so that only the parent handles it and no tracebacks are printed."""
     if current_thread() is not main_thread():
         yield
         return
-    before = signal(SIGINT, SIG_IGN)  # what is ignored stays so in processes that are started meanwhile
+    before = signal(SIGINT, SIG_IGN)  # child processes inherit an ignored signal
     try:
         yield
     finally:
@@ -119,11 +136,11 @@ def _numbered(number: int, job: Job[Kind], seed: int) -> tuple[int, Kind]:
 def _read(checkpoint: Path, tasks: Sequence[Task[Kind]]) -> dict[tuple[str, int], Kind]:
     content = checkpoint.read_bytes()
     lines = content.split(b"\n")
-    half = lines.pop()  # an interrupted write, if it is not empty
+    half = lines.pop()  # text after the last newline, which is an interrupted write
     found = [kept for line in lines if (kept := _readable(line, Kept)) is not None]
     if lines and not found:
         raise InvalidValue("checkpoint", checkpoint, "a file that an earlier sweep wrote")
-    if half:  # its run is done again
+    if half:  # remove it; the run is computed again
         checkpoint.write_bytes(content[: content.rfind(b"\n") + 1])
     kinds: dict[str, type[Kind]] = {job.name: job.outcome for job, _ in tasks}
     runs = [

@@ -1,7 +1,8 @@
-"""One run in memory: the protocol's own functions in a loop, with a simulated population.
+"""One simulated run: the functions of the protocol in a loop, with a simulated population.
 
-Each phase draws its cohort's averages at once, never round by round, so the cost grows with phases,
-cohort and support, not with the horizon. Where every round has its own client, these are drawn in blocks.
+Each phase draws the averages of its cohort directly, not round by round. So the cost of a run depends on the
+number of phases, the cohorts and the support, but not on the horizon. If every round has its own client,
+clients are drawn in blocks.
 """
 
 from __future__ import annotations
@@ -25,18 +26,18 @@ from dpbandits.world import Clients
 
 
 def simulate(study: Study, population: Clients, *, seed: int) -> RunTrace:
-    """Play the whole horizon in memory.
+    """Run a study to the end of its horizon, in memory.
 
     Args:
         study: The study.
-        population: The simulated clients, none of whom is asked twice.
-        seed: Rewards and all noise are drawn from it.
+        population: The simulated clients. No client is asked twice.
+        seed: The seed of the rewards and of all noise.
 
     Returns:
         One record per phase, and the totals.
 
     Raises:
-        NotEnoughClients: The population is smaller than the study needs.
+        NotEnoughClients: If the population is smaller than the study needs.
     """
     clients, privacy = (np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(2))
     noise = SimulatedNoise(privacy)

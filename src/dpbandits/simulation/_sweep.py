@@ -1,4 +1,4 @@
-"""Sweeps over settings: every setting with every seed, on all cores, with a checkpoint if one is wanted."""
+"""Sweeps: run every setting with every seed, in parallel, with an optional checkpoint file."""
 
 from __future__ import annotations
 
@@ -19,29 +19,45 @@ from dpbandits.simulation._trace import RunTrace
 
 @dataclass(frozen=True, kw_only=True)
 class Simulated:
-    """The job of running a setting; spending that is known need not be planned again for each run."""
+    """The job of running a setting.
+
+    Attributes:
+        setting: The setting.
+        spending: The result of `setting.planned()`. None plans again in each run.
+    """
 
     setting: Setting
     spending: Spending | None = None
 
     @cached_property
     def name(self) -> str:
-        """The setting's fingerprint: what is spent follows from it."""
+        """The fingerprint of the setting. The spending is left out because the setting determines it."""
         return digest(self.setting)
 
     @property
     def outcome(self) -> type[RunTrace]:
-        """A trace."""
+        """`RunTrace`."""
         return RunTrace
 
     def run(self, seed: int) -> RunTrace:
-        """One run, from its seed alone."""
+        """Run the setting with one seed."""
         return run_once(self.setting, seed, self.spending)
 
 
 def run_once(setting: Setting, seed: int, spending: Spending | None = None) -> RunTrace:
-    """One run of one setting, from its seed alone; known spending need not be planned again."""
-    # More BLAS threads would round differently, and so make results depend on the number of workers.
+    """Run one setting with one seed.
+
+    Example: `run_once(Setting.of(trust="central", actions=50, dimension=5), seed=0).regret`.
+
+    Args:
+        setting: The setting.
+        seed: The seed of the instance, the rewards and the noise.
+        spending: The result of `setting.planned()`. None plans again.
+
+    Returns:
+        The trace of the run.
+    """
+    # With several BLAS threads rounding differs, so results would depend on the number of workers.
     with threadpool_limits(limits=1):
         instance = setting.instance(seed)
         study = setting.study(instance.actions, spending)
@@ -55,11 +71,27 @@ def sweep(
     workers: int = 1,
     checkpoint: Path | None = None,
 ) -> Iterator[tuple[Setting, RunTrace]]:
-    """Run every setting with every seed; yields each run as it is finished, in no fixed order."""
+    """Run every setting with every seed.
+
+    Args:
+        settings: The settings.
+        seeds: The seeds. At least one is needed.
+        workers: The number of processes.
+        checkpoint: A file of finished runs, which are not computed again. None keeps no runs.
+
+    Yields:
+        The setting and the trace of each run as soon as it is finished, in no fixed order.
+
+    Raises:
+        DpbanditsError: If a setting cannot run. All settings are checked before the first run starts.
+        InvalidValue: If `workers` is below 1, or the checkpoint is not a file that an earlier sweep wrote.
+    """
     whole(1, workers=workers)
     jobs = [_planned(setting) for setting in dict.fromkeys(settings)]
     for job in jobs:
-        job.setting.study(job.setting.instance(seeds[0]).actions, job.spending)  # raises what a worker would
+        job.setting.study(
+            job.setting.instance(seeds[0]).actions, job.spending
+        )  # raises here any error that a worker would raise
     tasks: list[Task[RunTrace]] = [(job, seed) for seed in seeds for job in jobs]
     named = {job.name: job.setting for job in jobs}
     for done, run in run_tasks(tasks, workers=workers, checkpoint=checkpoint):

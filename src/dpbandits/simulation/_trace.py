@@ -1,4 +1,4 @@
-"""What a simulated run leaves behind: a line for each phase, and the totals."""
+"""The result of a simulated run: one record per phase, and the totals."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ from dpbandits.protocol import Progress
 
 @dataclass(frozen=True, kw_only=True)
 class PhaseTrace:
-    """One phase: the learner's own record of it, and what only a simulation knows.
+    """The record of one phase: the learner's own record, and figures that only a simulation knows.
 
     Attributes:
-        progress: What the learner records of the phase.
-        active: How many actions could be best before the phase.
-        support: How many actions the phase played.
-        plays: How many rounds the phase played.
-        regret: What these rounds lost against the best action.
-        communication: What clients sent, in the run's `unit`.
+        progress: The learner's record of the phase.
+        active: The number of actions that may be best, before the phase.
+        support: The number of actions that the phase played.
+        plays: The number of rounds that the phase played.
+        regret: The reward that these rounds lost, compared with the best action.
+        communication: The size of all reports, in the run's `unit`.
         clipped: The share of the reported numbers that clipping changed.
-        elapsed: Seconds taken: the only entry that differs between two runs of the same seed.
+        elapsed: The duration in seconds. It is the only field that differs between two runs with the same
+            seed, and it is ignored by comparisons.
     """
 
     progress: Progress
@@ -37,27 +38,38 @@ class PhaseTrace:
 
     @property
     def index(self) -> int:
-        """The phase, counted from 1."""
+        """The number of the phase, counted from 1."""
         return self.progress.phase
 
     @property
     def cohort(self) -> int:
-        """How many clients the phase asked."""
+        """The number of clients that the phase asked."""
         return self.progress.cohort
 
     @property
     def width(self) -> float | None:
-        """The largest width that decided which actions stay; None if nobody was asked."""
+        """The largest confidence width in the elimination; None if no client was asked."""
         return self.progress.largest_width if self.cohort else None
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunTrace:
-    """One run. Regret is measured against the truth that the learner never saw.
+    """The record of one run. Regret is computed with the true θ*, which the learner does not know.
 
-    `final_action` is the best guess at the end; a play of it loses `final_gap` against the best action.
-    `cover_loss` is what the best action may lose, over all rounds, to the best of a continuous set for
-    which the actions stand; it is not part of `regret`.
+    Attributes:
+        seed: The seed of the run.
+        phases: One record per phase.
+        unit: The unit of `communication`: "numbers" or "bits".
+        actions_left: The number of actions that may be best, at the end.
+        best_action_survived: Whether the best action is one of them.
+        final_action: The best guess at the end.
+        final_gap: The reward that one play of `final_action` loses, compared with the best action.
+        guarantee: The guarantee that holds; None without privacy.
+        mechanism: The weakest mechanism that was used, from which `dpbandits account` can compute the
+            guarantee again; None without privacy.
+        simulated: Always true.
+        cover_loss: If the actions cover a continuous set, an upper bound on the reward that the best action
+            loses over all rounds, compared with the best point of the set. It is not part of `regret`.
     """
 
     seed: int
@@ -68,42 +80,46 @@ class RunTrace:
     final_action: int
     final_gap: float
     guarantee: Guarantee | None
-    mechanism: Mechanism | None  # the one that hides least, for whoever wants to account for it again
+    mechanism: Mechanism | None
     simulated: bool = True
     cover_loss: float = 0.0
 
     @property
     def width(self) -> float | None:
-        """The last width that was stated; None if nobody was ever asked."""
+        """The confidence width of the last phase that asked clients; None if there is no such phase."""
         return next((phase.width for phase in reversed(self.phases) if phase.width is not None), None)
 
     @property
     def regret(self) -> float:
-        """R(T)."""
+        """R(T): the reward lost over all rounds."""
         return float(sum(phase.regret for phase in self.phases))
 
     @property
     def regret_with_cover(self) -> float:
-        """What R(T) is at most if the best point of the continuous set is what one regrets."""
+        """Upper bound on the regret compared with the best point of the continuous set."""
         return self.regret + self.cover_loss
 
     @property
     def rounds(self) -> int:
-        """T."""
+        """T: the number of rounds."""
         return sum(phase.plays for phase in self.phases)
 
     @property
     def communication(self) -> int:
-        """C(T), in `unit`."""
+        """C(T): the size of all reports, in `unit`."""
         return sum(phase.communication for phase in self.phases)
 
     @property
     def participants(self) -> int:
-        """The clients that were asked, each once."""
+        """The number of clients that were asked. Each was asked once."""
         return sum(phase.cohort for phase in self.phases)
 
     def regret_at(self, times: FloatArray) -> FloatArray:
-        """R(t) at the given rounds, linear within a phase."""
+        """Return R(t) at the given rounds, interpolated linearly within each phase.
+
+        Args:
+            times: Numbers of rounds, between 0 and T.
+        """
         ends = np.cumsum([0, *(phase.plays for phase in self.phases)])
         totals = np.cumsum([0.0, *(phase.regret for phase in self.phases)])
         return np.asarray(np.interp(times, ends, totals), dtype=np.float64)
