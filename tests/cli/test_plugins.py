@@ -209,5 +209,5 @@ def test_a_study_with_the_mechanism_of_a_plugin_runs_to_its_end(tmp_path: Path) 
                 time.sleep(0.3)
             assert clients.wait(60) == 0
         results = site.ask("GET", "/v1/results")
-    assert "30 of 40 answers were accepted" in (directory / "clients.log").read_text()
+    assert "30 of 40 reports were accepted" in (directory / "clients.log").read_text()
     assert [phase["release"]["reports"] for phase in results["phases"]] == [30]
