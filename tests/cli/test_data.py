@@ -1,4 +1,4 @@
-"""Real data on the command line: results say semi-real, and bad input is one clear line."""
+"""Real data on the command line: results are labelled semi-real, and bad input gives a one-line error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The commands of the deployed system, as far as they end by themselves."""
+"""The commands of deployed studies, except those that run until they are stopped."""
 
 from __future__ import annotations
 

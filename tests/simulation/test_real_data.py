@@ -1,4 +1,4 @@
-"""On real data the learner ends with the best action or one within its width, where its plan can learn."""
+"""On real data the learner finds the best action, or one within its width, if its plan can learn."""
 
 from __future__ import annotations
 
