@@ -232,7 +232,7 @@ def test_ctrl_c_shows_what_is_done_and_a_checkpoint_goes_on(tmp_path: Path) -> N
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline and (not checkpoint.exists() or checkpoint.stat().st_size < 20_000):
         time.sleep(0.05)
-    os.killpg(process.pid, signal.SIGINT)  # what a terminal does
+    os.killpg(process.pid, signal.SIGINT)  # a terminal signals the whole group
     out, err = process.communicate(timeout=60)
     assert process.returncode == 130, err
     assert "interrupted after" in err
