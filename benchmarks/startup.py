@@ -2,10 +2,10 @@
 
     python benchmarks/startup.py
 
-CPU time (user and system, median of several runs) is compared with `python -c pass` for commands, and with
-importing the same parts of NumPy and SciPy for the library. The client is a real `dpbandits client` that
-takes part in a study without privacy, run by a real coordinator over TLS. Exits with status 1 if a limit is
-exceeded.
+CPU time (user and system) is compared with `python -c pass` for commands, and with importing the same parts
+of NumPy and SciPy for the library. Each ratio is a median over pairs of runs. The client is a real
+`dpbandits client` that takes part in a study without privacy, run by a real coordinator over TLS. Exits with
+status 1 if a limit is exceeded.
 """
 
 from __future__ import annotations
@@ -35,21 +35,24 @@ ENVIRONMENT.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed package has its
 
 
 def command(*words: str) -> tuple[str, ...]:
-    """A command of dpbandits."""
+    """Return the arguments that run a command of dpbandits."""
     return ("-m", "dpbandits.cli", *words)
 
 
-def seconds(arguments: Sequence[str], runs: int) -> float:
-    """The median CPU time of a Python process with these arguments."""
-    found = []
-    for _ in range(runs + 1):
-        with tempfile.TemporaryDirectory() as directory:  # for keys, which are written to new files
-            before = resource.getrusage(resource.RUSAGE_CHILDREN)
-            words = [word.replace("DIRECTORY", directory) for word in arguments]
-            subprocess.run([sys.executable, *words], env=ENVIRONMENT, stdout=subprocess.DEVNULL, check=True)
-            after = resource.getrusage(resource.RUSAGE_CHILDREN)
-            found.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
-    return statistics.median(found[1:])  # the first run writes the bytecode
+def seconds(arguments: Sequence[str]) -> float:
+    """Return the CPU time of a Python process with these arguments."""
+    with tempfile.TemporaryDirectory() as directory:  # for keys, which are written to new files
+        words = [word.replace("DIRECTORY", directory) for word in arguments]
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run([sys.executable, *words], env=ENVIRONMENT, stdout=subprocess.DEVNULL, check=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def ratio(arguments: Sequence[str], baseline: Sequence[str], runs: int) -> float:
+    """Return the median ratio of the CPU times of two processes that are started in turn."""
+    seconds(arguments)  # the first run writes the bytecode
+    return statistics.median(seconds(arguments) / seconds(baseline) for _ in range(runs))
 
 
 def row(what: str, value: str, limit: str, good: bool) -> bool:
@@ -60,19 +63,17 @@ def row(what: str, value: str, limit: str, good: bool) -> bool:
 
 def time_ratios(runs: int) -> bool:
     """Print the ratios of CPU time."""
-    nothing, good = seconds(NOTHING, runs), True
+    good = True
     commands = [("--help",), *(("keys", kind, "DIRECTORY/key") for kind in ("token", "sealing", "signing"))]
     for words in commands:
-        ratio = seconds(command(*words), runs) / nothing
-        name = " ".join(words[:2])
-        good &= row(f"dpbandits {name} / python -c pass", f"{ratio:.1f}", "12", ratio <= 12)
-    parts = seconds(("-c", f"import {', '.join(PARTS)}"), runs)
-    ratio = seconds(LIBRARY, runs) / parts
-    return row("from dpbandits import * / NumPy and SciPy", f"{ratio:.2f}", "1.3", ratio <= 1.3) and good
+        found, name = ratio(command(*words), NOTHING, runs), " ".join(words[:2])
+        good &= row(f"dpbandits {name} / python -c pass", f"{found:.1f}", "12", found <= 12)
+    found = ratio(LIBRARY, ("-c", f"import {', '.join(PARTS)}"), runs)
+    return row("from dpbandits import * / NumPy and SciPy", f"{found:.2f}", "1.3", found <= 1.3) and good
 
 
 def client_memory() -> float:
-    """The peak resident memory of a client that reports without privacy, in megabytes."""
+    """Return the peak resident memory of a client that reports without privacy, in megabytes."""
     with tempfile.TemporaryDirectory() as name, contextlib.ExitStack() as running:
         site = Site(directory=Path(name), trust="none", mode=None, cohorts=(1,), minimum_share=1.0)
         running.enter_context(site.running("coordinator", site.coordinator()))
@@ -94,7 +95,7 @@ def client_memory() -> float:
 def main() -> int:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--runs", type=int, default=9, help="processes per measurement")
+    parser.add_argument("--runs", type=int, default=15, help="pairs of processes per ratio")
     good = time_ratios(parser.parse_args().runs)
     peak = client_memory()
     good &= row("client that reports without privacy", f"{peak:.1f} MB", "60 MB", peak <= 60)
