@@ -214,7 +214,7 @@ def test_a_plan_that_is_not_the_one_named_is_refused() -> None:
 
     dialogue.send(Incoming(status=200, content=_json(deployed.coordinator.operator.about())))
     forged = _json(task).replace(task.plan_digest.encode(), b"0" * 64)
-    with pytest.raises(Refused, match="not the one that the coordinator names"):
+    with pytest.raises(Refused, match="does not match the coordinator's digest"):
         dialogue.send(Incoming(status=200, content=forged))
     deployed.close()
 

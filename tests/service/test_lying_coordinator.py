@@ -238,9 +238,9 @@ def test_the_command_refuses_before_it_spends_a_code(tmp_path: Path) -> None:
         (bare, ["--terms", "0" * 64], "other-terms"),
         (bare, ["--shuffler-key", str(keys.public), "--shuffler-url", "http://x"], "other-terms"),
         (msgspec.structs.replace(bare, shuffler=own), ["--operator-key", "ab" * 32], "other-terms"),
-        (bare, ["--terms", SignedTerms.of(bare).digest, "--mode", "split"], "mode trusted"),
+        (bare, ["--terms", SignedTerms.of(bare).digest, "--mode", "split"], "mode: got trusted"),
         (bare, ["--terms", SignedTerms.of(bare).digest, "--silent-share", "0.5"], "silent_share"),
-        (bare, ["--terms", SignedTerms.of(bare).digest, "--epsilon", "0.5"], "too little"),
+        (bare, ["--terms", SignedTerms.of(bare).digest, "--epsilon", "0.5"], "expected (0.5, "),
     ):
         hostile = HostileCoordinator(SignedTerms.of(terms))
         with hostile.served() as url:
