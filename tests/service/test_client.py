@@ -232,7 +232,7 @@ def test_rewards_are_recorded_for_every_play() -> None:
         recorder.record(plan.support[0], 1.0)
     with pytest.raises(InvalidValue, match="action"):
         recorder.record(-1, 1.0)
-    with pytest.raises(InvalidValue, match="one for each play"):
+    with pytest.raises(InvalidValue, match="one reward per play"):
         Recorder(plan).averages()
 
 

@@ -82,7 +82,7 @@ def test_a_plan_is_accepted_only_within_terms_and_consent(trust: str) -> None:
     others = tuple(other for other in TRUST_MODELS if other != trust)
     with pytest.raises(Refused, match="no-consent"):
         replace(ALL, trusts=others).check_terms(terms)
-    with pytest.raises(Refused, match="asks nobody"):
+    with pytest.raises(Refused, match="asks no client"):
         ALL.check(replace(plan, mechanism=None), terms, signed)
     with pytest.raises(Refused, match="other terms"):
         ALL.check(replace(plan, study="0" * 64), terms, signed)
@@ -102,10 +102,10 @@ def test_a_plan_outside_each_limit_of_the_terms_is_refused() -> None:
     for name, value, match in (
         ("largest_cohort", plan.cohort - 1, "cohort"),
         ("minimum_reports", plan.cohort, "fewer"),
-        ("silent_share", 0.5, "counts on more"),
+        ("silent_share", 0.5, "must suffice even if a share 0.5 "),
         ("noises", (), "mechanism or noise"),
         ("mechanisms", (), "mechanism or noise"),
-        ("sum_bits", 2, "modulo"),
+        ("sum_bits", 2, "more than 2 bits"),
     ):
         changed = msgspec.structs.replace(terms, **{name: value})
         with pytest.raises(Refused, match=match):
