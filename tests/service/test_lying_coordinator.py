@@ -146,7 +146,7 @@ def test_the_coordinator_cannot_name_the_shuffler(mode: str) -> None:
 
 def test_a_client_that_wants_a_split_does_not_report_to_a_trusted_shuffler() -> None:
     hostile = HostileCoordinator(SignedTerms.of(lenient("trusted")))
-    assert "mode trusted" in attempt(hostile, replace(CONSENT, modes=("split",)))
+    assert "mode: got trusted" in attempt(hostile, replace(CONSENT, modes=("split",)))
     assert hostile.posted == []
 
 
@@ -154,8 +154,8 @@ def test_a_client_that_wants_a_split_does_not_report_to_a_trusted_shuffler() -> 
     ("consent", "expected"),
     [
         ({"least_silent_share": 0.5}, "silent_share"),
-        ({"largest_cohort": 1000}, "clients"),
-        ({"minimum_cohort": 2}, "reports"),
+        ({"largest_cohort": 1000}, "largest_cohort: got "),
+        ({"minimum_cohort": 2}, "minimum_reports: got 1, expected at least 2"),
     ],
 )
 def test_consent_limits_what_an_inventing_coordinator_gains(consent: dict[str, Any], expected: str) -> None:

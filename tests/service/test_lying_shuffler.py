@@ -267,7 +267,7 @@ def test_pages_of_shares_over_http_are_bounded(lie: str) -> None:
 
     with served(_pages(lie)) as url:
         link = HttpLink(url, new_secret())
-        with pytest.raises(ProtocolError, match="the shuffler sent|the reply is no SharesReply"):
+        with pytest.raises(ProtocolError, match="the shuffler sent|the reply is not a SharesReply"):
             own_sums(deployed.context, plan, 1, {f"{1:064x}": "0" * 64}, link.shares(1, 1))
         link._transport.close()
     deployed.close()

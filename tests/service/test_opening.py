@@ -1,4 +1,4 @@
-"""Reports are opened alike here and by the process beside, whatever becomes of it."""
+"""Reports are opened alike here and by the process helper, whatever becomes of it."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ async def _started(opener: Opener) -> None:
         await asyncio.sleep(0.01)
 
 
-def _run(scenario: Callable[[Opener], Coroutine[None, None, None]], *, beside: bool = True) -> None:
+def _run(scenario: Callable[[Opener], Coroutine[None, None, None]], *, helper: bool = True) -> None:
     async def whole() -> None:
-        opener = Opener(KEYS, beside=beside)
+        opener = Opener(KEYS, helper=helper)
         try:
             await asyncio.wait_for(scenario(opener), 60)
         finally:
@@ -63,10 +63,10 @@ def _run(scenario: Callable[[Opener], Coroutine[None, None, None]], *, beside: b
     asyncio.run(whole())
 
 
-@pytest.mark.parametrize("beside", [False, True])
-def test_each_is_opened_to_its_own_text_or_refused(beside: bool) -> None:
+@pytest.mark.parametrize("helper", [False, True])
+def test_each_is_opened_to_its_own_text_or_refused(helper: bool) -> None:
     async def scenario(opener: Opener) -> None:
-        if beside:
+        if helper:
             await _started(opener)
         stranger = KeyPair.new()
         sealed = [_sealed(n, key=KEYS if n % 7 else stranger) for n in range(100)]
@@ -77,9 +77,9 @@ def test_each_is_opened_to_its_own_text_or_refused(beside: bool) -> None:
             else:
                 assert isinstance(opened, Refused)
                 assert opened.reason == "unreadable"
-        assert (opener._process is not None) == beside
+        assert (opener._process is not None) == helper
 
-    _run(scenario, beside=beside)
+    _run(scenario, helper=helper)
 
 
 def test_few_at_a_time_need_no_process() -> None:

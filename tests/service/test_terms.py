@@ -127,10 +127,10 @@ def test_consent_can_demand_mode_cohorts_and_a_silent_share() -> None:
     ):
         replace(ALL, **accepted).check_terms(terms)
     for refused, match in (
-        ({"modes": ("split",)}, "mode trusted"),
-        ({"minimum_cohort": 4}, "3 reports"),
-        ({"largest_cohort": 9}, "10 clients"),
-        ({"least_silent_share": 0.3}, "silent_share"),
+        ({"modes": ("split",)}, "mode: got trusted, expected one of split"),
+        ({"minimum_cohort": 4}, "minimum_reports: got 3, expected at least 4"),
+        ({"largest_cohort": 9}, "largest_cohort: got 10, expected at most 9"),
+        ({"least_silent_share": 0.3}, "silent_share: got 0.25, expected at least 0.3"),
     ):
         with pytest.raises(Refused, match=match):
             replace(ALL, **refused).check_terms(terms)
