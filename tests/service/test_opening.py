@@ -1,4 +1,4 @@
-"""Reports are opened alike here and by the process helper, whatever becomes of it."""
+"""Reports decrypt to the same text with and without the helper process, even if it is killed."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _child(opener: Opener) -> int:
 
 
 async def _started(opener: Opener) -> None:
-    """Many reports have come, and the process is there."""
+    """Decrypt many reports until the helper process has started."""
     while opener._process is None:
         await asyncio.gather(*(opener.open(*_sealed(number)) for number in range(20)))
         await asyncio.sleep(0.01)
@@ -94,7 +94,7 @@ def test_few_at_a_time_need_no_process() -> None:
 def test_what_a_killed_process_had_to_open_is_opened_here() -> None:
     async def scenario(opener: Opener) -> None:
         await _started(opener)
-        os.kill(_child(opener), signal.SIGSTOP)  # so that it answers nothing before it dies
+        os.kill(_child(opener), signal.SIGSTOP)  # so that it sends no reply before it is killed
         waiting = [asyncio.create_task(opener.open(*_sealed(number))) for number in range(50)]
         await asyncio.sleep(0.1)
         assert not any(task.done() for task in waiting)

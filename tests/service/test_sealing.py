@@ -109,7 +109,7 @@ def test_shares_add_up_and_each_is_uniform() -> None:
         mine, theirs = map(tuple, share_message(plan).unpack([one, other]).tolist())
         assert tuple((a + b) % modulus for a, b in zip(mine, theirs, strict=True)) == expected
         seen += [mine, theirs]
-    # The mean of n uniform residues is within 6 deviations of the middle but for a chance below 1e-6.
+    # The mean of n uniform residues is more than 6 standard deviations off with probability below 1e-6.
     values = np.array(seen, dtype=np.float64).ravel() / modulus
     assert abs(values.mean() - 0.5) < 6 * np.sqrt(1 / 12 / values.size)
 

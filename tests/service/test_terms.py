@@ -1,4 +1,4 @@
-"""Terms: one digest for all that a client consents to, and plans that are held against them."""
+"""Terms: one digest covers all that a client consents to, and plans are checked against them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ SHUFFLER = PartyTerms(url="https://shuffler.test", key=KEYS["shuffler"])
 
 
 def agreed(study: Study, mode: str = "split", run: str = "0" * 32) -> tuple[Terms, SignedTerms, Plan]:
-    """The terms of a study, as text, and its first plan under them."""
+    """Return the terms of a study, their text, and the first plan under them."""
     shuffled = study.privacy.trust == "shuffle"
     terms = terms_of(
         study,
@@ -157,7 +157,7 @@ def test_pins_decide_where_reports_go() -> None:
     ):
         with pytest.raises(Refused, match="other-terms"):
             pins.check(terms, signed)
-    with pytest.raises(Refused, match="other-terms"):  # signed, but by somebody else
+    with pytest.raises(Refused, match="other-terms"):  # signed with a different key
         Pins(operator_key=SigningKey.new().public).check(terms, signed.sign(key))
     for pins in (Pins(), Pins(shuffler_key=PublicKey.parse(KEYS["shuffler"]))):
         with pytest.raises(Refused, match="not-pinned"):
