@@ -1,6 +1,6 @@
 """The JSON messages of the HTTP API. Unknown fields are rejected.
 
-The docstrings are also the descriptions in `/openapi.json`. In every reply, `study` is the digest of the
+The docstrings are also the descriptions in `/openapi.json`. The field `study` of a reply is the digest of the
 study's terms.
 """
 
