@@ -179,5 +179,5 @@ def fitted(study: Study, evidence: PhaseEvidence) -> Fit:
 
 @lru_cache(maxsize=24)  # enough for the phases of a study; entries keep its actions in memory
 def _fitted(study: Study, evidence: PhaseEvidence) -> Fit:
-    """Fit with a cache, since widths, the clipping of the next phase and all best guesses use the same fit."""
+    """Fit with a cache: widths, the clipping of the next phase and all best guesses use the same fit."""
     return study.reward_model.fit(study, evidence, study.assignment_rule.errors(study, evidence))
