@@ -124,7 +124,7 @@ def test_bad_input(
 def test_a_cache_that_is_none_is_not_touched(out: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out.mkdir(parents=True)
     cache_file(out).write_text("Dear all\n")
-    check_refused([*OPTIONS, "--out", str(out)], "expected a file that an earlier sweep wrote", capsys)
+    check_refused([*OPTIONS, "--out", str(out)], "expected a checkpoint that an earlier sweep wrote", capsys)
     assert cache_file(out).read_text() == "Dear all\n"
 
 
@@ -152,7 +152,7 @@ def test_ctrl_c_in_the_middle(tmp_path: Path) -> None:
     os.killpg(process.pid, signal.SIGINT)  # a terminal signals the whole group
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130, err
-    assert "start again with" in err
+    assert "To continue, run" in err
     assert "Traceback" not in err
     before = cache.read_bytes()
     assert before.endswith(b"\n")

@@ -101,7 +101,7 @@ def _replay(study: Study, results: Any) -> tuple[State, list[Plan]]:
     state, plans = study.begin(), list[Plan]()
     while not state.ended:
         plan, release = ask(state), None
-        if plan.reports:
+        if plan.asks:
             plans.append(plan)
             stored = next(releases)["release"]
             release = decode(msgspec.json.encode({**stored, "plan": plan.digest}), Release)

@@ -1,7 +1,8 @@
-"""Line 16 of Algorithm 1: which actions may still be best, found for many actions in a few vector products.
+"""Line 16 of Algorithm 1: which actions may still be best.
 
-Of a few active actions every width is computed. Of many, widths are first bounded from below and above
-(`brackets`); only actions whose gap lies between the bounds need their width. What survives is the same.
+For up to 2¹⁴ active actions every width is computed. For more, lower and upper bounds of the widths are
+computed first (`Fit.bracket`). Only actions whose gap lies between the bounds need their width. The same
+actions survive.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from dpbandits.protocol.model import Bracket, Fit
 
 Exact = Callable[[IntArray], FloatArray]
 
-FEW = 1 << 14  # active actions of which all widths are computed
-_MANY = 1 / 16  # of the active actions in doubt: a new pass is worth it
+FEW = 1 << 14  # up to this many active actions all widths are computed
+_MANY = 1 / 16  # if more of the active actions are in doubt, a new pass is worth it
 _FIRST = 1 << 10  # actions among which the largest width is first sought
 
 
@@ -31,7 +32,7 @@ def survivors(
         state: The state before the phase.
         fit: The reward model, fitted to the phase.
         scores: The estimated mean rewards of the active actions.
-        few: Of more active actions than this, widths are first bounded.
+        few: For more active actions than this, widths are first bounded.
 
     Returns:
         For each active action whether it stays, and the largest width that decided it.
@@ -67,7 +68,7 @@ def _bracket(state: State, fit: Fit, scores: FloatArray, towards: int | None) ->
 
 
 def _doubtful(found: Bracket, scores: FloatArray, towards: int | None) -> int:
-    """How many actions the bounds leave open: whether they stay, or whether theirs is the largest width."""
+    """How many actions the bounds leave open: whether they stay, or whether they have the largest width."""
     threshold = float(np.max(scores)) if towards is not None else float(np.max(scores - found.high))
     reach = threshold - scores
     unsure = (reach > found.low) & (reach <= found.high)
@@ -77,7 +78,7 @@ def _doubtful(found: Bracket, scores: FloatArray, towards: int | None) -> int:
 def _kept(found: Bracket, scores: FloatArray, exact: Exact, towards: int | None) -> NDArray[np.bool_]:
     """Drop x if the best score exceeds its own by more than the width of the difference.
 
-    Without differences: if what the best is at least exceeds what x is at most, each by its own width.
+    Without differences, drop x if the best lower bound, score − width, exceeds the upper bound of x.
     """
     best = float(np.max(scores)) if towards is not None else _threshold(found, scores, exact)
     if towards is not None:
@@ -93,13 +94,13 @@ def _kept(found: Bracket, scores: FloatArray, exact: Exact, towards: int | None)
 
 
 def _threshold(found: Bracket, scores: FloatArray, exact: Exact) -> float:
-    """The largest score less its width."""
+    """The best lower bound: the largest score − width."""
     places = np.flatnonzero(scores - found.low >= np.max(scores - found.high))
     return float(np.max(scores[places] - exact(places)))
 
 
 def _widest(found: Bracket, exact: Exact) -> float:
-    """The largest width; a bound of it from above if too many actions may have it."""
+    """The largest width, or an upper bound of it if too many actions may have it."""
     places = np.flatnonzero(found.high >= np.max(found.low))
     order = places
     if places.size > _FIRST:

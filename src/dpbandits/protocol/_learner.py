@@ -1,13 +1,15 @@
 """The learner: Algorithm 1 of the paper as two pure functions on frozen values.
 
 Rules of the state machine:
-- `ask(state)` is deterministic in the state, and the state in the releases: replaying stored releases
-  rebuilds both exactly, or raises `PlanMismatch` at the first difference.
-- A phase that fits into the horizon plays its design and reports; `tell` needs its release.
-- A phase that does not fit is cut at the horizon, plays, and does not report: `tell` takes no release.
-- Once nobody can be asked any more (all cohorts were, or too few clients are left), the leader is played
-  to the end of the horizon; with the step `committed` also where a phase does not fit any more.
-- No action that was dropped comes back, and an ended study cannot be asked.
+- `ask(state)` depends on the state alone, and the state depends on the releases alone. So replaying stored
+  releases rebuilds both exactly, or raises `PlanMismatch` at the first difference.
+- A phase that fits into the horizon plays its design and asks clients. `tell` needs its release.
+- A phase that does not fit is cut at the horizon and asks nobody. `tell` takes no release.
+- Once nobody can be asked any more (all cohorts were asked, or too few clients are left), the leader is
+  played to the end of the horizon. With the step `committed` also when a phase does not fit any more.
+- An action that was dropped never comes back, and `ask` raises `StudyEnded` after the last round.
+
+The learner knows neither the reward model nor the assignment: a study names them.
 """
 
 from __future__ import annotations
@@ -51,7 +53,7 @@ def ask(state: State) -> Plan:
     if not _may_ask(state):
         return _committed(state, remaining)
     design = _design(study.actions, state.active, study.design_tolerance)
-    # A share h·π(x) that is whole but for rounding is not played once more.
+    # A share h·π(x) that is whole except for rounding is not rounded up.
     plays = np.ceil(study.schedule.length(state.phase) * design.weights - _ROUNDING).astype(np.int64)
     enough = study.assignment_rule.has_clients(state, plays)
     if plays.sum() <= remaining and enough:
@@ -117,8 +119,10 @@ def tell(state: State, plan: Plan, release: Release | None) -> State:
     fit = fitted(study, evidence)
     scores = study.reward_model.means(study.actions.matrix, active, fit.estimate)
     keep, widest = survivors(state, fit, scores)
+    if not keep.all():  # copies of a million numbers are noticed
+        active, scores = active[keep], scores[keep]
     left = np.zeros(study.actions.count, dtype=bool)
-    left[active[keep]] = True
+    left[active] = True
     after = replace(
         played,
         active=np.packbits(left).tobytes(),
@@ -126,7 +130,7 @@ def tell(state: State, plan: Plan, release: Release | None) -> State:
         width=widest,
         history=(*state.history, replace(evidence, estimate=tuple(fit.estimate.tolist()))),
     )
-    return _recorded(after, fit, active[keep], scores[keep])
+    return _recorded(after, fit, active, scores)
 
 
 def _check(state: State, plan: Plan, release: Release | None) -> None:
@@ -176,7 +180,14 @@ def replay(study: Study, releases: Iterable[Release]) -> State:
 
 
 def leader(state: State) -> int:
-    """The best guess among the active actions; before the first release, the first of them."""
+    """The best guess among the active actions.
+
+    Args:
+        state: The state after any phase.
+
+    Returns:
+        The index of the action; before the first release, the first active action.
+    """
     study, active = state.study, state.active_actions
     if not state.history:
         return int(active[0])
@@ -232,7 +243,7 @@ def _recorded(after: State, fit: Fit, kept: IntArray, scores: FloatArray) -> Sta
 
 
 def _without_release(played: State, plan: Plan) -> State:
-    """The state with the record of a phase that asked nobody: nothing is learnt, rounds go by."""
+    """The state with the record of a phase that asked nobody: what is known stays the same."""
     before = played.progress[-1] if played.progress else None
     progress = Progress(
         phase=plan.phase,

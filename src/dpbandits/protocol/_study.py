@@ -1,4 +1,4 @@
-"""A study, which is fixed, and its state, which is all that has been learnt so far."""
+"""A study, which is fixed, and its state, which changes from phase to phase."""
 
 from __future__ import annotations
 
@@ -27,23 +27,33 @@ LONGEST_HORIZON = 10**15  # rounds are counted exactly in 64-bit integers and in
 
 @dataclass(frozen=True, kw_only=True)
 class Study:
-    """What is decided before the first round. `heterogeneity` is σ, `bound` is B, in the paper's words.
+    """Everything that is decided before the first round. Every field is part of the study's digest.
 
-    `schedule` has no default: `plan_study` plans one, `Schedule.exponential()` is the paper's.
-
-    With `bounded_rewards` every reward lies in [−bound, bound], as the paper assumes. Without, only the mean
-    rewards of actions do: `tight` then clips clients' averages further out, where few of them lie.
-
-    `population` is the number of clients that can be asked, None if there is no limit. With
-    `when_clients_run_out = "stop"` a study that runs short keeps playing its best guess and asks no
-    more; with `"error"` it does not start. Designs have g(π) ≤ `design_tolerance` × the rank of the
-    active set: the variance that privacy adds grows with g, communication with the support, which is
-    about twice the rank at tolerance 1.3 and once at 2, the paper's. With `stop_when_decided` nobody is
-    asked once a single action is left; otherwise every planned cohort is. `steps` overrides the preset's.
-
-    `assignment` says for what a client answers: with "everyone" each client of a phase for all of its
-    actions (DP-DPE); with "one" every round has a new client, who answers for the action of that round
-    (DP-PE). The schedule's cohorts then play no part: there are as many clients as rounds.
+    Attributes:
+        actions: The actions that can be played.
+        horizon: How many rounds are played in total, T in the paper.
+        schedule: How long phases are and how many clients they ask. There is no default: `plan_study` plans
+            one, and `Schedule.exponential()` is the paper's.
+        bound: The mean rewards of all actions lie in [−bound, bound], B in the paper.
+        bounded_rewards: Whether every single reward lies there too, as the paper assumes. If not, `tight`
+            clips clients' averages further out, where few of them lie.
+        heterogeneity: How much clients differ: the deviation of their own parameters, σ in the paper.
+        privacy: The trust model and (ε, δ).
+        population: The number of clients that can be asked, None if there is no limit.
+        when_clients_run_out: With "stop" a study that runs short keeps playing its best guess and asks no
+            more clients. With "error" it does not start.
+        design_tolerance: Designs have g(π) ≤ this × the rank of the active set. The variance that privacy
+            adds grows with g, and communication with the support. The support is about twice the rank at
+            tolerance 1.3, and about the rank at 2, the paper's value.
+        stop_when_decided: Whether nobody is asked any more once a single action is left. Otherwise every
+            planned cohort is asked.
+        assignment: What a client reports on. With "everyone" each client of a phase reports on all of its
+            actions (DP-DPE). With "one" every round has a new client, who reports on the action of that
+            round (DP-PE); the schedule's cohorts are then not used.
+        model: The name of the reward model: how the mean reward of an action depends on its features. See
+            `register_model`.
+        steps: The steps beyond the paper that are taken, instead of those of the preset.
+        terms: The digest of the terms that the study is deployed under. Empty in a simulation.
     """
 
     actions: Actions
@@ -61,7 +71,6 @@ class Study:
     model: str = "linear"
     steps: Steps | None = None
     terms: str = ""
-    """The digest of the terms that the study is deployed under; a simulation has none."""
 
     def __post_init__(self) -> None:
         whole(1, LONGEST_HORIZON, horizon=self.horizon)
@@ -103,9 +112,9 @@ class Study:
 
     @property
     def clips_what_is_likely(self) -> bool:
-        """Whether single rewards are clipped where few of them lie, and not at the bound.
+        """Whether single rewards are clipped where few of them lie, instead of at the bound.
 
-        Without privacy there is nothing to be gained by clipping them, in any preset.
+        Without privacy, clipping gains nothing in any preset.
         """
         return self.learning.recentred or not self.privacy.trust_model.private
 
@@ -129,12 +138,12 @@ class Study:
 
     @property
     def name(self) -> str:
-        """What plans call the study: the digest of its terms, or its own where it has none."""
+        """How plans name the study: by the digest of its terms or, without terms, by its own."""
         return self.terms or self.digest
 
     @property
     def without_terms(self) -> Study:
-        """The study itself, as it is before anybody deploys it."""
+        """The study as it is before it is deployed."""
         return replace(self, terms="") if self.terms else self
 
     def begin(self) -> State:
@@ -145,10 +154,19 @@ class Study:
 
 @dataclass(frozen=True, kw_only=True)
 class State:
-    """The fold of all releases so far. `active` is a bitmap over the actions, packed.
+    """What all releases so far have taught.
 
-    `width` is the largest width of the last phase. Where more than 2¹⁴ actions were active and too many of
-    them may have it, which takes clipping or noise that is not Gaussian, it is a bound of that from above.
+    Attributes:
+        study: The study.
+        active: The actions that may still be best, as a packed bitmap.
+        phase: The next phase, counted from 1.
+        rounds_played: The rounds of all phases so far.
+        clients_asked: The clients of all phases so far.
+        width: The largest width of the last phase that asked clients, None before the first. If more than
+            2¹⁴ actions were active it may be an upper bound of that; this takes clipping or noise that is not
+            Gaussian.
+        history: What each phase that asked clients taught.
+        progress: One record per phase that was played.
     """
 
     study: Study
@@ -159,7 +177,6 @@ class State:
     width: float | None = None
     history: tuple[PhaseEvidence, ...] = ()
     progress: tuple[Progress, ...] = ()
-    """One record per phase that was played, in their order."""
 
     @property
     def ended(self) -> bool:
@@ -179,10 +196,10 @@ class State:
 
     @property
     def evidence(self) -> PhaseEvidence | None:
-        """Of the last phase."""
+        """What the last phase that asked clients taught; None before the first."""
         return self.history[-1] if self.history else None
 
     @property
     def estimate(self) -> tuple[float, ...] | None:
-        """Of θ*, by the last phase."""
+        """The parameter of the reward model as fitted to that phase; None before the first."""
         return self.history[-1].estimate if self.history else None

@@ -1,4 +1,4 @@
-"""Simulations of the protocol in memory: single runs, their traces, and sweeps over settings and seeds."""
+"""Runs of the protocol in memory: single runs and their traces, settings, sweeps, and resumable jobs."""
 
 import lazy_loader
 

@@ -1,11 +1,9 @@
-"""Jobs that run in parallel, with a checkpoint file that keeps finished runs.
+"""Run jobs in several processes, with a checkpoint. The results do not depend on the number of processes.
 
-A job computes an outcome from a seed. The outcomes do not depend on the number of workers.
-
-A checkpoint is a file with one finished run per line. Each line is written as soon as its run is finished. If
-a sweep is interrupted and started again with the same checkpoint, only the missing runs are computed. Runs
-whose line is incomplete or unreadable are computed again. A file without any readable line is not a
-checkpoint: it raises an error and is not changed.
+A job is run with a seed. A checkpoint is a file with one finished run per line. A line is written as soon as
+its run is finished. After an interruption, the same call with the same checkpoint runs only what is missing.
+A line that is cut off or cannot be read is run again. A file without any readable line is not a checkpoint,
+and is not changed.
 """
 
 from __future__ import annotations
@@ -26,7 +24,7 @@ from dpbandits.protocol import decode, encode
 
 
 class Outcome(Protocol):
-    """The result of one run: an immutable value that names its seed."""
+    """The result of a run: a frozen value that knows its seed."""
 
     @property
     def seed(self) -> int:
@@ -39,20 +37,20 @@ Kind = TypeVar("Kind", bound=Outcome)
 
 
 class Job(Protocol[Found]):
-    """A computation whose outcome depends only on its seed."""
+    """Something to run. The result must depend on the seed and on nothing else."""
 
     @property
     def name(self) -> str:
-        """A fingerprint: jobs with the same name compute the same outcomes."""
+        """A fingerprint. Jobs with the same name must do the same."""
         ...
 
     @property
     def outcome(self) -> type[Found]:
-        """The type of the outcome."""
+        """The type of the result."""
         ...
 
     def run(self, seed: int) -> Found:
-        """Run the job with one seed."""
+        """Run the job once."""
         ...
 
 
@@ -61,7 +59,7 @@ Task = tuple[Job[Kind], int]
 
 @dataclass(frozen=True, kw_only=True)
 class Kept:
-    """A line of a checkpoint: the name of the job, and the encoded outcome."""
+    """A line of a checkpoint: the name of the job, and its result."""
 
     setting: str
     run: msgspec.Raw
@@ -72,19 +70,16 @@ def run_tasks(
 ) -> Iterator[tuple[Job[Kind], Kind]]:
     """Run every job with its seed.
 
-    Example: `for job, outcome in run_tasks([(job, 0), (job, 1)], workers=2): ...`
-
     Args:
         tasks: Pairs of a job and a seed.
         workers: The number of processes.
-        checkpoint: A file of finished runs, which is created if it does not exist. None keeps no runs.
+        checkpoint: The file of finished runs. It is created if it does not exist.
 
     Yields:
-        The job and the outcome of each run: first those in the checkpoint, then each as soon as it is
-        finished.
+        Each job with its result: first those of the checkpoint, then the others as they finish.
 
     Raises:
-        InvalidValue: If `workers` is below 1, or the checkpoint is not a file that an earlier sweep wrote.
+        InvalidValue: The checkpoint is a file that no sweep wrote.
     """
     whole(1, workers=workers)
     done = _read(checkpoint, tasks) if checkpoint is not None and checkpoint.exists() else {}
@@ -109,7 +104,7 @@ def _compute(tasks: Sequence[Task[Kind]], workers: int) -> Iterator[tuple[Job[Ki
     from joblib import Parallel, delayed  # slow to import, and needed only here
 
     parallel = Parallel(n_jobs=workers, return_as="generator_unordered")
-    with _deaf_to_interrupts():
+    with _ignoring_interrupts():
         running = parallel(delayed(_numbered)(number, *task) for number, task in enumerate(tasks))
     with closing(running) as runs:
         for number, found in runs:
@@ -117,12 +112,12 @@ def _compute(tasks: Sequence[Task[Kind]], workers: int) -> Iterator[tuple[Job[Ki
 
 
 @contextmanager
-def _deaf_to_interrupts() -> Iterator[None]:
-    """Start workers that ignore Ctrl-C, so that only the parent handles it and no tracebacks are printed."""
+def _ignoring_interrupts() -> Iterator[None]:
+    """Start workers that ignore Ctrl-C. The main process stops them, so they print no tracebacks."""
     if current_thread() is not main_thread():
         yield
         return
-    before = signal(SIGINT, SIG_IGN)  # child processes inherit an ignored signal
+    before = signal(SIGINT, SIG_IGN)  # processes that are started now inherit this
     try:
         yield
     finally:
@@ -136,11 +131,11 @@ def _numbered(number: int, job: Job[Kind], seed: int) -> tuple[int, Kind]:
 def _read(checkpoint: Path, tasks: Sequence[Task[Kind]]) -> dict[tuple[str, int], Kind]:
     content = checkpoint.read_bytes()
     lines = content.split(b"\n")
-    half = lines.pop()  # text after the last newline, which is an interrupted write
+    half = lines.pop()  # not empty after an interrupted write
     found = [kept for line in lines if (kept := _readable(line, Kept)) is not None]
     if lines and not found:
-        raise InvalidValue("checkpoint", checkpoint, "a file that an earlier sweep wrote")
-    if half:  # remove it; the run is computed again
+        raise InvalidValue("checkpoint", checkpoint, "a checkpoint that an earlier sweep wrote")
+    if half:  # its run is repeated
         checkpoint.write_bytes(content[: content.rfind(b"\n") + 1])
     kinds: dict[str, type[Kind]] = {job.name: job.outcome for job, _ in tasks}
     runs = [

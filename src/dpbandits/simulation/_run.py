@@ -1,7 +1,7 @@
-"""One simulated run: the functions of the protocol in a loop, with a simulated population.
+"""One run in memory: the functions of the protocol in a loop, with a simulated population.
 
-Each phase draws the averages of its cohort directly, not round by round. So the cost of a run depends on the
-number of phases, the cohorts and the support, but not on the horizon. If every round has its own client,
+Each phase draws the averages of its cohort at once, not round by round. The cost therefore grows with the
+number of phases, clients and supported actions, and not with the horizon. If every round has its own client,
 clients are drawn in blocks.
 """
 
@@ -26,18 +26,18 @@ from dpbandits.world import Clients
 
 
 def simulate(study: Study, population: Clients, *, seed: int) -> RunTrace:
-    """Run a study to the end of its horizon, in memory.
+    """Simulate a study over its whole horizon.
 
     Args:
         study: The study.
-        population: The simulated clients. No client is asked twice.
-        seed: The seed of the rewards and of all noise.
+        population: The simulated clients, none of whom is asked twice, and the truth behind them.
+        seed: Determines the clients, their rewards and all noise.
 
     Returns:
         One record per phase, and the totals.
 
     Raises:
-        NotEnoughClients: If the population is smaller than the study needs.
+        NotEnoughClients: The population is smaller than the study needs.
     """
     clients, privacy = (np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(2))
     noise = SimulatedNoise(privacy)

@@ -1,4 +1,4 @@
-"""`Setting`: everything that defines a simulation except the seed."""
+"""The setting of a simulation: a problem and a study of it. Only the seed differs between its runs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PARTS = {"problem": Problem, "privacy": PrivacyRequest, "cohorts": Cohorts}
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """A problem, and the study of it: the algorithm, its privacy, its cohorts and what the learner knows.
+    """A problem and a study of it: the algorithm, its privacy, its cohorts and what the learner assumes.
 
     `Setting.of` takes the fields of all parts by name, for example
     `Setting.of(trust="central", actions=50, dimension=5, horizon=10**5)`. The default is
@@ -68,7 +68,7 @@ class Setting:
             non_negative(assumed_heterogeneity=self.assumed_heterogeneity)
         if self.algorithm == "dpe-fixed" and self.schedule_kind != "exponential":
             raise InvalidValue("schedule", self.schedule_kind, "exponential: dpe-fixed has fixed cohorts")
-        if self.one_client_a_round:
+        if self.one_client_per_round:
             self._check_without_cohorts()
         for step in self.without:
             one_of(STEP_NAMES, without=step)
@@ -124,7 +124,7 @@ class Setting:
         return {name: value for part in (*parts, nested) for name, value in part.items()}
 
     @property
-    def one_client_a_round(self) -> bool:
+    def one_client_per_round(self) -> bool:
         """Whether each client reports the reward of one round, as in PE and DP-PE."""
         return self.algorithm == "pe"
 
@@ -133,7 +133,7 @@ class Setting:
         """The number of clients; None for no limit. "usual" is the paper's 10⁵, or no limit for pe."""
         if self.problem.population != "usual":
             return self.problem.population
-        return None if self.one_client_a_round else PAPER_POPULATION
+        return None if self.one_client_per_round else PAPER_POPULATION
 
     @property
     def schedule_kind(self) -> str:
@@ -160,7 +160,7 @@ class Setting:
             return self.bounded_rewards
         if self.problem.rewards == "bernoulli" and self.bound >= 1:
             return True
-        return self.schedule_kind == "exponential" and not self.one_client_a_round
+        return self.schedule_kind == "exponential" and not self.one_client_per_round
 
     def exponential(self) -> Schedule:
         """Return the paper's schedule of growing cohorts, or the fixed cohorts of DPE-FixedU."""
@@ -174,7 +174,7 @@ class Setting:
         All runs of the setting use the same plan.
         """
         tolerance = DESIGN_TOLERANCE if self.design_tolerance is None else self.design_tolerance
-        if self.one_client_a_round:
+        if self.one_client_per_round:
             problem = self.problem
             known = problem.actions_file is None and problem.data is None
             dimension = problem.dimension if known else self.instance(0).actions.dimension
@@ -223,7 +223,7 @@ class Setting:
             when_clients_run_out=self.when_clients_run_out,
             design_tolerance=spent.design_tolerance,
             stop_when_decided=self.stop_when_decided,
-            assignment="one" if self.one_client_a_round else "everyone",
+            assignment="one" if self.one_client_per_round else "everyone",
             steps=steps,
         )
 

@@ -1,4 +1,4 @@
-"""Sweeps: run every setting with every seed, in parallel, with an optional checkpoint file."""
+"""Sweeps: run every setting with every seed, in several processes, optionally with a checkpoint."""
 
 from __future__ import annotations
 
@@ -19,45 +19,35 @@ from dpbandits.simulation._trace import RunTrace
 
 @dataclass(frozen=True, kw_only=True)
 class Simulated:
-    """The job of running a setting.
-
-    Attributes:
-        setting: The setting.
-        spending: The result of `setting.planned()`. None plans again in each run.
-    """
+    """The job that runs a setting. `spending` is the planned schedule, so that runs do not plan again."""
 
     setting: Setting
     spending: Spending | None = None
 
     @cached_property
     def name(self) -> str:
-        """The fingerprint of the setting. The spending is left out because the setting determines it."""
+        """The fingerprint of the setting, which determines the spending."""
         return digest(self.setting)
 
     @property
     def outcome(self) -> type[RunTrace]:
-        """`RunTrace`."""
+        """The type of the result."""
         return RunTrace
 
     def run(self, seed: int) -> RunTrace:
-        """Run the setting with one seed."""
+        """Run the setting once."""
         return run_once(self.setting, seed, self.spending)
 
 
 def run_once(setting: Setting, seed: int, spending: Spending | None = None) -> RunTrace:
-    """Run one setting with one seed.
-
-    Example: `run_once(Setting.of(trust="central", actions=50, dimension=5), seed=0).regret`.
+    """Run one setting once. The result depends only on the setting and the seed.
 
     Args:
         setting: The setting.
-        seed: The seed of the instance, the rewards and the noise.
-        spending: The result of `setting.planned()`. None plans again.
-
-    Returns:
-        The trace of the run.
+        seed: The seed of the instance, the clients and the noise.
+        spending: What `setting.planned()` returned. None plans again.
     """
-    # With several BLAS threads rounding differs, so results would depend on the number of workers.
+    # Several BLAS threads round differently, so results would depend on the number of workers.
     with threadpool_limits(limits=1):
         instance = setting.instance(seed)
         study = setting.study(instance.actions, spending)
@@ -74,24 +64,22 @@ def sweep(
     """Run every setting with every seed.
 
     Args:
-        settings: The settings.
-        seeds: The seeds. At least one is needed.
+        settings: The settings; duplicates are run once.
+        seeds: The seeds.
         workers: The number of processes.
-        checkpoint: A file of finished runs, which are not computed again. None keeps no runs.
+        checkpoint: A file that keeps finished runs. Runs that it has are not repeated.
 
     Yields:
-        The setting and the trace of each run as soon as it is finished, in no fixed order.
+        Each setting with the trace of a run, as runs finish and in no fixed order.
 
     Raises:
-        DpbanditsError: If a setting cannot run. All settings are checked before the first run starts.
-        InvalidValue: If `workers` is below 1, or the checkpoint is not a file that an earlier sweep wrote.
+        DpbanditsError: A setting cannot run. This is checked before the first run.
     """
     whole(1, workers=workers)
     jobs = [_planned(setting) for setting in dict.fromkeys(settings)]
     for job in jobs:
-        job.setting.study(
-            job.setting.instance(seeds[0]).actions, job.spending
-        )  # raises here any error that a worker would raise
+        # Build the study here, so that an error is raised before any worker starts.
+        job.setting.study(job.setting.instance(seeds[0]).actions, job.spending)
     tasks: list[Task[RunTrace]] = [(job, seed) for seed in seeds for job in jobs]
     named = {job.name: job.setting for job in jobs}
     for done, run in run_tasks(tasks, workers=workers, checkpoint=checkpoint):

@@ -1,4 +1,4 @@
-"""The result of a simulated run: one record per phase, and the totals."""
+"""The trace of a simulated run: one entry per phase, and totals."""
 
 from __future__ import annotations
 
@@ -13,18 +13,17 @@ from dpbandits.protocol import Progress
 
 @dataclass(frozen=True, kw_only=True)
 class PhaseTrace:
-    """The record of one phase: the learner's own record, and figures that only a simulation knows.
+    """One phase: the learner's own record of it, and what only a simulation knows.
 
     Attributes:
         progress: The learner's record of the phase.
-        active: The number of actions that may be best, before the phase.
-        support: The number of actions that the phase played.
-        plays: The number of rounds that the phase played.
-        regret: The reward that these rounds lost, compared with the best action.
-        communication: The size of all reports, in the run's `unit`.
-        clipped: The share of the reported numbers that clipping changed.
-        elapsed: The duration in seconds. It is the only field that differs between two runs with the same
-            seed, and it is ignored by comparisons.
+        active: The number of active actions before the phase.
+        support: The number of actions that were played.
+        plays: The number of rounds.
+        regret: The loss of these rounds against the best action.
+        communication: The size of all messages, in the `unit` of the run.
+        clipped: The share of the reported numbers that the bound clipped.
+        elapsed: The seconds that the phase took. Only this differs between two runs of the same seed.
     """
 
     progress: Progress
@@ -38,38 +37,37 @@ class PhaseTrace:
 
     @property
     def index(self) -> int:
-        """The number of the phase, counted from 1."""
+        """The phase, counted from 1."""
         return self.progress.phase
 
     @property
     def cohort(self) -> int:
-        """The number of clients that the phase asked."""
+        """How many clients the phase asked."""
         return self.progress.cohort
 
     @property
     def width(self) -> float | None:
-        """The largest confidence width in the elimination; None if no client was asked."""
+        """The largest width that decided which actions stay; None if nobody was asked."""
         return self.progress.largest_width if self.cohort else None
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunTrace:
-    """The record of one run. Regret is computed with the true θ*, which the learner does not know.
+    """One run. Regret is measured against the truth, which the learner does not see.
 
     Attributes:
         seed: The seed of the run.
-        phases: One record per phase.
-        unit: The unit of `communication`: "numbers" or "bits".
-        actions_left: The number of actions that may be best, at the end.
-        best_action_survived: Whether the best action is one of them.
+        phases: The phases, in order.
+        unit: The unit of `communication`: numbers or bits.
+        actions_left: The number of active actions at the end.
+        best_action_survived: Whether the truly best action is among them.
         final_action: The best guess at the end.
-        final_gap: The reward that one play of `final_action` loses, compared with the best action.
+        final_gap: The loss of one play of `final_action` against the best action.
         guarantee: The guarantee that holds; None without privacy.
-        mechanism: The weakest mechanism that was used, from which `dpbandits account` can compute the
-            guarantee again; None without privacy.
-        simulated: Always true.
-        cover_loss: If the actions cover a continuous set, an upper bound on the reward that the best action
-            loses over all rounds, compared with the best point of the set. It is not part of `regret`.
+        mechanism: The mechanism with the weakest guarantee; None without privacy.
+        simulated: Always True: simulated noise protects nobody.
+        cover_loss: If the actions cover a continuous set: an upper bound on what the best action loses to
+            the best point of that set, over all rounds. It is not part of `regret`.
     """
 
     seed: int
@@ -86,40 +84,36 @@ class RunTrace:
 
     @property
     def width(self) -> float | None:
-        """The confidence width of the last phase that asked clients; None if there is no such phase."""
+        """The width after the last phase that asked clients; None if no phase did."""
         return next((phase.width for phase in reversed(self.phases) if phase.width is not None), None)
 
     @property
     def regret(self) -> float:
-        """R(T): the reward lost over all rounds."""
+        """The regret R(T)."""
         return float(sum(phase.regret for phase in self.phases))
 
     @property
     def regret_with_cover(self) -> float:
-        """Upper bound on the regret compared with the best point of the continuous set."""
+        """An upper bound on the regret against the best point of the covered continuous set."""
         return self.regret + self.cover_loss
 
     @property
     def rounds(self) -> int:
-        """T: the number of rounds."""
+        """The number of rounds T."""
         return sum(phase.plays for phase in self.phases)
 
     @property
     def communication(self) -> int:
-        """C(T): the size of all reports, in `unit`."""
+        """The communication C(T), in `unit`."""
         return sum(phase.communication for phase in self.phases)
 
     @property
     def participants(self) -> int:
-        """The number of clients that were asked. Each was asked once."""
+        """The number of clients that were asked. Each is asked once."""
         return sum(phase.cohort for phase in self.phases)
 
     def regret_at(self, times: FloatArray) -> FloatArray:
-        """Return R(t) at the given rounds, interpolated linearly within each phase.
-
-        Args:
-            times: Numbers of rounds, between 0 and T.
-        """
+        """The regret R(t) at the given rounds, interpolated linearly within a phase."""
         ends = np.cumsum([0, *(phase.plays for phase in self.phases)])
         totals = np.cumsum([0.0, *(phase.regret for phase in self.phases)])
         return np.asarray(np.interp(times, ends, totals), dtype=np.float64)

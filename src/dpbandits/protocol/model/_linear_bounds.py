@@ -1,10 +1,10 @@
-"""Bounds of many widths at once, from below and from above, at the price of a vector product a phase.
+"""Lower and upper bounds of many widths at once, for one vector product per phase.
 
 A width in direction v has a variance V = v'Cv, C = A·diag(1/(n·T(x)) + s_n²)·A' + (σ²/n)·I, and lies between
-two multiples of √V (`factors`). A phase's C differs little from that of an earlier phase with the same
-design, C₀: on the span λ·C₀ ≤ C ≤ Λ·C₀, the extreme generalised eigenvalues. So v'C₀v is computed for all
-actions once for each design, in a pass, and phases with that design share it; for differences
-v = b − x it is x'C₀x − 2x'C₀b + b'C₀b, which takes one vector product more.
+two multiples of √V (`MeanErrors.factors`). The C of a phase differs little from that of an earlier phase with
+the same design, C₀: on the span λ·C₀ ≤ C ≤ Λ·C₀, the extreme generalised eigenvalues. So v'C₀v is computed
+for all actions once per design, in one pass, and all phases with that design share it. For differences
+v = b − x it is x'C₀x − 2x'C₀b + b'C₀b, which takes one more vector product.
 """
 
 from __future__ import annotations
@@ -42,10 +42,17 @@ class _Forms:
 def bracket(
     state: State, fit: LinearFit, reference: PhaseEvidence, *, towards: int | None = None
 ) -> Bracket | None:
-    """Of the widths of active actions, or of their differences to one; None if rounding is in the way.
+    """Bounds of the widths of all active actions, or of their differences to one action.
 
-    None also where the errors of the means have no common bounds, as with one mechanism per action.
-    `reference` is an earlier phase with the same design, or the one that was fitted.
+    Args:
+        state: The state before the phase.
+        fit: The fit of the phase.
+        reference: An earlier phase with the same design, or the one that was fitted.
+        towards: If given, the action to which differences are taken.
+
+    Returns:
+        The bounds; None if rounding errors are too large, or if the errors of the means have no common
+        bounds, as with one mechanism per action.
     """
     study, basis = state.study, _basis(fit)
     own, first = fit.covariance(), fitted(study, _bare(reference)).covariance()

@@ -11,10 +11,9 @@ from types import TracebackType
 from typing import TypeVar
 from urllib.parse import urlsplit
 
-import httpx
-
 from dpbandits.errors import Unreachable
 from dpbandits.service.shared._dialogue import RETRIED, Dialogue, Incoming, Outgoing, Patience
+from dpbandits.service.shared._httpx import httpx
 
 Value = TypeVar("Value")
 
