@@ -66,7 +66,7 @@ def test_the_delta_that_holds_is_reported_not_the_one_asked_for(capsys: pytest.C
     (result,) = _json(capsys, *options)["results"]
     assert result["guarantee"]["delta"] == pytest.approx(0.789, abs=5e-4)
     assert main([*SMALL, *options]) == 0
-    assert "asked: δ = 0.25" in " ".join(capsys.readouterr().out.split())
+    assert "requested: δ = 0.25" in " ".join(capsys.readouterr().out.split())
 
 
 def test_the_paper_is_asked_for_by_name(capsys: pytest.CaptureFixture[str]) -> None:

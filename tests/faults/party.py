@@ -132,7 +132,9 @@ class _Killer:
         if step in self._left:
             self._left[step] -= 1
             if self._left[step] == 0:
-                self._note.write_text(step)
+                draft = self._note.with_suffix(".draft")
+                draft.write_text(step)
+                draft.replace(self._note)  # whole, or not there: the clock may kill this process meanwhile
                 os.kill(os.getpid(), signal.SIGKILL)
 
 
