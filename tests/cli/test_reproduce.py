@@ -124,7 +124,7 @@ def test_bad_input(
 def test_a_cache_that_is_none_is_not_touched(out: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out.mkdir(parents=True)
     cache_file(out).write_text("Dear all\n")
-    check_refused([*OPTIONS, "--out", str(out)], "expected a file that an earlier sweep wrote", capsys)
+    check_refused([*OPTIONS, "--out", str(out)], "expected a checkpoint that an earlier sweep wrote", capsys)
     assert cache_file(out).read_text() == "Dear all\n"
 
 

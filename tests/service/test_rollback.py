@@ -212,7 +212,7 @@ def test_a_store_that_is_put_back_after_the_end_stops_the_study(
         if _without_progress(before) == _without_progress(end):  # computed again from the same releases
             assert (after.stopped, _dump(directory, names[0])) == ("", end), old
         else:
-            assert "an old copy of the store was put back" in after.stopped, old
+            assert "an old copy of the store was restored" in after.stopped, old
             assert "the study was at phase" in after.stopped
             assert "new clients" in after.stopped
             assert "\n" not in after.stopped

@@ -282,7 +282,7 @@ _PRAGMAS = {"journal_mode": "wal", "synchronous": 2, "secure_delete": 1, "busy_t
 
 
 def test_a_database_that_cannot_be_used_is_one_clear_error(tmp_path: Path) -> None:
-    with pytest.raises(StorageError, match="cannot open it"):
+    with pytest.raises(StorageError, match="cannot open the database"):
         SqlStore(f"sqlite:///{tmp_path / 'missing' / 'store.sqlite'}")
     path = tmp_path / "store.sqlite"
     store = SqlStore(f"sqlite:///{path}")

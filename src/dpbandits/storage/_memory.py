@@ -1,4 +1,4 @@
-"""A store that does not outlive its process: for tests, and the plainest statement of the rules."""
+"""`MemoryStore`: a store in memory, for tests and short runs, and the simplest form of the rules."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class _Tables:
 
 
 class MemoryStore(Store):
-    """Dictionaries under a lock; a transaction works on copies."""
+    """A store in memory that ends with its process. Each transaction works on copies of all tables."""
 
     def __init__(self) -> None:
         self._tables = _Tables()
@@ -59,14 +59,14 @@ class MemoryStore(Store):
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:
-        """One at a time; kept when it ends well."""
+        """Run one transaction at a time; its changes are kept unless it ends with an error."""
         with self._lock:
             tables = self._tables.copy()
             yield _MemoryTransaction(tables)
             self._tables = tables
 
     def close(self) -> None:
-        """Nothing to let go of."""
+        """Do nothing: there is nothing to close."""
 
 
 class _MemoryTransaction(Transaction):

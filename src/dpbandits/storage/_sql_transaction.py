@@ -1,4 +1,4 @@
-"""One transaction in SQL. Statements are SQLAlchemy Core's, so that both databases run the same ones."""
+"""`SqlTransaction`: a transaction in SQLAlchemy Core, so that both databases run the same statements."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ from dpbandits.storage._tables import (
     STUDY,
 )
 
-_AT_ONCE = 500  # parameters of one statement, and rows of one fetch
+_AT_ONCE = 500  # the most parameters of a statement, and rows of a fetch
 
-# The digest of a report that is kept is beside it; the ledger's is set when it is dropped. So taking one in
-# rewrites no page of the ledger, where a cohort's entries lie far apart.
+# The digest of a stored report is in its own row. It is copied to the ledger when the report is deleted. So
+# accepting a report writes no page of the ledger, where the entries of a cohort are on many different pages.
 _KEPT = REPORTS.c.pseudonym == LEDGER.c.pseudonym
 _ENTRY = (
     *(column for column in LEDGER.c if column.name != "report"),
@@ -189,7 +189,7 @@ class SqlTransaction(Transaction):
         return outcomes
 
     def _collecting(self, attempts: set[tuple[int, int]]) -> set[tuple[int, int]]:
-        """Those that take reports, and will till this transaction has ended."""
+        """Return the attempts that are collecting, and lock them so that they stay so until the end."""
         wanted = tuple_(ATTEMPTS.c.phase, ATTEMPTS.c.number).in_(sorted(attempts))
         query = select(ATTEMPTS.c.phase, ATTEMPTS.c.number).where(wanted, ATTEMPTS.c.state == "collecting")
         rows = self._connection.execute(query.with_for_update(read=True))
@@ -199,7 +199,7 @@ class SqlTransaction(Transaction):
         query = select(LEDGER.c.pseudonym, LEDGER.c.phase, LEDGER.c.attempt, LEDGER.c.report)
         query = query.where(LEDGER.c.pseudonym.in_(pseudonyms)).order_by(LEDGER.c.pseudonym)
         rows = self._connection.execute(query.with_for_update()).all()
-        kept = self._digests(pseudonyms)  # only now: what others kept before they let go of the locks is seen
+        kept = self._digests(pseudonyms)  # after locking, to see what other workers stored
         return {
             row.pseudonym: (row.phase, row.attempt, row.report or kept.get(row.pseudonym)) for row in rows
         }
@@ -237,7 +237,7 @@ class SqlTransaction(Transaction):
         self._once(BATCHES, key, {**key, "body": body}, "this attempt has a batch")
 
     def _once(self, table: Table, key: dict[str, Any], row: dict[str, Any], why_not: str) -> None:
-        """Insert what must not be there yet. Two workers at once are told apart by the primary key."""
+        """Insert a row that must not exist yet. If two workers do so at once, the primary key stops one."""
         found = (
             select(func.count()).select_from(table).where(*(table.c[name] == v for name, v in key.items()))
         )
