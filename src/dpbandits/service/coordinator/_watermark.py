@@ -132,14 +132,14 @@ class Watermark:
         """
         if mark is None and position.phase and not self.path.exists():
             raise StoreWentBack(
-                f"storage: the store is at {position}, but there is no progress file {self.path}: copy it from "
-                "the machine that ran the study, or from another worker. Without it, an old copy of the store "
-                "cannot be detected"
+                f"storage: the store is at {position}, but there is no progress file {self.path}: copy it "
+                "from the machine that ran the study, or from another worker. Without it, an old copy of the "
+                "store cannot be detected"
             )
         if mark is not None and position.rank < mark.furthest.rank:
             raise StoreWentBack(
-                f"storage: the store is at {position}, but the study was at {mark.furthest} before, according "
-                f"to {self.path}: an old copy of the store was restored. {_REMEDY}"
+                f"storage: the store is at {position}, but the study was at {mark.furthest} before, "
+                f"according to {self.path}: an old copy of the store was restored. {_REMEDY}"
             )
 
     def seen(self, position: Position) -> None:
