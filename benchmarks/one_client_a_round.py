@@ -3,9 +3,8 @@
 1. CPU time of one run of T = 10⁶, divided by that of DP-DPE in the same process: ≤ 3.
 2. Regret divided by that of PE, the same algorithm without privacy, at (1, 10⁻⁶) and T = 10⁷, over the same
    instances: ≤ 1.1. Rewards are ±1, because the paper assumes that they are bounded by B = 1. Gaussian
-       rewards
-   are shown, too. They are unbounded and must be clipped at about four deviations, so noise is four times as
-   large.
+   rewards are shown, too. They are unbounded and must be clipped at about four deviations, so noise is four
+   times as large.
 3. Regret against T, with the exponent that fits best (least squares of logarithms), compared with √T.
 
 d = 20, k = 1000, σ = 0: all clients are equal. Run it with

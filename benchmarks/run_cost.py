@@ -1,7 +1,7 @@
 """The cost of a run relative to the arithmetic that it cannot avoid. Ratios only; run it with `make bench`.
 
-1. One run of T = 10⁶ at the scale of the paper, divided by drawing the averages of its cohorts with NumPy: ≤
-5.
+1. One run of T = 10⁶ at the scale of the paper, divided by drawing the averages of its cohorts with NumPy:
+   ≤ 5.
 2. T = 10⁹ with cohorts capped at 20,000, divided by T = 10⁶: ≤ 40.
 
 Each figure is the least CPU time of several repeats with one BLAS thread. Repeats are interleaved, so that

@@ -17,7 +17,7 @@ LIST = "import sys; print('LOADED', *{name.partition('.')[0] for name in sys.mod
 SDK = """
 from dpbandits.service.client import AsyncClient, ClientCore, Consent, MemoryFile, take_part
 from dpbandits.service.shared import AsyncTransport
-from dpbandits.service.wire import KeyPair, Pins, Place, PublicKey, VerifyKey, pack_report
+from dpbandits.service.wire import KeyPair, Pins, Place, PublicKey, VerifyKey
 """
 REPORT = """
 import sys
@@ -28,7 +28,7 @@ import numpy as np
 plan = decode(sys.stdin.read(), Plan)
 report = respond_with_averages(plan, [0.5] * len(plan.support), SimulatedNoise(np.random.default_rng(1)))
 place = Place(study="0", phase=1, attempt=1, plan=plan.digest, pseudonym="0")
-assert len(KeyPair.new().public.seal(pack_report(plan, report), place, "report")) > 48
+assert len(KeyPair.new().public.seal(report.payload, place, "report")) > 48
 """
 
 
@@ -79,9 +79,13 @@ def test_a_client_that_reports_without_privacy_loads_no_scipy() -> None:
         schedule=Schedule(cohorts=(6, 10), first_length=60, growth=8),
     )
     loaded = _loaded(SDK + REPORT, encode(ask(study.begin())).decode())
-    # httpx itself loads rich, for its command line, where that is installed.
-    assert not loaded & (HEAVY - {"rich"})
+    assert not loaded & (HEAVY | {"click", "pygments"})
     assert {"numpy", "httpx", "cryptography", "msgspec"} <= loaded
+
+
+def test_httpx_still_has_its_command_line_for_others() -> None:
+    code = "from dpbandits.service.shared import AsyncTransport; AsyncTransport; import httpx._main"
+    assert {"click", "rich"} <= _loaded(code)
 
 
 def test_joblib_is_loaded_for_several_workers_only() -> None:

@@ -1,4 +1,4 @@
-"""What the tests of all commands share."""
+"""Helpers for the tests of the commands."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dpbandits.cli import main
 
 
 def check_refused(arguments: Sequence[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Bad input: status 2, one line on standard error that says so, and nothing on standard output."""
+    """Check the response to bad input: status 2, one line on standard error, nothing on standard output."""
     try:
         status = main(arguments)
     except SystemExit as end:
@@ -25,7 +25,7 @@ def check_refused(arguments: Sequence[str], message: str, capsys: pytest.Capture
 
 
 def interruptible(command: Sequence[str]) -> subprocess.Popen[str]:
-    """A command in a session of its own that hears Ctrl-C, even if whoever runs the tests ignores it."""
+    """Start a command in its own session that handles SIGINT, even if the test process ignores it."""
     return subprocess.Popen(
         command,
         stdout=subprocess.PIPE,

@@ -1,4 +1,4 @@
-"""`dpbandits account --study`: studies as they will run, and a client in several of them."""
+"""`dpbandits account --study`: the guarantee of a study, and of a client in several studies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Real data on the command line: results say semi-real, and bad input is one clear line."""
+"""Real data on the command line: results are labelled semi-real, and bad input gives a one-line error."""
 
 from __future__ import annotations
 
@@ -53,7 +53,10 @@ def test_a_plan_on_real_data(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         (["--data", "cellular:nowhere.csv"], "data: got nowhere.csv, expected an existing file"),
         (["--data", "elsewhere"], "data: got 'elsewhere', expected one of mslr-sample, ranking:PATH"),
         (["--data", "mslr-sample", "--heterogeneity", "0.3"], "heterogeneity: got 0.3, expected none"),
-        (["--data", "mslr-sample", "--family", "ball"], "family: got ball, expected none: the data decide"),
+        (
+            ["--data", "mslr-sample", "--family", "ball"],
+            "family: got ball, expected none: the data set determines it",
+        ),
         (
             ["--data", "mslr-sample", "--users", "measured"],
             "users: got measured, expected fitted or resampled",

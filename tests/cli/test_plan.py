@@ -73,7 +73,7 @@ def test_a_plan_is_written_as_a_study_file_that_is_read_back(
     assert (study.privacy.trust, study.privacy.epsilon, study.privacy.delta) == ("central", 2.0, 1e-5)
     assert study.horizon == 5000
     assert f"{study.schedule.cohorts[0]:,}" in shown.out  # type: ignore[index]
-    # A file that leaves the planning to the store leads to the same schedule.
+    # A study file that names only the participants is planned to the same schedule.
     made.write_text(made.read_text().split("[schedule]")[0] + "[schedule]\nparticipants = 300\n")
     assert study_of(TomlFile(made)).schedule == study.schedule
     check_refused(["plan", *options, "--write", str(made)], "no file yet", capsys)

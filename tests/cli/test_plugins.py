@@ -1,4 +1,4 @@
-"""Mechanisms and trust models of an installed package, in real processes: every command and a study."""
+"""Plugins: every command and a deployed study use mechanisms and trust models of an installed package."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ except InvalidValue as error:
 
 @pytest.mark.parametrize("kind", ["canary", "canary:Canary", "os.system", "../canary", "hidden"])
 def test_the_kind_in_a_plan_imports_nothing(kind: str, tmp_path: Path) -> None:
-    """A module that lies on the path and is no entry point is never imported, whatever a plan says."""
+    """A module on the path that is not an entry point is never imported, even if a plan names it."""
     directory = tmp_path / "site"
     install(directory, package="some-package", module="hidden", source="", entry="")
     (directory / "canary.py").write_text("class Canary: ...\n")
@@ -160,7 +160,7 @@ def test_plugins_are_not_searched_for_built_in_names(site_packages: Path) -> Non
 
 @pytest.fixture(name="installed")
 def _installed(site_packages: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The plugin in this process, which writes the terms, and in those that it starts."""
+    """Install the plugin in this process, which writes the terms, and in the processes that it starts."""
     monkeypatch.syspath_prepend(site_packages)
     monkeypatch.setitem(processes.ENVIRONMENT, "PYTHONPATH", _environment(site_packages)["PYTHONPATH"])
     load_plugins.cache_clear()
@@ -179,7 +179,7 @@ def _installed(site_packages: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator
 
 @pytest.mark.usefixtures("installed")
 def test_a_study_with_the_mechanism_of_a_plugin_runs_to_its_end(tmp_path: Path) -> None:
-    """`serve`, `actuator` and `client` as real processes; each client's report is one bit."""
+    """Run `serve`, `actuator` and `client` as real processes; each report is one bit."""
     directory = tmp_path / "study"
     directory.mkdir()
     site = Site(directory=directory, trust="local", mode=None, cohorts=(30,), noise="one-bit", horizon=600)
@@ -209,5 +209,5 @@ def test_a_study_with_the_mechanism_of_a_plugin_runs_to_its_end(tmp_path: Path) 
                 time.sleep(0.3)
             assert clients.wait(60) == 0
         results = site.ask("GET", "/v1/results")
-    assert "30 of 40 answers were accepted" in (directory / "clients.log").read_text()
+    assert "30 of 40 reports were accepted" in (directory / "clients.log").read_text()
     assert [phase["release"]["reports"] for phase in results["phases"]] == [30]

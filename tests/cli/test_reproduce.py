@@ -77,7 +77,7 @@ def test_an_interrupted_set_goes_on_and_does_only_what_is_missing(
     first = _content(out)
     assert main([*OPTIONS, "--out", str(out)]) == 0
     assert seeds == [1, 2]
-    assert _content(out) == first  # to the last byte, figures too
+    assert _content(out) == first  # byte for byte, including figures
     assert main([*OPTIONS[:2], "--runs", "4", "--workers", "1", "--out", str(out)]) == 0
     assert seeds == [1, 2, 3]
 
@@ -100,7 +100,7 @@ def test_the_workers_change_nothing(out: Path) -> None:
     assert main([*OPTIONS[:-1], "2", "--out", str(other)]) == 0
     one, two = _content(out), _content(other)
     assert one.keys() == two.keys()
-    assert all(one[name] == two[name] for name in one if name != "report.html")  # which names the folder
+    assert all(one[name] == two[name] for name in one if name != "report.html")  # the report names the folder
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_bad_input(
 def test_a_cache_that_is_none_is_not_touched(out: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out.mkdir(parents=True)
     cache_file(out).write_text("Dear all\n")
-    check_refused([*OPTIONS, "--out", str(out)], "expected a file that an earlier sweep wrote", capsys)
+    check_refused([*OPTIONS, "--out", str(out)], "expected a checkpoint that an earlier sweep wrote", capsys)
     assert cache_file(out).read_text() == "Dear all\n"
 
 
@@ -149,10 +149,10 @@ def test_ctrl_c_in_the_middle(tmp_path: Path) -> None:
     cache, deadline = cache_file(tmp_path), time.monotonic() + 60
     while time.monotonic() < deadline and (not cache.exists() or cache.stat().st_size < 20_000):
         time.sleep(0.05)
-    os.killpg(process.pid, signal.SIGINT)  # what a terminal does
+    os.killpg(process.pid, signal.SIGINT)  # a terminal signals the whole group
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130, err
-    assert "start again with" in err
+    assert "To continue, run" in err
     assert "Traceback" not in err
     before = cache.read_bytes()
     assert before.endswith(b"\n")

@@ -1,4 +1,4 @@
-"""The commands of the deployed system, as far as they end by themselves."""
+"""The commands of deployed studies, except those that run until they are stopped."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def test_codes_are_kept_as_hashes(tmp_path: Path, capsys: pytest.CaptureFixture[
 def test_a_study_shows_itself_from_beginning_to_end(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["serve", "--example"]) == 0
     shown = capsys.readouterr().out
-    assert "120 answers were accepted" in shown
-    assert "the truly best is among them" in shown
+    assert "120 reports were accepted" in shown
+    assert "the true best is among them" in shown
 
 
 @pytest.mark.parametrize(

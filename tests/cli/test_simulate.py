@@ -66,7 +66,7 @@ def test_the_delta_that_holds_is_reported_not_the_one_asked_for(capsys: pytest.C
     (result,) = _json(capsys, *options)["results"]
     assert result["guarantee"]["delta"] == pytest.approx(0.789, abs=5e-4)
     assert main([*SMALL, *options]) == 0
-    assert "asked: δ = 0.25" in " ".join(capsys.readouterr().out.split())
+    assert "requested: δ = 0.25" in " ".join(capsys.readouterr().out.split())
 
 
 def test_the_paper_is_asked_for_by_name(capsys: pytest.CaptureFixture[str]) -> None:
@@ -232,7 +232,7 @@ def test_ctrl_c_shows_what_is_done_and_a_checkpoint_goes_on(tmp_path: Path) -> N
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline and (not checkpoint.exists() or checkpoint.stat().st_size < 20_000):
         time.sleep(0.05)
-    os.killpg(process.pid, signal.SIGINT)  # what a terminal does
+    os.killpg(process.pid, signal.SIGINT)  # a terminal signals the whole group
     out, err = process.communicate(timeout=60)
     assert process.returncode == 130, err
     assert "interrupted after" in err

@@ -124,5 +124,5 @@ def test_what_is_not_registered_or_not_calibrated_cannot_be_asked_for() -> None:
     for kind in ("one-bit", "local-lattice"):
         with pytest.raises(InvalidValue, match=f"noise: got '{kind}'"):
             PrivacyRequest(trust="local", noise=kind)
-    with pytest.raises(NotAvailable, match="cannot be asked for by name"):
+    with pytest.raises(NotAvailable, match="cannot be requested by name"):
         MECHANISMS["none"].calibrated(None, coordinates=1, cohort=1, bound=1, least=1)

@@ -1,11 +1,13 @@
-"""Many faulty runs: `python -m tests.faults --runs 500 --seed 1`, from the repository's directory.
+"""The command that runs many studies under faults: `python -m tests.faults --runs 500 --seed 1`.
 
-Every run follows from the seed and its number, but for the moment at which a process is killed by the clock
-and for how its threads take turns. A run that fails is told with its fewest faults and kept as JSON; moved to
-tests/faults/kept under a name that says what it is about, it is a test. The exit status is 1 if any failed.
+Run it in the root folder of the repository. The seed and the number of a run determine the run, except for
+two things: what a process is doing when it is killed after a time, and how its threads are scheduled. If a
+run fails, its list of faults is shortened, printed and written to a JSON file. Move that file to
+tests/faults/kept, with a name that describes the failure, and it becomes a test. The exit status is 1 if a
+run failed.
 
-With `--processes` the parties are the commands themselves, over loopback TLS (deployed.py): slower, less
-repeatable, and one at a time. With `--postgres` too the coordinator has its store in a PostgreSQL database.
+With `--processes` the parties are real commands over loopback TLS (deployed.py). These runs are slower and
+less repeatable, and run one at a time. With `--postgres` as well, the coordinator uses a PostgreSQL database.
 """
 
 from __future__ import annotations
@@ -62,22 +64,22 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Studies under faults.")
     parser.add_argument("--runs", type=int, default=500)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--first", type=int, default=0, help="the number of the first run")
+    parser.add_argument("--first", type=int, default=0, help="number of the first run")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--out", type=Path, default=Path("out/faults"), help="where runs that fail are kept")
-    parser.add_argument("--processes", action="store_true", help="real processes, over loopback TLS")
-    parser.add_argument("--postgres", action="store_true", help="with --processes: the coordinator's store")
+    parser.add_argument("--out", type=Path, default=Path("out/faults"), help="folder for the runs that fail")
+    parser.add_argument("--processes", action="store_true", help="use real processes over loopback TLS")
+    parser.add_argument("--postgres", action="store_true", help="with --processes: use PostgreSQL")
     return parser.parse_args()
 
 
 def _deployed(given: argparse.Namespace) -> int:
-    """Runs of real processes, one after the other."""
+    """Run real processes, one study after another."""
     failed, met, began = 0, Counter[str](), time.perf_counter()
     for outcome in _deployed_outcomes(given):
         met += outcome.met
         failed += bool(outcome.problems)
         model = f"{outcome.case.trust} {outcome.case.mode or ''}".strip()
-        told = "; ".join(outcome.problems) or "as it must be"
+        told = "; ".join(outcome.problems) or "ok"
         print(f"run {outcome.case.seed}, {model}, {outcome.seconds:.0f} s: {told}", flush=True)
         if outcome.problems:
             given.out.mkdir(parents=True, exist_ok=True)
@@ -85,7 +87,7 @@ def _deployed(given: argparse.Namespace) -> int:
             path.write_bytes(msgspec.json.format(msgspec.json.encode(outcome.case)))
             print(f"  kept in {path}")
     print(f"{given.runs} runs, {failed} failed, {time.perf_counter() - began:.0f} s")
-    print("met:", ", ".join(f"{name} {count}" for name, count in sorted(met.items())))
+    print("occurred:", ", ".join(f"{name} {count}" for name, count in sorted(met.items())))
     return int(failed > 0)
 
 
@@ -106,13 +108,13 @@ def _outcomes(given: argparse.Namespace) -> Iterator[Outcome]:
 
 
 def _quietly() -> None:
-    """An interrupt is the parent's to answer; it ends its workers, which then tidy up."""
+    """Ignore interrupts in a worker. The parent handles them and ends its workers, which then clean up."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, _end)
 
 
 def _end(_number: int, _frame: object) -> None:
-    signal.alarm(5)  # for good, where an exception is swallowed, as it is while a process forks
+    signal.alarm(5)  # ends the process even if SystemExit is swallowed, as it is during a fork
     sys.exit(1)
 
 
@@ -121,7 +123,7 @@ def _run(seed: int, number: int) -> Outcome:
 
 
 def _outcome(case: Case) -> Outcome:
-    """Whatever goes wrong is told with its run, and ends no other."""
+    """Run a case, and turn any exception into a problem of that run, so that the other runs continue."""
     try:
         return run_case(case)
     except Exception:
@@ -142,7 +144,7 @@ def _tell(outcome: Outcome, out: Path) -> None:
 
 
 class _Counts:
-    """What was met in all runs."""
+    """Counts of the faults that occurred in all runs."""
 
     def __init__(self) -> None:
         self.runs = self.messages = self.failed_attempts = 0
@@ -160,8 +162,10 @@ class _Counts:
         each = seconds / max(1, self.runs)
         print(f"{self.runs} runs, {failed} failed, {seconds:.0f} s ({each:.2f} s each)")
         print("models:", ", ".join(f"{name} {count}" for name, count in sorted(self._models.items())))
-        print(f"messages {self.messages:,}, attempts that failed for want of reports {self.failed_attempts}")
-        print("faults met:", ", ".join(f"{name} {count}" for name, count in sorted(self._met.items())))
+        print(f"messages {self.messages:,}, attempts that failed with too few reports {self.failed_attempts}")
+        print(
+            "faults that occurred:", ", ".join(f"{name} {count}" for name, count in sorted(self._met.items()))
+        )
         everywhere = {
             f"{party}: {step}"
             for _, mode in MODELS

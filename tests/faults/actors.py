@@ -1,4 +1,4 @@
-"""Whoever calls: clients, with the SDK's own code, actuator and operator. Each tries till it is heard."""
+"""The callers: clients, which run the real client code, the actuator and the operator. All of them retry."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ from .lies import Fault
 from .party import TOKENS, Site
 
 Life = Generator[Outgoing | None, Incoming | None, None]
-"""What somebody says; None is a pause."""
+"""A generator of requests; None is a pause."""
 
 URL = "http://coordinator"
 
 
 class Believing(Consent):
-    """Agrees to everything: the accountant's check takes time, and has its own tests."""
+    """A consent that accepts every plan. The real check is slow, and has its own tests."""
 
     def check(self, plan: Plan, terms: Terms, signed: SignedTerms) -> None:
         pass
@@ -51,13 +51,13 @@ WARY = Consent(trusts=tuple(TRUST_MODELS), epsilon=20, delta=1e-3)
 
 
 class Actor:
-    """Holds a dialogue, one request at a time; one that is not answered is sent again."""
+    """Sends one request at a time, and sends it again if there is no reply."""
 
     def __init__(self) -> None:
         self.problem = ""
         self.gone = False
         self.says: Outgoing | None = None
-        self.aside: list[Outgoing] = []  # sent in the same moment as `says`; the answers are not heard
+        self.aside: list[Outgoing] = []  # sent at the same time as `says`; replies are dropped
         self._life = self.live()
         self._advance(None)
 
@@ -65,7 +65,7 @@ class Actor:
         raise NotImplementedError
 
     def hear(self, reply: Incoming | None) -> None:
-        """What came of the last request: None, or that the party is busy, leads to the same request again."""
+        """Handle the reply to the last request. Without a reply, or if the party is busy, send it again."""
         if self.says is None or (reply is not None and reply.status not in RETRIED):
             self._advance(reply)
 
@@ -80,9 +80,10 @@ class Actor:
 
 
 class Person(Actor):
-    """A client, which may lose its memory of all that it has not saved, or vanish.
+    """A client. It may restart and lose all that it has not saved, or vanish.
 
-    One that may be lied to checks every plan itself. Once it was lied to, it may refuse to go on.
+    A client that the coordinator lies to checks every plan with the real consent. It may refuse to continue
+    after a lie.
     """
 
     def __init__(self, number: int, code: str, site: Site, faults: list[Fault]) -> None:
@@ -132,7 +133,7 @@ class Person(Actor):
             yield None
 
     def _averages(self) -> list[float]:
-        """As an agent: without a plan, or for actions that nobody played, there is nothing to tell."""
+        """Return the averages, as a real client does: it has none without a plan, or for unknown actions."""
         plan = self.core.plan
         if plan is None or not set(plan.support) <= set(range(self._study.actions.count)):
             raise Refused("not-asked", "this client has no averages of such actions")
@@ -148,7 +149,7 @@ class Person(Actor):
 
     def hear(self, reply: Incoming | None) -> None:
         if self._suffer("sent" if self.reporting else ""):
-            return  # whoever was spoken to is no more
+            return  # the client that sent the request no longer exists
         super().hear(reply)
         memory = self.core.memory
         reached = "sealed" if memory.sealed else "joined" if memory.phase else "enrolled"
@@ -173,7 +174,7 @@ class Person(Actor):
 
 
 class Player(Actor):
-    """The actuator: tells partial progress too."""
+    """The actuator. It also reports partial progress."""
 
     def live(self) -> Life:
         token = TOKENS["actuator"]
@@ -191,7 +192,7 @@ class Player(Actor):
 
 @dataclass
 class Desk:
-    """What the operator knows and wants."""
+    """The state of the operator: codes that it wants, codes that it has, and what it has seen."""
 
     wanted: int = 0
     codes: list[str] = field(default_factory=list)
@@ -200,7 +201,7 @@ class Desk:
 
 
 class Operator(Actor):
-    """Hands out codes, looks at the status, and holds every release against what it saw before."""
+    """The operator. It requests codes, polls the status, and checks that no release changes."""
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk

@@ -1,6 +1,6 @@
-"""What must hold after a run, read from the databases alone and held against what was acknowledged.
+"""The checker: reads the databases after a run, and compares them with what clients were told.
 
-Nothing of the stores' or the state machines' code is used: SQL, and the protocol's own functions.
+It uses SQL and the functions of the protocol, but no code of the stores or the state machines.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Rows = list[Any]
 
 @dataclass(frozen=True)
 class Tables:
-    """A party's database: a file, or a PostgreSQL database's URL."""
+    """The database of a party: an SQLite file, or the URL of a PostgreSQL database."""
 
     where: Path | str
 
@@ -47,14 +47,25 @@ class Tables:
 
 @dataclass
 class Checker:
-    """All that is wrong, in words."""
+    """Collects the problems of a run as text.
+
+    Attributes:
+        site: The configuration of the parties.
+        accepted: The reports that were acknowledged to clients, by pseudonym.
+        seen: The releases that the operator has seen, by phase, with their attempt.
+        clients: The pseudonyms of all clients.
+        noise_known: Whether the coordinator draws the noise of `SameNoise`, so that releases can be computed.
+        postgres: The URL of the coordinator's database; empty for an SQLite file.
+        claims: What each body of a client must lead to.
+        told: The lies of the shuffler that the coordinator cannot detect.
+    """
 
     site: Site
     accepted: dict[str, Accepted]
     seen: dict[int, tuple[int, bytes]]
     clients: set[str]
-    noise_known: bool = True  # or the coordinator's is the operating system's
-    postgres: str = ""  # the coordinator's database, if it is not a file
+    noise_known: bool = True
+    postgres: str = ""
     claims: Claims = field(default_factory=Claims)
     told: Told = field(default_factory=Told)
 
@@ -62,7 +73,7 @@ class Checker:
         self._found = list[str]()
         self._here = Tables(self.postgres or self.site.database("coordinator"))
         self._reader = self._here if self.site.mode is None else Tables(self.site.database("shuffler"))
-        self._nothing_left()  # before a database is opened, which may tidy it up
+        self._nothing_left()  # first, because opening a database may clean it up
         for tables in {self._here, self._reader}:
             self._sound(tables)
         self._attempts = {
@@ -83,7 +94,11 @@ class Checker:
 
     @property
     def _may_be_kept(self) -> set[tuple[int, int]]:
-        """A shuffler that closes a split and says `failed` keeps the sealed shares: nobody asks for sums."""
+        """Attempts whose sealed shares may remain at the shuffler.
+
+        If a lying shuffler in split mode closes a collection and says `failed`, nobody requests its sums, so
+        it keeps the shares.
+        """
         return self.told.failed if self.site.mode == "split" else set()
 
     def _must(self, holds: bool, otherwise: str) -> None:
@@ -91,7 +106,7 @@ class Checker:
             self._found.append(otherwise)
 
     def _nothing_left(self) -> None:
-        """Reports that were deleted are in no file any more, neither a database nor its log."""
+        """Check that no file, neither a database nor its log, contains parts of deleted reports."""
         traces = {
             trace
             for report in self.accepted.values()
@@ -112,7 +127,7 @@ class Checker:
         self._must(left == 0, f"{tables.name} still has {left} reports")
 
     def _ledger(self) -> dict[tuple[int, int], dict[str, str]]:
-        """Whose report the reader has accepted, by attempt, with its digest."""
+        """Return the digests of the reports that the reader has accepted, by attempt and pseudonym."""
         found = dict[tuple[int, int], dict[str, str]]()
         for row in self._reader.rows("SELECT * FROM ledger WHERE report IS NOT NULL"):
             found.setdefault((row["phase"], row["attempt"]), {})[row["pseudonym"]] = row["report"]
@@ -121,7 +136,7 @@ class Checker:
         return found
 
     def _nothing_lost(self) -> None:
-        """What was acknowledged is in the ledger; its attempt was released with it, or was too small."""
+        """Check that the ledger has all acknowledged reports and that attempts were released or too small."""
         for name, report in self.accepted.items():
             kept = self._reported.get((report.phase, report.attempt), {}).get(name)
             self._must(kept == report.digest, f"the accepted report of {name[:8]} is lost")
@@ -136,7 +151,7 @@ class Checker:
                 self._must(state == "done", f"attempt {key} is {state} at the end")
 
     def _counted(self, key: tuple[int, int]) -> list[str]:
-        """Whose accepted reports count: all but those that a client or the shuffler has made unreadable."""
+        """Return the pseudonyms whose reports count: all accepted ones that no liar has made unreadable."""
         kept = self._reported.get(key, {})
         bad = {name for name, digest in kept.items() if self.claims.of(name, digest).fate == "left-out"}
         known = bad | self.told.left_out(key)
@@ -144,7 +159,7 @@ class Checker:
         return sorted(set(kept) - known)
 
     def _nobody_fooled(self) -> None:
-        """Every honest client's post is for a genuine plan, or one of the same terms and guarantee."""
+        """Check that honest clients reported only for genuine plans, or for plans that are as private."""
         for post in self.claims.posts.values():
             digest = hashlib.sha256(post.body).hexdigest()
             accepted = self.accepted.get(hashed(post.ticket))
@@ -156,7 +171,7 @@ class Checker:
         return self.site.study.privacy.minimum_reports(self._plans[phase].cohort)
 
     def _release(self, key: tuple[int, int], names: list[str]) -> None:
-        """The release is what the protocol makes of exactly the accepted reports, and of enough of them."""
+        """Check that there are enough reports, and that the protocol computes the same release from them."""
         attempt, release = self._released.get(key[0], (0, None))
         self._must(attempt == key[1], f"attempt {key} is released, but its phase by attempt {attempt}")
         if release is None:
@@ -168,7 +183,7 @@ class Checker:
         if len(names) < self._minimum(key[0]):
             return
         if not self.noise_known and self.site.study.privacy.trust == "central":
-            return  # the one model in which the coordinator draws noise of its own
+            return  # only in this model the coordinator itself draws noise
         claims = {name: self.claims.of(name, self._reported[key][name]) for name in names}
         expected = release_of(self.site.study, self._plans[key[0]], claims, SameNoise(), moved)
         expected = replace(expected, simulated=self.noise_known)
@@ -180,7 +195,7 @@ class Checker:
             values = [row[column] for row in rows]
             self._must(len(set(values)) == len(values), f"a {column} is in the ledger twice")
         joined = {row["pseudonym"]: (row["phase"], row["attempt"]) for row in rows}
-        self._must(set(joined) <= self.clients, "the ledger has somebody who is no client")
+        self._must(set(joined) <= self.clients, "the ledger has a pseudonym of no client")
         counted = list[str]()
         for key, names in self._reported.items():
             self._must(
@@ -209,7 +224,7 @@ class Checker:
         except Exception as error:
             self._found.append(f"the releases cannot be replayed: {error}")
             return
-        if not state.ended:  # all that is left may be to play: then nobody is asked and nothing released
+        if not state.ended:  # the last phase may only play, without reports and release
             plan = ask(state)
             last = self._attempts.get((plan.phase, 1))
             self._must(not plan.asks and last == "done", "the study has not ended")

@@ -1,8 +1,8 @@
-"""What lies come to: which bodies of lying clients count, and what a lying shuffler can rightfully change.
+"""The expected effect of lies: which bodies of lying clients count, and which lies of a shuffler succeed.
 
-A client may report what it likes within the range of the mechanism, and in split mode any residues at all. A
-shuffler may withhold reports, say that there were too few, and add a number to the sums. The checker knows
-each of these exactly, so it still computes the release that must come out.
+A client can report any value in the range of the mechanism, and in split mode any residues. A shuffler can
+withhold reports, claim that there were too few, and add a number to the sums. Nobody can detect these lies.
+The checker knows each of them, so it can still compute the release that must result.
 """
 
 from __future__ import annotations
@@ -33,7 +33,13 @@ Key = tuple[int, int]
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """A liar's body must be `refused`, be accepted and `left-out`, or count: a report, or bare residues."""
+    """What must happen to the body of a client.
+
+    Attributes:
+        fate: "refused"; "left-out" for a body that is accepted but cannot be read; or "counts".
+        report: The report in a body that counts; None if the client is honest.
+        residues: The residues in a body that counts but that no mechanism could produce.
+    """
 
     fate: str = "counts"
     report: Report | None = None
@@ -45,7 +51,7 @@ HONEST = Claim()
 
 @dataclass(frozen=True, kw_only=True)
 class Post:
-    """What an honest client sent to where reports go, and the plans that it was lied to about before."""
+    """A report that an honest client posted, and the false plans (`told`) that it received before."""
 
     number: int
     url: str
@@ -57,11 +63,17 @@ class Post:
 
 @dataclass
 class Claims:
-    """`made` by pseudonym and digest of the body; what is not in it is an honest client's."""
+    """The claims of all clients.
+
+    Attributes:
+        made: The claims of liars, by pseudonym and digest of the body. All other bodies are honest.
+        posts: The reports that honest clients posted.
+        heard: The bodies of honest reports, by pseudonym. Liars may see and reuse them.
+    """
 
     made: dict[tuple[str, str], Claim] = field(default_factory=dict)
     posts: dict[tuple[str, bytes], Post] = field(default_factory=dict)
-    heard: dict[str, bytes] = field(default_factory=dict)  # honest bodies by pseudonym: liars may see them
+    heard: dict[str, bytes] = field(default_factory=dict)
 
     def add(self, pseudonym: str, body: bytes, claim: Claim) -> bytes:
         self.made[pseudonym, hashlib.sha256(body).hexdigest()] = claim
@@ -73,7 +85,16 @@ class Claims:
 
 @dataclass
 class Told:
-    """What a lying shuffler has said that its coordinator has no means to refuse, by attempt."""
+    """The lies of a shuffler that the coordinator cannot detect, by attempt.
+
+    Attributes:
+        failed: Attempts that the shuffler has called failed.
+        hidden: Attempts with a share that was hidden from the coordinator but is in the shuffler's sums.
+        withheld: The pseudonym whose report the shuffler withholds.
+        forged: The pseudonyms whose shares the shuffler has replaced.
+        without: The pseudonyms that the coordinator has left out because it could not read their shares.
+        moved: A number that was added to the sums, and a change of the number of reports.
+    """
 
     failed: set[Key] = field(default_factory=set)
     hidden: set[Key] = field(default_factory=set)
@@ -84,11 +105,11 @@ class Told:
 
     @property
     def spoilt(self) -> set[Key]:
-        """Attempts that may fail with enough reports: the shuffler said so, or summed another set."""
+        """Attempts that may fail despite enough reports: the shuffler said so, or summed another set."""
         return self.failed | self.hidden | set(self.withheld)
 
     def left_out(self, key: Key) -> set[str]:
-        """Whose reports the shuffler has kept from counting."""
+        """Return the pseudonyms whose reports do not count because of the shuffler."""
         forged = self.forged.get(key, set()) & self.without.get(key, set())
         return forged | ({self.withheld[key]} if key in self.withheld else set())
 
@@ -100,7 +121,7 @@ def release_of(
     noise: SimulatedNoise,
     moved: tuple[tuple[int, ...], int] | None = None,
 ) -> Release:
-    """The release of what these clients sent, with the number that a lying shuffler has added."""
+    """Return the release of these clients' reports, with the number that a lying shuffler has added."""
     sent = {name: _report(study, plan, name, claim) for name, claim in sorted(claims.items())}
     reports = [one for one in sent.values() if one is not None]
     if len(reports) == len(sent) and moved is None:

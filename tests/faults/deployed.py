@@ -1,8 +1,8 @@
-"""Real processes under faults: `dpbandits serve` and `dpbandits shuffler`, over loopback TLS, are killed.
+"""Studies of real processes (`dpbandits serve` and `dpbandits shuffler`, over loopback TLS) that are killed.
 
-Clients are the SDK's, over TCP; some are ended at random times and begin again from what they saved, or never
-do. What must hold at the end is what `checker.py` reads from the databases. When a process is killed is drawn
-from the seed; what it is doing at that moment is not, so a run that failed may not fail again.
+Clients run the real client code over TCP. Some are stopped at random times; they restart from what they have
+saved, or never return. At the end `checker.py` checks the databases. The seed determines when a process is
+killed, but not what it is doing at that moment. So a run that failed may not fail again.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ from .checker import Checker
 from .network import Accepted
 
 COHORTS = (6, 10)
-CROWD = 24  # clients that are asked for at a time
-LONGEST = 240.0  # seconds after which a study that has not ended never will
-_SPAN = (0.5, 15.0)  # seconds after the beginning within which processes are killed
+CROWD = 24  # codes that the operator requests at a time
+LONGEST = 240.0  # seconds after which a study counts as stuck
+_SPAN = (0.5, 15.0)  # processes are killed between these seconds after the start
 
 
 @dataclass(frozen=True, kw_only=True)
 class Kill:
-    """After so many seconds a party is killed, and for how long it stays down."""
+    """A kill: seconds after the start, the party, and the seconds until it is started again."""
 
     at: float
     party: str
@@ -55,7 +55,7 @@ class Kill:
 
 @dataclass(frozen=True, kw_only=True)
 class DeployedCase:
-    """A run; what happens to clients follows from the seed."""
+    """A run. The seed also determines which clients are stopped."""
 
     seed: str
     trust: str
@@ -65,7 +65,7 @@ class DeployedCase:
 
 @dataclass(frozen=True, kw_only=True)
 class DeployedOutcome:
-    """What is wrong after a run, if anything, and what it met."""
+    """The problems of a run, and counts of what occurred in it."""
 
     case: DeployedCase
     problems: tuple[str, ...]
@@ -74,7 +74,7 @@ class DeployedOutcome:
 
 
 def draw_deployed(seed: int, number: int) -> DeployedCase:
-    """Models in turn; every party is killed several times, unless the study ends before."""
+    """Draw a case. Models alternate. Every party is killed 2 to 5 times, unless the study ends first."""
     trust, mode = MODELS[number % len(MODELS)]
     rng = random.Random(f"processes {seed}/{number}")
     parties = ("coordinator",) if mode is None else ("coordinator", "shuffler")
@@ -89,7 +89,12 @@ def draw_deployed(seed: int, number: int) -> DeployedCase:
 
 
 def run_deployed(case: DeployedCase, postgres: str = "") -> DeployedOutcome:
-    """Play it to the end, and look at what is left; the coordinator's store may be a PostgreSQL database."""
+    """Run a study to its end and check the databases.
+
+    Args:
+        case: The run.
+        postgres: The URL of a PostgreSQL database for the coordinator; empty for SQLite.
+    """
     began = time.perf_counter()
     with tempfile.TemporaryDirectory() as directory:
         world = Deployed(case, Path(directory), postgres)
@@ -105,7 +110,7 @@ def run_deployed(case: DeployedCase, postgres: str = "") -> DeployedOutcome:
 
 @dataclass
 class Deployed:
-    """Processes, people and an operator."""
+    """The processes, the clients and the operator of a run."""
 
     case: DeployedCase
     directory: Path
@@ -119,7 +124,8 @@ class Deployed:
 
     def __post_init__(self) -> None:
         self.rng = random.Random(f"people {self.case.seed}")
-        self._fates = self.rng.choice(((6, 3, 2), (2, 2, 12)))  # few vanish, or so many that attempts fail
+        # Weights of none, restart and vanish: few clients vanish, or enough of them that attempts fail.
+        self._fates = self.rng.choice(((6, 3, 2), (2, 2, 12)))
         self.site = Site(
             directory=self.directory,
             trust=self.case.trust,
@@ -141,12 +147,12 @@ class Deployed:
             self.running[name] = start(self._commands[name], log)
 
     def stop(self) -> None:
-        """End what was started here."""
+        """Stop the processes that this object started."""
         for process in self.running.values():
             stop(process)
 
     async def play(self) -> None:
-        """Until the operator has seen the end, and the actuator and all clients have too."""
+        """Run until the operator, the actuator and all clients know that the study has ended."""
         for name in self._commands:
             self._start(name)
         async with AsyncTransport(certificates=self.site.certificate, connections=64) as transport:
@@ -160,12 +166,12 @@ class Deployed:
             await self._settle(people)
 
     async def _settle(self, people: list[asyncio.Task[None]]) -> None:
-        """All is started that is down; then everybody hears that it has ended."""
+        """Start all parties that are down, and wait until everybody knows that the study has ended."""
         for name in self._down:
             self._start(name)
         _, waiting = await asyncio.wait(people, timeout=30) if people and not self.problems else ((), people)
         if waiting and not self.problems:
-            self.problems.append(f"{len(waiting)} clients do not hear of the end")
+            self.problems.append(f"{len(waiting)} clients did not learn that the study has ended")
         for task in people:
             task.cancel()
         if not self.problems:
@@ -194,7 +200,7 @@ class Deployed:
         self._down.discard(kill.party)
 
     async def _look(self, transport: AsyncTransport, people: list[asyncio.Task[None]]) -> bool:
-        """What the operator does again and again; whether it has seen the end."""
+        """Poll as the operator, and request codes if clients are few; return whether the study has ended."""
         for name, process in self.running.items():
             if name not in self._down and process.poll() not in (None, 0 if name == "actuator" else None):
                 self.problems.append(f"the {name} ended by itself with {process.returncode}")
@@ -227,7 +233,7 @@ class Deployed:
             self.problems.append(f"a client: {type(error).__name__} {error}")
 
     async def _person(self, transport: AsyncTransport, code: str) -> None:
-        """One life or two: what the second knows is what the first had saved."""
+        """Run a client, which may vanish, or restart once with what it has saved."""
         saved = [msgspec.json.encode(ClientMemory.new())]
         fate = self.rng.choices(("none", "restart", "vanish"), self._fates)[0]
         first = self.rng.uniform(0, 10)
@@ -270,7 +276,7 @@ class Deployed:
         return live
 
     def _note(self, pseudonym: str, memory: ClientMemory) -> None:
-        """A report that was acknowledged."""
+        """Record a report that was acknowledged."""
         body = memory.sealed
         half = (len(body) - TAG) // 2 if self.case.mode == "split" else 0
         self.met["reports"] += 1
@@ -282,7 +288,7 @@ class Deployed:
         )
 
     def examine(self) -> list[str]:
-        """Killed once more and started, which is all that emptying the logs may need, the stores are read."""
+        """Kill and restart each party once more, which empties the logs of the databases; then check them."""
         for name in self._commands:
             if name != "actuator":
                 self._kill_now(name)
@@ -300,7 +306,7 @@ class Deployed:
         self.running[name].wait(20)
 
     def _mistakes(self) -> list[str]:
-        """Whatever a party logged as an error, or did not log as it should."""
+        """Return the errors that parties logged, and log lines that are not JSON."""
         found = list[str]()
         for name in self._commands:
             lines = (self.directory / f"{name}.log").read_text().splitlines()

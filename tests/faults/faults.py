@@ -1,4 +1,4 @@
-"""What can go wrong in a run: a list of faults, drawn from a seed, that can be written down and shortened."""
+"""The faults of a run: a list that is drawn from a seed, and that can be saved and shortened."""
 
 from __future__ import annotations
 
@@ -70,13 +70,13 @@ SHUFFLER_STEPS = (
 )
 SPLIT_SHUFFLER_STEPS = ("sums-before-commit", "sums-after-commit")
 
-_MESSAGES = 700  # faults of messages fall among the first so many
-_CLIENTS = 200  # of so many it is drawn whether they vanish
+_MESSAGES = 700  # faults of messages affect only this many messages
+_CLIENTS = 200  # clients that may vanish or restart
 
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """A run: its seed decides all but the faults. An empty `noise` is the trust model's own."""
+    """A run. The seed determines all but the faults. An empty `noise` is the trust model's default."""
 
     seed: str
     trust: str
@@ -89,7 +89,7 @@ class Case:
 
 
 def steps_of(party: str, mode: str | None) -> tuple[str, ...]:
-    """The journal steps at which a party of this model can be killed."""
+    """Return the journal steps at which a party can be killed in this mode."""
     split = mode == "split"
     if party == "shuffler":
         return SHUFFLER_STEPS + (SPLIT_SHUFFLER_STEPS if split else ())
@@ -99,7 +99,7 @@ def steps_of(party: str, mode: str | None) -> tuple[str, ...]:
 
 
 def draw_case(seed: int, number: int) -> Case:
-    """Models in turn, and within each model the journal steps in turn; all else at random."""
+    """Draw a case. Trust models alternate, and so do the journal steps within a model; the rest is random."""
     trust, mode = MODELS[number % len(MODELS)]
     rng = random.Random(f"{seed}/{number}")
     faults = [
@@ -137,7 +137,7 @@ def _kills(rng: random.Random, mode: str | None, turn: int) -> list[Fault]:
 
 
 def _nth(rng: random.Random, step: str) -> int:
-    """Steps that happen often are not only met the first time."""
+    """Draw the occurrence of a step at which to kill. Steps that occur often are also killed later."""
     often = {
         "enrol": 20,
         "join": 20,
@@ -152,7 +152,7 @@ def _nth(rng: random.Random, step: str) -> int:
 
 
 def _occasions(rng: random.Random, mode: str | None, step: str) -> list[Fault]:
-    """Steps that only faults lead to get them."""
+    """Return the faults without which a step would never occur."""
     at = [rng.randrange(60, 400) for _ in range(4)]
     if step.startswith("clock-set-back"):
         return [Fault(kind="clock-jump", at=when, value=-rng.uniform(100, 1e5)) for when in at]

@@ -1,8 +1,8 @@
-"""Clients that lie: they hold valid codes and tokens, and send what no honest client sends.
+"""Clients that lie: they have valid codes and tokens, and send what no honest client sends.
 
-A lying client takes part like an honest one until it is asked to report. What it then sends is noted in
-`Claims` before it is sent: refused, left out, or counted with a known content. After a lie that must be
-refused, half of the liars send their honest report too: a refused lie must not stand in its way.
+A lying client behaves like an honest one until it is asked to report. Before it sends a body, it records in
+`Claims` what must happen: the body is refused, left out, or counted with a known content. After a lie that
+must be refused, half of the liars also send their honest report, which must still be accepted.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ REFUSED = Claim(fate="refused")
 LEFT_OUT = Claim(fate="left-out")
 Asked = Generator[Outgoing | None, Incoming | None, Incoming]
 Lie = Generator[Outgoing | None, Incoming | None, bool]
-"""Whether it was refused, so that the honest report may follow."""
+"""Requests; returns whether the lie was refused, so that the honest report may follow."""
 GARBAGE = (
     b"", b"{", b"[]", b'"x"', b"null", b'{"pseudonym":1}', b"\xff\xfe", b"[" * 3000,
     b'{"token":"' + b"0" * 63 + b'"}',
@@ -59,7 +59,7 @@ class Liar(Person):
         super().__init__(number, code, site, [])
 
     def live(self) -> Life:
-        """Refusals are what a liar expects; which ones, each lie says."""
+        """Take part and tell the lie. Each lie checks the status that it expects."""
         try:
             yield from self._before()
             while True:
@@ -97,7 +97,7 @@ class Liar(Person):
         return respond_with_averages(self._plan, averages, client_noise(self.pseudonym))
 
     def _made_up(self) -> Report:
-        """A report as the mechanism makes it, for averages that nobody has measured."""
+        """Return a report that the mechanism computes from invented averages."""
         size = self._dice.choice((0.0, 1.0, -1.0, 1e6, -1e6))
         averages = [size or self._dice.uniform(-2, 2) for _ in self._plan.support]
         return respond_with_averages(self._plan, averages, client_noise(hashed(f"{self._dice.random()}")))
@@ -128,7 +128,7 @@ class Liar(Person):
             raise AssertionError(f"the lie {self._fault.step} was answered with {reply.status}")
         self.met.append(f"client-lie: {self._fault.step}")
 
-    # Before the report.
+    # Lies before the report.
 
     def _before(self) -> Life:
         if self._fault.step == "taken-name":
@@ -154,14 +154,14 @@ class Liar(Person):
         return reply
 
     def _while_joined(self) -> Life:
-        """Report before it is asked for: refused, unless the collection was opened on the way."""
+        """Report too early: refused, unless the collection opens in the meantime."""
         if self._fault.step == "early" and not self._told_early:
             self._told_early = True
             report = self._honest()
             reply = yield from self._post(self._sealed(report), Claim(report=report))
             self._expect(reply, 204, 401, 404, 410)
 
-    # The report.
+    # Lies instead of the report.
 
     def _report(self) -> Life:
         lie = self._fault.step.replace("-", "_")
@@ -170,7 +170,7 @@ class Liar(Person):
             yield from self.core.report(client_averages(self._study.actions, self._plan, self.pseudonym))
 
     def _lie_nothing(self) -> Lie:
-        """What was to be done was done before."""
+        """Do nothing: the lie was told before."""
         yield None
         return True
 
@@ -207,7 +207,7 @@ class Liar(Person):
         return (yield from self._unreadable((first + sealed)[: len(sealed)]))
 
     def _lie_stolen(self) -> Lie:
-        """The body of another, seen on its way, under the own ticket."""
+        """Send the body of another client with the liar's ticket."""
         if not self._claims.heard:
             return True
         return (yield from self._unreadable(self._dice.choice(sorted(self._claims.heard.values()))))
@@ -219,7 +219,7 @@ class Liar(Person):
         return False
 
     def _lie_at_once(self) -> Lie:
-        """Two different reports in one moment: one of them counts."""
+        """Send two different reports at the same time: one of them counts."""
         first, second = self._honest(), self._made_up()
         other = self._claims.add(self.pseudonym, self._sealed(second), Claim(report=second))
         ticket = self.core.memory.ticket
@@ -232,7 +232,7 @@ class Liar(Person):
         return True
 
     def _lie_pseudonym_ticket(self) -> Lie:
-        """A pseudonym is public to the parties; it is not the ticket."""
+        """Use a pseudonym, which the parties know, as the ticket."""
         name = self._dice.choice([*sorted(self._claims.heard), self.pseudonym])
         body = self._sealed(self._made_up(), replace(self._place(), pseudonym=hashed(name)))
         self._expect((yield from self._post(body, REFUSED, ticket=name)), 401)
@@ -246,13 +246,13 @@ class Liar(Person):
         return True
 
     def _lie_elsewhere(self) -> Lie:
-        """To the coordinator, where a report of the shuffle model has no place."""
+        """Send a report of the shuffle model to the coordinator, which does not accept it."""
         url = self._url(party="coordinator")
         self._expect((yield from self._post(self._sealed(self._honest()), REFUSED, url=url)), 409)
         return True
 
     def _lie_other_code(self) -> Lie:
-        """The code again, for another token; then a code that nobody handed out."""
+        """Use the code again with another token; then use a code that does not exist."""
         request = msgspec.json.encode(ClientRequest(token=hashed(f"{self._dice.random()}")))
         self._expect((yield from self._say("clients", self._code, request)), 409)
         self._expect((yield from self._say("clients", "x" * 43, request)), 401)
@@ -264,7 +264,7 @@ class Liar(Person):
         self._expect((yield from self._say("clients", self._code, content)), 422)
         return True
 
-    # Lies that count: the content is known.
+    # Lies that count. Their content is known to the checker.
 
     def _counted(self, body: bytes, claim: Claim) -> Lie:
         self._expect((yield from self._post(body, claim)), 204, 410)
@@ -275,18 +275,18 @@ class Liar(Person):
         return (yield from self._counted(self._sealed(report), Claim(report=report)))
 
     def _lie_extreme(self) -> Lie:
-        """The largest or the smallest answer that is in range."""
+        """Send the largest or the smallest report in range."""
         return (yield from self._plain(outside_range(self._plan, self._dice, inside=True)))
 
     def _lie_range(self) -> Lie:
         return (yield from self._plain(outside_range(self._plan, self._dice)))
 
     def _plain(self, data: bytes) -> Lie:
-        """Bytes of a report: what the mechanism's range admits counts, all else is refused."""
+        """Send a report as bytes: it counts if it is in the mechanism's range, and is refused otherwise."""
         try:
             self._plan.asked_mechanism.message.unpack([data])
         except InvalidValue:
-            if self._site.mode == "split":  # no party sees the report: what is refused is a bad share
+            if self._site.mode == "split":  # no party sees the report, so send a bad share
                 return (yield from self._bad_share())
             body = self._reader.seal(data, self._place(), "report")
             return (yield from self._unreadable(body))
@@ -310,12 +310,12 @@ class Liar(Person):
         )
 
     def _bad_share(self) -> Lie:
-        """No residue in the shuffler's half, which the shuffler sees."""
+        """Send a number that is not a residue to the shuffler, which can see it."""
         _, other = split_shares(self._plan, self._honest().payload)
         return (yield from self._unreadable(self._halves(outside_modulus(self._plan, self._dice), other)))
 
     def _lie_residues(self) -> Lie:
-        """Any residues at all: nobody can see that no mechanism made them."""
+        """Send arbitrary residues: nobody can detect that no mechanism computed them."""
         assert self._plan.mechanism is not None
         modulus, numbers = 1 << self._plan.mechanism.sum_bits, self._plan.numbers
         residues = tuple(

@@ -1,11 +1,11 @@
-"""Which lies are told in a run: drawn from its seed as faults of four kinds, next to the crashes.
+"""The lies of a run: faults of four kinds, drawn from its seed.
 
-    client-lie        `at` is the liar's number, `step` the lie
-    actuator-lie      `at` is the order in which lies are told
-    shuffler-lie      `party` is the call whose reply is changed, `at` how many honest replies come before
-    coordinator-lie   `at` is the number of the client that is lied to, `party` the request
+    client-lie        `at` is the number of the client, `step` the lie
+    actuator-lie      `at` is the position of the lie in the order of all lies
+    shuffler-lie      `party` is the call whose reply is changed, `at` the number of honest replies before it
+    coordinator-lie   `at` is the number of the client that receives the lie, `party` the request
 
-`value` is the seed of whatever else a lie needs. A run without `shuffler-lie` has an honest shuffler.
+`value` is a seed for the details of a lie. A run without `shuffler-lie` has an honest shuffler.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class Fault:
-    """`at` is a message's number, or a client's; what `value` is depends on the kind."""
+    """A fault or a lie. `at` is the number of a message or a client; `value` depends on the kind."""
 
     kind: str
     at: int = 0
@@ -67,17 +67,17 @@ COORDINATOR_LIES = {
     "reports": (*ANY_PAGE, "taken"),
 }  # fmt: skip
 
-_PEOPLE = 200  # of this many it is drawn whether they lie, or are lied to
+_PEOPLE = 200  # clients that may lie or receive lies
 
 
 def client_lies(mode: str | None) -> tuple[str, ...]:
-    """What a client can do in a model."""
+    """Return the lies that a client can tell in this mode."""
     shuffled = CLIENT_LIES + (SHUFFLED_LIES if mode is not None else ())
     return shuffled + (SPLIT_LIES if mode == "split" else ())
 
 
 def draw_lies(rng: random.Random, mode: str | None) -> list[Fault]:
-    """Each kind of liar is in half of the runs."""
+    """Draw the lies of a run. Each kind of liar occurs in half of the runs."""
     found = list[Fault]()
     if rng.random() < 0.5:
         found += _people(rng, "client-lie", [("", lie) for lie in client_lies(mode)])
@@ -90,7 +90,7 @@ def draw_lies(rng: random.Random, mode: str | None) -> list[Fault]:
         found += [_of_shuffler(rng, SHUFFLER_LIES[mode]) for _ in range(rng.randint(1, 4))]
     if rng.random() < 0.5:
         requests = list(COORDINATOR_LIES) if mode is None else list(COORDINATOR_LIES)[:3]
-        requests.append("tasks")  # the one with a plan, twice as often
+        requests.append("tasks")  # twice as often, because its reply has the plan
         found += _people(
             rng, "coordinator-lie", [(one, lie) for one in requests for lie in COORDINATOR_LIES[one]]
         )

@@ -1,4 +1,4 @@
-"""An actuator that lies about what was played, with the valid token, next to the honest one."""
+"""An actuator with a valid token that claims false numbers of rounds, in addition to the honest actuator."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .party import TOKENS
 
 
 class LyingPlayer(Actor):
-    """An actuator that claims rounds which were not asked for, between the claims of the honest one."""
+    """Claims false numbers of rounds, between the claims of the honest actuator."""
 
     def __init__(self, faults: list[Fault]) -> None:
         self.met: list[str] = []
@@ -70,6 +70,6 @@ class LyingPlayer(Actor):
         if (after.phase, after.attempt) < (before.phase, before.attempt) or (
             same and after.played < before.played
         ):
-            raise AssertionError("a claim of the actuator took rounds back")
+            raise AssertionError("a claim of the actuator reduced the number of rounds")
         if after.played > after.rounds:
             raise AssertionError("more rounds were counted than the plan has")

@@ -1,9 +1,9 @@
-"""A coordinator that lies to single clients: what it answers them is changed on the way.
+"""A coordinator that lies to single clients: its replies are changed on the way.
 
-A client must refuse, or go on honestly. `problems_of` judges what clients posted: it must open at the reader
-for a plan that the coordinator has journalled. Only a client can be fooled into another plan by its
-coordinator, so the other case is a plan of the same terms whose noise gives the promised guarantee, judged by
-an accountant of its own; such a report must not be accepted.
+A client must refuse, or continue as with an honest coordinator. `problems_of` checks what clients posted. The
+reader must be able to open each report for a plan that the coordinator has stored. There is one exception: a
+coordinator can give a client another plan with the same terms, if its noise has the promised guarantee. An
+independent accountant checks that guarantee, and the report must not be accepted.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from .pages import page_for
 from .party import Site
 
 _PLACE = re.compile(r"/v1/phases/(\d+)/attempts/(\d+)/reports$")
-_LARGEST = 1 << 20  # bytes of a report that a client of a run makes
+_LARGEST = 1 << 20  # bytes of the largest report that a client makes in a run
 
 
 class LyingCoordinator:
-    """Between the coordinator and the clients that it lies to."""
+    """Changes the replies of the coordinator to some clients."""
 
     def __init__(self, faults: Iterable[Fault]) -> None:
         self._faults = {fault.at: fault for fault in faults}
@@ -43,7 +43,7 @@ class LyingCoordinator:
         self.met = Counter[str]()
 
     def hear(self, person: Person, outgoing: Outgoing, reply: Incoming) -> Incoming:
-        """What the client hears instead."""
+        """Return the reply that the client receives."""
         fault = self._faults.get(person.number)
         route = urlsplit(outgoing.url).path.rsplit("/", 1)[-1]
         if fault is None or fault.party != route or self._left[fault.at] == 0:
@@ -63,7 +63,7 @@ class LyingCoordinator:
 
 
 def _changed(lie: str, reply: Incoming, dice: random.Random, person: Person) -> Incoming | None:
-    """The reply with a lie in it, or None if there is no place for this one."""
+    """Return the changed reply, or None if the lie does not fit this reply."""
     if lie == "taken":
         return Incoming(status=204, content=b"")
     if reply.status != 200:
@@ -92,7 +92,7 @@ def _field(lie: str, content: Any, dice: random.Random) -> dict[str, Any]:
 
 
 def _other_terms(terms: dict[str, Any], dice: random.Random) -> str:
-    """Terms with a field changed: their digest is another one, and no signature fits."""
+    """Return terms with one changed field. Their digest differs, and no signature is valid for them."""
     key = str(KeyPair.new().public)
     party = {"url": "http://elsewhere", "key": key}
     changes: list[dict[str, Any]] = [
@@ -107,7 +107,7 @@ def _other_terms(terms: dict[str, Any], dice: random.Random) -> str:
 
 
 def _other_plan(lie: str, content: Any, dice: random.Random, person: Person) -> bool:
-    """Put another plan into a task; False if its reports would be too large to make."""
+    """Put another plan into a task; return False if its reports would be too large."""
     plan = json.loads(json.dumps(content["plan"]))
     if lie == "plan-study":
         plan["study"] = hashed(f"{dice.random()}")
@@ -118,7 +118,7 @@ def _other_plan(lie: str, content: Any, dice: random.Random, person: Person) -> 
     body = text_of(plan)
     try:
         other = decode(body, Plan)
-    except Exception:  # what cannot be read is sent as it is
+    except Exception:  # a plan that cannot be decoded is sent as it is
         content["plan_digest"], content["plan"] = hashed(body.decode()), json.loads(json.dumps(plan))
         return True
     if other.mechanism is not None and other.mechanism.message.size > _LARGEST:
@@ -130,7 +130,7 @@ def _other_plan(lie: str, content: Any, dice: random.Random, person: Person) -> 
 
 
 def _quiet(mechanism: dict[str, Any], dice: random.Random) -> None:
-    """Less noise than was promised; without noise, a wider range."""
+    """Change a mechanism to less noise than promised; if it has no noise, to a wider range."""
     factor = dice.choice((0.5, 0.1, 0.01))
     if "noise_bits" in mechanism:
         mechanism["noise_bits"] = max(1, int(mechanism["noise_bits"] * factor))
@@ -141,7 +141,7 @@ def _quiet(mechanism: dict[str, Any], dice: random.Random) -> None:
 
 
 def problems_of(post: Post, site: Site, plans: dict[int, Plan], accepted: bool) -> str:
-    """What is wrong with something that an honest client posted, or nothing."""
+    """Return the problem with a report that an honest client posted, or an empty text."""
     reader, url = "coordinator" if site.mode is None else "shuffler", urlsplit(post.url)
     found = _PLACE.search(url.path)
     if found is None or url.netloc != reader:
@@ -154,7 +154,7 @@ def problems_of(post: Post, site: Site, plans: dict[int, Plan], accepted: bool) 
         return ""
     fooled = [plan for plan in post.told if plan.phase == here and _opens(post, site, plan, int(found[2]))]
     if not fooled:
-        return f"what client {post.number} posted is for no plan that it was told"
+        return f"what client {post.number} posted is for no plan that it received"
     if accepted:
         return f"a report of client {post.number} for another plan was accepted"
     return _unfit(fooled[0], site)
@@ -179,11 +179,11 @@ def _opens(post: Post, site: Site, plan: Plan, attempt: int) -> bool:
 
 
 def _unfit(plan: Plan, site: Site) -> str:
-    """Why a client must not have answered this plan, which is not the coordinator's own."""
+    """Return why a client must not report for this false plan, or an empty text."""
     mechanism, privacy = plan.mechanism, site.study.privacy
     if mechanism is None or plan.study != site.study.terms or mechanism.trust != privacy.trust:
-        return "a client answered a plan of other terms"
+        return "a client reported for a plan of other terms"
     if privacy.trust == "none":
         return ""
     delta = true_delta(json.loads(encode(mechanism)), privacy.epsilon)
-    return "" if delta <= privacy.delta * SLACK else f"a client answered a plan with δ ≥ {delta:.3g}"
+    return "" if delta <= privacy.delta * SLACK else f"a client reported for a plan with δ ≥ {delta:.3g}"

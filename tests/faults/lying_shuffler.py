@@ -1,7 +1,7 @@
-"""A shuffler that lies: what it answers its coordinator is changed on the way.
+"""A shuffler that lies: its replies to the coordinator are changed on the way.
 
-Most lies are told a few times and then the truth, so that the study can go on. What no coordinator can refuse
-(`moved`, `withheld`) is told of an attempt every time, and noted in `Told`, so that the checker knows it.
+Most lies are told a few times and then stop, so that the study can continue. Lies that no coordinator can
+detect (`moved`, `withheld`) are repeated for the whole attempt and recorded in `Told` for the checker.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ Send = Callable[[Outgoing], Incoming | None]
 
 
 class LyingShuffler:
-    """Between the coordinator and its shuffler; without faults everything passes unchanged."""
+    """Changes the replies of the shuffler to the coordinator. Without faults it changes nothing."""
 
     def __init__(self, faults: list[Fault], site: Site, claims: Claims) -> None:
         self._left = {fault: random.Random(f"{fault}").randint(1, 3) for fault in faults}
         self._site, self._claims = site, claims
         self.told, self.met = Told(), Counter[str]()
-        self.lied = False  # since the coordinator's step began
+        self.lied = False  # whether it has lied since the coordinator's step began
         self._seen = Counter[str]()
         self._plans = dict[int, Plan]()
         self._cloned = dict[Key, tuple[str, bytes, int]]()
         self._sent = dict[Key, list[tuple[str, bytes]]]()  # pages with a forged share
 
     def call(self, outgoing: Outgoing, send: Send) -> Incoming | None:
-        """What the coordinator hears when it asks its shuffler."""
+        """Return the reply that the coordinator receives from its shuffler."""
         found = _CALL.search(outgoing.url)
         assert found is not None
         key, call = (int(found[1]), int(found[2])), found[3] or _collection(outgoing.method)
@@ -54,7 +54,7 @@ class LyingShuffler:
             return reply
         content = json.loads(reply.content)
         if call == "shares" and outgoing.url.endswith("after="):
-            self._cloned.pop(key, None)  # the coordinator begins anew
+            self._cloned.pop(key, None)  # the coordinator starts over
             self._sent.pop(key, None)
         kept = self._kept_up(key, call, content)
         lie = next((one for one in self._left if self._due(one, call)), None)
@@ -68,7 +68,7 @@ class LyingShuffler:
         return lie.party == call and lie.at <= self._seen[call] and self._left[lie] > 0
 
     def _asked(self, key: Key, call: str, outgoing: Outgoing) -> Outgoing:
-        """Note what the coordinator says; a report that is withheld is left out of the sums, too."""
+        """Record a request of the coordinator. A report that is withheld is also left out of the sums."""
         if call == "open":
             self._plans[key[0]] = decode(json.dumps(json.loads(outgoing.content)["plan"]).encode(), Plan)
         if call != "sums":
@@ -81,7 +81,7 @@ class LyingShuffler:
         return replace(outgoing, content=json.dumps({"without": more}).encode())
 
     def _kept_up(self, key: Key, call: str, content: Any) -> bool:
-        """Lies of which nothing is taken back; whether there are any."""
+        """Apply the lies that are repeated for the whole attempt; return whether there are any."""
         if call == "shares" and key in self.told.withheld:
             content["shares"] = [one for one in content["shares"] if one[0] != self.told.withheld[key]]
             return True
@@ -101,7 +101,7 @@ class LyingShuffler:
         return self._plans[key[0]].mechanism
 
     def _lie(self, lie: Fault, key: Key, call: str, content: Any) -> Incoming | None:
-        """The changed reply, or None if this lie does not fit: then it waits for the next one."""
+        """Return the changed reply, or None if this lie does not fit; it then waits for the next reply."""
         dice = random.Random(f"{lie} {self._left[lie]}")
         if lie.step in ANY_PAGE:
             told: Incoming | None = page_for(lie.step, dice)
@@ -144,7 +144,7 @@ class LyingShuffler:
         return _json({**content, **changes[lie]})
 
     def _move(self, key: Key, content: Any, dice: random.Random) -> Incoming | None:
-        """Add a number to the sums, and in trusted mode leave a report uncounted: nobody can tell."""
+        """Add a number to the sums, and in trusted mode miscount a report. Nobody can detect this."""
         if key in self.told.moved:
             return None
         mechanism, cohort = self._mechanism(key), self._plans[key[0]].cohort
@@ -183,7 +183,7 @@ class LyingShuffler:
         return _json(content)
 
     def _forged(self, key: Key, name: str, dice: random.Random) -> str:
-        """A share of zeros that the shuffler sealed for a member, whose token it does not know."""
+        """Return a share of zeros that the shuffler has sealed for a client whose token it does not know."""
         plan = self._plans[key[0]]
         place = Place(study=plan.study, phase=key[0], attempt=key[1], plan=plan.digest, pseudonym=name)
         bound = bound_share(bytes(share_message(plan).size), place, hashed(f"{dice.random()}"))
@@ -191,7 +191,7 @@ class LyingShuffler:
         return base64.b64encode(sealed).decode()
 
     def _keep_forged(self, key: Key, content: Any) -> bool:
-        """The coordinator has taken a forged share for a member's: the shuffler names the same set."""
+        """If the coordinator has accepted a forged share, reply with the checksum of the same set."""
         without = self.told.without.get(key, set())
         if key not in self._sent or self.told.forged[key] <= without or content["state"] != "summed":
             return False
@@ -199,7 +199,7 @@ class LyingShuffler:
         return True
 
     def _keep_clones(self, key: Key, call: str, content: Any) -> None:
-        """The coordinator has taken one client's share for many: the shuffler sums its own as often."""
+        """If the coordinator has accepted copies of one share, add the shuffler's own share as many times."""
         name, sealed, count = self._cloned[key]
         plan = self._plans[key[0]]
         if call == "shares":

@@ -1,4 +1,4 @@
-"""A network that loses, doubles, delays, reorders, cuts and replays; and what was acknowledged over it."""
+"""A network that loses, duplicates, delays, reorders, truncates and replays requests, and records replies."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Deliver = Callable[[str, list[Delivery], bool], list[Incoming | None]]
 
 @dataclass(frozen=True, kw_only=True)
 class Accepted:
-    """A report that was answered with 200: where it belongs, its digest, and bytes that only it has."""
+    """A report that was acknowledged: its phase and attempt, its digest, and bytes that only it contains."""
 
     phase: int
     attempt: int
@@ -35,7 +35,19 @@ class Accepted:
 
 @dataclass
 class Network:
-    """`deliver` hands requests to a party, all at once; None is the reply of one that cannot be reached."""
+    """The network of a run.
+
+    Attributes:
+        case: The run, with the faults of messages.
+        deliver: Delivers requests to a party, all at the same time. A party that is down returns None.
+        claims: What each body of a client must lead to.
+        count: The number of messages so far.
+        met: The faults that occurred.
+        accepted: The reports that were acknowledged, by pseudonym.
+        asked: The phase and attempt of each client that was asked, by token.
+        problems: The problems of the replies.
+        later: Requests that are still under way: when they are due, the party, and the request.
+    """
 
     case: Case
     deliver: Deliver
@@ -51,7 +63,7 @@ class Network:
         self._faults = {fault.at: fault for fault in self.case.faults if fault.kind in MESSAGE_KINDS}
 
     def send(self, party: str, sent: Sequence[Outgoing], *, step: bool = False) -> list[Incoming | None]:
-        """Send them all at once, with whatever has been on its way; the reply to each, if one comes back."""
+        """Send requests at the same time, with delayed ones that are due; return a reply or None for each."""
         deliveries, heard = list[Delivery](), list[int | None]()
         for outgoing in sent:
             found, answered = self._fate(party, outgoing)
@@ -66,7 +78,7 @@ class Network:
         return [None if place is None else replies[place] for place in heard]
 
     def _fate(self, party: str, outgoing: Outgoing) -> tuple[list[Delivery], bool]:
-        """What arrives now of a request, and whether its sender hears the answer to the first of that."""
+        """Return what arrives now of a request, and whether the sender gets the reply to the first copy."""
         whole, number = Delivery(outgoing=outgoing, body=outgoing.content), self.count
         self.count += 1
         fault = self._faults.get(number)
@@ -88,7 +100,7 @@ class Network:
         return [delivery for _, _, delivery in due]
 
     def flush(self) -> None:
-        """Whatever is still on its way arrives."""
+        """Deliver all requests that are still under way."""
         self.count = max([self.count, *(due for due, _, _ in self.later)])
         for party in sorted({party for _, party, _ in self.later}):
             self.send(party, ())
@@ -106,11 +118,11 @@ class Network:
             self._note_report(delivery, int(found[1]), int(found[2]))
 
     def _note_task(self, secret: str, task: TaskReply) -> None:
-        """A client that was told of its attempt is spent, and never told of another."""
+        """Check that a client that was assigned to an attempt is never assigned to another."""
         place = (task.phase, task.attempt)
         known = self.asked.setdefault(secret, place) if task.phase else self.asked.get(secret, place)
         if known != place:
-            self.problems.append(f"a client of attempt {known} was told of {place}")
+            self.problems.append(f"a client of attempt {known} was assigned to {place}")
 
     def _note_report(self, delivery: Delivery, phase: int, attempt: int) -> None:
         pseudonym = hashed(delivery.outgoing.secret)

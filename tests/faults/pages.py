@@ -1,4 +1,4 @@
-"""Replies that are no reply of the protocol: pages of errors, JSON of another kind, and no JSON."""
+"""Replies that are not part of the protocol: error pages, unexpected JSON, and bytes that are not JSON."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _BYTES = (b"", b"\xff\xfe\x00", b"<html>busy</html>", b"{", b"NaN", b'{"study":"
 
 
 def page_for(lie: str, dice: random.Random) -> Incoming:
-    """One of `lies.ANY_PAGE`."""
+    """Return a random reply for a lie of `lies.ANY_PAGE`."""
     if lie == "random-json":
         return Incoming(status=200, content=dice.choice(_JSON))
     if lie == "no-json":

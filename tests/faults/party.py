@@ -1,7 +1,7 @@
-"""A coordinator or a shuffler in a forked process: the real application over the real store, until killed.
+"""A coordinator or a shuffler in a forked process: the real application with the real store.
 
-The parent says what time it is and which requests arrive; the coordinator's calls to its shuffler go to the
-parent too, so that every message passes the faulty network. What a party remembers is in its store alone.
+The parent sets the time and delivers the requests. The coordinator's calls to its shuffler also go through
+the parent, so that every message passes through the faulty network. After a kill only the store remains.
 """
 
 from __future__ import annotations
@@ -46,35 +46,35 @@ ROLES = Roles(hashes={role: hashed(token) for role, token in TOKENS.items()})
 TIMING = Timing(report_seconds=60, join_seconds=90, poll_seconds=1)
 LIMITS = Limits(requests_per_second=1e6, burst=10**6)
 NO_LIMIT = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
-ROOM = {"limit": 2000, "limit-later": 40_000}  # bytes by which the log of a full disk can still grow
+ROOM = {"limit": 2000, "limit-later": 40_000}  # bytes that the log can still grow on a full disk
 
 
 @dataclass(frozen=True, kw_only=True)
 class Site:
-    """What both parties are configured with."""
+    """The configuration of both parties."""
 
     directory: Path
     study: Study
     mode: str | None
     keys: dict[str, KeyPair]
     signed: SignedTerms | None = None
-    operator: VerifyKey | None = None  # whose signature is under the terms, if anybody's
+    operator: VerifyKey | None = None  # the key that signed the terms
 
     def database(self, party: str) -> Path:
         return self.directory / f"{party}.sqlite"
 
     def progress(self, party: str) -> Path:
-        """How far a party has come, outside its store."""
+        """Return the file, outside the store, in which a party records how far it has come."""
         return self.directory / f"{party}.progress"
 
     def note(self, party: str) -> Path:
-        """Where a party writes at which step it ends itself."""
+        """Return the file in which a party records the step at which it kills itself."""
         return self.directory / f"{party}.killed-at"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Delivery:
-    """A request as it arrives; `cut` if the connection ends before the body does."""
+    """A request as it arrives. `cut` is true if the connection closes before the end of the body."""
 
     outgoing: Outgoing
     body: bytes
@@ -83,7 +83,7 @@ class Delivery:
 
 @dataclass(frozen=True, kw_only=True)
 class Work:
-    """What a party does next, all at the same time."""
+    """What a party does next: handle requests, and with `step` also advance the study, at the same time."""
 
     now: float
     deliveries: list[Delivery]
@@ -92,7 +92,7 @@ class Work:
 
 @dataclass(frozen=True, kw_only=True)
 class Done:
-    """The replies, why a step was not taken, and what was logged as a mistake of the program."""
+    """The replies, the error of a failed step, and the errors that were logged."""
 
     replies: list[Incoming]
     error: str = ""
@@ -100,7 +100,7 @@ class Done:
 
 
 class SameNoise(SimulatedNoise):
-    """The same noise for every release, so that whoever checks it can draw it too."""
+    """The same noise for every release, so that the checker can compute it."""
 
     def __init__(self) -> None:
         super().__init__(np.random.default_rng(5))
@@ -111,7 +111,7 @@ class SameNoise(SimulatedNoise):
 
 
 class ProcessClock:
-    """As `SteadyClock`: the machine's time when the process began, and steady time since."""
+    """A clock like `SteadyClock`: the wall-clock time at the start of the process, plus monotonic time."""
 
     def __init__(self, offset: float, now: float) -> None:
         self._offset = offset
@@ -122,7 +122,7 @@ class ProcessClock:
 
 
 class _Killer:
-    """Ends its own process at the n-th time of a step."""
+    """Kills its own process at the n-th occurrence of a step."""
 
     def __init__(self, steps: dict[str, int], note: Path) -> None:
         self._left = dict(steps)
@@ -132,12 +132,14 @@ class _Killer:
         if step in self._left:
             self._left[step] -= 1
             if self._left[step] == 0:
-                self._note.write_text(step)
+                draft = self._note.with_suffix(".draft")
+                draft.write_text(step)
+                draft.replace(self._note)  # whole, or not there: the clock may kill this process meanwhile
                 os.kill(os.getpid(), signal.SIGKILL)
 
 
 class _LinkTransport:
-    """As `Transport`, through the parent."""
+    """Like `Transport`, but through the parent."""
 
     def __init__(self, pipe: Connection) -> None:
         self._pipe = pipe
@@ -160,7 +162,7 @@ class _LinkTransport:
 
 
 class _Link(HttpLink):
-    """The real one's calls, over a pipe."""
+    """The calls of the real link, over a pipe."""
 
     def __init__(self, url: str, pipe: Connection) -> None:
         self._url, self._token = url, TOKENS["coordinator"]
@@ -178,14 +180,14 @@ class _Mistakes(logging.Handler):
 
 
 class _Disk:
-    """A disk that is full for one process: the kernel refuses to let its files grow, or SQLite does."""
+    """A disk that is full for one process: the kernel or SQLite does not let its files grow."""
 
     def __init__(self, database: Path) -> None:
         self._database = database
         self._connections: list[Any] = []
 
     def watch(self) -> None:
-        """See every connection that this process will open or close."""
+        """Track every connection that this process opens or closes."""
         event.listen(Pool, "connect", lambda connection, _record: self._connections.append(connection))
         event.listen(Pool, "close", lambda connection, _record: self._connections.remove(connection))
 
@@ -208,7 +210,7 @@ class _Disk:
 
 
 class Child:
-    """The party's side of the pipes."""
+    """The child's side of the pipes."""
 
     def __init__(self, site: Site, name: str, start: dict[str, Any], link: Connection) -> None:
         self.clock = ProcessClock(start["offset"], start["now"])
@@ -274,7 +276,7 @@ class Child:
         return Done(replies=replies, error=error, mistakes=mistakes)
 
     def _step(self) -> str:
-        """As the driver's thread does."""
+        """Advance the study, as the thread of the real service does."""
         assert self.coordinator is not None
         try:
             for _ in range(50):
@@ -285,7 +287,7 @@ class Child:
         except Exception as error:
             where = traceback.extract_tb(error.__traceback__)[-1]
             return f"{type(error).__name__}: {error} at {where.name}:{where.lineno}"
-        return "the study does not come to rest"
+        return "the study never stops advancing"
 
 
 async def _nothing() -> str:
@@ -293,7 +295,7 @@ async def _nothing() -> str:
 
 
 async def _ask(app: Starlette, delivery: Delivery) -> Incoming:
-    """One request, as a server hands it over."""
+    """Pass one request to the application, as an ASGI server does."""
     outgoing, status, parts = delivery.outgoing, [0], list[bytes]()
     url = urlsplit(outgoing.url)
     scope = {

@@ -1,4 +1,4 @@
-"""The parent's side of a forked party: start it, have it work, kill it."""
+"""The parent's side of a forked party: start it, send it work, kill it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dpbandits.service.shared._dialogue import Incoming, Outgoing
 
 from .party import Child, Done, Site, Work
 
-HANGS = 60.0  # real seconds after which a party that does not answer is given up
+HANGS = 60.0  # seconds after which a party that does not respond is aborted
 NO_STORE = 3  # the exit status of a party that could not open its store
 
 
@@ -26,7 +26,7 @@ class Died(Exception):  # noqa: N818
 
 @dataclass
 class Party:
-    """The parent's side. `answer_link` is told what the coordinator asks of its shuffler."""
+    """A forked party. `answer_link` handles the coordinator's requests to its shuffler."""
 
     site: Site
     name: str
@@ -41,7 +41,11 @@ class Party:
         return self.pid != 0
 
     def start(self, others: list[Party], **start: Any) -> None:
-        """Begin, or begin again; raises `Died` if it does not come up."""
+        """Start or restart the process.
+
+        Raises:
+            Died: If it ends before it is ready.
+        """
         main, mains = Pipe()
         link, links = Pipe()
         self.pid = os.fork()
@@ -54,7 +58,11 @@ class Party:
         self._receive(None)
 
     def work(self, work: Work, kill_after: float | None = None) -> Done:
-        """Have it done; killed after so many seconds, if it has not answered."""
+        """Send work and return the result; kill the process if there is none after `kill_after` seconds.
+
+        Raises:
+            Died: If the process ends before it responds.
+        """
         try:
             self.pipes[0].send(work)
         except OSError:
@@ -81,7 +89,7 @@ class Party:
                 raise Died from None
 
     def tell(self, command: str) -> None:
-        """Something that is not answered."""
+        """Send a command that has no reply."""
         try:
             self.pipes[0].send(command)
         except OSError:
@@ -92,7 +100,7 @@ class Party:
             os.kill(self.pid, number)
 
     def ended(self) -> None:
-        """Wait for the end of the process."""
+        """Wait until the process has ended."""
         if self.pid:
             _, status = os.waitpid(self.pid, 0)
             self.status, self.pid = os.waitstatus_to_exitcode(status), 0
@@ -108,10 +116,10 @@ def _live(
     pipes: tuple[Connection, Connection],
     inherited: list[Connection],
 ) -> None:
-    """The life of a forked process; never returns."""
+    """Run the forked process. This function never returns."""
     status = 1
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever interrupts the parent is answered by the parent
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles interrupts
     try:
         for pipe in inherited:
             pipe.close()
@@ -121,7 +129,7 @@ def _live(
     except StorageError:
         status = NO_STORE
     except (EOFError, BrokenPipeError):
-        status = 4  # the parent has gone
+        status = 4  # the parent has ended
     except BaseException:
         traceback.print_exc(file=sys.stderr)
         sys.stderr.flush()

@@ -1,4 +1,4 @@
-"""The fewest faults with which a run still fails, as far as a bounded number of runs can tell."""
+"""Shortening the list of faults of a run that fails, with a bounded number of runs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,13 @@ from .faults import Case
 
 
 def shrink(case: Case, fails: Callable[[Case], bool], *, runs: int = 60) -> Case:
-    """Leave out ever smaller parts of the list, while it fails without them."""
+    """Remove smaller and smaller parts of the list, as long as the run still fails without them.
+
+    Args:
+        case: A case that fails.
+        fails: Returns whether a case fails.
+        runs: The most calls of `fails`.
+    """
     size = max(1, len(case.faults) // 2)
     while runs > 0 and case.faults:
         start, smaller = 0, False

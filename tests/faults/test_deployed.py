@@ -1,4 +1,4 @@
-"""One run of real processes that are killed, and that a planted loss is found."""
+"""A study of real processes survives kills, and the checker detects a lost report."""
 
 from __future__ import annotations
 

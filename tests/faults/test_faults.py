@@ -1,4 +1,4 @@
-"""A short slice of the faulty runs, the runs that once failed, and that errors that are planted are found."""
+"""A few runs under faults, the runs that once failed, and checks that the checker detects injected errors."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_a_store_that_loses_what_it_has_acknowledged_is_found(monkeypatch: pytes
         with store._engine.connect() as connection:
             before = len(taken)
             yield SqlTransaction(connection)
-            if (before, len(taken)) != (1, 2):  # all is kept but what came second
+            if (before, len(taken)) != (1, 2):  # commit everything except the second batch of reports
                 connection.commit()
 
     monkeypatch.setattr(SqlTransaction, "accept", noted)

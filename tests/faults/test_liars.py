@@ -1,4 +1,4 @@
-"""A slice of the runs with liars, and that the suite notices when a defence against a lie is taken away."""
+"""A few runs with liars, and checks that the suite detects when a defence against a lie is removed."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ MODELS = {"none": 0, "central": 1, "local": 2, "trusted": 3, "split": 4}
 
 
 def lying(model: str, *faults: Fault, noise: str = "") -> Case:
-    """A run without any other fault than these lies."""
+    """Return a run whose only faults are these lies."""
     return replace(draw_case(0, MODELS[model]), faults=faults, noise=noise)
 
 
 def by_everybody(kind: str, lies: Iterable[tuple[str, str]]) -> list[Fault]:
-    """Two of three people lie, or are lied to, each lie in turn."""
+    """Return faults for two of every three clients, which cycle through the lies."""
     chosen = list(lies)
     return [
         Fault(
@@ -90,7 +90,7 @@ def test_every_kind_of_lie_is_drawn() -> None:
 
 
 def _trusting_sums(context: Any, plan: Any, attempt: int, credentials: Any, shares: Any) -> OwnSums:
-    """As it once was: whatever the shuffler sends is summed, as often as it sends it."""
+    """An earlier version without the defence: it adds every share as often as the shuffler sends it."""
     summed = [one for one, _ in zip(shares, range(plan.cohort), strict=False)]
     opened = list[bytes]()
     for name, sealed in summed:
@@ -162,6 +162,6 @@ def test_a_missing_defence_is_noticed(
 ) -> None:
     assert run_case(case).problems == ()
     monkeypatch.setattr(where, name, instead)
-    # What happens at the same time does not follow from the seed: in one run a lie may come too late.
+    # The seed does not determine the order of concurrent events, so in a single run a lie may come too late.
     runs = (run_case(case).problems for _ in range(8))
     assert any(told in problem for problems in runs for problem in problems)

@@ -1,4 +1,4 @@
-"""Reports and shares with entries that no honest client sends, as bytes, whatever the mechanism."""
+"""Reports and shares, as bytes, with entries that no honest client sends."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _FAR = {
 
 
 def outside_range(plan: Plan, dice: random.Random, *, inside: bool = False) -> bytes:
-    """One entry or all of them outside of what the message admits, or at its edge.
+    """Return a report with one entry or all entries out of range; with `inside`, at the edge of the range.
 
-    Of bits every value is admitted: outside of the range are bits after the last one.
+    Every bit is in range, so a report of bits is out of range if its padding is not zero.
     """
     assert plan.mechanism is not None
     message = plan.mechanism.message
@@ -41,7 +41,7 @@ def outside_range(plan: Plan, dice: random.Random, *, inside: bool = False) -> b
 
 
 def outside_modulus(plan: Plan, dice: random.Random) -> bytes:
-    """A share of which one entry at least is no residue."""
+    """Return a share in which at least one entry is not a residue."""
     assert plan.mechanism is not None
     modulus = 1 << plan.mechanism.sum_bits
     residues = [dice.randrange(modulus) for _ in range(plan.numbers)]

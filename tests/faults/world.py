@@ -1,4 +1,4 @@
-"""One faulty run: a small study from beginning to end, in forked parties that are killed on the way."""
+"""One run under faults: a whole small study with forked parties, which are killed during the run."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ from .party import Delivery, Site, Work
 from .processes import NO_STORE, Died, Party
 
 COHORTS = (6, 10)
-CROWD = 24  # clients that are about at the same time, if none is spent
+CROWD = 24  # codes that the operator requests at a time
 MOST_TURNS = 6000
 MEMORY = Path("/dev/shm")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What is wrong after a run, if anything, and the faults that it met."""
+    """The problems of a run, and the faults that occurred in it."""
 
     case: Case
     problems: tuple[str, ...]
@@ -52,7 +52,7 @@ class Outcome:
 
 @cache
 def study_for(trust: str, noise: str = "") -> Study:
-    """Small; whatever can be remembered of its plans is, before anybody forks."""
+    """Return a small study. Its plans are computed once here, so that forked processes inherit the caches."""
     study = small_study(trust, share=0.5, schedule=Schedule(cohorts=COHORTS, first_length=60, growth=8))
     if noise:
         study = replace(study, privacy=replace(study.privacy, noise=noise))
@@ -61,7 +61,7 @@ def study_for(trust: str, noise: str = "") -> Study:
 
 
 def run_case(case: Case) -> Outcome:
-    """Play it to the end, and look at what is left."""
+    """Run a case to its end and check the databases."""
     began = time.perf_counter()
     with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as directory:
         world = play(case, Path(directory))
@@ -79,7 +79,7 @@ def run_case(case: Case) -> Outcome:
 
 
 def play(case: Case, directory: Path) -> World:
-    """The run alone."""
+    """Run a case without the checks at the end."""
     keys = {name: KeyPair.new() for name in ("coordinator", "shuffler")}
     world = World(case, site_for(case, directory, keys))
     try:
@@ -90,7 +90,7 @@ def play(case: Case, directory: Path) -> World:
 
 
 def site_for(case: Case, directory: Path, keys: dict[str, KeyPair]) -> Site:
-    """The study under terms that follow from the seed, as both parties and the checker know it."""
+    """Return the configuration of both parties. The name of the run in the terms depends on the seed."""
     study, shuffler = study_for(case.trust, case.noise), None
     if case.mode is not None:
         shuffler = PartyTerms(url="http://shuffler", key=str(keys["shuffler"].public))
@@ -106,7 +106,7 @@ def site_for(case: Case, directory: Path, keys: dict[str, KeyPair]) -> Site:
 
 
 def examine(world: World) -> list[str]:
-    """What went wrong on the way; if nothing did, what is wrong with what is left."""
+    """Return the problems during the run; if there are none, those that the checker finds."""
     problems = [*world.problems, *world.network.problems]
     if problems:
         return problems
@@ -124,7 +124,7 @@ def examine(world: World) -> list[str]:
 
 @dataclass
 class _Machine:
-    """The state of what a party runs on."""
+    """The state of a party's machine: until when it is down, and whether its disk is full."""
 
     party: Party
     down_until: int = 0
@@ -133,7 +133,7 @@ class _Machine:
 
 
 class World:
-    """Time, machines, network and people."""
+    """The clock, the machines, the network and the actors of a run."""
 
     def __init__(self, case: Case, site: Site) -> None:
         self.case, self.site = case, site
@@ -160,7 +160,7 @@ class World:
 
     @property
     def all_met(self) -> Counter[str]:
-        """Faults and lies that happened."""
+        """The faults and lies that occurred."""
         people = Counter(kind for one in self.people for kind in one.met)
         liars = self.shuffler.met + self.coordinator.met + Counter(self.liar.met)
         return self.met + self.network.met + people + liars
@@ -171,8 +171,9 @@ class World:
         return Party(self.site, name, kill, self._link)
 
     def run(self) -> None:
-        """Turn after turn until the operator has seen the end, or the study stops because its shuffler has
-        lied; then all starts again, and what was under way arrives.
+        """Take turns until the operator knows that the study has ended.
+
+        Then restart all parties and deliver the requests that are still under way.
         """
         while not self.problems and not self._ended:
             self._take_turn()
@@ -191,7 +192,7 @@ class World:
         return self.desk.status is not None and self.desk.status.state == "ended"
 
     def stop(self) -> None:
-        """End the processes that were started here."""
+        """Kill the processes that this object started."""
         for machine in self.machines.values():
             machine.party.signal(signal.SIGKILL)
             machine.party.ended()
@@ -209,7 +210,7 @@ class World:
         self._exchange(turn)
 
     def _exchange(self, actors: list[Actor]) -> None:
-        """What they say at the same time; the coordinator moves the study on meanwhile."""
+        """Deliver the requests of these actors at the same time, while the coordinator advances the study."""
         by_party: dict[str, list[Actor]] = {name: [] for name in self.machines}
         for actor in actors:
             if actor.says is None:
@@ -217,7 +218,7 @@ class World:
                 continue
             party = urlsplit(actor.says.url).netloc
             if party not in by_party:
-                self.problems.append(f"somebody called {actor.says.url}")
+                self.problems.append(f"an actor called {actor.says.url}")
                 continue
             by_party[party].append(actor)
         for name, group in by_party.items():
@@ -238,7 +239,7 @@ class World:
             actor.hear(reply)
 
     def _note_post(self, actor: Actor, outgoing: Outgoing) -> None:
-        """What an honest client sends as its report, for liars to see and for the checker to judge."""
+        """Record the report of an honest client, for the checker, and for liars that reuse it."""
         if not isinstance(actor, Person) or isinstance(actor, Liar) or not actor.reporting:
             return
         post = Post(
@@ -253,7 +254,7 @@ class World:
         self.claims.heard[actor.pseudonym] = post.body
 
     def _welcome(self) -> None:
-        """People come while there are codes; more codes are asked for when too few are about."""
+        """Add a client for every code, and request more codes if too few clients are left."""
         for code in self.desk.codes:
             number = len(self.people)
             about_it = self._faults("vanish", "client-restart", "coordinator-lie", "client-lie")
@@ -282,7 +283,7 @@ class World:
             self._kill_after[fault.party] = fault.value
         elif fault.kind == "clock-jump":
             self.offset += fault.value
-            self._kill_after["coordinator"] = 0.0  # a running process does not look at the machine's clock
+            self._kill_after["coordinator"] = 0.0  # the wall clock is read only at the start of a process
         elif fault.kind == "shuffler-away":
             self.away_until = self.steady + fault.value
         else:
@@ -298,7 +299,7 @@ class World:
         machine.disk = ""
 
     def _restart(self, name: str) -> None:
-        """At the end everything is up; what was to be killed later is not killed any more."""
+        """Restart a party at the end of the run, and cancel all later kills."""
         party = self.machines[name].party
         party.signal(signal.SIGKILL)
         party.ended()
@@ -318,7 +319,7 @@ class World:
             self._died(name)
 
     def _died(self, name: str) -> None:
-        """Killed, or unable to open its store on a full disk: it will be started again."""
+        """Schedule the restart of a party that was killed or could not open its store on a full disk."""
         machine = self.machines[name]
         machine.down_until = self.turn + self.rng.choice((1, 1, 2, 5, 30))
         note = self.site.note(name)
@@ -329,7 +330,7 @@ class World:
             self.steps[f"{name}: {step}"] += 1
             self.met["kill-at-step"] += 1
         if machine.party.status == NO_STORE and machine.disk:
-            self.network.count += 1  # time goes by, or the disk would be full for ever
+            self.network.count += 1  # advance the time at which the disk is freed
         elif machine.party.status != -signal.SIGKILL:
             self.problems.append(f"the {name} ended with status {machine.party.status}")
 
@@ -353,7 +354,7 @@ class World:
         return list(done.replies)
 
     def _step_failed(self, error: str) -> None:
-        """A lie of the shuffler may stop a step, in words."""
+        """Count a step that failed with a clear error after a lie; any other failure is a problem."""
         in_words = error.startswith(("ProtocolError: the shuffler", "ProtocolError: sums", "Refused: "))
         if in_words and self.shuffler.lied:
             self.met["a step refused a lie"] += 1
@@ -361,5 +362,5 @@ class World:
             self.problems.append(f"a step of the coordinator: {error}")
 
     def _link(self, outgoing: Outgoing) -> Incoming | None:
-        """The coordinator calls its shuffler, through the same network; the shuffler may lie."""
+        """Pass a call of the coordinator through the network to the shuffler, which may lie."""
         return self.shuffler.call(outgoing, lambda one: self.network.send("shuffler", [one])[0])

@@ -1,4 +1,4 @@
-"""The file that says how far a study was: what it accepts, how it is written, what a service does then."""
+"""The watermark, which records how far a study has got: what it accepts, how it is written, its effect."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ def test_a_service_whose_store_goes_back_refuses_and_stays_alive(watermark: Wate
             return http.post("/v1/tasks", json={"pseudonym": member.pseudonym}, headers=headers).status_code
 
         assert http.get("/readyz").status_code == 200
-        mine.seen(COLLECTING)  # the store, which gathers, is behind now
+        mine.seen(COLLECTING)  # the store, which is still gathering, is now behind
         assert http.get("/healthz").status_code == 200
         assert http.get("/readyz").status_code == 503
         assert task() == 503

@@ -1,4 +1,4 @@
-"""The paper's setting at full scale, on the instances that the README's command draws.
+"""The paper's setting at full scale, on the instances of the command in the README.
 
 d = 20, k = 1000, T = 10⁶, σ = .1, α = .8, B = 1, θ* on the unit sphere, 20 instances.
 """

@@ -1,4 +1,4 @@
-"""On real data the learner ends with the best action or one within its width, where its plan can learn."""
+"""On real data the learner finds the best action, or one within its width, if its plan can learn."""
 
 from __future__ import annotations
 
@@ -59,5 +59,5 @@ def test_runs_draw_their_actions_and_a_seed_fixes_them() -> None:
 
 @pytest.mark.parametrize("changes", [{"family": "ball"}, {"actions_file": "x.csv"}, {"heterogeneity": 0.3}])
 def test_what_the_data_decide_cannot_be_asked_for(changes: dict[str, object]) -> None:
-    with pytest.raises(InvalidValue, match="none: the data decide"):
+    with pytest.raises(InvalidValue, match="none: the data set determines it"):
         Setting.of(data="mslr-sample", **changes)  # type: ignore[arg-type]

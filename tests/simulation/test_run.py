@@ -28,7 +28,7 @@ def test_totals_follow_from_the_phases(trust: str, preset: str, rewards: str) ->
     assert (trace.guarantee is None) == (trust == "none")
     for phase in trace.phases:
         if trust != "shuffle":
-            # One number an action, or fewer where clients report whitened statistics.
+            # One number per action, or fewer if clients report whitened statistics.
             assert phase.communication % max(1, phase.cohort) == 0
             assert phase.communication <= phase.cohort * phase.support
             assert preset == "tight" or phase.communication == phase.cohort * phase.support
@@ -62,7 +62,7 @@ def test_an_actions_file_fixes_the_actions_alone(tmp_path) -> None:
 
 
 def test_regret_is_measured_on_what_was_played() -> None:
-    """Against a replay of the same draws, with the regret summed from the plans."""
+    """Compare with a replay of the same draws that adds up the regret of the plans."""
     setting = Setting.of(trust="central", **SMALL)
     instance = setting.instance(4)
     study = setting.study(instance.actions)
@@ -112,8 +112,8 @@ def test_one_client_a_round_is_the_same_learner(trust: str, preset: str) -> None
     for position, phase in enumerate(asked):
         nominal = 22 * 2**position  # ⌈16·log log 4 + 16⌉ = 22
         assert nominal <= phase.plays <= nominal + phase.support
-        assert phase.clipped == 0  # rewards of ±1 keep the bound
-    if trust != "shuffle":  # a number from each client
+        assert phase.clipped == 0  # rewards of ±1 are within the bound
+    if trust != "shuffle":  # one number per client
         assert trace.communication == trace.participants
     if trust == "none":
         assert trace.guarantee is None
@@ -163,7 +163,7 @@ def test_a_simulation_calibrates_once_for_each_shape(monkeypatch: pytest.MonkeyP
     _encoding.cache_clear()
     monkeypatch.setattr(accounting, "choose_encoding", counted)
     setting = Setting.of(trust="shuffle", epsilon=3.21, delta=1e-4, **SMALL)
-    shapes = {(1, 1)}  # what a study checks before it begins
+    shapes = {(1, 1)}  # a study checks this before it begins
     for seed in (1, 2):
         shapes |= {(phase.support, phase.cohort) for phase in run_once(setting, seed).phases if phase.cohort}
     assert 0 < len(asked) == len(set(asked)) <= len(shapes)

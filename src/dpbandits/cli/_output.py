@@ -138,10 +138,10 @@ def provenance(setting: Setting) -> str:
     return "" if dataset is None else f"{SEMI_REAL} ({dataset.name}, {setting.problem.users} users), "
 
 
-def describe(guarantee: Guarantee | None, asked: float) -> str:
+def describe(guarantee: Guarantee | None, requested: float) -> str:
     """The guarantee as text, with the requested δ where a larger one holds."""
     if guarantee is None:
         return "none"
     text = f"({guarantee.epsilon:g}, {guarantee.delta:.3g})-DP, {guarantee.neighbouring}"
-    missed = guarantee.delta > asked * (1 + 1e-9)
-    return f"{text} [bold red](asked: δ = {asked:g})[/]" if missed else text
+    missed = guarantee.delta > requested * (1 + 1e-9)
+    return f"{text} [bold red](requested: δ = {requested:g})[/]" if missed else text

@@ -1,4 +1,4 @@
-"""The options of `simulate` that bring in the paper: its (ε, δ), and its constants for comparison."""
+"""The options of `simulate` for the paper's (ε, δ), and for a comparison with its constants."""
 
 from __future__ import annotations
 

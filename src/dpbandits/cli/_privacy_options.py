@@ -39,7 +39,7 @@ def _is_private(trust: str) -> bool:
 TRUSTS = Names(lambda: TRUST_MODELS, lambda trust: trust in TRUST_MODELS)
 """Every trust model."""
 PRIVATE = Names(lambda: [model.name for model in _private()], _is_private)
-"""Every trust model that hides something."""
+"""Every trust model with privacy."""
 NOISES = Names(
     lambda: dict.fromkeys(noise for model in _private() for noise in model.all_noises()),
     lambda noise: any(model.offers(noise) for model in _private()),

@@ -1,4 +1,4 @@
-"""A whole deployed study in one process, so that a newcomer sees one work: TLS, clients, phases, the end."""
+"""`dpbandits serve --example`: a whole deployed study in one process, with TLS and simulated clients."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ COHORTS = (40, 40, 40)
 
 
 def show_example() -> int:
-    """Run it and tell what happens."""
+    """Run the example study and print its progress."""
     actions = Actions.generate("sphere", count=100, dimension=4, rng=1)
     study = Study(
         actions=actions,
@@ -60,9 +60,9 @@ def _run(study: Study, instance: Instance, directory: Path) -> None:
     coordinator = Coordinator(context, open_store(f"sqlite:///{directory / 'study.sqlite'}"))
     codes = coordinator.operator.new_codes(sum(COHORTS)).codes
     coordinator.writer.run("codes", lambda t: coordinator.operator.keep_codes(t, codes))
-    print("A whole deployed study in this one process, with made-up clients and rewards; nothing is kept.")
+    print("A whole deployed study in this process, with simulated clients and rewards; no files are kept.")
     print(f"coordinator at {listening.url} over TLS: trust central, ε = 5, δ = 1e-6")
-    print(f"{len(codes)} clients enrol, {COHORTS[0]} are asked after each of the {len(COHORTS)} first phases")
+    print(f"{len(codes)} clients enrol; {COHORTS[0]} are asked after each of the first {len(COHORTS)} phases")
     app = coordinator_app(coordinator, Roles(hashes={"actuator": hashed(token)}))
     with _serving(server_for(app, listening)), Transport(certificates=certificate) as transport:
         playing = threading.Thread(
@@ -72,17 +72,19 @@ def _run(study: Study, instance: Instance, directory: Path) -> None:
         accepted = asyncio.run(_clients(listening.url, certificate, codes, _rewards(study, instance)))
         playing.join()
         results = coordinator.writer.run("read", coordinator.operator.results)
-    print(f"{accepted} answers were accepted, one from each client; only noisy means are kept of them")
+    print(f"{accepted} reports were accepted, one per client; only their noisy means are stored")
     _tell_results(results, instance)
 
 
 def _tell_results(results: ResultsReply, instance: Instance) -> None:
     left, kept = len(results.active), "" if instance.best_action in results.active else "not "
-    print(f"{left} of {instance.actions.count} actions may still be best; the truly best is {kept}among them")
+    print(f"{left} of {instance.actions.count} actions may still be best; the true best is {kept}among them")
     stated = results.guarantee
     if stated is not None:
-        print(f"for each client: ({stated.epsilon:g}, {stated.delta:.2g})-DP, if {stated.needs}")
-    print("The same with processes, files and keys of your own: docs/deploying.md")
+        print(
+            f"guarantee for each client: ({stated.epsilon:g}, {stated.delta:.2g})-DP; assumes: {stated.needs}"
+        )
+    print("To run a study with your own processes, files and keys: docs/deploying.md")
 
 
 def _tell_play() -> Callable[[int, int], None]:
@@ -104,7 +106,7 @@ async def _clients(
 
 
 def _rewards(study: Study, instance: Instance) -> Callable[[Plan], list[float]]:
-    """What one more client of a made-up population has seen."""
+    """Return a function that draws the averages of one more simulated client."""
     rng = np.random.default_rng(7)
     population = Population(instance, heterogeneity=study.heterogeneity)
     return lambda plan: population.averages(1, plan.support, plan.plays, rng)[0].tolist()

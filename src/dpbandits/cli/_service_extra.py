@@ -1,4 +1,4 @@
-"""What the commands of the deployed system share: a check that their packages are installed, and tokens."""
+"""Functions for the commands of deployed studies: check that packages are installed, and read tokens."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def require_service() -> None:
     """Check that the extra `service` is installed, without importing its packages.
 
     Raises:
-        InvalidValue: A package is missing. The message says how to install it.
+        InvalidValue: If a package is missing. The message says how to install it.
     """
     for package in PACKAGES:
         if find_spec(package) is None:
@@ -23,10 +23,10 @@ def require_service() -> None:
 
 
 def read_secret(path: Path) -> str:
-    """A token from a file of one line.
+    """Return the token in a file of one line.
 
     Raises:
-        InvalidValue: There is no such file.
+        InvalidValue: If the file does not exist.
     """
     if not path.is_file():
         raise InvalidValue("token-file", path, "an existing file with a token (dpbandits keys token)")

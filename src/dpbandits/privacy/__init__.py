@@ -1,4 +1,11 @@
-"""One file per trust model (R, S, A and what each spends), noise, calibration and accounting."""
+"""Differential privacy: mechanisms, trust models, noise, calibration, accounting and audits.
+
+A mechanism has three steps: R randomizes a report at the client, S shuffles or adds reports at a third party,
+and A analyzes them at the server. The trust model says which of the three parties adds noise.
+
+    >>> request = PrivacyRequest(trust="central", epsilon=1.0, delta=1e-6)
+    >>> mechanism = calibrate(request, coordinates=60, cohort=1000, bound=1.0)
+"""
 
 import lazy_loader
 

@@ -1,8 +1,10 @@
-"""From a request to a mechanism: the entry point, and what the trust models' calibrations share.
+"""Calibration: `calibrate` turns a privacy request into a mechanism with enough noise.
 
-Each trust model calibrates its own mechanisms (trust/). `paper` takes the constants as printed; the
-mechanism's `event` states what they really give. `tight` takes the least noise for which the stated (ε, δ)
-is proved.
+Each trust model calibrates its own mechanisms (trust/). This file has the entry point and the functions that
+several trust models use. There are two presets:
+
+    tight   the least noise for which the requested (ε, δ) is proved
+    paper   the constants as printed; the mechanism's `event` states the (ε, δ) that they actually give
 """
 
 from __future__ import annotations
@@ -21,10 +23,11 @@ from dpbandits.privacy._mechanism import SHAPES, Mechanism
 from dpbandits.privacy._noisy_lattice import encoded_distance
 from dpbandits.privacy.noise import GaussianLaw
 
-# Rounding to the grid may have this share of the noise's variance, where finer grids cost nothing and
-# where they cost communication.
+# Upper bounds on the variance of rounding to the grid, as a share of the variance of the noise. FINE is for
+# mechanisms in which a finer grid costs nothing, COARSE for those in which it costs communication.
 FINE, COARSE = 0.005, 0.04
-# A ball has at least so many levels for each √coordinates, and a share of its noise so many levels.
+# In a ball, a grid has at least _LENGTHENED·√coordinates levels, and the standard deviation of one client's
+# share of the noise is at least _LEAST_SHARE levels.
 _LENGTHENED, _LEAST_SHARE = 256, 2.5
 
 
@@ -37,23 +40,25 @@ def calibrate(
     shape: str = "box",
     minimum_reports: int | None = None,
 ) -> Mechanism:
-    """Return the mechanism that gives a request its privacy.
+    """Return a mechanism that satisfies a privacy request.
+
+    Example: `calibrate(PrivacyRequest(trust="local"), coordinates=60, cohort=1000, bound=1.0)`.
 
     Args:
         request: The trust model, (ε, δ), preset and noise.
-        coordinates: Numbers in one report.
-        cohort: Clients that are asked.
-        bound: Each number is clipped to [−bound, bound], or each report to the ball of that radius.
+        coordinates: The number of values in one report.
+        cohort: The number of clients that are asked.
+        bound: Each value is clipped to [−bound, bound], or each report to the ball of that radius.
         shape: "box" or "ball".
-        minimum_reports: The fewest reports that are released; by default `request.minimum_share` of the
+        minimum_reports: The fewest reports in a release. The default is `request.minimum_share` of the
             cohort.
 
     Returns:
-        A mechanism of the request's trust model.
+        A mechanism that belongs to the request's trust model.
 
     Raises:
-        InvalidValue: A value is outside its range, or the request cannot be clipped to a ball.
-        OutsideTheorem: The paper's theorem does not hold for this ε or δ.
+        InvalidValue: If a value is out of range, or if `shape` is "ball" and the request does not allow it.
+        OutsideTheorem: If preset paper is requested and its theorem does not hold for this ε or δ.
     """
     if one_of(SHAPES, shape=shape) == "ball":
         request = in_ball(request)
@@ -74,7 +79,17 @@ def calibrate(
 
 
 def may_use_ball(request: PrivacyRequest) -> bool:
-    """Whether clients may clip in ℓ2: that is accounted for with discrete Gaussian noise alone."""
+    """Whether clients may clip their report to an ℓ2 ball.
+
+    Only discrete Gaussian noise is accounted for in a ball. So the request must have preset tight and δ > 0,
+    and must name either no noise or the trust model's discrete Gaussian noise.
+
+    Args:
+        request: The privacy request.
+
+    Returns:
+        True if `calibrate` accepts `shape="ball"` with this request.
+    """
     accounted = request.trust_model.gaussian_noise
     if accounted is None or request.preset != "tight" or request.pure:
         return False
@@ -82,27 +97,32 @@ def may_use_ball(request: PrivacyRequest) -> bool:
 
 
 def in_ball(request: PrivacyRequest) -> PrivacyRequest:
-    """The same request with the noise that a ball needs, where it names none."""
+    """Return the request with discrete Gaussian noise, which a ball needs.
+
+    Raises:
+        InvalidValue: If the request does not allow a ball (see `may_use_ball`).
+    """
     if not may_use_ball(request):
-        raise InvalidValue("shape", "ball", "box; or tight, with δ > 0 and discrete Gaussian noise")
+        raise InvalidValue("shape", "ball", "box, or preset tight with δ > 0 and discrete Gaussian noise")
     return replace(request, noise=request.trust_model.gaussian_noise)
 
 
 def levels_and_scale(
     request: PrivacyRequest, coordinates: int, values: int, *, shape: str, shares: int, rounding: float
 ) -> tuple[int, float]:
-    """Return the levels of a grid, and the scale of one share of noise on it.
+    """Return the number of levels of a grid, and the scale of one share of noise on it.
 
     Args:
-        request: The privacy that `shares` shares of noise together must give.
-        coordinates: Numbers in one report.
-        values: How many values are rounded for each time that noise is added.
+        request: The privacy that `shares` shares of noise must provide together.
+        coordinates: The number of values in one report.
+        values: The number of rounded values per draw of noise. It is the cohort if the noise is
+            calibrated to the sum, and 1 if each client adds all of its noise.
         shape: "box" or "ball".
-        shares: How many shares of noise are in the sum at least.
-        rounding: The share of the noise's variance that rounding may add.
+        shares: The least number of shares of noise in the sum.
+        rounding: The most variance that rounding may add, as a share of the variance of the noise.
 
     Returns:
-        (levels, scale in levels)
+        The number of levels, and the scale in levels.
     """
     grid = _ball_grid if shape == "ball" else _box_grid
     return grid(request, coordinates, values, shares=shares, rounding=rounding)
@@ -119,7 +139,7 @@ def _box_grid(
     else:
         deviation = accounting.gaussian_noise_ratio(epsilon, delta) * math.sqrt(coordinates)
     levels = enough_levels(deviation_per_level=deviation, reports=values, share=rounding)
-    if noise == "k-norm":  # radii are bounded with s levels to spare, which so fine a grid makes little of
+    if noise == "k-norm":  # the noise covers s extra levels of radius; on a fine grid they are negligible
         levels = max(levels, 2 ** math.ceil(math.log2(max(1.0, 4 * coordinates * epsilon))))
     return levels, _scale(noise, epsilon, delta, coordinates, levels, shares)
 
@@ -127,7 +147,7 @@ def _box_grid(
 def _ball_grid(
     request: PrivacyRequest, coordinates: int, values: int, *, shares: int, rounding: float
 ) -> tuple[int, float]:
-    """The same for a ball. Rounding lengthens distances a little, and a share must not be too small."""
+    """Return levels and scale for a ball: rounding increases distances a little, and shares must be wide."""
     ratio = accounting.gaussian_noise_ratio(request.epsilon, request.delta)
     levels = enough_levels(deviation_per_level=ratio, reports=values, share=rounding)
     finest = max(_LENGTHENED * math.sqrt(coordinates), _LEAST_SHARE * math.sqrt(shares) / ratio)
@@ -138,7 +158,7 @@ def _ball_grid(
 
 @lru_cache(maxsize=4096)
 def _scale(noise: str, epsilon: float, delta: float, coordinates: int, levels: int, shares: int) -> float:
-    """The least scale of one of `shares` shares for which (ε, δ) is proved."""
+    """Return the least scale of each of `shares` shares of noise for which (ε, δ) is proved."""
     if noise == "k-norm":
         return accounting.discrete_laplace_scale(epsilon, 1, levels)
     if noise in ("laplace", "polya"):
@@ -147,9 +167,10 @@ def _scale(noise: str, epsilon: float, delta: float, coordinates: int, levels: i
         return accounting.least_discrete_laplace_scale(epsilon, delta, coordinates, levels)
     if noise == "skellam":
         variance = accounting.least_skellam_variance(epsilon, delta, coordinates, levels) / shares
-        return math.sqrt(variance + 2**-31)  # the mean of a share is rounded to a multiple of 2⁻³²
+        return math.sqrt(variance + 2**-31)  # the sampler rounds the mean of a share to a multiple of 2⁻³²
     if shares == 1:
-        # On a fine grid the analytic Gaussian's scale is right but for parts in ten thousand.
+        # On a fine grid the scale of the continuous Gaussian is correct to within 10⁻⁴. Try that first: one
+        # evaluation of δ is much faster than a search.
         near = accounting.gaussian_noise_ratio(epsilon, delta) * math.sqrt(coordinates) * levels * (1 + 1e-4)
         if GaussianLaw(scale=near).event(coordinates, levels).delta(epsilon) <= delta:
             return near
@@ -159,10 +180,20 @@ def _scale(noise: str, epsilon: float, delta: float, coordinates: int, levels: i
 def typical_deviation(
     request: PrivacyRequest, *, coordinates: int, clients: int, bound: float, shape: str = "box"
 ) -> float:
-    """Return the standard deviation that privacy adds to each mean, good to a few percent.
+    """Return the standard deviation that privacy adds to each released mean, accurate to a few percent.
 
-    It comes from the noise's formula. A mechanism that a request names, and a trust model without a formula,
-    is calibrated instead.
+    It is computed from a formula for the noise, which is fast enough for planning. If the request names a
+    mechanism, or the trust model has no formula, the mechanism is calibrated instead.
+
+    Args:
+        request: The trust model, (ε, δ), preset and noise.
+        coordinates: The number of values in one report.
+        clients: The number of clients that report.
+        bound: The clipping bound.
+        shape: "box" or "ball".
+
+    Returns:
+        The standard deviation, in the units of the rewards; 0 without privacy.
     """
     model = request.trust_model
     if not model.private:

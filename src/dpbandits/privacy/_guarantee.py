@@ -1,4 +1,4 @@
-"""What is asked of a Privatizer, and the statement that every result carries."""
+"""The privacy that a study requests (`PrivacyRequest`) and the privacy that it has (`Guarantee`)."""
 
 from __future__ import annotations
 
@@ -18,10 +18,25 @@ NEIGHBOURING = "replace-one"
 
 @dataclass(frozen=True, kw_only=True)
 class PrivacyRequest:
-    """A trust model, (ε, δ), the kind of noise, and how it is calibrated; δ = 0 asks for pure privacy.
+    """The requested trust model, (ε, δ) and noise, and how the noise is calibrated.
 
-    Of a cohort, `minimum_share` must answer for a release to be made. Noise that clients share suffices
-    for these, even if `silent_share` of them add none.
+    Example: `PrivacyRequest(trust="shuffle", epsilon=1.0, delta=1e-6, minimum_share=0.8)`.
+
+    Attributes:
+        trust: The name of a trust model: none, central, local, shuffle, or one that a plugin adds.
+        epsilon: The requested ε, above 0.
+        delta: The requested δ, in [0, 1). 0 requests pure differential privacy.
+        preset: "tight" for exact calibration, "paper" for the paper's constants as printed.
+        noise: The noise distribution, or the `kind` of a mechanism that can be requested by name. None takes
+            the default of the trust model.
+        minimum_share: The share of a cohort that must report, between 0.01 and 1. With fewer reports nothing
+            is released. Where clients share the noise, the reports of this share alone carry enough noise.
+        silent_share: The share of the reporting clients that may add no noise without weakening the
+            guarantee, between 0 and 0.99. It matters only where clients share the noise.
+
+    Raises:
+        InvalidValue: If a value is out of range, or the trust model does not have the noise.
+        NotAvailable: If δ = 0 is requested with a noise that needs δ > 0.
     """
 
     trust: str = "none"
@@ -51,7 +66,7 @@ class PrivacyRequest:
 
     @property
     def trust_model(self) -> TrustModel:
-        """The trust model, as a value."""
+        """The `TrustModel` with the name `trust`."""
         return TRUST_MODELS[self.trust]
 
     @property
@@ -64,7 +79,7 @@ class PrivacyRequest:
         """The requested noise, or the trust model's default.
 
         Raises:
-            NotAvailable: The trust model has no default for this preset and δ.
+            NotAvailable: If the trust model has no default for this preset and δ.
         """
         if self.noise is not None:
             return self.noise
@@ -83,22 +98,37 @@ class PrivacyRequest:
 
     @property
     def only_simulated(self) -> bool:
-        """Whether the noise is for simulations only."""
+        """Whether the noise uses floating point, which only simulations may use."""
         return self.trust_model.private and self.trust_model.only_simulated(self.mechanism_noise)
 
     @property
     def smallest_cohort(self) -> int:
-        """The smallest cohort in which at least one client adds noise for certain."""
+        """The smallest cohort in which at least one reporting client is certain to add noise."""
         return math.ceil(math.ceil(1 / (1 - self.silent_share) - 1e-9) / self.minimum_share - 1e-9)
 
     def minimum_reports(self, cohort: int) -> int:
-        """The fewest answers of a cohort that are released."""
+        """Return the fewest reports of a cohort in a release: `minimum_share` of it, and at least 1.
+
+        Args:
+            cohort: The number of clients that are asked.
+        """
         return max(1, math.ceil(self.minimum_share * cohort - 1e-9))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Guarantee:
-    """For one client replaced, the view of whoever `trust` does not trust is (epsilon, delta)-DP."""
+    """The privacy that holds: if one client is replaced, the untrusted party's view is (epsilon, delta)-DP.
+
+    Attributes:
+        trust: The trust model, which says who the untrusted party is.
+        epsilon: The requested ε.
+        delta: The δ that holds at this ε. In preset paper it can be larger than the requested δ.
+        neighbouring: The neighbouring relation, always "replace-one".
+        accountant: The method that computed δ.
+        preset: "tight" or "paper".
+        noise: The noise distributions that were used.
+        needs: The assumptions besides the noise: who must follow the protocol, and who must not collude.
+    """
 
     trust: str
     epsilon: float
@@ -111,7 +141,15 @@ class Guarantee:
 
 
 def weakest(request: PrivacyRequest, mechanisms: Iterable[Mechanism]) -> Mechanism | None:
-    """That with the largest δ at the ε asked for; None without privacy."""
+    """Return the mechanism with the largest δ at the requested ε.
+
+    Args:
+        request: The privacy request.
+        mechanisms: The mechanisms of all phases.
+
+    Returns:
+        The weakest mechanism. None if there is no mechanism, or no privacy was requested.
+    """
     if not request.trust_model.private:
         return None
     used = dict.fromkeys(mechanisms)
@@ -119,12 +157,12 @@ def weakest(request: PrivacyRequest, mechanisms: Iterable[Mechanism]) -> Mechani
 
 
 def _named(words: Iterable[str]) -> str:
-    """Each once; phases may differ."""
+    """Join the distinct texts: phases may use different mechanisms."""
     return "; ".join(dict.fromkeys(words))
 
 
 def _all_needs(mechanisms: Iterable[Mechanism]) -> str:
-    """What all of them need; cohorts that differ in size alone are named by the smallest and the largest."""
+    """Join the assumptions of all mechanisms. Cohorts that differ only in size share one sentence."""
     shared: dict[str, list[tuple[int, int]]] = {}
     for mechanism in mechanisms:
         noisy = mechanism.noisy_reports
@@ -134,9 +172,17 @@ def _all_needs(mechanisms: Iterable[Mechanism]) -> str:
 
 
 def guarantee(request: PrivacyRequest, mechanisms: Iterable[Mechanism]) -> Guarantee | None:
-    """What holds for a whole study, given the mechanism of each phase; None without privacy.
+    """Return the guarantee of a whole study.
 
-    Each client serves in one phase only, so phases compose in parallel: the worst phase counts.
+    Each client serves in one phase only, so phases compose in parallel: the study is as private as its
+    weakest phase.
+
+    Args:
+        request: The privacy request of the study.
+        mechanisms: The mechanisms of all phases.
+
+    Returns:
+        The guarantee. None if there is no mechanism, or no privacy was requested.
     """
     used = list(dict.fromkeys(mechanisms))
     worst = weakest(request, used)

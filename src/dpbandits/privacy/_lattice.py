@@ -1,7 +1,7 @@
-"""Averages on an integer grid: a value in [−reach, reach] becomes one of 0 … levels, without bias.
+"""The integer grid of reports: a value in [−reach, reach] is rounded without bias to one of 0 … levels.
 
-Everything that leaves a machine is an integer on this grid, and so is the noise that is added to it:
-floating-point noise has holes that tell inputs apart.
+Everything that leaves a machine is an integer on this grid, and the noise is an integer too. Floating-point
+noise would leak: some of its values are reachable from one input and not from another.
 """
 
 from __future__ import annotations
@@ -23,7 +23,11 @@ MOST_LEVELS = 2**20
 
 @dataclass(frozen=True, kw_only=True)
 class Lattice:
-    """`levels` steps over [−reach, reach]."""
+    """A grid of `levels` equal steps over [−reach, reach].
+
+    Example: `Lattice(reach=1.0, levels=16)` has step 0.125. It encodes 0.3 as 10 with probability 0.6 and as
+    11 with probability 0.4.
+    """
 
     reach: float
     levels: int
@@ -34,34 +38,43 @@ class Lattice:
 
     @property
     def step(self) -> float:
-        """What one level is worth."""
+        """The width of one level, in the units of the rewards."""
         return 2 * self.reach / self.levels
 
     def encode(self, clipped: FloatArray, noise: NoiseSource) -> IntArray:
-        """Round to one of the two nearest levels at random, so that the mean is kept."""
+        """Round each value at random to one of its two nearest levels, such that the expectation is kept."""
         scaled = self.position(clipped)
-        floor = np.minimum(np.floor(scaled), self.levels - 1)  # the upper end: levels − 1 and a sure coin
-        # The difference is exact in floating point, and so in [0, 1].
+        floor = np.minimum(
+            np.floor(scaled), self.levels - 1
+        )  # reach itself: levels − 1, plus 1 with probability 1
+        # The difference is exact in floating point, so it is a probability in [0, 1].
         return floor.astype(np.int64) + noise.bernoulli(scaled - floor)
 
     def position(self, value: FloatArray) -> FloatArray:
-        """Where a value lies on the grid before it is rounded."""
+        """Return the position of a value on the grid before it is rounded, in levels."""
         scaled: FloatArray = (value + self.reach) * (self.levels / (2 * self.reach))
         return np.clip(scaled, 0, self.levels)
 
     def decode_mean(self, total: NDArray[Any], reports: int) -> FloatArray:
-        """From the sum of `reports` encoded values to their mean."""
+        """Return the mean of `reports` values, given the sum of their codes."""
         return np.asarray(total * (self.step / reports) - self.reach, dtype=np.float64)
 
     def rounding_variance(self, reports: int) -> float:
-        """Of the mean, at most: a coin has variance ¼ at most."""
+        """Return an upper bound on the variance that rounding adds to a mean: ¼ level² per report."""
         return self.step**2 / (4 * reports)
 
 
 def enough_levels(*, deviation_per_level: float, reports: int, share: float) -> int:
-    """A power of two for which rounding has at most `share` of the variance of the noise.
+    """Return a power of two of levels, such that rounding has at most `share` of the variance of the noise.
 
-    `deviation_per_level` is the noise's deviation on the sum in units of the grid, divided by levels.
+    Args:
+        deviation_per_level: The standard deviation of the noise on the sum, in levels, divided by the number
+            of levels.
+        reports: The number of rounded values in the sum.
+        share: The upper bound on the ratio of the variances.
+
+    Returns:
+        At least 16, and at most `MOST_LEVELS` even if `share` needs more.
     """
     needed = math.sqrt(reports / (4 * share)) / deviation_per_level
     return min(MOST_LEVELS, max(16, 1 << math.ceil(math.log2(max(needed, 1)))))

@@ -1,16 +1,19 @@
-"""The Privatizer of one phase: R at each client, S at the third party, A at the server.
+"""`Mechanism`, the base class of all mechanisms: R at each client, S at the third party, A at the server.
 
-A mechanism is one frozen value that owns three things together, so that none can be changed without
-the others: its samplers (`randomize`, `shuffle`, `analyze`), what it spends (`event`), and the error
-it leaves on the mean (`error_radius`), from which the confidence widths are computed.
+A mechanism is one immutable value that holds three things, so that none can change without the others:
 
-Privacy never rests on an assumption about the data: `randomize` clips first, always: each average to
-[−bound, bound], or the whole row to the ball of that radius.
-Fewer than `minimum_reports` answers are never analyzed: noise that clients share is calibrated to them.
+    randomize, shuffle, analyze   its samplers
+    event                         the privacy that it costs
+    error_radius                  the error of the released mean, from which confidence widths are computed
 
-A new mechanism is one short file: a frozen keyword-only dataclass that derives from `Mechanism`, has a
-field `kind` with its name as default, and is decorated with `@register`. If it says how it is `calibrated`, a
-`PrivacyRequest` may ask for it by that name as its noise, and every study and simulation can run with it.
+Privacy does not depend on assumptions about the data, because `randomize` always clips first: each average to
+[−bound, bound], or the whole row to the ball of that radius. Fewer than `minimum_reports` reports are never
+analyzed, because noise that clients share is calibrated to that number.
+
+A new mechanism is one short file. It is a frozen keyword-only dataclass that derives from `Mechanism`, has a
+field `kind` with its name as the default, and is decorated with `@register`. If it defines `calibrated`, a
+`PrivacyRequest` can name it as its noise, and every study and simulation can use it. examples/one_bit.py is
+a complete example.
 """
 
 from __future__ import annotations
@@ -54,21 +57,31 @@ __all__ = [
 
 
 class Mechanism(ABC):
-    """R, S and A for a cohort of `cohort` clients that report `coordinates` averages each."""
+    """R, S and A for a cohort of clients that report averages.
+
+    Attributes:
+        kind: The name of the mechanism in plans and requests.
+        coordinates: The number of averages that each client reports.
+        cohort: The number of clients that are asked.
+        bound: The clipping bound.
+        shape: "box" or "ball".
+        trust: The name of the trust model.
+        unit: The unit of `message_size`: "numbers" or "bits".
+    """
 
     kind: str
     coordinates: int
     cohort: int
     bound: float
     shape: str = "box"
-    """Whether each average is clipped to [−bound, bound], or the row of them to the ball of that radius."""
+    """A "box" clips each average to [−bound, bound], a "ball" each row to the ball of that radius."""
 
     trust: ClassVar[str]
     unit: ClassVar[str]
     pure: ClassVar[bool] = False
-    """Whether a request for it by name may have δ = 0."""
+    """Whether a request that names this mechanism may have δ = 0."""
     simulated_only: ClassVar[bool] = False
-    """Whether its noise uses floating point, which must not leave a machine."""
+    """Whether its noise uses floating point. Such reports must not leave a machine."""
 
     @classmethod
     def calibrated(
@@ -80,12 +93,25 @@ class Mechanism(ABC):
         bound: float,  # noqa: ARG003
         least: int,  # noqa: ARG003
     ) -> Mechanism:
-        """The mechanism that gives a `PrivacyRequest` its (ε, δ) when `least` of the cohort answer."""
-        raise NotAvailable(f"noise: got {cls.kind}, which cannot be asked for by name")
+        """Return a mechanism that satisfies a `PrivacyRequest` if at least `least` clients report.
+
+        A mechanism that defines this can be requested by name: `PrivacyRequest(noise=KIND)`.
+
+        Args:
+            request: The `PrivacyRequest`.
+            coordinates: The number of averages that each client reports.
+            cohort: The number of clients that are asked.
+            bound: The clipping bound.
+            least: The fewest reports in a release.
+
+        Raises:
+            NotAvailable: If the mechanism cannot be requested by name.
+        """
+        raise NotAvailable(f"noise: got {cls.kind}, which cannot be requested by name")
 
     @classmethod
     def by_name(cls) -> bool:
-        """Whether a request may name it as its noise: it says how it is `calibrated`."""
+        """Whether a request may name this mechanism as its noise: whether it defines `calibrated`."""
         own, inherited = cls.calibrated, Mechanism.calibrated
         return own.__func__ is not inherited.__func__  # type: ignore[attr-defined]
 
@@ -97,22 +123,22 @@ class Mechanism(ABC):
 
     @property
     def noise_name(self) -> str:
-        """The law of its noise, where it has one by name."""
+        """The name of the noise distribution, or the `kind` if the mechanism has no attribute `noise`."""
         return str(getattr(self, "noise", self.kind))
 
     @property
     def minimum_reports(self) -> int:
-        """With fewer answers than this nothing is released."""
+        """The fewest reports in a release. With fewer reports `analyze` raises an error."""
         return 1
 
     @property
     def noisy_reports(self) -> int | None:
-        """Honest clients, of `minimum_reports`, that must add their noise; None if no other client must."""
+        """How many of `minimum_reports` clients must add noise; None if privacy does not depend on others."""
         return None
 
     @property
     def trust_model(self) -> TrustModel:
-        """The trust model that it belongs to."""
+        """The `TrustModel` that the mechanism belongs to."""
         return TRUST_MODELS[self.trust]
 
     @property
@@ -122,47 +148,75 @@ class Mechanism(ABC):
 
     @property
     def needs(self) -> str:
-        """All that the guarantee rests on besides the noise: `rests_on`, and enough honest clients."""
+        """All assumptions of the guarantee besides the noise: `rests_on`, and enough honest clients."""
         if self.noisy_reports is None:
             return self.rests_on
         return f"{self.rests_on}; {honest_clients([(self.noisy_reports, self.minimum_reports)])}"
 
     @final
     def clip(self, averages: FloatArray) -> FloatArray:
-        """What bounds the sensitivity: every row is forced into the box, or the ball."""
+        """Clip every row to the box or the ball, which bounds the sensitivity.
+
+        Args:
+            averages: One row of averages per client.
+
+        Raises:
+            InvalidValue: If an average is NaN.
+        """
         if np.isnan(averages).any():
-            raise InvalidValue("averages", "NaN", "numbers: a client without rewards must not report")
+            raise InvalidValue("averages", "NaN", "numbers; a client without rewards must not report")
         if self.shape == "box":
             return np.clip(averages, -self.bound, self.bound)
         return _into_ball(averages, self.bound)
 
     @final
     def entries_cut(self, averages: FloatArray) -> int:
-        """How many numbers clipping changes."""
+        """Return how many numbers clipping changes. In a ball, clipping a row changes all of its numbers."""
         if self.shape == "box":
             return int(np.count_nonzero(np.abs(averages) > self.bound))
         return self.coordinates * int(np.count_nonzero(squared_norms(_in_radii(averages, self.bound)) > 1))
 
     @final
     def randomize(self, averages: FloatArray, noise: NoiseSource) -> Payload:
-        """R, at the client: a row of `coordinates` averages per client becomes a row to be sent."""
+        """R, at the client: clip, encode and randomize.
+
+        Args:
+            averages: One row of `coordinates` averages per client.
+            noise: The source of randomness.
+
+        Returns:
+            One report per client, of the shape `message.shape`.
+        """
         return self._randomize(self.clip(averages), noise)
 
     @final
     def analyze(self, batch: Payload, reports: int, noise: NoiseSource) -> FloatArray:
-        """A, at the server: the private mean, over `reports` clients, of each of the averages."""
+        """A, at the server: compute the private mean of each average.
+
+        Args:
+            batch: What `shuffle` returned.
+            reports: The number of clients that reported.
+            noise: The source of randomness.
+
+        Returns:
+            `coordinates` means.
+
+        Raises:
+            TooFewReports: If there are fewer reports than `minimum_reports`.
+            InvalidValue: If there are more reports than clients in the cohort.
+        """
         if reports < self.minimum_reports:
             raise TooFewReports(reports, self.minimum_reports)
         return self._analyze(batch, whole(1, self.cohort, reports=reports), noise)
 
     @final
     def simulate(self, averages: FloatArray, noise: NoiseSource) -> FloatArray:
-        """Draw A(S(R(averages))) from its exact distribution without building the messages."""
+        """Draw A(S(R(averages))) from its exact distribution, without building the reports."""
         return self.simulate_blocks([averages], noise)
 
     @final
     def simulate_blocks(self, blocks: Iterable[FloatArray], noise: NoiseSource) -> FloatArray:
-        """The same for a cohort that comes a block of rows at a time, to spare memory."""
+        """Do the same for a cohort that arrives in blocks of rows, to save memory."""
         total, reports = np.zeros(self.coordinates), 0
         for block in blocks:
             part = self._simulated_sum(self.clip(block), noise)
@@ -170,11 +224,11 @@ class Mechanism(ABC):
         return self._simulated_mean(total, reports, noise)
 
     def shuffle(self, payloads: Payload, noise: NoiseSource) -> Payload:  # noqa: ARG002
-        """S, at the third party. Outside the shuffle model it passes everything on."""
+        """S, at the third party. Outside the shuffle model it returns the reports unchanged."""
         return payloads
 
     def batch_shape(self, reports: int) -> tuple[int, ...]:
-        """The shape of what `shuffle` returns for this many reports."""
+        """Return the shape of the output of `shuffle` for this many reports."""
         return (reports, *self.message.shape)
 
     @abstractmethod
@@ -184,79 +238,87 @@ class Mechanism(ABC):
     def _analyze(self, batch: Payload, reports: int, noise: NoiseSource) -> FloatArray: ...
 
     def _simulated_sum(self, clipped: FloatArray, noise: NoiseSource) -> Payload:  # noqa: ARG002
-        """What some clients' rows contribute to a sum, without the noise that all of them share."""
+        """Return the contribution of some clients to the sum, without the noise of `_simulated_mean`."""
         total: FloatArray = clipped.sum(axis=0)
         return total
 
     @abstractmethod
     def _simulated_mean(self, total: Payload, reports: int, noise: NoiseSource) -> FloatArray:
-        """From the sum of all contributions to what is released."""
+        """Return the released mean, given the sum of all contributions: adds the noise."""
 
     @cached_property
     def message(self) -> Message:
-        """What a reader of one client's answer must check before it counts: finite numbers, by default."""
+        """The format of one report, which the reader checks. The default accepts any finite numbers."""
         return Message(kind="numbers", shape=(self.coordinates,), low=-math.inf, high=math.inf)
 
     @property
     def unit_of_message(self) -> float:
-        """What one unit of an entry of a message is worth in rewards; of bits, one of them."""
+        """The value of one unit of a report's entry, in the units of the rewards; for bits, of one bit."""
         return 1.0
 
     def reach_of_one(self, reports: int, *, checked: bool = True) -> Reach:
-        """How far one report can move the means that are released over `reports` clients.
+        """Return how far one report can move the means that are released over `reports` clients.
 
-        Without a check of single reports (`checked` false, as where they are split into shares) nothing
-        bounds it.
+        Args:
+            reports: The number of reports in the release.
+            checked: Whether each single report is checked. Reports that are split into shares are not, so
+                nothing bounds their reach.
         """
         message, unit = self.message, self.unit_of_message / whole(1, reports=reports)
-        entries = math.prod(message.shape[1:])  # bits of one number add up
+        entries = math.prod(message.shape[1:])  # all bits of one number are added up
         spread = (message.high - message.low) * entries * unit if checked else math.inf
         honest = 2 * self.bound / reports
         if message.largest_square is None:
             return Reach(mean=spread, honest=honest)
-        # Two points of a ball differ by its diameter at most, which is the largest √Σ(2x − 2c)².
+        # Two points of a ball differ by at most its diameter, which is the largest √Σ(2x − 2c)².
         length = math.sqrt(message.largest_square) * unit if checked else math.inf
         return Reach(mean=min(spread, length), honest=honest, length=length, honest_length=honest)
 
     @property
     def sum_bits(self) -> int:
-        """The sums of whole-number answers are known modulo 2^this; enough for a whole cohort."""
+        """Sums of integer reports are known modulo 2^sum_bits, which is enough for a whole cohort."""
         return 63
 
     def batch_of_sums(self, sums: Payload, reports: int) -> Payload:  # noqa: ARG002
-        """A batch that is analyzed to the same as one whose answers have these sums."""
+        """Return a batch for which `analyze` gives the same result as for any reports with these sums."""
         return sums[None, :]
 
     @property
     def message_size(self) -> int:
-        """What one client sends, in `unit`: one number an action, unless a mechanism says otherwise."""
+        """The size of one report, in `unit`. The default is one number per average."""
         return self.coordinates
 
     @property
     @abstractmethod
     def event(self) -> Event:
-        """What one replaced client's trace in the untrusted party's view costs."""
+        """The privacy cost of the untrusted party's view, if one client is replaced."""
 
     @abstractmethod
     def error_deviation(self, reports: int) -> float:
-        """The standard deviation, at most, of the error of each coordinate of the mean."""
+        """Return an upper bound on the standard deviation of the error of each coordinate of the mean."""
 
     def error_radius(
         self, coefficients: FloatArray, other_variance: FloatArray, confidence: float, reports: int
     ) -> FloatArray:
-        """For each row a, what ⟨a, error⟩ + G exceeds with probability at most `confidence`.
+        """Return, for each row a, a radius that ⟨a, error⟩ + G exceeds with probability at most `confidence`.
 
-        G is independent and sub-Gaussian with the row's `other_variance`. This default is right for
-        mechanisms whose error is sub-Gaussian with proxy `error_deviation`.
+        This default is correct for mechanisms whose error is sub-Gaussian with parameter `error_deviation`.
+
+        Args:
+            coefficients: One row a per radius.
+            other_variance: The variance proxy of G for each row. G is sub-Gaussian and independent of the
+                error of the mechanism.
+            confidence: The failure probability of each radius.
+            reports: The number of reports in the release.
         """
         own = self.error_deviation(reports) ** 2 * squared_norms(coefficients)
         return sub_gaussian_radius(other_variance + own, confidence)
 
     def radius_factors(self, spread: Spread, confidence: float, reports: int) -> tuple[float, float]:  # noqa: ARG002
-        """What `error_radius` is at least and at most, as multiples of √V, for all rows of such a spread.
+        """Return a lower and an upper bound on `error_radius` / √V, for all rows with this spread.
 
-        V is `other_variance` plus error_deviation²·‖a‖². Of a mechanism that has an `error_radius` of its
-        own and says nothing here, nothing is known.
+        V is `other_variance` + error_deviation²·‖a‖². For a mechanism that overrides `error_radius` but not
+        this method, nothing is known: the bounds are 0 and infinity.
         """
         if type(self).error_radius is not Mechanism.error_radius:
             return 0.0, math.inf
@@ -264,7 +326,7 @@ class Mechanism(ABC):
 
 
 def _into_ball(rows: FloatArray, radius: float) -> FloatArray:
-    """Rows that are too long are shortened."""
+    """Scale down the rows that are longer than the radius."""
     scaled = _in_radii(rows, radius)
     lengths = np.linalg.norm(scaled, axis=-1, keepdims=True)
     shortened: FloatArray = scaled / np.maximum(lengths, 1) * radius
@@ -272,12 +334,16 @@ def _into_ball(rows: FloatArray, radius: float) -> FloatArray:
 
 
 def _in_radii(rows: FloatArray, radius: float) -> FloatArray:
-    """Rows in units of the radius, before any square is taken: no square then over- or underflows."""
+    """Return the rows in units of the radius, so that no square overflows or underflows."""
     return np.clip(rows, -_ABSURD * radius, _ABSURD * radius) / radius
 
 
 def honest_clients(cohorts: Iterable[tuple[int, int]]) -> str:
-    """What is needed of clients that share the noise: pairs (those that add it, those that report)."""
+    """Return the assumption about clients that share the noise, as text.
+
+    Args:
+        cohorts: A pair for each cohort: how many clients must add noise, and how many must report.
+    """
     few, *more = sorted(set(cohorts), key=lambda pair: pair[::-1])
     shown = f"at least {few[0]:,} of {few[1]:,} reporting clients"
     if more:
@@ -286,23 +352,23 @@ def honest_clients(cohorts: Iterable[tuple[int, int]]) -> str:
             f"in every cohort enough reporting clients (at least {few[0]:,} of {few[1]:,} in the smallest, "
         )
         shown += f"{many[0]:,} of {many[1]:,} in the largest)"
-    return f"{shown} are real, add their noise and tell it to nobody"
+    return f"{shown} are real, add their noise and keep it secret"
 
 
 SomeMechanism = TypeVar("SomeMechanism", bound=type[Mechanism])
 
 
 def register(mechanism: SomeMechanism) -> SomeMechanism:
-    """Make a mechanism known by its `kind`, so that requests may name it and plans can be decoded.
+    """Register a mechanism under its `kind`, so that requests can name it and plans can be decoded.
 
     Args:
-        mechanism: The class, whose `trust` names the trust model it belongs to.
+        mechanism: The class. Its `trust` is the name of the trust model that it belongs to.
 
     Returns:
-        The same class, so that this works as a decorator.
+        The same class, so that `@register` works as a decorator.
 
     Raises:
-        InvalidValue: Another module has registered the kind.
+        InvalidValue: If another module has registered the kind.
     """
     MECHANISMS.add(mechanism.kind, mechanism, origin=mechanism.__module__)
     return mechanism

@@ -1,15 +1,15 @@
-"""What one client's report may be, how it is packed into bytes, and how far it can move a released mean.
+"""The format of one report: which values are accepted, and how they are packed into bytes.
 
 The client and the reader of its report use the same `Message`: `pack` at the client, `unpack` at the reader.
-Noise has no end, so a report with noise from a far tail can fall outside; the client then sends the centre of
-the grid instead. So honest reports are always admitted, and a reader refuses everything else
+Noise is unbounded, so a report with very large noise can be out of range. The client then sends the centre of
+the grid instead. So every report of an honest client is accepted, and a reader rejects all others
 (docs/accounting-proofs.md, section 13).
 
-Every packed report of a message has the same length, so the length says nothing about the content:
+All packed reports of a message have the same length, so the length reveals nothing about the content:
 
     numbers    IEEE 754 binary64, little-endian, one per entry
     integers   two's complement int64, little-endian, one per entry
-    bits       row after row, eight to a byte, first bit highest, zeros after the last bit
+    bits       row by row, eight per byte, most significant bit first, padded with zeros
 """
 
 from __future__ import annotations
@@ -25,24 +25,31 @@ from numpy.typing import NDArray
 
 from dpbandits.errors import InvalidValue
 
-Payload = NDArray[Any]  # float64 values, int64 encoded values or uint8 bits; the mechanism says which
+Payload = NDArray[Any]  # float64 values, int64 codes or uint8 bits, depending on the mechanism
 
 _FIELDS = {"numbers": np.float64, "integers": np.int64, "bits": np.uint8}
 _PACKED = {"numbers": "<f8", "integers": "<i8", "bits": "u1"}
-# Squares of smaller numbers, 2¹¹ of them, add up in 64-bit integers.
+# The sum of 2¹¹ squares of numbers below this fits into a 64-bit integer.
 _SMALL = 2**26
 
 
 @dataclass(frozen=True, kw_only=True)
 class Message:
-    """An array of this shape and kind, every entry x in [low, high].
-
-    In a ball also Σ(2x − `twice_centre`)² ≤ `largest_square`. All four are whole numbers, compared exactly.
+    """An array of a given shape and kind in which every entry x lies in [low, high].
 
     Example: `Message(kind="integers", shape=(3,), low=0, high=16).pack(np.array([1, 2, 3]))` has 24 bytes.
+
+    Attributes:
+        kind: "numbers" (float64), "integers" (int64) or "bits" (uint8).
+        shape: The shape of the array.
+        low: The smallest entry that is accepted.
+        high: The largest entry that is accepted.
+        twice_centre: Twice the centre of the grid, which is an integer even if the centre is not.
+        largest_square: In a ball also Σ(2x − twice_centre)² ≤ largest_square must hold. Both sides are
+            integers, so the comparison is exact. None if there is no ball.
     """
 
-    kind: str  # "numbers" (float64), "integers" (int64) or "bits" (uint8)
+    kind: str
     shape: tuple[int, ...]
     low: float
     high: float
@@ -60,16 +67,16 @@ class Message:
         return -(-self.entries // 8) if self.kind == "bits" else 8 * self.entries
 
     def pack(self, array: Payload) -> bytes:
-        """Pack one report. Only its shape and its kind are checked: the reader checks the range.
+        """Pack one report into bytes. Only the shape and the dtype are checked; the reader checks the range.
 
         Args:
-            array: One client's report, as `Mechanism.randomize` draws it.
+            array: One row of the output of `Mechanism.randomize`.
 
         Returns:
             `size` bytes.
 
         Raises:
-            InvalidValue: The array has another shape or dtype.
+            InvalidValue: If the array has another shape or dtype.
         """
         if array.shape != self.shape or array.dtype != _FIELDS[self.kind]:
             raise InvalidValue("payload", f"{array.dtype} of shape {array.shape}", self._expected)
@@ -77,17 +84,17 @@ class Message:
         return packed.tobytes()
 
     def unpack(self, packed: Sequence[bytes]) -> Payload:
-        """Unpack reports and check that an honest client can have sent each of them.
+        """Unpack reports, and check that an honest client could have sent each of them.
 
         Args:
-            packed: The bytes of any number of reports.
+            packed: One byte string per report.
 
         Returns:
             An array with one row per report.
 
         Raises:
-            InvalidValue: A report has another length, bits after its last one, or entries out of range. The
-                error says nothing about the content.
+            InvalidValue: If a report has another length, padding that is not zero, or entries out of range.
+                The error reveals nothing about the content.
         """
         if any(len(one) != self.size for one in packed):
             raise InvalidValue("payload", "another length", f"{self.size} bytes")
@@ -107,29 +114,29 @@ class Message:
         return f"{self.kind} of shape {self.shape}"
 
     def admits(self, array: Payload) -> bool:
-        """Whether an honest client can have sent this array."""
+        """Return whether an honest client could have sent this array."""
         if array.shape != self.shape or array.dtype != _FIELDS[self.kind]:
             return False
         return bool(self.admitted(array[None])[0])
 
     def admitted(self, rows: Payload) -> NDArray[np.bool_]:
-        """The same for arrays of the right shape and kind, one per row."""
+        """Return the same for each row of an array, without a check of shape and dtype."""
         axes = tuple(range(1, rows.ndim))
-        within = np.asarray(((rows >= self.low) & (rows <= self.high)).all(axis=axes))  # NaN is not
-        if self.kind == "numbers":  # infinity is outside, even without limits
+        within = np.asarray(((rows >= self.low) & (rows <= self.high)).all(axis=axes))  # False for NaN
+        if self.kind == "numbers":  # reject infinity even if low and high are infinite
             within &= np.isfinite(rows).all(axis=axes)
         if self.largest_square is not None:
             within[within] = _squares(rows[within], self.twice_centre) <= self.largest_square
         return within
 
     def or_centre(self, rows: Payload) -> Payload:
-        """Reports that are admitted as they are; any other is replaced by the centre, a constant."""
+        """Return the reports, with the centre of the grid, a constant, in place of each one out of range."""
         kept = self.admitted(rows).reshape(-1, *(1 for _ in self.shape))
         return np.where(kept, rows, np.asarray(self.twice_centre // 2, dtype=rows.dtype))
 
 
 def _squares(rows: Payload, twice_centre: int) -> Payload:
-    """Σ(2x − twice_centre)² of each row, exact."""
+    """Return Σ(2x − twice_centre)² of each row, computed exactly."""
     doubled = 2 * rows - twice_centre
     if np.abs(doubled).max(initial=0) >= _SMALL:
         doubled = doubled.astype(object)
@@ -141,9 +148,12 @@ def _squares(rows: Payload, twice_centre: int) -> Payload:
 class Reach:
     """How far one report can move the released means, in the units of the rewards.
 
-    `mean` is the most by which replacing one report by any other that is admitted moves any one mean, and
-    `honest` the most by which a client's data do. In a ball `length` and `honest_length` are the same for the
-    ℓ2 length of the whole vector of means. Infinity: nothing bounds it.
+    Attributes:
+        mean: The most that any single mean can move if one report is replaced by any other accepted report.
+            Infinity means that there is no bound.
+        honest: The most that any single mean can move if one honest client's data are replaced.
+        length: In a ball, the counterpart of `mean` for the ℓ2 norm of the whole vector of means.
+        honest_length: In a ball, the counterpart of `honest` for that norm.
     """
 
     mean: float
@@ -153,5 +163,5 @@ class Reach:
 
     @property
     def factor(self) -> float:
-        """`mean` as a multiple of `honest`."""
+        """`mean` / `honest`: how much more a lying client can do than an honest one."""
         return self.mean / self.honest

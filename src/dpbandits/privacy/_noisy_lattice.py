@@ -1,4 +1,4 @@
-"""What the trust models share when averages are encoded on a grid and integer noise is added."""
+"""`NoisyLattice`, the base class of the mechanisms that encode averages on a grid and add integer noise."""
 
 from __future__ import annotations
 
@@ -18,28 +18,34 @@ from dpbandits.privacy.tails import Spread, least_whole, squared_norms
 
 
 class NoisyLattice(Mechanism):
-    """Encoded averages plus noise of one law; who adds it, and how often, is the trust model's."""
+    """Encoded averages plus integer noise. A subclass says who adds the noise, and how many times.
+
+    Attributes:
+        levels: The number of levels of the grid.
+        noise: The name of the noise distribution.
+        scale: The scale of one share of noise, in levels.
+    """
 
     levels: int
     noise: str
     scale: float
 
     laws: ClassVar[tuple[str, ...]] = ("discrete-gaussian", "laplace", "k-norm")
-    """What a single party may add; shares of several parties are another matter."""
+    """The noise distributions that the mechanism accepts. These are for noise that one party adds."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         one_of(self.laws, noise=self.noise)
         if self.shape == "ball" and self.noise != "discrete-gaussian":
-            raise InvalidValue("shape", self.shape, f"box, as {self.noise} noise is accounted for there only")
-        checked_scale(self.scale)  # here, as a law that is remembered is not built again
+            raise InvalidValue("shape", self.shape, f"box: {self.noise} noise is not accounted for in a ball")
+        checked_scale(self.scale)  # checked here because _law returns cached objects, which check nothing
         _ = self.lattice, self.law  # both validate their parameters when they are built
         most = max(abs(self.message.low), abs(self.message.high))
         whole(0, MOST_SUM - 1, largest_sum=self.cohort * int(most))
 
     @cached_property
     def lattice(self) -> Lattice:
-        """Each average has its own range, [−bound, bound]."""
+        """The grid over [−bound, bound], the range of each average."""
         return Lattice(reach=self.bound, levels=self.levels)
 
     @property
@@ -49,17 +55,20 @@ class NoisyLattice(Mechanism):
 
     @property
     def noise_shares(self) -> int:
-        """How many shares of noise are in the sum at least."""
+        """The least number of shares of noise in the sum."""
         return 1
 
     @cached_property
     def law(self) -> NoiseLaw:
-        """The law of one share of noise."""
+        """The distribution of one share of noise."""
         return _law(self.noise, self.scale, self.noise_shares)
 
     @property
     def event(self) -> accounting.Event:
-        """What revealing the noisy sum costs; in a box, opposite corners are the worst pair of clients."""
+        """The privacy cost of revealing the noisy sum.
+
+        In a box the worst case is a client that moves from one corner to the opposite corner.
+        """
         if self.shape == "box":
             return _event(self.law, self.coordinates, self.levels)
         return accounting.BallSum(
@@ -75,21 +84,24 @@ class NoisyLattice(Mechanism):
         return total
 
     def shares_added(self, reports: int) -> int:
-        """How many shares of noise a sum over `reports` clients has."""
+        """Return the number of shares of noise in a sum over `reports` clients."""
         return reports
 
     def error_deviation(self, reports: int) -> float:
-        """Rounding and noise."""
+        """Return the standard deviation of rounding and noise together."""
         noise = self.shares_added(reports) * self.law.variance(self.coordinates)
         return math.sqrt(self.lattice.rounding_variance(reports) + noise * (self.lattice.step / reports) ** 2)
 
     def error_radius(
         self, coefficients: FloatArray, other_variance: FloatArray, confidence: float, reports: int
     ) -> FloatArray:
-        """Rounding coins are ½-sub-Gaussian, whatever the input; the noise has its own tail.
+        """Return the radii of `Mechanism.error_radius`, from the exact tail of the noise distribution.
 
-        Reports that clients replace are left out: in the local model each is with probability 10⁻¹² at most,
-        and of shares any of a whole cohort's with that of `SummedShares.distance`, a hundredth of δ.
+        The rounding error of each value is ½-sub-Gaussian in levels, for any input.
+
+        Reports that clients replace by the centre of the grid are ignored. In the local model each report is
+        replaced with probability at most 10⁻¹². In the shuffle model the probability that any report of a
+        cohort is replaced is at most `SummedShares.distance`, which is at most a hundredth of δ.
         """
         rounding = self.lattice.rounding_variance(reports) * squared_norms(coefficients)
         return self.law.radius(
@@ -100,26 +112,27 @@ class NoisyLattice(Mechanism):
         )
 
     def radius_factors(self, spread: Spread, confidence: float, reports: int) -> tuple[float, float]:
-        """Those of the law, for the part of the error that is not rounding."""
+        """Return the bounds of `Mechanism.radius_factors`, from the noise distribution."""
         of_error = 1 - self.lattice.rounding_variance(reports) / self.error_deviation(reports) ** 2
         noise = spread.part(max(of_error, 0.0), scale=self.lattice.step / reports)
         return self.law.factors(noise, confidence, self.shares_added(reports), self.coordinates)
 
 
 def encoded_distance(levels: int, coordinates: int) -> float:
-    """How far two points of a ball of diameter `levels` are apart at most, once rounded to the grid.
+    """Return an upper bound on the distance of two rounded points of a ball of diameter `levels`.
 
-    Rounding moves each coordinate of either by less than one. Clipping and scaling in floating point move it
-    by less than levels·2⁻⁵⁰, and there are at most 2²⁰ levels.
+    Rounding moves each coordinate of either point by less than one level. Clipping and scaling in floating
+    point move it by less than levels·2⁻⁵⁰, and there are at most 2²⁰ levels.
     """
     return (levels + 2 * math.sqrt(coordinates)) * (1 + 2**-30)
 
 
 def sent_message(levels: int, coordinates: int, shape: str, law: NoiseLaw | None, largest: int) -> Message:
-    """Encoded values with noise of at most `largest` on each; in a ball of length scale·√s + `largest`, too.
+    """Return the format of reports: encoded values, each with noise of at most `largest` levels.
 
-    Without a law there is no noise: places on the grid, in a ball no farther from its centre than rounding
-    takes them. Twice that distance is the ball's diameter.
+    In a ball, the ℓ2 norm of the noise is also at most scale·√s + `largest`. Without noise (`law` is None),
+    reports in a ball are at most as far from its centre as rounding can move them; twice that distance is
+    `encoded_distance`.
     """
     square = None
     if shape == "ball":
@@ -136,7 +149,10 @@ def sent_message(levels: int, coordinates: int, shape: str, law: NoiseLaw | None
 
 
 def chance_replaced(law: NoiseLaw, coordinates: int, shape: str, largest: int) -> float:
-    """That an honest report falls outside of its `sent_message`, at most; the margin covers rounding."""
+    """Return an upper bound on the probability that an honest report is outside its `sent_message`.
+
+    The factor 1 + 10⁻⁹ covers floating-point rounding.
+    """
     chance = law.exceeded(coordinates, largest)
     if shape == "ball":
         assert isinstance(law, GaussianLaw)  # no other noise is accounted for in a ball
@@ -146,17 +162,17 @@ def chance_replaced(law: NoiseLaw, coordinates: int, shape: str, largest: int) -
 
 @lru_cache(maxsize=1024)
 def least_largest(law: NoiseLaw, coordinates: int, shape: str, chance: float) -> int:
-    """The least noise to be admitted so that an honest report is replaced with this chance at most."""
+    """Return the least `largest` for which an honest report is replaced with probability at most `chance`."""
     return least_whole(lambda largest: chance_replaced(law, coordinates, shape, largest) <= chance)
 
 
 @lru_cache(maxsize=1024)
 def _law(noise: str, scale: float, shares: int) -> NoiseLaw:
-    """Cohorts of nearly the same size have the same."""
+    """Return the distribution, cached: cohorts of similar size have the same one."""
     return LAWS[noise](scale=scale, shares=shares)
 
 
 @lru_cache(maxsize=256)
 def _event(law: NoiseLaw, coordinates: int, shift: int) -> accounting.Event:
-    """Events remember what they have computed, so equal ones should be one."""
+    """Return the event, cached: an event stores what it has computed, so equal events should be shared."""
     return law.event(coordinates, shift)

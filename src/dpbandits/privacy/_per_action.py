@@ -1,8 +1,9 @@
-"""Cohorts apart: each answers for one action, through a mechanism of its own (paper, Algorithms 3 and 4).
+"""Per-action cohorts: one cohort and one mechanism per action (paper, Algorithms 3 and 4).
 
-The assignment of clients to actions is public and does not look at their data. A replaced client changes
-one cohort's sum only, so the cohorts compose in parallel, as phases do: what all of them reveal together
-costs a client no more than its own cohort's mechanism does (docs/privacy.md).
+Each client reports its reward of one action. The assignment of clients to actions is public and does not
+depend on their data. Replacing one client changes the sum of one cohort only, so the cohorts compose in
+parallel, as phases do: all releases together cost a client no more privacy than the mechanism of its own
+cohort (docs/privacy.md).
 """
 
 from __future__ import annotations
@@ -28,12 +29,14 @@ from dpbandits.privacy.tails import joint_radius, sub_gaussian_radius
 def calibrate_per_action(
     request: PrivacyRequest, *, cohorts: Sequence[int], bounds: Sequence[float]
 ) -> tuple[Mechanism, ...]:
-    """Return one mechanism per cohort, each for one reward per client.
+    """Return one mechanism per cohort. Each client reports one reward.
+
+    Example: `calibrate_per_action(PrivacyRequest(trust="central"), cohorts=[40, 60], bounds=[1.0, 1.0])`.
 
     Args:
         request: The trust model, (ε, δ), preset and noise.
-        cohorts: The clients of each cohort.
-        bounds: Each cohort's clients clip their reward to [−bound, bound].
+        cohorts: The number of clients in each cohort.
+        bounds: The clipping bound of each cohort. Its clients clip their reward to [−bound, bound].
 
     Returns:
         The mechanisms, in the order of the cohorts.
@@ -47,18 +50,19 @@ def calibrate_per_action(
         )
     if model.shares_noise:
         return tuple(calibrate(request, coordinates=1, cohort=cohort, bound=bound) for cohort, bound in pairs)
-    # A single party's noise does not depend on the cohort, nor, in units of its grid, on the bound.
+    # Noise that one party adds does not depend on the cohort. In units of the grid it does not depend on the
+    # bound either. So one calibration serves all cohorts.
     base: Any = calibrate(request, coordinates=1, cohort=max(cohorts), bound=max(bounds))
     found = [replace(base, cohort=cohort, bound=bound) for cohort, bound in pairs]
     return cast("tuple[Mechanism, ...]", tuple(found))
 
 
 def _noise(request: PrivacyRequest) -> str:
-    """The requested noise; if there is none, `tight` takes the noise that is least for a single value.
+    """Return the requested noise. If the request names none, `tight` takes the best one for a single value.
 
-    That is nearly always Laplace noise: √2/ε in units of the sensitivity, and no δ is spent; the Gaussian
-    has 4.2 at (1, 10⁻⁶). Clients that share the noise add Pólya variables, which sum to it. In one dimension
-    K-norm noise is the same law.
+    That is nearly always Laplace noise. Its standard deviation is √2/ε in units of the sensitivity, and it
+    spends no δ. Gaussian noise has 4.2 at (1, 10⁻⁶). Clients that share the noise add Pólya variables, whose
+    sum is Laplace noise. In one dimension K-norm noise has the same distribution.
     """
     model = request.trust_model
     if request.mechanism_noise == "k-norm" and model.laplace_noise is not None:
@@ -74,13 +78,21 @@ def _noise(request: PrivacyRequest) -> str:
 
 
 def per_action_deviations(mechanisms: Sequence[Mechanism], reports: Sequence[int]) -> FloatArray:
-    """The deviation, at most, of the error of each cohort's mean."""
+    """Return an upper bound on the standard deviation of the error of each cohort's mean.
+
+    Args:
+        mechanisms: One mechanism per cohort.
+        reports: The number of reports of each cohort.
+
+    Returns:
+        One number per cohort.
+    """
     return _deviations(tuple(mechanisms), tuple(reports))
 
 
 @lru_cache(maxsize=64)
 def _deviations(mechanisms: tuple[Mechanism, ...], reports: tuple[int, ...]) -> FloatArray:
-    """A phase's are asked for many times."""
+    """Compute `per_action_deviations`, cached: one phase needs them many times."""
     found = np.array([one.error_deviation(n) for one, n in zip(mechanisms, reports, strict=True)])
     found.flags.writeable = False
     return found
@@ -93,7 +105,18 @@ def per_action_radius(
     confidence: float,
     reports: Sequence[int],
 ) -> FloatArray:
-    """`Mechanism.error_radius` for errors that are independent over cohorts: a column for each."""
+    """Return the radii of `Mechanism.error_radius` for cohorts whose errors are independent.
+
+    Args:
+        mechanisms: One mechanism per cohort.
+        coefficients: One row per radius, with one column per cohort.
+        other_variance: The variance proxy of the other, independent sub-Gaussian error of each row.
+        confidence: The failure probability of each radius.
+        reports: The number of reports of each cohort.
+
+    Returns:
+        One radius per row.
+    """
     laws = [_tail_law(mechanism) for mechanism in mechanisms]
     if any(law is None for law in laws):
         deviations = per_action_deviations(mechanisms, reports)
@@ -110,6 +133,6 @@ def per_action_radius(
 
 
 def _tail_law(mechanism: Mechanism) -> CumulantLaw | None:
-    """The law whose tail is heavier than a normal one's, if the mechanism has such noise."""
+    """Return the noise distribution if its tail is heavier than a Gaussian one, else None."""
     law = mechanism.law if isinstance(mechanism, NoisyLattice) else None
     return law if isinstance(law, CumulantLaw) else None

@@ -6,8 +6,8 @@ A package names its plugins in the entry-point group `dpbandits.mechanisms`:
     one-bit = "one_bit"            # a module that registers when it is imported
     geometric = "noise:register"   # or a function that registers when it is called
 
-All entry points of the group are loaded together, once per process, when a name is first looked up that is
-not built in. No other code is imported: a name in a plan or a study file does not choose what is loaded.
+All entry points of the group are loaded together, once per process, when a name that is not built in is first
+looked up. No other code is imported: a name in a plan or a study file does not choose what is loaded.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def _load(entry: EntryPoint) -> InvalidValue | None:
         loaded = entry.load()
         if callable(loaded):
             loaded()
-    except Exception as error:  # any code may be in there
+    except Exception as error:  # a plugin can run any code, so any error can occur
         package = entry.dist.name if entry.dist is not None else "unknown"
         reason = " ".join(f"{type(error).__name__}: {error}".split())
         return InvalidValue(

@@ -1,12 +1,13 @@
-"""Mechanisms and trust models by name: the built-in ones and those that installed packages add.
+"""The registries of mechanisms and trust models, which find them by name.
 
-A look-up first finds what is registered in this process. Only a name that is missing makes the process load
-plugins (_plugins.py), so a study without plugins never searches for them.
+They contain the built-in ones and those that plugins add. A look-up first searches the names that are
+registered in this process. Plugins are loaded only if the name is missing (_plugins.py), so a study without
+plugins never searches for them.
 
     >>> TRUST_MODELS["local"].noises
     ('gaussian', 'discrete-gaussian', 'laplace', 'k-norm')
 
-Names that come from a message or a file are only ever looked up here. They are never imported.
+Names from a message or a file are looked up here. They are never imported.
 """
 
 from __future__ import annotations
@@ -26,7 +27,11 @@ Value = TypeVar("Value")
 
 
 class Registry(Mapping[str, Value]):
-    """A mapping from names to values. Iteration gives the names that are registered so far."""
+    """A mapping from names to values. Iteration gives the names that are registered so far.
+
+    Args:
+        field: The field that errors name, for example "trust".
+    """
 
     def __init__(self, field: str) -> None:
         self._field = field
@@ -37,13 +42,13 @@ class Registry(Mapping[str, Value]):
         """Register a value under a name.
 
         Args:
-            name: The name for look-ups.
+            name: The name.
             value: The value.
-            origin: The module that defines it. A module may register a name again, for example when a
+            origin: The module that defines the value. A module may register a name again, for example when a
                 notebook cell runs twice.
 
         Raises:
-            InvalidValue: Another module has registered the name.
+            InvalidValue: If another module has registered the name.
         """
         _load_built_in()
         taken = self._origins.setdefault(name, origin)
@@ -52,18 +57,18 @@ class Registry(Mapping[str, Value]):
         self._values[name] = value
 
     def remove(self, name: str) -> None:
-        """Forget a name. Tests that register something call this afterwards."""
+        """Remove a name. Tests that register a value use this to clean up."""
         del self._values[name], self._origins[name]
 
     def __getitem__(self, name: object) -> Value:
         """Return the value, after loading plugins if the name is missing.
 
         Raises:
-            KeyError: Nothing has this name.
-            InvalidValue: Nothing has this name, and a plugin that may define it fails to load.
+            KeyError: If the name is not registered.
+            InvalidValue: If the name is not registered, and a plugin that may define it cannot be loaded.
         """
         _load_built_in()
-        if not isinstance(name, str):  # files and messages hold values of any type
+        if not isinstance(name, str):  # a file or a message can hold a value of any type
             raise KeyError(name)
         if name not in self._values:
             broken = load_plugins()
@@ -81,7 +86,7 @@ class Registry(Mapping[str, Value]):
 
 
 def _load_built_in() -> None:
-    """Import the module that registers the built-in trust models. It is imported once."""
+    """Import the module that registers the built-in trust models. Python imports it only once."""
     import_module("dpbandits.privacy.trust._built_in")
 
 

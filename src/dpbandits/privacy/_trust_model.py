@@ -1,6 +1,6 @@
-"""A trust model as one value: who adds noise, what the untrusted party sees, and how noise is calibrated.
+"""`TrustModel`: who adds noise, what the untrusted party sees, and how the noise is calibrated.
 
-Each built-in model is one file in trust/. A new model is one file too:
+Each built-in model is one file in trust/. A new model is also one file, which ends with
 
     register_trust(TrustModel(name="toy", ...))
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from dpbandits.privacy._mechanism import Mechanism
 
 ADDERS = ("nobody", "server", "client", "cohort")
-"""Who adds noise: nobody, the server, each client enough for itself, or all clients of a cohort together."""
+"""Who adds noise: nobody, the server, each client (enough for itself), or a whole cohort together."""
 
 VIEWS = ("report", "batch", "release")
-"""What the untrusted party sees: each report, what the shuffler forwards, or only what is released."""
+"""What the untrusted party sees: each report, the output of the shuffler, or only the release."""
 
 
 class Calibrate(Protocol):
-    """From a request to the mechanism that gives it."""
+    """A function that returns the mechanism for a request."""
 
     def __call__(
         self,
@@ -41,58 +41,68 @@ class Calibrate(Protocol):
         shape: str,
         least: int,
     ) -> Mechanism:
-        """Return the mechanism for `cohort` clients that send `coordinates` numbers each.
+        """Return the mechanism for `cohort` clients that report `coordinates` values each.
 
         Args:
             request: The requested (ε, δ), preset and noise.
-            coordinates: Numbers in one report.
-            cohort: Clients that are asked.
-            bound: Each number is clipped to [−bound, bound], or each report to the ball of that radius.
+            coordinates: The number of values in one report.
+            cohort: The number of clients that are asked.
+            bound: Each value is clipped to [−bound, bound], or each report to the ball of that radius.
             shape: "box" or "ball".
-            least: The fewest reports that are released.
+            least: The fewest reports in a release.
         """
 
 
 class CalibrateOneValue(Protocol):
-    """From a request to the mechanism of a cohort that reports on one action."""
+    """A function that returns the mechanism of one per-action cohort."""
 
     def __call__(self, request: PrivacyRequest, *, cohort: int, bound: float) -> Mechanism:
-        """Return the mechanism for `cohort` clients that send one number each."""
+        """Return the mechanism for `cohort` clients that report one value each."""
 
 
 class TypicalError(Protocol):
-    """From the noise that one party would add to a sum to the error of the released mean."""
+    """A function that estimates the error of a released mean."""
 
     def __call__(self, request: PrivacyRequest, on_sum: float, clients: int) -> float:
-        """Return the standard deviation of the mean over `clients` clients."""
+        """Return the standard deviation of the error of the mean over `clients` clients.
+
+        Args:
+            request: The requested (ε, δ), preset and noise.
+            on_sum: The standard deviation of the noise that a single party would add to the sum.
+            clients: The number of clients that report.
+        """
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TrustModel:
-    """Everything that the library asks about a trust model.
+    """Everything that the library needs to know about a trust model.
 
     Attributes:
         name: The name in requests, study files, terms and results.
-        rests_on: What the guarantee rests on besides the noise: who must follow the protocol, and who must
-            not collude. It becomes `Guarantee.needs`.
+        rests_on: The assumptions of the guarantee besides the noise: who must follow the protocol, and who
+            must not collude. The text becomes `Guarantee.needs`.
         noise_by: Who adds noise, one of `ADDERS`.
         view: What the untrusted party sees, one of `VIEWS`. The audit plays against this view.
         mechanisms: The mechanism classes of the model. `register_trust` registers them.
         calibrate: Returns the mechanism for a request.
-        noises: The noises that a request may name.
-        pure_noises: Those of them that give δ = 0.
-        simulated_noises: Those of them that use floating point. Only simulations may use them.
+        noises: The noise distributions that a request may name.
+        pure_noises: The noises that achieve δ = 0.
+        simulated_noises: The noises that use floating point. Only simulations may use them.
         defaults: The noise of a request that names none, by (preset, whether δ = 0). Example:
-            `{("tight", False): "discrete-gaussian", ("tight", True): "k-norm"}`. What is missing is refused.
-        gaussian_noise: The noise that can be accounted for in an ℓ2 ball; None if reports are clipped to a
-            box only.
-        laplace_noise: The noise whose total is the discrete Laplace, best for one value per client; None if
-            there is none.
+            `{("tight", False): "discrete-gaussian", ("tight", True): "k-norm"}`. Requests for any other pair
+            must name a noise.
+        gaussian_noise: The noise that is accounted for in an ℓ2 ball; None if reports are always clipped to
+            a box.
+        laplace_noise: The noise whose sum is discrete Laplace noise, the best one if each client reports one
+            value; None if there is none.
         shuffler: Whether reports go to a third party that shuffles or adds them.
-        calibrate_one_value: Returns the mechanism of one per-action cohort where that depends on the cohort;
-            None if one calibration serves every cohort.
+        calibrate_one_value: Returns the mechanism of one per-action cohort; None if one calibration serves
+            cohorts of every size.
         typical_error: Estimates the error of the mean without a calibration, for planning; None to
             calibrate instead.
+
+    Raises:
+        InvalidValue: If a value is not accepted, or if a mechanism belongs to another trust model.
     """
 
     name: str
@@ -122,7 +132,7 @@ class TrustModel:
 
     @property
     def private(self) -> bool:
-        """Whether anything is hidden from anybody."""
+        """Whether the model adds any noise."""
         return self.noise_by != "nobody"
 
     @property
@@ -132,43 +142,43 @@ class TrustModel:
 
     @property
     def noise_per_client(self) -> bool:
-        """Whether every report has all the noise that its client needs."""
+        """Whether every report contains all the noise that its client needs."""
         return self.noise_by == "client"
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """The kinds of its mechanisms that may leave a machine: no floating-point noise."""
+        """The kinds of its mechanisms that a deployed study may use: those without floating-point noise."""
         return tuple(sorted(made.kind for made in self.mechanisms if not made.simulated_only))
 
     def named(self, noise: str) -> type[Mechanism] | None:
-        """Return the mechanism that is requested by its own name as the noise, or None.
+        """Return the mechanism that a request names as its noise, or None if it names a noise distribution.
 
-        Example: `TRUST_MODELS["local"].named("one-bit")` once examples/one_bit.py is imported or installed.
+        Example: `TRUST_MODELS["local"].named("one-bit")`, once examples/one_bit.py is imported or installed.
         """
         made = None if noise in self.noises else MECHANISMS.get(noise)
         return made if made is not None and made.trust == self.name and made.by_name() else None
 
     def offers(self, noise: str) -> bool:
-        """Whether a request may name this noise."""
+        """Return whether a request may name this noise."""
         return noise in self.noises or self.named(noise) is not None
 
     def is_pure(self, noise: str) -> bool:
-        """Whether this noise gives δ = 0."""
+        """Return whether this noise achieves δ = 0."""
         named = self.named(noise)
         return noise in self.pure_noises if named is None else named.pure
 
     def only_simulated(self, noise: str) -> bool:
-        """Whether this noise is for simulations only."""
+        """Return whether only simulations may use this noise."""
         named = self.named(noise)
         return noise in self.simulated_noises if named is None else named.simulated_only
 
     def all_noises(self) -> tuple[str, ...]:
-        """The names that a request may give, those of registered mechanisms included."""
+        """Return all names that a request may give, including those of registered mechanisms."""
         return (*self.noises, *(kind for kind in MECHANISMS if self.named(kind) is not None))
 
 
 def register_trust(model: TrustModel) -> TrustModel:
-    """Make a trust model and its mechanisms known by name, in every command and in the service.
+    """Register a trust model and its mechanisms, for every command and the service.
 
     Args:
         model: The trust model.
@@ -177,7 +187,7 @@ def register_trust(model: TrustModel) -> TrustModel:
         The same model.
 
     Raises:
-        InvalidValue: Its name, or the kind of one of its mechanisms, is in use by another module.
+        InvalidValue: If another module uses its name, or the kind of one of its mechanisms.
     """
     for mechanism in model.mechanisms:
         MECHANISMS.add(mechanism.kind, mechanism, origin=mechanism.__module__)

@@ -117,8 +117,10 @@ def tell(state: State, plan: Plan, release: Release | None) -> State:
     fit = fitted(study, evidence)
     scores = study.reward_model.means(study.actions.matrix, active, fit.estimate)
     keep, widest = survivors(state, fit, scores)
+    if not keep.all():  # copies of a million numbers are noticed
+        active, scores = active[keep], scores[keep]
     left = np.zeros(study.actions.count, dtype=bool)
-    left[active[keep]] = True
+    left[active] = True
     after = replace(
         played,
         active=np.packbits(left).tobytes(),
@@ -126,7 +128,7 @@ def tell(state: State, plan: Plan, release: Release | None) -> State:
         width=widest,
         history=(*state.history, replace(evidence, estimate=tuple(fit.estimate.tolist()))),
     )
-    return _recorded(after, fit, active[keep], scores[keep])
+    return _recorded(after, fit, active, scores)
 
 
 def _check(state: State, plan: Plan, release: Release | None) -> None:

@@ -1,4 +1,4 @@
-"""Drives the protocol in memory: single runs, their traces, jobs that are kept, and sweeps over settings."""
+"""Runs of the protocol in memory: single runs and their traces, settings, sweeps, and resumable jobs."""
 
 import lazy_loader
 

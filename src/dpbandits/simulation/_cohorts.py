@@ -1,4 +1,4 @@
-"""How a simulation spreads its participants over the phases."""
+"""`Cohorts`: how a simulation divides its participants among the phases."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ SCHEDULES = ("exponential", "equal", "budgeted")
 
 @dataclass(frozen=True, kw_only=True)
 class Cohorts:
-    """The sizes of the cohorts, before they are planned for a study.
+    """Options for the cohort sizes. `Setting.planned` turns them into a schedule.
 
-    Example: `Cohorts(schedule="budgeted", participants=5000)` divides 5,000 clients over the phases as is
-    best for the study; `Cohorts(schedule="exponential", alpha=0.5)` has ⌈2^(l/2)⌉ clients in phase l.
+    Example: `Cohorts(schedule="budgeted", participants=5000)` plans the best division of 5,000 clients among
+    the phases. `Cohorts(schedule="exponential", alpha=0.5)` has ⌈2^(l/2)⌉ clients in phase l.
 
     Attributes:
         schedule: `exponential` is the paper's, `equal` has equal cohorts, `budgeted` plans them. None
             chooses `budgeted` for preset tight and `exponential` for preset paper.
-        participants: The budget of the schedules `equal` and `budgeted`. None takes as many clients as the
-            exponential schedule asks.
+        participants: The number of clients that the schedules `equal` and `budgeted` ask. None takes as many
+            as the exponential schedule.
         alpha: In the exponential schedule phase l asks ⌈2^(alpha·l)⌉ clients.
         fixed_cohort: The cohort of every phase with algorithm dpe-fixed.
         maximum_cohort: An upper bound on every cohort.

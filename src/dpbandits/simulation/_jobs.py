@@ -1,9 +1,9 @@
-"""Runs on all cores: the same numbers whatever the number of workers, and none lost.
+"""Run jobs in several processes, with a checkpoint. The results do not depend on the number of processes.
 
-A job is what is run with a seed. A checkpoint is a file with one finished run a line, written as soon as it
-is finished. Whoever is interrupted and starts again with the same checkpoint does only what is missing; a
-line that was cut off in the middle, or cannot be read, is done again. A file without one readable line is no
-checkpoint and is not touched.
+A job is run with a seed. A checkpoint is a file with one finished run per line. A line is written as soon as
+its run is finished. After an interruption, the same call with the same checkpoint runs only what is missing.
+A line that is cut off or cannot be read is run again. A file without any readable line is not a checkpoint,
+and is not changed.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from dpbandits.protocol import decode, encode
 
 
 class Outcome(Protocol):
-    """What a run leaves behind: a frozen value that says which seed it came from."""
+    """The result of a run: a frozen value that knows its seed."""
 
     @property
     def seed(self) -> int:
-        """Of the run."""
+        """The seed of the run."""
         ...
 
 
@@ -37,20 +37,20 @@ Kind = TypeVar("Kind", bound=Outcome)
 
 
 class Job(Protocol[Found]):
-    """What is run with a seed, and with it alone."""
+    """Something to run. The result must depend on the seed and on nothing else."""
 
     @property
     def name(self) -> str:
-        """A fingerprint: jobs of the same name do the same."""
+        """A fingerprint. Jobs with the same name must do the same."""
         ...
 
     @property
     def outcome(self) -> type[Found]:
-        """The type of what a run leaves behind."""
+        """The type of the result."""
         ...
 
     def run(self, seed: int) -> Found:
-        """One run."""
+        """Run the job once."""
         ...
 
 
@@ -59,7 +59,7 @@ Task = tuple[Job[Kind], int]
 
 @dataclass(frozen=True, kw_only=True)
 class Kept:
-    """A line of a checkpoint: whose run (the job's name), and what came of it."""
+    """A line of a checkpoint: the name of the job, and its result."""
 
     setting: str
     run: msgspec.Raw
@@ -68,7 +68,19 @@ class Kept:
 def run_tasks(
     tasks: Sequence[Task[Kind]], *, workers: int = 1, checkpoint: Path | None = None
 ) -> Iterator[tuple[Job[Kind], Kind]]:
-    """Run every job with its seed; yields each run as it is finished, those of the checkpoint first."""
+    """Run every job with its seed.
+
+    Args:
+        tasks: Pairs of a job and a seed.
+        workers: The number of processes.
+        checkpoint: The file of finished runs. It is created if it does not exist.
+
+    Yields:
+        Each job with its result: first those of the checkpoint, then the others as they finish.
+
+    Raises:
+        InvalidValue: The checkpoint is a file that no sweep wrote.
+    """
     whole(1, workers=workers)
     done = _read(checkpoint, tasks) if checkpoint is not None and checkpoint.exists() else {}
     missing = list[Task[Kind]]()
@@ -92,7 +104,7 @@ def _compute(tasks: Sequence[Task[Kind]], workers: int) -> Iterator[tuple[Job[Ki
     from joblib import Parallel, delayed  # slow to import, and needed only here
 
     parallel = Parallel(n_jobs=workers, return_as="generator_unordered")
-    with _deaf_to_interrupts():
+    with _ignoring_interrupts():
         running = parallel(delayed(_numbered)(number, *task) for number, task in enumerate(tasks))
     with closing(running) as runs:
         for number, found in runs:
@@ -100,12 +112,12 @@ def _compute(tasks: Sequence[Task[Kind]], workers: int) -> Iterator[tuple[Job[Ki
 
 
 @contextmanager
-def _deaf_to_interrupts() -> Iterator[None]:
-    """Workers started here do not hear Ctrl-C: who started them ends them, without their tracebacks."""
+def _ignoring_interrupts() -> Iterator[None]:
+    """Start workers that ignore Ctrl-C. The main process stops them, so they print no tracebacks."""
     if current_thread() is not main_thread():
         yield
         return
-    before = signal(SIGINT, SIG_IGN)  # what is ignored stays so in processes that are started meanwhile
+    before = signal(SIGINT, SIG_IGN)  # processes that are started now inherit this
     try:
         yield
     finally:
@@ -119,11 +131,11 @@ def _numbered(number: int, job: Job[Kind], seed: int) -> tuple[int, Kind]:
 def _read(checkpoint: Path, tasks: Sequence[Task[Kind]]) -> dict[tuple[str, int], Kind]:
     content = checkpoint.read_bytes()
     lines = content.split(b"\n")
-    half = lines.pop()  # an interrupted write, if it is not empty
+    half = lines.pop()  # not empty after an interrupted write
     found = [kept for line in lines if (kept := _readable(line, Kept)) is not None]
     if lines and not found:
-        raise InvalidValue("checkpoint", checkpoint, "a file that an earlier sweep wrote")
-    if half:  # its run is done again
+        raise InvalidValue("checkpoint", checkpoint, "a checkpoint that an earlier sweep wrote")
+    if half:  # its run is repeated
         checkpoint.write_bytes(content[: content.rfind(b"\n") + 1])
     kinds: dict[str, type[Kind]] = {job.name: job.outcome for job, _ in tasks}
     runs = [

@@ -18,7 +18,7 @@ DECIDED_BY_DATA = ("family", "actions_file", "heterogeneity")
 
 @dataclass(frozen=True, kw_only=True)
 class Problem:
-    """What the learner has to find out, and from whom. The defaults are the paper's.
+    """Actions, clients and rewards. The defaults are the paper's.
 
     The paper has d = 20 features, k = 1000 actions, σ = .1 and 10⁵ clients.
 
@@ -29,9 +29,9 @@ class Problem:
         dimension: The number of features of an action.
         family: The distribution that actions are drawn from.
         actions_file: A .csv or .npz file of actions. It replaces `actions`, `dimension` and `family`.
-        data: The name of a real data set (see world/_datasets.py). Its actions, θ* and heterogeneity are
-            used, and each run on a ranking file samples `actions` of its rows.
-        users: Which clients of that data set take part.
+        data: The name of a real data set (see world/_datasets.py), which provides the actions, θ* and the
+            heterogeneity. Each run on a ranking file samples `actions` of its rows.
+        users: Which clients of the data set take part.
         heterogeneity: σ, the standard deviation of a client's mean reward around the population's.
         rewards: The distribution of a single reward around its mean.
         population: The number of clients; None for no limit; "usual" for 10⁵, or no limit with algorithm pe.
@@ -62,19 +62,19 @@ class Problem:
             self._check_only_data()
 
     def _check_only_data(self) -> None:
-        """Refuse values for what the data set decides."""
+        """Check that no field is given that the data set determines."""
         for name in DECIDED_BY_DATA:
             default = type(self).__dataclass_fields__[name].default
             if getattr(self, name) != default:
                 option = name.replace("_", "-")
-                raise InvalidValue(option, getattr(self, name), "none: the data decide")
+                raise InvalidValue(option, getattr(self, name), "none: the data set determines it")
 
     @property
     def dataset(self) -> Dataset | None:
-        """The real data set, or None. A process reads it once."""
+        """The real data set, or None. It is read once per process."""
         if self.data is None:
             return None
-        from dpbandits.world import load  # its readers import SciPy's sparse matrices
+        from dpbandits.world import load  # slow to import: it needs SciPy's sparse matrices
 
         return load(self.data, self.dimension)
 
@@ -85,9 +85,9 @@ class Problem:
         return self.heterogeneity if dataset is None else dataset.heterogeneity(self.users)
 
     def instance(self, seed: int) -> Instance:
-        """The actions and θ* of the run with this seed."""
+        """Return the actions and θ* of the run with this seed."""
         own = seed if self.instance_seed is None else self.instance_seed
-        # The domain word keeps the instance independent of the run's rewards and noise.
+        # The constant makes the instance independent of the run's rewards and noise, which use the same seed.
         streams = np.random.SeedSequence([own, 0x1257]).spawn(2)
         for_actions, for_theta = (np.random.default_rng(stream) for stream in streams)
         dataset = self.dataset
@@ -102,7 +102,12 @@ class Problem:
         return Instance.draw(actions, for_theta)
 
     def people(self, instance: Instance, size: int | None) -> Clients:
-        """The clients whose mean rewards lie around that instance's, at most `size` of them."""
+        """Return the clients of an instance.
+
+        Args:
+            instance: The actions and θ*.
+            size: The number of clients; None for no limit.
+        """
         dataset = self.dataset
         if dataset is not None:
             return dataset.people(instance, self.users, size=size, rewards=self.rewards)

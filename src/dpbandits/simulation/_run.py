@@ -1,7 +1,8 @@
-"""One run in memory: the protocol's own functions in a loop, with a simulated population.
+"""One run in memory: the functions of the protocol in a loop, with a simulated population.
 
-Each phase draws its cohort's averages at once, never round by round, so the cost grows with phases,
-cohort and support, not with the horizon. Where every round has its own client, these are drawn in blocks.
+Each phase draws the averages of its cohort at once, not round by round. The cost therefore grows with the
+number of phases, clients and supported actions, and not with the horizon. If every round has its own client,
+clients are drawn in blocks.
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ from dpbandits.world import Clients
 
 
 def simulate(study: Study, population: Clients, *, seed: int) -> RunTrace:
-    """Play the whole horizon in memory.
+    """Simulate a study over its whole horizon.
 
     Args:
         study: The study.
-        population: The simulated clients, none of whom is asked twice.
-        seed: Rewards and all noise are drawn from it.
+        population: The simulated clients, none of whom is asked twice, and the truth behind them.
+        seed: Determines the clients, their rewards and all noise.
 
     Returns:
         One record per phase, and the totals.

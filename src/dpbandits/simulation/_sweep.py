@@ -1,4 +1,4 @@
-"""Sweeps over settings: every setting with every seed, on all cores, with a checkpoint if one is wanted."""
+"""Sweeps: run every setting with every seed, in several processes, optionally with a checkpoint."""
 
 from __future__ import annotations
 
@@ -19,29 +19,35 @@ from dpbandits.simulation._trace import RunTrace
 
 @dataclass(frozen=True, kw_only=True)
 class Simulated:
-    """The job of running a setting; spending that is known need not be planned again for each run."""
+    """The job that runs a setting. `spending` is the planned schedule, so that runs do not plan again."""
 
     setting: Setting
     spending: Spending | None = None
 
     @cached_property
     def name(self) -> str:
-        """The setting's fingerprint: what is spent follows from it."""
+        """The fingerprint of the setting, which determines the spending."""
         return digest(self.setting)
 
     @property
     def outcome(self) -> type[RunTrace]:
-        """A trace."""
+        """The type of the result."""
         return RunTrace
 
     def run(self, seed: int) -> RunTrace:
-        """One run, from its seed alone."""
+        """Run the setting once."""
         return run_once(self.setting, seed, self.spending)
 
 
 def run_once(setting: Setting, seed: int, spending: Spending | None = None) -> RunTrace:
-    """One run of one setting, from its seed alone; known spending need not be planned again."""
-    # More BLAS threads would round differently, and so make results depend on the number of workers.
+    """Run one setting once. The result depends only on the setting and the seed.
+
+    Args:
+        setting: The setting.
+        seed: The seed of the instance, the clients and the noise.
+        spending: What `setting.planned()` returned. None plans again.
+    """
+    # Several BLAS threads round differently, so results would depend on the number of workers.
     with threadpool_limits(limits=1):
         instance = setting.instance(seed)
         study = setting.study(instance.actions, spending)
@@ -55,11 +61,25 @@ def sweep(
     workers: int = 1,
     checkpoint: Path | None = None,
 ) -> Iterator[tuple[Setting, RunTrace]]:
-    """Run every setting with every seed; yields each run as it is finished, in no fixed order."""
+    """Run every setting with every seed.
+
+    Args:
+        settings: The settings; duplicates are run once.
+        seeds: The seeds.
+        workers: The number of processes.
+        checkpoint: A file that keeps finished runs. Runs that it has are not repeated.
+
+    Yields:
+        Each setting with the trace of a run, as runs finish and in no fixed order.
+
+    Raises:
+        DpbanditsError: A setting cannot run. This is checked before the first run.
+    """
     whole(1, workers=workers)
     jobs = [_planned(setting) for setting in dict.fromkeys(settings)]
     for job in jobs:
-        job.setting.study(job.setting.instance(seeds[0]).actions, job.spending)  # raises what a worker would
+        # Build the study here, so that an error is raised before any worker starts.
+        job.setting.study(job.setting.instance(seeds[0]).actions, job.spending)
     tasks: list[Task[RunTrace]] = [(job, seed) for seed in seeds for job in jobs]
     named = {job.name: job.setting for job in jobs}
     for done, run in run_tasks(tasks, workers=workers, checkpoint=checkpoint):

@@ -1,4 +1,4 @@
-"""What a simulated run leaves behind: a line for each phase, and the totals."""
+"""The trace of a simulated run: one entry per phase, and totals."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ class PhaseTrace:
     """One phase: the learner's own record of it, and what only a simulation knows.
 
     Attributes:
-        progress: What the learner records of the phase.
-        active: How many actions could be best before the phase.
-        support: How many actions the phase played.
-        plays: How many rounds the phase played.
-        regret: What these rounds lost against the best action.
-        communication: What clients sent, in the run's `unit`.
-        clipped: The share of the reported numbers that clipping changed.
-        elapsed: Seconds taken: the only entry that differs between two runs of the same seed.
+        progress: The learner's record of the phase.
+        active: The number of active actions before the phase.
+        support: The number of actions that were played.
+        plays: The number of rounds.
+        regret: The loss of these rounds against the best action.
+        communication: The size of all messages, in the `unit` of the run.
+        clipped: The share of the reported numbers that the bound clipped.
+        elapsed: The seconds that the phase took. Only this differs between two runs of the same seed.
     """
 
     progress: Progress
@@ -53,11 +53,21 @@ class PhaseTrace:
 
 @dataclass(frozen=True, kw_only=True)
 class RunTrace:
-    """One run. Regret is measured against the truth that the learner never saw.
+    """One run. Regret is measured against the truth, which the learner does not see.
 
-    `final_action` is the best guess at the end; a play of it loses `final_gap` against the best action.
-    `cover_loss` is what the best action may lose, over all rounds, to the best of a continuous set for
-    which the actions stand; it is not part of `regret`.
+    Attributes:
+        seed: The seed of the run.
+        phases: The phases, in order.
+        unit: The unit of `communication`: numbers or bits.
+        actions_left: The number of active actions at the end.
+        best_action_survived: Whether the truly best action is among them.
+        final_action: The best guess at the end.
+        final_gap: The loss of one play of `final_action` against the best action.
+        guarantee: The guarantee that holds; None without privacy.
+        mechanism: The mechanism with the weakest guarantee; None without privacy.
+        simulated: Always True: simulated noise protects nobody.
+        cover_loss: If the actions cover a continuous set: an upper bound on what the best action loses to
+            the best point of that set, over all rounds. It is not part of `regret`.
     """
 
     seed: int
@@ -68,42 +78,42 @@ class RunTrace:
     final_action: int
     final_gap: float
     guarantee: Guarantee | None
-    mechanism: Mechanism | None  # the one that hides least, for whoever wants to account for it again
+    mechanism: Mechanism | None
     simulated: bool = True
     cover_loss: float = 0.0
 
     @property
     def width(self) -> float | None:
-        """The last width that was stated; None if nobody was ever asked."""
+        """The width after the last phase that asked clients; None if no phase did."""
         return next((phase.width for phase in reversed(self.phases) if phase.width is not None), None)
 
     @property
     def regret(self) -> float:
-        """R(T)."""
+        """The regret R(T)."""
         return float(sum(phase.regret for phase in self.phases))
 
     @property
     def regret_with_cover(self) -> float:
-        """What R(T) is at most if the best point of the continuous set is what one regrets."""
+        """An upper bound on the regret against the best point of the covered continuous set."""
         return self.regret + self.cover_loss
 
     @property
     def rounds(self) -> int:
-        """T."""
+        """The number of rounds T."""
         return sum(phase.plays for phase in self.phases)
 
     @property
     def communication(self) -> int:
-        """C(T), in `unit`."""
+        """The communication C(T), in `unit`."""
         return sum(phase.communication for phase in self.phases)
 
     @property
     def participants(self) -> int:
-        """The clients that were asked, each once."""
+        """The number of clients that were asked. Each is asked once."""
         return sum(phase.cohort for phase in self.phases)
 
     def regret_at(self, times: FloatArray) -> FloatArray:
-        """R(t) at the given rounds, linear within a phase."""
+        """The regret R(t) at the given rounds, interpolated linearly within a phase."""
         ends = np.cumsum([0, *(phase.plays for phase in self.phases)])
         totals = np.cumsum([0.0, *(phase.regret for phase in self.phases)])
         return np.asarray(np.interp(times, ends, totals), dtype=np.float64)

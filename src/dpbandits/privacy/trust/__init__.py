@@ -1,4 +1,4 @@
-"""One file per trust model: none, central, local, shuffle. Each has its mechanisms R, S and A."""
+"""The built-in trust models, with one file each: none, central, local and shuffle."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""Registers the built-in trust models, in the order in which commands list them."""
+"""Registration of the built-in trust models, in the order in which commands list them."""
 
 from dpbandits.privacy._trust_model import register_trust
 from dpbandits.privacy.trust._central import CENTRAL

@@ -1,6 +1,6 @@
-"""The central model: clients trust the server, which adds noise to the sum of their averages.
+"""The central trust model: clients trust the server, which adds noise to the sum of their averages.
 
-Replacing one client moves the mean of vectors in [−B, B]^s by at most 2B√s/n in ℓ2 and 2B/n in ℓ∞.
+Replacing one of n clients moves the mean of vectors in [−B, B]^s by at most 2B√s/n in ℓ2 and 2B/n in ℓ∞.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from dpbandits.privacy.noise import NoiseSource, simulated_only
 from dpbandits.privacy.trust import _single_party
 from dpbandits.privacy.trust._single_party import ContinuousGaussian
 
-# The grid is fine enough for cohorts of this size, so that one calibration serves them all.
+# The grid is fine enough for cohorts of up to this size, so that one calibration serves all of them.
 _USUAL_COHORT = 2**16
 
 
 @dataclass(frozen=True, kw_only=True)
 class CentralLattice(NoisyLattice):
-    """R encodes, S is the identity, A adds one share of integer noise to the sum."""
+    """R encodes, S is the identity, and A adds one share of integer noise to the sum."""
 
     coordinates: int
     cohort: int
@@ -41,12 +41,12 @@ class CentralLattice(NoisyLattice):
     unit = "numbers"
 
     def shares_added(self, reports: int) -> int:  # noqa: ARG002
-        """The server adds one."""
+        """Return 1: only the server adds noise."""
         return 1
 
     @cached_property
     def message(self) -> Message:
-        """Places on the grid, in the ball if there is one."""
+        """Points of the grid, within the ball if there is one."""
         return sent_message(self.levels, self.coordinates, self.shape, None, 0)
 
     def _randomize(self, clipped: FloatArray, noise: NoiseSource) -> Payload:
@@ -61,7 +61,7 @@ class CentralLattice(NoisyLattice):
 
 @dataclass(frozen=True, kw_only=True)
 class CentralGaussian(ContinuousGaussian):
-    """A adds N(0, scale²) in floating point to the mean (paper, Eq. 5): for simulations only."""
+    """A adds N(0, scale²) to the mean (paper, Eq. 5), in floating point: for simulations only."""
 
     coordinates: int
     cohort: int
@@ -77,7 +77,7 @@ class CentralGaussian(ContinuousGaussian):
         return Message(kind="numbers", shape=(self.coordinates,), low=-self.bound, high=self.bound)
 
     def scale(self, reports: int) -> float:
-        """σ_nc: `noise_ratio` times the ℓ2 distance by which one client can move the mean."""
+        """Return σ_nc: `noise_ratio` times the ℓ2 distance by which one client can move the mean."""
         return float(self.noise_ratio * 2 * self.bound * np.sqrt(self.coordinates) / reports)
 
     def _randomize(self, clipped: FloatArray, noise: NoiseSource) -> Payload:  # noqa: ARG002
@@ -91,7 +91,7 @@ class CentralGaussian(ContinuousGaussian):
         return np.asarray(total / reports + added, dtype=np.float64)
 
     def error_deviation(self, reports: int) -> float:
-        """σ_nc of the paper."""
+        """Return σ_nc of the paper."""
         return self.scale(reports)
 
 
@@ -107,7 +107,7 @@ def _calibrate(
     if request.mechanism_noise == "gaussian":
         ratio = _single_party.noise_ratio(request)
         return CentralGaussian(coordinates=coordinates, cohort=cohort, bound=bound, noise_ratio=ratio)
-    values = max(cohort, _USUAL_COHORT)  # all are rounded, and noise is added once
+    values = max(cohort, _USUAL_COHORT)  # all values are rounded, but noise is added only once
     levels, scale = levels_and_scale(request, coordinates, values, shape=shape, shares=1, rounding=FINE)
     return CentralLattice(
         coordinates=coordinates,
@@ -126,7 +126,7 @@ def _typical_error(request: PrivacyRequest, on_sum: float, clients: int) -> floa
 
 CENTRAL = TrustModel(
     name="central",
-    rests_on="the server is trusted: it sees every report, shows them to nobody, adds the noise and releases "
+    rests_on="the server is trusted: it sees every report, keeps them secret, adds the noise and releases "
     "each sum once; clients may lie and collude",
     noise_by="server",
     view="release",

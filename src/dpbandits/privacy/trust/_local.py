@@ -1,4 +1,4 @@
-"""The local model: each client adds noise before anything leaves it; nobody is trusted."""
+"""The local trust model: nobody is trusted, so each client adds noise before it sends its report."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from dpbandits.privacy.trust import _single_party
 from dpbandits.privacy.trust._single_party import ContinuousGaussian
 
 RARELY = 1e-12
-"""An honest report is replaced, because its noise is in a far tail, with this probability at most."""
+"""Upper bound on the probability that an honest report is replaced because its noise is out of range."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LocalLattice(NoisyLattice):
-    """R encodes and adds a whole share of noise, S is the identity, A is the plain mean."""
+    """R encodes and adds all the noise that a client needs, S is the identity, and A is the plain mean."""
 
     coordinates: int
     cohort: int
@@ -41,12 +41,12 @@ class LocalLattice(NoisyLattice):
 
     @cached_property
     def message(self) -> Message:
-        """Encoded values with noise that is larger with a probability of at most 10⁻¹²."""
+        """Encoded values with noise. The noise of a report is out of range with probability at most 10⁻¹²."""
         largest = least_largest(self.law, self.coordinates, self.shape, RARELY)
         return sent_message(self.levels, self.coordinates, self.shape, self.law, largest)
 
     def _randomize(self, clipped: FloatArray, noise: NoiseSource) -> Payload:
-        # Replacing what is too far out is processing of a private report: it costs no privacy.
+        # Replacing a report that is out of range costs no privacy: it is post-processing.
         return self.message.or_centre(
             self.lattice.encode(clipped, noise) + self.law.draw(len(clipped), self.coordinates, noise)
         )
@@ -62,7 +62,7 @@ class LocalLattice(NoisyLattice):
 
 @dataclass(frozen=True, kw_only=True)
 class LocalGaussian(ContinuousGaussian):
-    """R adds N(0, scale²) in floating point (paper, Theorem 4.4): for simulations only."""
+    """R adds N(0, scale²) (paper, Theorem 4.4), in floating point: for simulations only."""
 
     coordinates: int
     cohort: int
@@ -74,12 +74,12 @@ class LocalGaussian(ContinuousGaussian):
 
     @property
     def scale(self) -> float:
-        """σ_nl: `noise_ratio` times the ℓ2 distance between two clients' vectors."""
+        """σ_nl: `noise_ratio` times the largest ℓ2 distance between the vectors of two clients."""
         return self.noise_ratio * 2 * self.bound * math.sqrt(self.coordinates)
 
     @cached_property
     def message(self) -> Message:
-        """Averages with noise that is larger with a probability of at most 10⁻¹²."""
+        """Averages with noise. The noise of a report is out of range with probability at most 10⁻¹²."""
         most = self.bound + self.scale * sub_gaussian_factor(RARELY / (2 * self.coordinates))
         return Message(kind="numbers", shape=(self.coordinates,), low=-most, high=most)
 
@@ -96,7 +96,7 @@ class LocalGaussian(ContinuousGaussian):
         return np.asarray(total / reports + added, dtype=np.float64)
 
     def error_deviation(self, reports: int) -> float:
-        """σ_nl/√n of the paper."""
+        """Return σ_nl/√n of the paper."""
         return self.scale / math.sqrt(reports)
 
 
@@ -130,8 +130,8 @@ def _typical_error(request: PrivacyRequest, on_sum: float, clients: int) -> floa
 
 LOCAL = TrustModel(
     name="local",
-    rests_on="nothing but the client's own device, which adds the noise: the server and all other clients "
-    "may collude",
+    rests_on="only the client's own device is trusted, which adds the noise; the server and all other "
+    "clients may collude",
     noise_by="client",
     view="report",
     mechanisms=(LocalGaussian, LocalLattice),

@@ -1,4 +1,4 @@
-"""No privacy: the server sees every client's averages (DPE, the non-private DP-DPE)."""
+"""The trust model without privacy: the server sees every client's averages (DPE, the non-private DP-DPE)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dpbandits.privacy.noise import NoiseSource
 
 @dataclass(frozen=True, kw_only=True)
 class NoPrivacy(Mechanism):
-    """R, S are the identity and A is the plain mean. Nothing is protected."""
+    """R and S are the identity, and A is the plain mean. Nothing is protected."""
 
     coordinates: int
     cohort: int
@@ -44,12 +44,12 @@ class NoPrivacy(Mechanism):
         return Message(kind="numbers", shape=(self.coordinates,), low=-self.bound, high=self.bound)
 
     def error_deviation(self, reports: int) -> float:  # noqa: ARG002
-        """The mean is exact."""
+        """Return 0: the mean is exact."""
         return 0.0
 
     @property
     def event(self) -> accounting.Event:
-        """Whoever sees the mean may learn everything."""
+        """The event without privacy: the mean can reveal everything."""
         return accounting.NothingHidden()
 
 
@@ -67,7 +67,7 @@ def _calibrate(
 
 NONE = TrustModel(
     name="none",
-    rests_on="everybody is trusted: nothing is hidden from the server",
+    rests_on="everybody is trusted: the server sees every report without noise",
     noise_by="nobody",
     view="release",
     mechanisms=(NoPrivacy,),

@@ -1,18 +1,19 @@
-"""The shuffle model: each client adds a little noise, and the server sees no more than the sum.
+"""The shuffle trust model: each client adds a share of the noise, and the server learns only the sum.
 
-`ShuffledBits` is the paper's Algorithm 2. A coordinate in [−reach, reach] is rounded at random to one of
-0 … levels, and Bin(noise_bits, noise_probability) ones are added: a message of levels + noise_bits bits. The
-third party permutes each coordinate's bits; the permuted bits and their sum carry the same information.
-The paper takes reach = Δ₂ = B√s for every coordinate; reach = B is enough, as each lies in [−B, B].
+`ShuffledBits` is the paper's Algorithm 2. Each coordinate in [−reach, reach] is rounded at random to one of
+0 … levels, and Bin(noise_bits, noise_probability) is added. The result is sent in unary, as
+levels + noise_bits bits. The third party permutes the bits of each coordinate; the permuted bits and their
+sum carry the same information. The paper takes reach = Δ₂ = B√s for every coordinate. reach = B is enough,
+because each coordinate lies in [−B, B].
 
-`SummedShares` has the third party add the clients' integers up, modulo a power of two, and reveal the sum.
+In `SummedShares` the third party adds the clients' integers modulo a power of two, and reveals the sum.
+A report has one signed integer per coordinate. If a discrete Gaussian or Skellam share is larger than
+`largest_share` in absolute value, the client sends the centre of the grid instead of the report. The
+accountant adds the probability of this to δ. Without such a limit one client could send any number, and so
+determine the sum. Pólya shares have no limit, because a limit would make δ > 0 (docs/privacy.md).
 
-A report is a whole number with its sign for each coordinate. Discrete Gaussian and Skellam shares above
-`largest_share` in size are not sent: the client then reports the centre of the grid. The account adds the
-chance of that to δ. Without such a limit one client could send any number, and so decide the sum. Pólya
-shares have none: a limit would leave δ > 0 (docs/privacy.md).
-
-In both, noise suffices if only `minimum_reports` clients answer, `silent_share` of them without noise.
+In both mechanisms the noise suffices if only `minimum_reports` clients report and `silent_share` of them add
+no noise.
 """
 
 from __future__ import annotations
@@ -38,16 +39,26 @@ from dpbandits.privacy.noise import LAWS, NoiseLaw, NoiseSource
 
 _MOST_SHARE = 2**50
 _NEARLY_ONE = 1 - 2.0**-53
-# Reports that clients replace may add this share to δ; the noise is calibrated to what is left.
+# The share of δ that is reserved for replaced reports. The noise is calibrated to the rest of δ.
 _REPLACED = 0.01
-# Noise for one value per client suffices for the least number of reports cut to this many leading binary
-# digits, so that eight calibrations serve all sizes between two powers of two. It has at most an eighth more
-# variance than needed.
+# In per-action cohorts the noise is calibrated to the least number of reports, rounded down to this many
+# leading binary digits. So eight calibrations serve all sizes between two powers of two, and the noise has at
+# most an eighth more variance than needed.
 _DIGITS = 4
 
 
 def noisy_reports(minimum_reports: int, silent_share: float) -> int:
-    """How many of the fewest clients that may answer add noise for certain."""
+    """Return how many of the fewest reports in a release are certain to contain noise.
+
+    Example: `noisy_reports(100, 0.2)` is 80.
+
+    Args:
+        minimum_reports: The fewest reports in a release.
+        silent_share: The share of the reporting clients that may add no noise.
+
+    Returns:
+        minimum_reports·(1 − silent_share), rounded down.
+    """
     return math.floor(minimum_reports * (1 - silent_share) + 1e-9)
 
 
@@ -55,12 +66,21 @@ def _check_reports(cohort: int, least: int, silent_share: float) -> None:
     whole(1, cohort, minimum_reports=least)
     between(0, 0.99, silent_share=silent_share)
     if noisy_reports(least, silent_share) < 1:
-        raise InvalidValue("silent_share", silent_share, "one that leaves at least one noisy report")
+        raise InvalidValue("silent_share", silent_share, "a share that leaves at least one report with noise")
 
 
 @dataclass(frozen=True, kw_only=True)
 class ShuffledBits(Mechanism):
-    """R encodes to bits, S permutes each coordinate's bits, A sums and shifts back."""
+    """R encodes to bits, S permutes the bits of each coordinate, and A decodes their sum.
+
+    Attributes:
+        reach: Each coordinate is encoded on a grid over [−reach, reach], which contains [−bound, bound].
+        levels: The number of levels of the grid.
+        noise_bits: The number of random bits that each client adds per coordinate.
+        noise_probability: The probability that a random bit is 1.
+        least_reports: The fewest reports in a release.
+        silent_share: The share of the reporting clients that may add no random bits.
+    """
 
     coordinates: int
     cohort: int
@@ -99,31 +119,31 @@ class ShuffledBits(Mechanism):
 
     @property
     def noisy_reports(self) -> int:
-        """Those whose bits are accounted for."""
+        """The number of clients whose random bits are accounted for."""
         return noisy_reports(self.least_reports, self.silent_share)
 
     @property
     def unit_of_message(self) -> float:
-        """One level for each bit."""
+        """One level, the value of each bit."""
         return self.lattice.step
 
     @property
     def width(self) -> int:
-        """The bits of one coordinate of one client."""
+        """The number of bits of one coordinate in one report."""
         return self.levels + self.noise_bits
 
     @cached_property
     def message(self) -> Message:
-        """`width` bits for each action."""
+        """`width` bits per coordinate."""
         return Message(kind="bits", shape=(self.coordinates, self.width), low=0, high=1)
 
     @property
     def sum_bits(self) -> int:
-        """No more ones than bits."""
+        """Enough bits to count all ones of a cohort."""
         return (self.cohort * self.width).bit_length()
 
     def batch_of_sums(self, sums: Payload, reports: int) -> Payload:  # noqa: ARG002
-        """One column, the number of ones per coordinate: A only adds the columns up."""
+        """Return one column, the number of ones per coordinate: A only needs the sum of the columns."""
         return sums[:, None]
 
     def _randomize(self, clipped: FloatArray, noise: NoiseSource) -> Payload:
@@ -132,12 +152,12 @@ class ShuffledBits(Mechanism):
         return (np.arange(self.width) < ones[..., None]).astype(np.uint8)
 
     def shuffle(self, payloads: Payload, noise: NoiseSource) -> Payload:
-        """All bits of one coordinate, of all clients, in a random order."""
+        """Return the bits of all clients in a random order, with one row per coordinate."""
         by_coordinate = payloads.transpose(1, 0, 2).reshape(self.coordinates, -1)
         return noise.permute_rows(by_coordinate)
 
     def batch_shape(self, reports: int) -> tuple[int, ...]:
-        """All bits of a coordinate in one row."""
+        """Return the shape of a batch with all bits of a coordinate in one row."""
         return (self.message.shape[0], reports * self.width)
 
     def _analyze(self, batch: Payload, reports: int, noise: NoiseSource) -> FloatArray:  # noqa: ARG002
@@ -157,17 +177,17 @@ class ShuffledBits(Mechanism):
         return self.lattice.decode_mean(ones - expected_noise, reports)
 
     def error_deviation(self, reports: int) -> float:
-        """By Hoeffding each of the n(1 + b) coins is ½-sub-Gaussian, whatever the input."""
+        """Return a bound from Hoeffding's lemma: each of n(1 + b) coins is ½-sub-Gaussian for any input."""
         return self.lattice.step / reports * math.sqrt(reports * (1 + self.noise_bits)) / 2
 
     @property
     def message_size(self) -> int:
-        """So many bits for each action."""
+        """`width` bits per coordinate."""
         return self.coordinates * self.width
 
     @property
     def event(self) -> accounting.Event:
-        """The sum's bits of the least number of noisy reports; the rest is post-processing."""
+        """The cost of the sum with the noise of `noisy_reports` clients. More noise is post-processing."""
         bits = self.noisy_reports * self.noise_bits
         low, high = (float(self.lattice.position(np.array(end))) for end in (-self.bound, self.bound))
         return _binomial_event(bits, self.noise_probability, self.coordinates, low, high)
@@ -182,16 +202,25 @@ def _binomial_event(bits: int, chance: float, coordinates: int, low: float, high
 
 @lru_cache(maxsize=1024)
 def _largest_noise(law: NoiseLaw, coordinates: int, shares: int) -> int:
-    """Of so many shares; asked for powers of two only, as many cohorts have nearly the same size."""
+    """Return a bound that the sum of `shares` shares of noise exceeds with probability at most 10⁻¹².
+
+    Callers pass powers of two, so that cohorts of similar size share a cached result.
+    """
     tail = 1e-12 / (2 * coordinates)
     return math.ceil(float(law.radius(np.ones((1, 1)), np.zeros(1), tail, shares)[0]))
 
 
 @dataclass(frozen=True, kw_only=True)
 class SummedShares(NoisyLattice):
-    """R encodes and adds a share of noise, S reveals the sum modulo 2^`modulus_bits`, A decodes.
+    """R encodes and adds a share of noise, S reveals the sum modulo 2^`modulus_bits`, and A decodes it.
 
-    `largest_share` is the largest noise, in levels, that a client sends on a coordinate; None for Pólya.
+    Attributes:
+        levels: The number of levels of the grid.
+        noise: "discrete-gaussian", "skellam" or "polya".
+        scale: The scale of one client's share of the noise, in levels.
+        least_reports: The fewest reports in a release.
+        silent_share: The share of the reporting clients that may add no noise.
+        largest_share: The largest noise, in levels, that a client sends in a coordinate; None for Pólya.
     """
 
     coordinates: int
@@ -212,7 +241,7 @@ class SummedShares(NoisyLattice):
 
     @property
     def rests_on(self) -> str:
-        """Sums can also be added without a shuffler that sees any report."""
+        """The assumptions. Sums can also be computed by two parties, neither of which sees any report."""
         return f"{super().rests_on}; or each report is split among two parties that do not collude"
 
     def __post_init__(self) -> None:
@@ -221,7 +250,7 @@ class SummedShares(NoisyLattice):
         if self.noise != "polya":
             whole(1, _MOST_SHARE, largest_share=self.largest_share)  # type: ignore[arg-type]
         elif self.largest_share is not None:
-            raise InvalidValue("largest_share", self.largest_share, "none for polya: δ would not be 0")
+            raise InvalidValue("largest_share", self.largest_share, "none with polya: δ would not be 0")
         super().__post_init__()
 
     @property
@@ -231,20 +260,20 @@ class SummedShares(NoisyLattice):
 
     @property
     def noisy_reports(self) -> int:
-        """Those whose shares are accounted for."""
+        """The number of clients whose shares are accounted for."""
         return noisy_reports(self.least_reports, self.silent_share)
 
     @property
     def noise_shares(self) -> int:
-        """Shares in the sum when as few as possible answer, and some of them add none."""
+        """The least number of shares in the sum: `noisy_reports`."""
         return self.noisy_reports
 
     @cached_property
     def largest_noise(self) -> int:
-        """The sum is at least minus this, and at most this above the encoded values.
+        """The largest absolute value of the noise in the sum.
 
-        This holds for all admitted reports. Of Pólya shares it holds for honest clients, but for a chance
-        below 10⁻¹².
+        It is a bound for any accepted reports. Pólya shares are unbounded: for honest clients the bound holds
+        except with probability below 10⁻¹².
         """
         if self.largest_share is not None:
             return self.cohort * self.largest_share
@@ -252,12 +281,12 @@ class SummedShares(NoisyLattice):
 
     @cached_property
     def modulus_bits(self) -> int:
-        """Wide enough for the sum; a sum that wraps around harms the estimate, never privacy."""
+        """Enough bits for the sum. A sum that wraps around would harm the estimate, but not privacy."""
         return (self.cohort * self.levels + 2 * self.largest_noise + 1).bit_length()
 
     @cached_property
     def message(self) -> Message:
-        """Encoded values with no more noise than `largest_share`; without one, all residues."""
+        """Encoded values with noise of at most `largest_share`; for Pólya noise, all residues."""
         if self.largest_share is not None:
             return sent_message(self.levels, self.coordinates, self.shape, self.law, self.largest_share)
         half = 1 << whole(1, 62, modulus_bits=self.modulus_bits) - 1
@@ -265,7 +294,7 @@ class SummedShares(NoisyLattice):
 
     @property
     def distance(self) -> float:
-        """The chance, at most, that any report of a cohort is replaced: what the account must allow for."""
+        """Upper bound on the probability that any report of a cohort is replaced. The accountant needs it."""
         if self.largest_share is None:
             return 0.0
         chance = chance_replaced(self.law, self.coordinates, self.shape, self.largest_share)
@@ -273,7 +302,7 @@ class SummedShares(NoisyLattice):
 
     @property
     def event(self) -> accounting.Event:
-        """The noisy sum's, for a mechanism that differs from it where a report is replaced."""
+        """The cost of the noisy sum, plus the probability that a report is replaced."""
         exact = super().event
         if self.largest_share is None:
             return exact
@@ -281,28 +310,28 @@ class SummedShares(NoisyLattice):
 
     @property
     def sum_bits(self) -> int:
-        """Sums are revealed modulo this power of two."""
+        """`modulus_bits`: sums are revealed modulo this power of two."""
         return self.modulus_bits
 
     def batch_of_sums(self, sums: Payload, reports: int) -> Payload:  # noqa: ARG002
-        """The sums themselves are what S reveals."""
+        """Return the sums: they are what S reveals."""
         return sums
 
     def _randomize(self, clipped: FloatArray, noise: NoiseSource) -> Payload:
         sent = self.lattice.encode(clipped, noise) + self.law.draw(len(clipped), self.coordinates, noise)
         if self.largest_share is not None:
             return self.message.or_centre(sent)
-        half = 1 << self.modulus_bits - 1  # the residue nearest to zero
+        half = 1 << self.modulus_bits - 1  # take the residue that is nearest to zero
         return ((sent + half) & (2 * half - 1)) - half
 
     def shuffle(self, payloads: Payload, noise: NoiseSource) -> Payload:  # noqa: ARG002
-        """The sum modulo the power of two, and nothing else."""
-        # Two's complement wraps modulo 2^64, of which the modulus is a divisor.
+        """Return only the sum modulo 2^`modulus_bits`."""
+        # int64 wraps modulo 2^64, which is a multiple of the modulus, so an overflow does no harm.
         total: IntArray = payloads.sum(axis=0, dtype=np.int64) & ((1 << self.modulus_bits) - 1)
         return total
 
     def batch_shape(self, reports: int) -> tuple[int, ...]:  # noqa: ARG002
-        """One sum per coordinate."""
+        """Return the shape of the sums: one per coordinate."""
         return self.message.shape
 
     def _analyze(self, batch: Payload, reports: int, noise: NoiseSource) -> FloatArray:  # noqa: ARG002
@@ -317,7 +346,7 @@ class SummedShares(NoisyLattice):
 
     @property
     def message_size(self) -> int:
-        """One number modulo 2^`modulus_bits` for each action."""
+        """One number modulo 2^`modulus_bits` per coordinate."""
         return self.coordinates * self.modulus_bits
 
 
@@ -353,8 +382,12 @@ def _summed(
 
 
 def _largest_share(request: PrivacyRequest, coordinates: int, cohort: int, scale: float, shape: str) -> int:
-    """The least for which replaced reports add a hundredth of δ at most: (1 + e^ε)·cohort·chance."""
-    # Cohorts of nearly the same size have the same; the last factor covers rounding.
+    """Return the least limit for which replaced reports add at most a hundredth of δ.
+
+    They add (1 + e^ε)·cohort·(the probability that one report is replaced).
+    """
+    # The cohort is rounded up to a power of two, so that cohorts of similar size get the same limit and share
+    # cached results. The factor 1 − 10⁻⁶ covers floating-point rounding.
     allowed = _REPLACED * request.delta / (1 + math.exp(min(request.epsilon, 600.0))) * (1 - 1e-6)
     law = LAWS[request.mechanism_noise](scale=scale)
     return least_largest(law, coordinates, shape, allowed / (1 << cohort.bit_length()))
@@ -384,7 +417,11 @@ def _encoding(epsilon: float, delta: float, coordinates: int, shares: int) -> tu
 def algorithm_2(
     request: PrivacyRequest, *, coordinates: int, cohort: int, bound: float, least: int
 ) -> ShuffledBits:
-    """The paper's Algorithm 2 (ε̂, g, b, p as printed), with g rounded up to an integer."""
+    """Return the mechanism of the paper's Algorithm 2 (ε̂, g, b, p as printed), with g rounded up.
+
+    Raises:
+        OutsideTheorem: If ε ≥ 15 or δ ≥ 0.5, for which the paper's theorem does not hold.
+    """
     epsilon, delta = request.epsilon, request.delta
     if epsilon >= 15:
         raise OutsideTheorem(f"epsilon: got {epsilon:g}, expected < 15 (the paper's shuffle theorem)")
@@ -413,7 +450,7 @@ def _calibrate_one_value(request: PrivacyRequest, *, cohort: int, bound: float) 
     least = request.minimum_reports(cohort)
     if request.preset == "paper" and request.mechanism_noise == "binomial":
         return algorithm_4(request, cohort=cohort, bound=bound, least=least)
-    # With more reports than these there is more noise, which cannot hurt.
+    # Noise that suffices for fewer reports also suffices for more of them.
     return calibrate(
         request,
         coordinates=1,
@@ -430,10 +467,13 @@ def _rounded_down(count: int) -> int:
 
 
 def algorithm_4(request: PrivacyRequest, *, cohort: int, bound: float, least: int) -> ShuffledBits:
-    """The paper's scalar shuffle sum (g, b, p as printed), with g rounded up to an integer.
+    """Return the mechanism of the paper's scalar shuffle sum (g, b, p as printed), with g rounded up.
 
-    Its lemma gives ε̂(2/g + 1) with ε = 2ε̂, which is at most ε from g = 2 on; the printed g ≥ 2B√n
-    allows that.
+    The paper's lemma gives ε̂(2/g + 1) with ε = 2ε̂, which is at most ε if g ≥ 2. The printed condition
+    g ≥ 2B√n permits this choice.
+
+    Raises:
+        OutsideTheorem: If ε ≥ 30 or δ ≥ 0.5, for which the paper's theorem does not hold.
     """
     epsilon, delta = request.epsilon, request.delta
     if epsilon >= 30:
@@ -462,7 +502,7 @@ def _typical_error(request: PrivacyRequest, on_sum: float, clients: int) -> floa
 
 SHUFFLE = TrustModel(
     name="shuffle",
-    rests_on="the shuffler reveals nothing but the sum of all reports and does not collude with the server",
+    rests_on="the shuffler reveals only the sum of all reports and does not collude with the server",
     noise_by="cohort",
     view="batch",
     mechanisms=(ShuffledBits, SummedShares),

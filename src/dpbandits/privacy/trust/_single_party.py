@@ -1,4 +1,4 @@
-"""What the central and the local model share: one party adds all the noise, on a grid or as floats."""
+"""The noises that the central and the local trust model have in common: one party adds all of it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,12 @@ DEFAULTS = {
 
 
 class ContinuousGaussian(Mechanism):
-    """Gaussian noise of `noise_ratio` times the ℓ2 distance that one client can move what is revealed."""
+    """The base class of mechanisms with continuous Gaussian noise, in floating point.
+
+    Attributes:
+        noise_ratio: The standard deviation of the noise, divided by the ℓ2 distance by which one client can
+            move the value that the noise is added to.
+    """
 
     noise_ratio: float
 
@@ -34,12 +39,15 @@ class ContinuousGaussian(Mechanism):
 
     @property
     def event(self) -> accounting.Event:
-        """Exact, at any ε."""
+        """The privacy cost of Gaussian noise, exact for every ε."""
         return accounting.GaussianEvent(noise_ratio=self.noise_ratio)
 
 
 def noise_ratio(request: PrivacyRequest) -> float:
-    """The deviation of Gaussian noise over the ℓ2 sensitivity: as printed, or the least."""
+    """Return the standard deviation of Gaussian noise divided by the ℓ2 sensitivity.
+
+    Preset paper uses the classical formula as printed, preset tight the least ratio that is proved.
+    """
     formula = (
         accounting.classical_noise_ratio if request.preset == "paper" else accounting.gaussian_noise_ratio
     )
