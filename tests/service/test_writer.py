@@ -130,7 +130,7 @@ def test_a_faster_worker_is_tried_against_again_and_not_for_ever() -> None:
     store.failures = [Refused("changed", "by another")] * 3
     assert writer.run("x", lambda _t: "done") == "done"
     store.failures = [Refused("changed", "by another")] * 50
-    with pytest.raises(StorageError, match="others keep changing"):
+    with pytest.raises(StorageError, match="other workers keep changing"):
         writer.run("x", lambda _t: "done")
     store.failures = []
     writer.close()

@@ -188,7 +188,7 @@ class Writer:
             except Exception as another:
                 error = another
         changed = isinstance(error, Refused) and error.reason == "changed"
-        return StorageError("storage: others keep changing the same rows") if changed else error
+        return StorageError("storage: other workers keep changing the same rows") if changed else error
 
     def _transact(self, jobs: list[_Job]) -> list[Any]:
         names = list(dict.fromkeys(job.name for job in jobs))
