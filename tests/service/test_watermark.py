@@ -99,7 +99,7 @@ def test_a_store_that_has_begun_needs_its_file(watermark: Watermark) -> None:
 
 def test_the_file_of_another_study_is_refused(watermark: Watermark) -> None:
     watermark.seen(COLLECTING)
-    with pytest.raises(InvalidValue, match="each study has a key of its own"):
+    with pytest.raises(InvalidValue, match="each study has its own key"):
         Watermark(watermark.path, "other").read()
     watermark.path.write_text("{}")
     with pytest.raises(InvalidValue, match="a file that dpbandits wrote"):
@@ -118,7 +118,7 @@ def test_the_file_is_replaced_as_a_whole(watermark: Watermark) -> None:
 
 def test_a_place_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     nowhere = Watermark(tmp_path / "missing" / "progress", "study")
-    with pytest.raises(StorageError, match=r"No such file or directory; \[keys\] progress names"):
+    with pytest.raises(StorageError, match=r"No such file or directory; \[keys\] progress must name"):
         nowhere.seen(COLLECTING)
 
 

@@ -47,7 +47,7 @@ def ask(state: State) -> Plan:
     """
     study, remaining = state.study, state.study.horizon - state.rounds_played
     if state.ended:
-        raise StudyEnded(f"all {study.horizon:,} rounds are played; begin a new study")
+        raise StudyEnded(f"all {study.horizon:,} rounds have been played; start a new study")
     if not _may_ask(state):
         return _committed(state, remaining)
     design = _design(study.actions, state.active, study.design_tolerance)

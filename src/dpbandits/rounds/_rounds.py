@@ -42,7 +42,7 @@ class Rounds(Machine):
         def take(transaction: Transaction) -> Plan:
             latest = transaction.latest(lock=True)
             if latest is None:
-                raise Refused("no-place", "the study has not begun: call advance first")
+                raise Refused("no-place", "the study has not started: call advance first")
             asked = [name for name in participants if transaction.entry_of(client=name) is not None]
             if asked:
                 raise Refused("already-asked", f"{asked[0]!r} has taken part in this study")

@@ -109,9 +109,9 @@ class CoordinatorService(Served):
 
     async def rounds(self, call: Call) -> ScheduleReply:
         """Record how many rounds were played."""
-        told: RoundsRequest = call.body
+        request: RoundsRequest = call.body
         count = self._coordinator.actuator.rounds
-        reply = await self.run("rounds", lambda t: count(t, told.phase, told.attempt, told.played))
+        reply = await self.run("rounds", lambda t: count(t, request.phase, request.attempt, request.played))
         self._driver.poke()
         return reply
 

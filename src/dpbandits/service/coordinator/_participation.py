@@ -67,7 +67,7 @@ class Participation:
         return take_places(transaction, plan, attempt, [(client, pseudonym)])[0]
 
     def _unasked(self, transaction: Transaction, latest: Attempt | None) -> TaskReply:
-        """Reply `ended` if no more clients will be asked, else `wait`; a plan without clients is the last."""
+        """Reply `ended` if no more clients will be asked, else `wait`. A plan that asks nobody is final."""
         if latest is None:
             return self._reply("wait")
         last = not self._rounds.journal.plan(transaction, latest.phase).asks

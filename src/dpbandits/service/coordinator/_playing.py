@@ -59,7 +59,7 @@ class Playing:
         """
         latest = transaction.latest(lock=True)
         if latest is None or (phase, attempt) > (latest.phase, latest.number):
-            raise Refused("not-playing", "this attempt has not begun")
+            raise Refused("not-playing", "this attempt has not started")
         if (phase, attempt) == (latest.phase, latest.number):
             count_rounds(transaction, self._rounds.journal.plan(transaction, phase), latest, played)
         return self.schedule(transaction)

@@ -58,7 +58,7 @@ def own_sums(
         The sums and the set that they are over.
 
     Raises:
-        ProtocolError: Shares are repeated, out of order, or of somebody who is not a member.
+        ProtocolError: Shares are repeated, out of order, or of a client outside the cohort.
     """
     without, summed, last = list[str](), list[tuple[str, bytes]](), ""
 
