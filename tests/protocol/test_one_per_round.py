@@ -59,7 +59,7 @@ def _normal(trust: str, **changes: Any) -> Study:
 
 
 def _study(trust: str = "none", preset: str = "tight", **changes: Any) -> Study:
-    defaults = {"schedule": Schedule.one_client_a_round(3), "assignment": "one"}
+    defaults = {"schedule": Schedule.one_client_per_round(3), "assignment": "one"}
     return small_study(trust, preset, **{**defaults, **changes})
 
 
@@ -79,7 +79,7 @@ def _answers(plan: Plan, noise: Any, reward: float = 0.5) -> list[Release]:
 @pytest.mark.parametrize(("dimension", "length"), [(1, 16), (2, 16), (3, 18), (20, 104), (50, 289)])
 def test_the_first_phase_is_as_long_as_supports_are_large(dimension: int, length: int) -> None:
     # ⌈4d log log d + 16⌉ with log log d at least 0
-    schedule = Schedule.one_client_a_round(dimension)
+    schedule = Schedule.one_client_per_round(dimension)
     assert [schedule.length(phase) for phase in (1, 2, 3)] == [length, 2 * length, 4 * length]
 
 

@@ -6,7 +6,7 @@ clients that it asks follows one of three rules:
 - ⌈2^{αl}⌉ clients until the horizon, the paper's `exponential` rule, or a fixed number as in DPE-FixedU.
 - The l-th entry of a list of `cohorts`. After the last entry no more clients are asked, and the best guess is
   played to the end. `Schedule.shared` divides a budget of participants among a number of phases.
-- If every round has its own client, as many clients as rounds (`Schedule.one_client_a_round`).
+- If every round has its own client, as many clients as rounds (`Schedule.one_client_per_round`).
 
 `maximum_cohort` limits the size of every cohort.
 """
@@ -86,7 +86,7 @@ class Schedule:
         )
 
     @staticmethod
-    def one_client_a_round(dimension: int) -> Schedule:
+    def one_client_per_round(dimension: int) -> Schedule:
         """Return the schedule of DP-PE: h₁ = 4d log log d + 16, rounded up, then doubling.
 
         Each phase asks as many clients as it plays rounds.

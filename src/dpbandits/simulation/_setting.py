@@ -178,7 +178,7 @@ class Setting:
             problem = self.problem
             known = problem.actions_file is None and problem.data is None
             dimension = problem.dimension if known else self.instance(0).actions.dimension
-            return Spending(schedule=Schedule.one_client_a_round(dimension), design_tolerance=tolerance)
+            return Spending(schedule=Schedule.one_client_per_round(dimension), design_tolerance=tolerance)
         budget = self.cohorts.participants or self.exponential().participants(self.horizon)
         if self.schedule_kind == "exponential" or budget < 1:  # a short horizon may have no reports
             return Spending(schedule=self.exponential(), design_tolerance=tolerance)
