@@ -186,7 +186,7 @@ def test_bad_actions_in_a_file(
     assert message in capsys.readouterr().err
 
 
-def test_one_client_a_round(capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_client_per_round(capsys: pytest.CaptureFixture[str]) -> None:
     document = _json(capsys, "--algorithm", "pe", "--epsilon", "1", "--delta", "1e-6")
     assert document["settings"]["population"] is None
     assert [result["trust"] for result in document["results"]] == ["none", "central", "local", "shuffle"]

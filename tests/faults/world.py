@@ -218,7 +218,7 @@ class World:
                 continue
             party = urlsplit(actor.says.url).netloc
             if party not in by_party:
-                self.problems.append(f"somebody called {actor.says.url}")
+                self.problems.append(f"an actor called {actor.says.url}")
                 continue
             by_party[party].append(actor)
         for name, group in by_party.items():

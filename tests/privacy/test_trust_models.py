@@ -118,7 +118,7 @@ def test_clients_consent_to_a_new_trust_model_by_its_name() -> None:
     consent = Consent(trusts=("enclave",))
     consent.check_terms(terms)
     consent.check(plan, terms, signed)
-    with pytest.raises(Refused, match="enclave is not among local, shuffle"):
+    with pytest.raises(Refused, match="trust: got enclave, expected one of local, shuffle"):
         Consent().check_terms(terms)
     mechanism = LocalLattice(
         coordinates=plan.numbers, cohort=9, bound=1.0, levels=16, noise="laplace", scale=2.0

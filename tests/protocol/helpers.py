@@ -1,4 +1,4 @@
-"""Small studies and populations, and a run through the messages instead of the simulator's shortcut."""
+"""Helpers: small studies and populations, and a run that passes real messages instead of simulating them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def people(study: Study, seed: int = 0) -> Population:
 
 
 def exchanged(plan: Plan, population: Population, rng: np.random.Generator) -> Release:
-    """Every client answers, the third party shuffles, the server analyzes, part by part."""
+    """For each part of the plan, every client reports, the third party shuffles, and the server analyzes."""
     noise, releases = SimulatedNoise(rng), list[Release]()
     for part in plan.parts:
         if plan.per_action:

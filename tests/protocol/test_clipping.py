@@ -23,14 +23,14 @@ def test_the_deviation_of_a_clients_average() -> None:
 @pytest.mark.parametrize("confidence", [0.05, 0.01])
 @pytest.mark.parametrize(("clients", "margin"), [(50, 2.0), (400, 2.5), (400, 3.5)])
 def test_the_mean_excess_is_rarely_larger(clients: int, margin: float, confidence: float) -> None:
-    """False-alarm rate 10⁻⁶. Gaussian residuals at the edge of what is allowed, both sides counted."""
+    """Gaussian residuals with the largest allowed mean and variance, on both sides. False-alarm rate 10⁻⁶."""
     rng, width, deviation, trials = np.random.default_rng(3), 0.2, 0.7, 3000
     radius = width + margin * deviation
     residuals = width + deviation * rng.standard_normal((trials, clients))
     excess = np.maximum(np.abs(residuals) - radius, 0).mean(axis=1)
     bound = mean_excess(radius, np.array([width]), np.array([deviation]), clients, confidence)[0]
     assert (excess > bound).sum() <= binom.isf(1e-6, trials, confidence)
-    if margin < 3:  # the test can fail: further out hardly anything is cut, and no bound is exceeded
+    if margin < 3:  # shows that the test can fail; with a larger margin too little is cut
         assert (excess > bound / 50).sum() > binom.isf(1e-6, trials, confidence)
 
 

@@ -1,4 +1,4 @@
-"""Bounds of widths decide as the widths themselves do, for every mechanism and every step."""
+"""Bounds of widths keep the same actions as exact widths, for all mechanisms and steps."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _study(trust: str, noise: str | None, steps: Steps, seed: int, **changes: An
 
 
 def _phases(study: Study, seed: int) -> Iterator[tuple[State, LinearFit, np.ndarray]]:
-    """Each phase's state before, its fit, and the scores of the actions that were active."""
+    """Yield, for each phase, the state before it, its fit, and the scores of the active actions."""
     rng, population, state = np.random.default_rng(seed), people(study, seed), study.begin()
     while not state.ended:
         plan = ask(state)
@@ -116,7 +116,7 @@ def test_widths_lie_between_their_bounds(trust: str, noise: str | None, differen
 
 @pytest.mark.parametrize(("trust", "noise"), KINDS)
 def test_the_best_score_always_survives(trust: str, noise: str | None) -> None:
-    """The width of its difference to itself is nothing, not NaN."""
+    """The width of an action's difference to itself is zero, not NaN."""
     for state, fit, scores in _phases(_study(trust, noise, Steps(), 1), 1):
         assert survivors(state, fit, scores)[0][np.argmax(scores)]
 
@@ -131,7 +131,7 @@ def test_without_clipping_gaussian_bounds_of_the_own_phase_are_tight() -> None:
 
 
 def test_phases_with_one_design_share_the_pass(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With all plays once, covariances are multiples of one another, so that bounds stay tight."""
+    """If every action is played once, covariances are multiples of each other, so bounds stay tight."""
     calls = []
     original = LinearFit.bracket
 

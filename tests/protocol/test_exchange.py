@@ -77,7 +77,7 @@ def test_what_does_not_fit_is_refused() -> None:
     reports = _reports(plan)
     with pytest.raises(ProtocolError, match="one for each play"):
         respond(plan, [[0.0, 0.0, 0.0]] * len(plan.support), _noise())
-    with pytest.raises(ProtocolError, match="one an action"):
+    with pytest.raises(ProtocolError, match="one per action"):
         respond_with_averages(plan, [0.0], _noise())
     with pytest.raises(ProtocolError, match="at most the cohort"):
         shuffle(plan, [*reports, reports[0]], _noise())

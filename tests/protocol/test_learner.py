@@ -33,7 +33,7 @@ def test_a_run_plays_exactly_the_horizon_and_reports_in_every_phase_but_a_cut_on
 
 def test_the_schedule_of_plays_on_an_orthonormal_basis() -> None:
     # The optimal design on d orthonormal actions is uniform, so phase l plays each ⌈2^l/d⌉ times.
-    # Local noise is so large that nothing is dropped meanwhile.
+    # Local noise is so large that no action is dropped in these phases.
     study = small_study("local", "paper", actions=Actions(np.eye(3)), horizon=60)
     _, plans, _ = run(study)
     played = [plan.plays for plan in plans]

@@ -1,4 +1,4 @@
-"""One client per round: the same learner, with one cohort per action."""
+"""Tests of the assignment "one": one client per round, and one cohort per action."""
 
 from __future__ import annotations
 
@@ -52,14 +52,14 @@ CASES = [
 
 
 def _normal(trust: str, **changes: Any) -> Study:
-    """Whose noise is sub-Gaussian: its widths are the covariance's."""
+    """Return a study with sub-Gaussian noise, so that its widths follow from the covariance."""
     noise = {"central": "discrete-gaussian", "local": "discrete-gaussian", "shuffle": "binomial"}.get(trust)
     request = PrivacyRequest(trust=trust, epsilon=10, delta=0.25, noise=noise)
     return _study(trust, privacy=request, **changes)
 
 
 def _study(trust: str = "none", preset: str = "tight", **changes: Any) -> Study:
-    defaults = {"schedule": Schedule.one_client_a_round(3), "assignment": "one"}
+    defaults = {"schedule": Schedule.one_client_per_round(3), "assignment": "one"}
     return small_study(trust, preset, **{**defaults, **changes})
 
 
@@ -68,7 +68,7 @@ def _noise(seed: int = 0) -> SimulatedNoise:
 
 
 def _answers(plan: Plan, noise: Any, reward: float = 0.5) -> list[Release]:
-    """Every client of every action answers the same."""
+    """Return the release of each part if every client has the same reward."""
     found = []
     for part in plan.parts:
         reports = [respond(part, [[reward]], noise) for _ in range(part.cohort)]
@@ -79,7 +79,7 @@ def _answers(plan: Plan, noise: Any, reward: float = 0.5) -> list[Release]:
 @pytest.mark.parametrize(("dimension", "length"), [(1, 16), (2, 16), (3, 18), (20, 104), (50, 289)])
 def test_the_first_phase_is_as_long_as_supports_are_large(dimension: int, length: int) -> None:
     # ⌈4d log log d + 16⌉ with log log d at least 0
-    schedule = Schedule.one_client_a_round(dimension)
+    schedule = Schedule.one_client_per_round(dimension)
     assert [schedule.length(phase) for phase in (1, 2, 3)] == [length, 2 * length, 4 * length]
 
 
@@ -90,7 +90,7 @@ def test_a_run_through_the_messages_ends_and_can_be_replayed(trust: str, preset:
     assert sum(plan.rounds for plan in plans) == states[-1].rounds_played == 300
     for plan in plans:
         assert plan.mechanism is None
-        if plan.asks:  # one client a round
+        if plan.asks:  # one client per round
             assert plan.cohort == plan.rounds
             assert tuple(own.cohort for own in plan.per_action) == plan.plays
             assert [part.support for part in plan.parts] == [(action,) for action in plan.support]
@@ -201,7 +201,7 @@ def test_equal_plans_have_equal_hashes() -> None:
     assert len({plan, back, replace(plan, phase=2)}) == 2
     own: Any = plan.per_action[0]
     other = replace(plan, per_action=(replace(own, bound=own.bound + 1), *plan.per_action[1:]))
-    assert len({plan, other}) == 2  # not told apart by their hashes
+    assert len({plan, other}) == 2  # equal hashes, but different plans
 
 
 def test_who_answers_for_all_is_gathered_as_one() -> None:
@@ -267,7 +267,7 @@ def test_what_cannot_be_done_is_refused_at_the_start() -> None:
     with pytest.raises(InvalidValue, match="assignment"):
         _study(assignment="two")
     request = PrivacyRequest(trust="shuffle", preset="paper", epsilon=20, delta=0.1)
-    _study(privacy=request)  # the scalar theorem reaches to 30, the vector's to 15 only
+    _study(privacy=request)  # the theorem for scalars holds up to 30, the one for vectors only to 15
     with pytest.raises(OutsideTheorem, match="< 30"):
         _study(privacy=replace(request, epsilon=30))
     with pytest.raises(InvalidValue, match="assignment: got 'one'"):
@@ -275,7 +275,7 @@ def test_what_cannot_be_done_is_refused_at_the_start() -> None:
 
 
 # Table 5 at d = 20, h = 1000, s = 40 actions of 25 clients each, B = 1, (ε, δ) = (10, .25), β = 10⁻⁹, σ = 0:
-# (√(40/1000) + σ_n)·√(2 ln 10⁹), worked out with forty digits.
+# (√(40/1000) + σ_n)·√(2 ln 10⁹), computed with forty digits.
 @pytest.mark.parametrize(
     ("trust", "delta", "width"),
     [
@@ -286,7 +286,7 @@ def test_what_cannot_be_done_is_refused_at_the_start() -> None:
         ("local", 0.25, 27.4231022393640188),
         # g = 10, b = 60: σ_ns = (2/10)·√(25·61)/2 = 3.90512…, σ_n = 2·20·σ_ns·√40/1000
         ("shuffle", 0.25, 7.64775374182702911),
-        # No width is printed: .2·(40/1000)·(2√(40·ln 10⁹) + ln 10⁹), and with 1000 clients' noises
+        # The paper prints no width: .2·(40/1000)·(2√(40·ln 10⁹) + ln 10⁹), and with noise of 1000 clients
         ("central", 0.0, 1.91402423003923543),
         ("local", 0.0, 1.28757961577360834 + 0.008 * (2 * 143.955777365642398 + 20.7232658369464)),
     ],
@@ -337,9 +337,9 @@ def test_the_tight_width_is_the_formula_of_the_covariance(trust: str) -> None:
 
 @pytest.mark.parametrize("trust", ["none", "central", "local", "shuffle"])
 def test_tight_widths_cover_and_are_not_loose(trust: str) -> None:
-    """At β = .05 a one-sided miss of a normal error has probability Φ(−√(2 ln 20)) = .0072.
+    """At β = .05 a normal error exceeds its width on one side with probability Φ(−√(2 ln 20)) = .0072.
 
-    A false alarm of either check has probability below 10⁻⁶.
+    Each of the two checks has a false-alarm rate below 10⁻⁶.
     """
     study = _normal(trust, heterogeneity=0.5)
     evidence = _evidence(study, (40, 60, 30, 50, 20))
@@ -352,7 +352,7 @@ def test_tight_widths_cover_and_are_not_loose(trust: str) -> None:
     means = np.empty((trials, 5))
     for column, own in enumerate(evidence.plan.per_action):
         row = study.actions.matrix[column]
-        spread = math.sqrt(1 + 0.25 * float(row @ row))  # a reward's own noise and its client's deviation
+        spread = math.sqrt(1 + 0.25 * float(row @ row))  # reward noise and client deviation
         rewards = row @ theta + spread * rng.standard_normal((own.cohort, trials))
         many: Any = replace(own, coordinates=2_000)  # type: ignore[type-var]  # coordinates are independent
         for start in range(0, trials, 2_000):
@@ -364,7 +364,7 @@ def test_tight_widths_cover_and_are_not_loose(trust: str) -> None:
 
 
 def test_what_clipping_pulls_is_covered() -> None:
-    """What is cut at z = 2 has the tail p·exp(−t/c), no less: it exceeds its bound with β = .05 at most."""
+    """With cuts of tail p·exp(−t/c) at z = 2, the pull exceeds its bound with probability at most β = .05."""
     study = _study("central", heterogeneity=0.0)
     plays = (40, 60, 30, 50, 20)
     evidence = replace(_evidence(study, plays), clipping_scales=(0.5,) * 5)  # c = √v/z with z = 2
@@ -373,7 +373,7 @@ def test_what_clipping_pulls_is_covered() -> None:
     rng, trials = np.random.default_rng(2), 20_000
     pulls = np.zeros(trials)
     for column, clients in enumerate(plays):
-        # All on the side that pulls, the worst case: nothing cancels.
+        # The worst case: all cuts have the same sign, so none cancel.
         cut = rng.random((trials, clients)) < 2 * math.exp(-2)
         pulls += abs(coefficients[0, column]) * (cut * rng.exponential(0.5, (trials, clients))).mean(axis=1)
     assert binomtest(int((pulls > bound).sum()), trials, 0.05, alternative="greater").pvalue > 1e-6
@@ -388,7 +388,7 @@ def test_where_rewards_are_clipped() -> None:
     assert kept.scales.tolist() == [0.0] * 4
     free = clipping(replace(study, bounded_rewards=False), rows, cohorts, None)
     deviation = math.sqrt(1 + 0.1**2)
-    # p = 2·exp(−z²/2) = .04/√n of them lie beyond
+    # a share p = 2·exp(−z²/2) = .04/√n of the rewards lies outside
     margins = np.sqrt(2 * np.log(2 * np.sqrt(cohorts) / 0.04))
     np.testing.assert_allclose(free.bounds, 1 + margins * deviation)
     np.testing.assert_allclose(free.scales, deviation / margins)
@@ -401,7 +401,7 @@ def test_where_rewards_are_clipped() -> None:
 
 
 def test_clients_report_what_the_last_estimate_leaves_open() -> None:
-    """Unbounded rewards are recentred, each action at its own radius, and the mean comes back unmoved."""
+    """Unbounded rewards are recentred, each action with its own radius, and offsets cancel in the means."""
     study = _study("central", bounded_rewards=False, horizon=10**7, schedule=Schedule(first_length=10**6))
     plan = ask(study.begin())
     assert plan.offsets == ()

@@ -67,7 +67,7 @@ def test_predictions_are_near_simulations() -> None:
     )
     spending = setting.planned()
     study = setting.study(setting.instance(0).actions, spending)
-    # Medians, as a single near tie makes most of a mean.
+    # Compare medians, since a single near tie dominates a mean.
     predicted = np.median([predict(study, draws=1, seed=seed).regret for seed in range(30)])
     simulated = np.median([run_once(setting, seed, spending).regret for seed in range(12)])
     assert 0.5 < predicted / simulated < 2

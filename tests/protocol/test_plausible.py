@@ -1,6 +1,6 @@
-"""Releases that honest clients made pass; one whose sum was moved far does not.
+"""`plausible` accepts releases of honest clients, and rejects a release with a sum that was moved far.
 
-An honest release is flagged with a probability of 10⁻⁹ for each number: all runs here together, below 10⁻⁵.
+It rejects an honest release with a probability of 10⁻⁹ per number; for all runs here together, below 10⁻⁵.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def _plan(trust: str, noise: str | None, shape: str) -> Plan:
 def test_honest_releases_pass_and_moved_ones_do_not(trust: str, noise: str | None, shape: str) -> None:
     plan = _plan(trust, noise, shape)
     rng = np.random.default_rng(3)
-    for end in (-1.0, 0.0, 1.0):  # all clients at the same edge is the worst that honest data can be
+    for end in (-1.0, 0.0, 1.0):  # the extreme case for honest clients: all at the same bound
         averages = np.full((COHORT, SUPPORT), 9.0 * end)
         for _ in range(100):
             release = simulate_release(plan, averages, SimulatedNoise(rng))

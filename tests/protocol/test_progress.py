@@ -1,4 +1,4 @@
-"""The record of each phase, against what is computed anew from the states."""
+"""Progress records equal what is recomputed from the states."""
 
 from __future__ import annotations
 

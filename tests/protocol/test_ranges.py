@@ -1,7 +1,7 @@
-"""Every number of a plan has a range, no hostile plan crashes its reader, and no data crash a client.
+"""Every number in a plan has a range, no hostile plan crashes its reader, and no data crashes a client.
 
-A plan comes from a party that a client need not trust, so all that building one may do is raise a
-`DpbanditsError`. Whether a client reports must not depend on its data, so `respond` never raises for any.
+A client need not trust the party that sends a plan, so decoding a bad plan may only raise a `DpbanditsError`.
+Whether a client reports must not depend on its data, so `respond` raises for no reward value.
 """
 
 from __future__ import annotations
@@ -239,11 +239,11 @@ def _numbers(report: Report) -> tuple[float, ...]:
     return struct.unpack("<2d", report.payload)
 
 
-# What the third party takes
+# Reports that the third party accepts
 
 
 def test_the_third_party_refuses_what_no_honest_client_sends() -> None:
-    """A residue was anything; now it is a number near the grid, with its sign."""
+    """A report of whole numbers must lie near the clipping grid; other residues are refused."""
     request = PrivacyRequest(trust="shuffle", noise="discrete-gaussian", epsilon=1, delta=1e-6)
     for shape in ("box", "ball"):
         plan = _plan(calibrate(request, coordinates=2, cohort=COHORT, bound=1.0, shape=shape))

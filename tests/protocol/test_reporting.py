@@ -1,4 +1,4 @@
-"""Whitened statistics lose nothing, and what clipping them may cost is bounded by what is stated."""
+"""Whitened statistics lose no information, and their clipping bias stays within the stated bound."""
 
 from __future__ import annotations
 
@@ -59,14 +59,14 @@ def test_reports_scatter_by_one_in_every_direction(
 
 @pytest.mark.parametrize("heterogeneity", [0.0, 0.1, 1.0])
 def test_no_direction_is_known_less_well_than_by_the_best_linear_estimate(heterogeneity: float) -> None:
-    """Against generalised least squares on the averages, computed with their whole covariance."""
+    """Compare with generalised least squares on the averages, computed with their full covariance."""
     rng = np.random.default_rng(4)
     rows, plays = rng.normal(size=(9, 4)) / 4, rng.integers(1, 30, size=9).astype(float)
     own = Statistics(rows=rows, plays=plays, heterogeneity=heterogeneity)
     best = np.linalg.inv(rows.T @ np.linalg.inv(own.covariance) @ rows)
     targets = whitened(own, 4).targets
     found = np.linalg.inv(targets.T @ targets)
-    assert np.abs(found - best).max() < 1e-3 * np.abs(best).max()  # fourteen digits of the mixing are kept
+    assert np.abs(found - best).max() < 1e-3 * np.abs(best).max()  # the mixing has fourteen binary digits
 
 
 def _first_plan(study: Study) -> Plan:
@@ -124,7 +124,7 @@ def test_actions_that_span_less_than_the_space() -> None:
 
 
 def _error_and_radius(study: Study, seed: int) -> tuple[float, float]:
-    """Of the estimate after two phases, along the axes; and what is stated of it."""
+    """Return the norm of the error of the estimate after two phases, and its stated bound."""
     rng, population = np.random.default_rng(seed), people(study, 1)
     state = study.begin()
     for _ in range(2):
@@ -142,14 +142,14 @@ def _error_and_radius(study: Study, seed: int) -> tuple[float, float]:
 
 @pytest.mark.parametrize("trust", ["central", "shuffle"])
 def test_errors_are_no_longer_than_stated_and_not_much_shorter(trust: str) -> None:
-    """The stated chance of a longer one is 1/(kT) < 10⁻⁵ a run; a quarter of the radius would fail."""
+    """The error exceeds the radius with probability 1/(kT) < 10⁻⁵ per run, and radius/4 in some run."""
     found = [_error_and_radius(_study(trust), seed) for seed in range(30)]
     assert all(length <= radius for length, radius in found)
     assert any(4 * length > radius for length, radius in found)
 
 
 def test_clipping_pulls_no_further_than_stated() -> None:
-    """Clients that scatter with the largest variance allowed; the chance of failure is β a mean."""
+    """Reports have the largest allowed variance; the check fails with probability β per mean."""
     study = _study(horizon=100)
     rng = np.random.default_rng(3)
     rows = np.linalg.qr(rng.normal(size=(3, 3)))[0]

@@ -1,4 +1,4 @@
-"""The learner with a reward model that is not its own: `toy_reward_model.py`."""
+"""The learner works with a reward model from outside the package, `toy_reward_model.py`."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class _Crowd:
 
 
 def _run(study: Study, seed: int = 0) -> tuple[list[State], list[Release]]:
-    """Every phase through ask and tell."""
+    """Run all phases with `ask` and `tell`."""
     rng, crowd = np.random.default_rng(seed), _Crowd(study.actions)
     states, releases = [study.begin()], list[Release]()
     while not states[-1].ended:
@@ -91,7 +91,7 @@ def _run(study: Study, seed: int = 0) -> tuple[list[State], list[Release]]:
 
 @pytest.mark.parametrize(("trust", "assignment"), CASES)
 def test_the_right_actions_are_eliminated(trust: str, assignment: str) -> None:
-    """Of each phase an action's mean is off by more than its width with probability β = 1/(kT) < 10⁻⁷."""
+    """In each phase, the error of a mean exceeds its width with probability β = 1/(kT) < 10⁻⁷."""
     study = _study(trust, assignment)
     true = np.tanh(study.actions.matrix @ THETA)
     for seed in range(3):
@@ -111,7 +111,7 @@ def test_the_right_actions_are_eliminated(trust: str, assignment: str) -> None:
 
 
 def test_the_linear_model_does_not_fit_these_rewards() -> None:
-    """Its widths do not hold the truth: the check above can fail."""
+    """Widths of the wrong model do not contain the true means, so the check above can fail."""
     study = _study("none", model="linear")
     assert study.learning.recentred
     true, misses = np.tanh(study.actions.matrix @ THETA), 0
@@ -154,7 +154,7 @@ def test_what_a_model_cannot_serve_is_refused_at_the_start() -> None:
 
 
 def test_a_name_is_given_once() -> None:
-    assert register_model(Tanh) is Tanh  # the same again is fine
+    assert register_model(Tanh) is Tanh  # registering the same class again is allowed
 
     class Other(Tanh):
         name = "linear"

@@ -13,7 +13,7 @@ def test_phases_double_from_two() -> None:
 def test_cohorts_of_the_paper() -> None:
     # ⌈2^0.8⌉, ⌈2^1.6⌉, ⌈2^2.4⌉, ⌈2^3.2⌉, 2^4
     assert [Schedule(alpha=0.8).cohort(phase) for phase in range(1, 6)] == [2, 4, 6, 10, 16]
-    assert Schedule(alpha=0.7).cohort(10) == 128  # though .7·10 is not 7 in floating point
+    assert Schedule(alpha=0.7).cohort(10) == 128  # although 0.7·10 is not exactly 7 in floating point
 
 
 @pytest.mark.parametrize(

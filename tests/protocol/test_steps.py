@@ -87,12 +87,12 @@ def test_clients_report_around_the_last_estimate_once_that_is_closer(trust: str)
     assert first.offsets == ()
     assert first.mechanism is not None
     assert second.mechanism is not None
-    if trust != "local":  # its noise leaves the first estimate too poor
+    if trust != "local":  # with local noise the first estimate is too inaccurate
         assert second.mechanism.bound < first.mechanism.bound
         rows = states[1].study.actions.matrix[list(second.support)]
         targets = rows if second.mixing_matrix is None else second.mixing_matrix @ rows
         np.testing.assert_allclose(second.offsets, targets @ np.array(states[1].estimate), atol=1e-6)
-    # Releases are not relative to what was subtracted.
+    # Releases include the offsets that clients subtracted.
     error = np.array(states[2].estimate) - people(states[0].study).instance.theta
     assert np.linalg.norm(error) < 1
     assert replay(states[0].study, releases) == states[3]
@@ -124,7 +124,7 @@ def test_clipping_widens_the_widths() -> None:
 
 
 def test_weighted_least_squares_has_the_least_variance() -> None:
-    """Gauss and Markov: with the noise's own variances as weights no direction is known less well."""
+    """Gauss and Markov: weights from the variances of the noise increase the variance in no direction."""
     study = _study(steps=Steps().without("whitened"))
     evidence = run(study)[0][1].evidence
     assert evidence is not None
@@ -162,7 +162,7 @@ def _pooled(study: Study, history: Sequence[PhaseEvidence]) -> np.ndarray:
 def test_pooling_is_the_precision_weighted_mean() -> None:
     study = _study()
     history = run(study)[0][3].history
-    # The same evidence twice changes nothing; a very poor phase hardly anything.
+    # Pooling the same evidence twice changes nothing; adding a very inaccurate phase changes almost nothing.
     once, twice = _pooled(study, history[:1]), _pooled(study, (history[0], history[0]))
     np.testing.assert_allclose(once, np.array(history[0].estimate), atol=1e-9)
     np.testing.assert_allclose(twice, once, atol=1e-9)

@@ -1,4 +1,4 @@
-"""Adding answers up stands for S: the release is the same, bit for bit."""
+"""Sums of reports replace the shuffled batch: the release is the same, bit for bit."""
 
 from __future__ import annotations
 

@@ -80,9 +80,9 @@ def test_the_tight_width_is_the_formula_of_the_covariance() -> None:
 
 @pytest.mark.parametrize("trust", ["none", "central", "local", "shuffle"])
 def test_tight_widths_cover_and_are_not_loose(trust: str) -> None:
-    """At β = .05 a one-sided miss has probability at most β, and Gaussian tails make it about .007.
+    """At β = .05 an error exceeds its width with probability at most β; for Gaussian tails, about .007.
 
-    A false alarm of either check has probability below 10⁻⁶.
+    Each of the two checks has a false-alarm rate below 10⁻⁶.
     """
     study = small_study(trust, "tight")
     rows = study.actions.matrix[:6]
@@ -100,7 +100,7 @@ def test_tight_widths_cover_and_are_not_loose(trust: str) -> None:
         means = mechanism.simulate(population.averages(cohort, range(6), plays.astype(int), rng), noise)
         misses += bool(((estimator @ means - instance.theta) @ study.actions.matrix[7]) > widths[7])
     assert binomtest(misses, trials, 0.05, alternative="greater").pvalue > 1e-6
-    # Φ(−√(2·ln 20)) = .0072: if widths were 10 % wider there would be .0035, which this rejects.
+    # Φ(−√(2·ln 20)) = .0072. Widths that are 10 % larger would give .0035, which this rejects.
     assert binomtest(misses, trials, 0.0072).pvalue > 1e-6
     assert binomtest(misses, trials, 0.0035).pvalue < 1e-6
 

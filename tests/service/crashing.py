@@ -1,6 +1,6 @@
-"""A whole study in a forked process that is killed at a named journal step, and goes on in another.
+"""A whole study in a forked process that is killed at a named journal step and continued in another process.
 
-What clients remember is in files; what coordinator and shuffler remember is in their stores alone.
+The state of the clients is in files. The state of coordinator and shuffler is in their stores only.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ CLIENTS = 40
 
 @dataclass
 class Killer:
-    """Counts steps; kills its own process at the wanted one."""
+    """A hook that records the journal steps and kills its own process at a given one."""
 
     step: str = ""
     seen: list[str] = field(default_factory=list)
@@ -41,7 +41,7 @@ class Killer:
 
 
 class Crashing(Deployment):
-    """A deployment on disk, whose clients are known by number and remember what they have sealed."""
+    """A deployment on disk. Its clients have numbers, and keep their sealed reports in files."""
 
     order: Sequence[int] = range(CLIENTS)
 
@@ -89,7 +89,7 @@ class Crashing(Deployment):
             )
 
     def to_the_end(self) -> None:
-        """Everybody tries what is theirs to try, again and again, until the study has ended."""
+        """Repeat the step of every party until the study has ended."""
         self.enrol_all()
         for _ in range(60):
             self.advance()
@@ -126,7 +126,7 @@ class Crashing(Deployment):
 
 
 def in_a_fork(work: Callable[[], Any]) -> int:
-    """The exit status of a child that does it; minus the signal if one ended it."""
+    """Run `work` in a forked child and return its exit status, or minus the signal that killed it."""
     child = os.fork()
     if child == 0:
         try:

@@ -1,4 +1,4 @@
-"""A deployed study without a network: the same state machines, and a clock that tests set."""
+"""A deployed study without a network: the service's own state machines, and a clock that tests set."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class SetClock:
 
 
 class NearLink:
-    """A shuffler in the same process; `reachable` can be switched off."""
+    """A link to a shuffler in the same process; with `reachable` set to False it fails."""
 
     def __init__(self, shuffler: Shuffler) -> None:
         self.shuffler = shuffler
@@ -103,7 +103,7 @@ class NearLink:
 
 
 def client_noise(pseudonym: str) -> SimulatedNoise:
-    """Each client's noise is a function of its pseudonym, so that it can be drawn again for comparison."""
+    """Return noise that depends only on the client's pseudonym, so that tests can draw it again."""
     return SimulatedNoise(np.random.default_rng(int(pseudonym[:16], 16)))
 
 
@@ -131,7 +131,7 @@ def sealed_body(
 
 @dataclass
 class Member:
-    """A client of the tests: what the SDK keeps."""
+    """The secrets of one client in the tests."""
 
     token: str
     ticket: str = field(default_factory=new_secret)
@@ -143,7 +143,7 @@ class Member:
 
 @dataclass
 class Deployment:
-    """A coordinator, its shuffler if any, and clients."""
+    """A coordinator, its shuffler if it has one, and methods that act for the clients and the actuator."""
 
     study: Study
     mode: str | None
@@ -168,7 +168,7 @@ class Deployment:
         self.start()
 
     def start(self) -> None:
-        """Begin, or begin again after a crash."""
+        """Start the coordinator, or restart it after a crash."""
         assert self.noise is not None
         address = None
         if self.mode is not None:
@@ -186,7 +186,7 @@ class Deployment:
         )
         self.coordinator = Coordinator(context, self.store, self.link)
         self.context = self.coordinator.context
-        self.study = self.context.study  # from now on it has terms
+        self.study = self.context.study  # this one includes the digest of the terms
 
     def run(self, work: Callable[..., Any]) -> Any:
         return self.coordinator.writer.run("test", work)
@@ -255,7 +255,7 @@ class Deployment:
         self.advance()
 
     def whole_study(self) -> dict[int, list[str]]:
-        """Play it to the end; who reported, by phase."""
+        """Run the study to its end, and return the pseudonyms that reported in each phase."""
         reported = dict[int, list[str]]()
         self.advance()
         while not self.coordinator.ended:
@@ -274,7 +274,7 @@ class Deployment:
 
 
 def expected_course(study: Study, reported: dict[int, list[str]], seed: int = 5) -> list[State]:
-    """The protocol's functions in one loop, fed with the same rewards and the same noise."""
+    """Return the states that the protocol's functions give in one loop, with the same rewards and noise."""
     states, noise = [study.begin()], SimulatedNoise(np.random.default_rng(seed))
     while not states[-1].ended:
         plan, release = ask(states[-1]), None

@@ -1,4 +1,4 @@
-"""A coordinator that lies over real HTTP: it tells clients what it likes, and keeps what they send."""
+"""A malicious coordinator over real HTTP: it sends clients any terms and plan, and records what they send."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .live import served
 
 @dataclass
 class HostileCoordinator:
-    """Says `signed` are the terms and `plan` the plan; `posted` has every path that a client posted to."""
+    """Sends `signed` as the terms and `plan` as the plan; `posted` has every path that a client posted to."""
 
     signed: SignedTerms
     plan: Plan | None = None
@@ -78,7 +78,7 @@ class HostileCoordinator:
 
     @property
     def reported(self) -> bool:
-        """Whether any client sent a report here."""
+        """Whether a client sent a report to this coordinator."""
         return bool(self.bodies)
 
 

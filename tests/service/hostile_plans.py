@@ -1,13 +1,14 @@
-"""Plans that a hostile coordinator may send: mutated in every field, judged by an accountant of its own.
+"""Plans that a malicious coordinator may send: mutated valid plans, checked by a second accountant.
 
-`python -m tests.service.hostile_plans --plans 100000 --seed 1` checks this many. For each plan that a client
-accepts:
+`python -m tests.service.hostile_plans --plans 100000 --seed 1` checks 100,000 plans. For each plan that a
+client accepts, it checks that:
 
-- δ at the client's ε, computed here by a short Fourier transform that shares nothing with the library's
-  accountant and errs on the low side, does not exceed what the client consented to;
-- reports are made for extreme rewards, none of them raises, and all have the same length.
+- δ at the client's ε does not exceed the δ that the client consented to. This δ is computed here with a short
+  Fourier transform that shares no code with the library's accountant; it is a lower bound.
+- A report can be made for extreme rewards without an exception, and all reports have the same length.
 
-A plan that is refused is refused by `Refused` and nothing else. No plan takes longer than two seconds of CPU.
+A plan that is not accepted must raise `Refused` and no other exception. No plan may take longer than two
+seconds of CPU time.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ from .helpers import small_study
 
 Array = NDArray[np.float64]
 
-LONGEST = 2.0  # seconds of CPU that one plan may take
-SLACK = 1.001  # what the computation of δ here may be off by, as a factor
+LONGEST = 2.0  # seconds of CPU time that one plan may take
+SLACK = 1.001  # the relative error that the computation of δ here may have, as a factor
 KEY = str(KeyPair.new().public)
 DATA = (0.0, -1.0, 1.0, 1e308, -1e308, math.inf, -math.inf, math.nan, 5e-324)
 EXTREME = (
@@ -50,7 +51,7 @@ EXTREME = (
 
 @dataclass
 class Verdict:
-    """What is wrong with how plans were treated, and how many were accepted."""
+    """The errors that were found, and the number of accepted plans."""
 
     problems: list[str] = field(default_factory=list)
     outcomes: Counter[str] = field(default_factory=Counter)
@@ -59,7 +60,7 @@ class Verdict:
 
 
 def bases() -> list[dict[str, Any]]:
-    """Honest plans of every trust model, noise and shape, as JSON, for a consent of (1, 1e-6)."""
+    """Return honest plans of every trust model, noise and shape, as JSON, that give (1, 1e-6)-DP."""
     found = list[dict[str, Any]]()
     requests = [
         ("local", "discrete-gaussian", "box", 1e-6), ("local", "discrete-gaussian", "ball", 1e-6),
@@ -88,7 +89,7 @@ def bases() -> list[dict[str, Any]]:
 
 
 def terms_for(trust: str) -> SignedTerms:
-    """Terms that promise (1, 1e-6) and allow everything else."""
+    """Return terms that promise (1, 1e-6)-DP and allow everything else."""
     party = PartyTerms(url="https://party.test", key=KEY)
     shuffler = party if trust == "shuffle" else None
     mode = "split" if trust == "shuffle" else ""
@@ -104,7 +105,7 @@ CONSENT = Consent(trusts=("central", "local", "shuffle"), epsilon=1.0, delta=1e-
 
 
 def mutated(base: dict[str, Any], rng: random.Random) -> dict[str, Any]:
-    """A copy with one to three fields changed: to something extreme, or by a little."""
+    """Return a copy with one to three fields changed, slightly or to an extreme value."""
     plan = json.loads(json.dumps(base))
     for _ in range(rng.choice((1, 1, 1, 2, 3))):
         own = plan["mechanism"]
@@ -133,13 +134,13 @@ def _other(value: Any, rng: random.Random) -> Any:
 
 
 def text_of(plan: dict[str, Any]) -> bytes:
-    """JSON as a hostile coordinator writes it, with numbers that are none."""
+    """Encode as JSON the way a malicious coordinator may, including NaN and infinity."""
     text = json.dumps(plan, allow_nan=True)
     return text.replace('"Infinity"', "1e999").replace('"nan"', "NaN").encode()
 
 
 def judge(body: bytes, trust: str, verdict: Verdict) -> None:
-    """What a client does with a plan."""
+    """Decode and check a plan as a client does."""
     began = time.process_time()
     signed = SIGNED[trust]
     try:
@@ -147,9 +148,7 @@ def judge(body: bytes, trust: str, verdict: Verdict) -> None:
         CONSENT.check(plan, TERMS[trust], signed)
     except Refused:
         verdict.outcomes["refused"] += 1
-    except (
-        Exception
-    ) as error:  # decoding a plan may fail in these ways, which the client turns into a refusal
+    except Exception as error:  # the errors of decoding, which the client turns into `Refused`
         expected = ("InvalidValue", "NotAvailable", "OutsideTheorem", "FloatingPointNoise")
         if type(error).__name__ in expected:
             verdict.outcomes["unreadable"] += 1
@@ -186,8 +185,7 @@ def _examine(plan: Plan, body: bytes, verdict: Verdict) -> None:
 
 
 def true_delta(mechanism: dict[str, Any], epsilon: float) -> float:
-    """δ(ε) from below, of the worst pair that is easy to name: opposite corners, or ends of an axis in a
-    ball."""
+    """Return a lower bound of δ(ε): that of two opposite corners, or of the ends of an axis of a ball."""
     levels, support = mechanism["levels"], mechanism["coordinates"]
     shares = 1
     if "least_reports" in mechanism:
@@ -197,7 +195,7 @@ def true_delta(mechanism: dict[str, Any], epsilon: float) -> float:
             (sign * mechanism["bound"] + mechanism["reach"]) * levels / (2 * mechanism["reach"])
             for sign in (-1, 1)
         ]
-        shift = math.floor(places[1] - places[0])  # from below: what rounding adds is left out
+        shift = math.floor(places[1] - places[0])  # rounded down, so that δ is a lower bound
         if shift < 1:
             return 0.0
         bits, chance = shares * mechanism["noise_bits"], mechanism["noise_probability"]
@@ -223,7 +221,7 @@ MOST = 1 << 21
 
 
 def _window(deviation: float) -> Array:
-    """Whole numbers around zero that hold all mass that matters; thinned to every `step`-th if too many."""
+    """Return integers around zero with all relevant mass; only every `step`-th one if there are too many."""
     reach = min(MOST, max(64, math.ceil(12 * deviation)))
     return np.arange(-reach, reach + 1, dtype=np.float64)
 
@@ -235,7 +233,7 @@ def _normal(log_weights: Array) -> Array:
 
 def _gaussian(scale: float, shares: int) -> Array:
     one = _normal(-(_window(scale) ** 2) / (2 * scale**2))
-    if shares == 1 or scale > 2:  # a sum of wide discrete Gaussians is one
+    if shares == 1 or scale > 2:  # a sum of wide discrete Gaussians is a discrete Gaussian
         deviation = scale * math.sqrt(shares)
         return _normal(-(_window(deviation) ** 2) / (2 * deviation**2))
     size = 1 << math.ceil(math.log2(2 * max(64, math.ceil(14 * scale * math.sqrt(shares))) + 1))
@@ -268,7 +266,7 @@ def _binomial(bits: int, chance: float) -> Array:
 
 
 def _wide(deviation: float, shift: int, coordinates: int, epsilon: float) -> float:
-    """δ(ε) of normal noise: what noise that is wider than any window here comes to."""
+    """Return δ(ε) of normal noise, the limit of noise that is wider than any window here."""
     ratio = shift * math.sqrt(coordinates) / deviation
     return 0.999 * float(
         ndtr(ratio / 2 - epsilon / ratio) - math.exp(epsilon) * ndtr(-ratio / 2 - epsilon / ratio)
@@ -276,10 +274,10 @@ def _wide(deviation: float, shift: int, coordinates: int, epsilon: float) -> flo
 
 
 def _composed(pmf: Array, shift: int, coordinates: int, epsilon: float) -> float:
-    """Losses rounded down to a grid, and convolved by a Fourier transform."""
+    """Round the privacy losses down to a grid and convolve them with a Fourier transform."""
     if shift >= len(pmf):
         return 1.0
-    one, other = pmf[shift:], pmf[:-shift]  # where both laws have mass
+    one, other = pmf[shift:], pmf[:-shift]  # where both distributions have mass
     keep = (one > 1e-17) & (other > 1e-17)
     losses, mass = np.log(one[keep] / other[keep]), one[keep]
     if not len(losses):
@@ -294,11 +292,11 @@ def _composed(pmf: Array, shift: int, coordinates: int, epsilon: float) -> float
     values = values + size * np.round((mean - values) / size)  # the window around the mean
     above = values * grid > epsilon
     found = float((total[above] * -np.expm1(epsilon - values[above] * grid)).sum())
-    return max(0.0, found * (1 - 1e-6) - 1e-9)  # less what the transform's rounding may add
+    return max(0.0, found * (1 - 1e-6) - 1e-9)  # minus the possible rounding error of the transform
 
 
 def _box_norm(scale: float, levels: int, support: int, epsilon: float) -> float:
-    """By simulation: the loss of the pair of opposite corners, from its own sampler."""
+    """Estimate δ(ε) of two opposite corners by simulation, with a sampler written here."""
     if levels / scale <= epsilon * (1 + 1e-12):
         return 0.0
     rng = np.random.default_rng(3)
@@ -310,7 +308,7 @@ def _box_norm(scale: float, levels: int, support: int, epsilon: float) -> float:
 
 
 def run(plans: int, seed: int) -> Verdict:
-    """Judge this many plans; the same seed gives the same plans."""
+    """Check this number of plans; the same seed gives the same plans."""
     rng, found, verdict = random.Random(seed), bases(), Verdict()
     for number in range(plans):
         base = found[number % len(found)]

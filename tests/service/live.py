@@ -1,4 +1,4 @@
-"""An application served on a loopback port by a thread of the test, without TLS."""
+"""Serving an application on a loopback port in a thread of the test, without TLS."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Make the test vectors of docs/protocol.md: `python -m tests.service.make_vectors` writes vectors/*.json.
+"""The test vectors of docs/protocol.md: `python -m tests.service.make_vectors` writes vectors/*.json.
 
-They are made by the code of the library, with every random draw given. Only the ephemeral keys of HPKE cannot
-be given to it, so what is sealed here is sealed by `own_hpke`.
+The library's own code makes them, with fixed values for every random draw. The library does not accept a
+fixed ephemeral key for HPKE, so `own_hpke` does the sealing here.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ EPHEMERAL = bytes(range(64, 96))
 
 
 class GivenNoise:
-    """Coins are heads where a given number of [0, 1) is below their chance; all else is given as it is."""
+    """A noise source with fixed draws: a coin is heads if its given number in [0, 1) is below its chance."""
 
     simulated = True
 
@@ -48,7 +48,7 @@ class GivenNoise:
 MIXED = {"mixing": ((2.0, 0.0, 1.0), (0.5, -1.0, 0.0)), "offsets": (0.25, -0.5)}
 LATTICE = {"levels": 16, "noise": "discrete-gaussian", "scale": 3.5}
 SHARES = {"least_reports": 5, "largest_share": 33}
-# name: kind, the mechanism's fields, the plan's, uniforms for the coins, and what each draw of noise gives
+# name: kind, fields of the mechanism, fields of the plan, uniform numbers for the coins, and the noise draws
 CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any], list[float], list[list[int]]]] = {
     "none": ("none", {}, {}, [0.5] * 3, []),
     "central": ("central-lattice", LATTICE | {"levels": 8192}, {}, [0.1, 0.9, 0.5], []),
@@ -93,7 +93,7 @@ def plan_of(kind: str, mechanism: dict[str, Any], fields: dict[str, Any]) -> Pla
 
 
 def reports() -> list[dict[str, Any]]:
-    """Of each mechanism: a plan as it is sent, and from averages to the plaintext of a report."""
+    """Return per mechanism a plan as it is sent, and each step from averages to the plaintext of a report."""
     found = list[dict[str, Any]]()
     for name, (kind, mechanism, fields, uniforms, draws) in CASES.items():
         plan = plan_of(kind, mechanism, fields)
@@ -140,7 +140,7 @@ def _split(plan: Plan, answer: Any, random: bytes) -> dict[str, Any]:
 
 
 def sealed() -> list[dict[str, Any]]:
-    """A text for each purpose, sealed with a given ephemeral key."""
+    """Return one text per purpose, sealed with a fixed ephemeral key."""
     digest = plan_of(*CASES["shuffle, sums"][:3]).digest
     place = Place(study=STUDY, phase=2, attempt=13, plan=digest, pseudonym=hashed(TICKET))
     found = list[dict[str, Any]]()
@@ -168,7 +168,7 @@ def sealed() -> list[dict[str, Any]]:
 
 
 def secrets() -> list[dict[str, str]]:
-    """Bearer secrets and what is kept, or told, of them."""
+    """Return bearer secrets and their hashes."""
     made = {"code": "code-of-a-client-in-test-vectors-0000000001", "token": TOKEN}
     return [
         {"what": what, "secret": secret, "header": f"Authorization: Bearer {secret}", "hash": hashed(secret)}
@@ -177,7 +177,7 @@ def secrets() -> list[dict[str, str]]:
 
 
 def made() -> dict[str, str]:
-    """What belongs into each file."""
+    """Return the content of each file."""
     parts = {"reports": reports(), "sealing": sealed(), "secrets": secrets()}
     return {f"{name}.json": json.dumps(part, indent=1) + "\n" for name, part in parts.items()}
 

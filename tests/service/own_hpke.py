@@ -1,7 +1,8 @@
-"""HPKE from the text of RFC 9180, base mode, the one suite of the protocol: shares no code with `sealing`.
+"""HPKE base mode written from the text of RFC 9180, for the one suite of the protocol.
 
-DHKEM(X25519, HKDF-SHA256) is 0x0020, HKDF-SHA256 is 0x0001, AES-128-GCM is 0x0001. One message for each
-key, so the sequence number is zero and the nonce is the base nonce.
+It shares no code with the library's `_sealing`. DHKEM(X25519, HKDF-SHA256) is 0x0020, HKDF-SHA256 is 0x0001,
+AES-128-GCM is 0x0001. There is one message per key, so the sequence number is zero and the nonce is the base
+nonce.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ def _extract(suite: bytes, salt: bytes, label: bytes, key: bytes) -> bytes:
 
 def _expand(suite: bytes, secret: bytes, label: bytes, info: bytes, length: int) -> bytes:
     labelled = length.to_bytes(2, "big") + b"HPKE-v1" + suite + label + info
-    assert length <= hashlib.sha256().digest_size  # one block of HKDF's is enough
+    assert length <= hashlib.sha256().digest_size  # one HKDF block is enough
     return hmac.digest(secret, labelled + b"\x01", "sha256")[:length]
 
 
 def _cipher(shared: bytes, enc: bytes, public: bytes, info: bytes) -> tuple[AESGCM, bytes]:
-    """The key schedule: from the Diffie-Hellman value to the cipher and its nonce."""
+    """Run the key schedule: return the cipher and the nonce for a Diffie-Hellman value."""
     prk = _extract(KEM_SUITE, b"", b"eae_prk", shared)
     secret = _expand(KEM_SUITE, prk, b"shared_secret", enc + public, 32)
     hashes = _extract(SUITE, b"", b"psk_id_hash", b"") + _extract(SUITE, b"", b"info_hash", info)
@@ -38,7 +39,7 @@ def _cipher(shared: bytes, enc: bytes, public: bytes, info: bytes) -> tuple[AESG
 
 
 def seal(public: bytes, ephemeral: bytes, info: bytes, plaintext: bytes) -> bytes:
-    """With a given ephemeral key, which nobody but a maker of test vectors may choose."""
+    """Seal with a fixed ephemeral key; only test vectors may use a fixed one."""
     own = X25519PrivateKey.from_private_bytes(ephemeral)
     enc = own.public_key().public_bytes_raw()
     cipher, nonce = _cipher(own.exchange(X25519PublicKey.from_public_bytes(public)), enc, public, info)

@@ -1,4 +1,4 @@
-"""Start and end the processes of a deployed study on loopback addresses; no wait is for ever."""
+"""The processes of a deployed study on loopback addresses; every wait has a timeout."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def free_port() -> int:
 
 @dataclass
 class Site:
-    """The files, keys, ports and tokens of one deployment, in a directory of its own."""
+    """The files, keys, ports and tokens of one deployment, in its own directory."""
 
     directory: Path
     trust: str
@@ -161,7 +161,7 @@ class Site:
         return [sys.executable, *command, "--certificates", str(self.certificate)]
 
     def clients(self, codes: list[str], name: str = "clients") -> tuple[list[str], Path]:
-        """Seeded clients; who of them reported is written to the file at the end."""
+        """Start seeded clients; at the end they write to the file which of them reported."""
         out = self.directory / f"{name}.out"
         (self.directory / f"{name}.codes").write_text("\n".join(codes))
         settings = {
@@ -177,7 +177,7 @@ class Site:
 
     @contextlib.contextmanager
     def running(self, name: str, command: list[str]) -> Iterator[subprocess.Popen[bytes]]:
-        """A process whose output goes to a file; ended by its own id at the latest when the test ends."""
+        """Start a process with its output in a file. It is ended, by its id, when the test ends or before."""
         with (self.directory / f"{name}.log").open("ab") as log:
             process = start(command, log)
             try:

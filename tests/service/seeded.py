@@ -1,9 +1,10 @@
-"""Real processes of a deployed study whose noise is seeded: run by path, never imported.
+"""A script that runs processes of a deployed study with seeded noise. It is run by path, never imported.
 
     seeded.py coordinator STUDY.toml SEED     as `dpbandits serve`, with a seeded noise source
-    seeded.py clients SETTINGS.json           clients whose noise and rewards follow from their pseudonyms
+    seeded.py clients SETTINGS.json           clients with noise and rewards derived from their pseudonyms
 
-No configuration can do this: the noise goes through the Python constructors, and releases say `simulated`.
+No configuration can seed the noise. The script passes it to the Python constructors, and releases are marked
+`simulated`.
 """
 
 from __future__ import annotations

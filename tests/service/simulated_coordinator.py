@@ -1,4 +1,4 @@
-"""A coordinator whose noise is that of `simulate(..., seed=SEED)`: run by path, never imported.
+"""A script that runs a coordinator with the noise of `simulate(..., seed=SEED)`. It is run by path.
 
 simulated_coordinator.py STUDY.toml SEED     as `dpbandits serve`, with the noise source of the simulator
 """

@@ -1,4 +1,4 @@
-"""Run a study of real processes to its end and hold it against the protocol in one loop."""
+"""Running a study in real processes to its end, and comparing it with the protocol in one loop."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Process = subprocess.Popen[bytes]
 
 
 def run_study(site: Site, clients: int, *, processes: int = 1, seconds: float = 120) -> tuple[Any, list[Any]]:
-    """The results, and who of the clients reported in which attempt of which phase."""
+    """The results, and which clients reported in which attempt of which phase."""
     assert clients >= sum(site.cohorts), f"{clients} clients are too few for cohorts of {site.cohorts}"
     with contextlib.ExitStack() as running:
         if site.mode is not None:
@@ -36,7 +36,10 @@ def run_study(site: Site, clients: int, *, processes: int = 1, seconds: float = 
 
 
 def _wait_for_the_end(site: Site, clients: list[Process], actuator: Process, seconds: float) -> None:
-    """Or say what the study waits for. Without clients it can still play, but gather nobody."""
+    """Wait for the end of the study, or fail with what it waits for.
+
+    Once the clients have ended, the study can still play, but no cohort can gather.
+    """
     until = time.monotonic() + seconds
     while (status := site.ask("GET", "/v1/status"))["state"] != "ended" or actuator.poll() is None:
         gone = [client.poll() for client in clients]
@@ -60,7 +63,7 @@ def _standing(status: dict[str, Any]) -> str:
 
 
 def check_study(site: Site, results: Any, reported: list[Any]) -> None:
-    """Same eliminations, same estimates, and every accepted report is in its release."""
+    """Assert the same eliminations and estimates, and that every accepted report is in its release."""
     by_phase = {
         found["phase"]: [name for p, a, name in reported if (p, a) == (found["phase"], found["attempt"])]
         for found in results["phases"]

@@ -1,4 +1,4 @@
-"""The client's side: retries that change nothing, a memory that survives, and consent that is checked."""
+"""The client: retries are idempotent, its memory survives a restart, and it checks its consent."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_the_synchronous_client_does_the_same(site: tuple[str, Deployment]) -> N
 
 
 class Flaky(httpx.BaseTransport):
-    """Delivers every request, and loses every other reply."""
+    """Delivers every request, but loses every second reply."""
 
     def __init__(self) -> None:
         self._real = httpx.HTTPTransport()
@@ -198,7 +198,7 @@ def test_an_agent_waits_for_a_party_that_is_away(site: tuple[str, Deployment]) -
             assert core.memory.enrolled
             return done
 
-    assert asyncio.run(one()) is False  # the study still gathers: patience ended, nothing failed
+    assert asyncio.run(one()) is False  # the study is still gathering: `patience` ran out without an error
     assert len(lost) == 3 * QUICK.tries
 
 
@@ -214,7 +214,7 @@ def test_a_plan_that_is_not_the_one_named_is_refused() -> None:
 
     dialogue.send(Incoming(status=200, content=_json(deployed.coordinator.operator.about())))
     forged = _json(task).replace(task.plan_digest.encode(), b"0" * 64)
-    with pytest.raises(Refused, match="not the one that the coordinator names"):
+    with pytest.raises(Refused, match="does not match the coordinator's digest"):
         dialogue.send(Incoming(status=200, content=forged))
     deployed.close()
 
@@ -232,7 +232,7 @@ def test_rewards_are_recorded_for_every_play() -> None:
         recorder.record(plan.support[0], 1.0)
     with pytest.raises(InvalidValue, match="action"):
         recorder.record(-1, 1.0)
-    with pytest.raises(InvalidValue, match="one for each play"):
+    with pytest.raises(InvalidValue, match="one reward per play"):
         Recorder(plan).averages()
 
 

@@ -1,4 +1,4 @@
-"""Deadlines hold, however the machine's clock is set, within a process and over a restart."""
+"""Deadlines hold within a process and across a restart, even if the machine's clock is changed."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_a_clock_that_was_set_before_a_restart_makes_a_wait_begin_again_at_most(
     deployed.start()
     deployed.advance()
     status = deployed.run(deployed.coordinator.operator.status)
-    assert (status.releases == 1) == (jump > 0)  # forward: the deadline has passed; back: it has not
+    assert (status.releases == 1) == (jump > 0)  # a jump forward passes the deadline, a jump back does not
     deployed.clock.time += 61
     deployed.advance()
     assert deployed.run(deployed.coordinator.operator.status).releases == 1

@@ -114,7 +114,7 @@ def test_a_report_counts_once_and_belongs_to_its_place(trust: str, mode: str | N
     flipped = early[:40] + bytes([early[40] ^ 1]) + early[41:]
     assert refused(lambda: deployed.send(members[1], flipped)) == "unreadable"
     deployed.report(members[1:])
-    deployed.send(members[0], early)  # a retry after the release is answered as before
+    deployed.send(members[0], early)  # a retry after the release is still accepted
     deployed.close()
 
 
@@ -174,7 +174,7 @@ def test_an_unreachable_shuffler_delays_and_then_clients_have_time_again(mode: s
 def test_a_restart_does_not_lose_that_the_shuffler_was_away_at_the_deadline(
     mode: str, tmp_path: Path
 ) -> None:
-    """The new process finds it there again; clients that could not reach it get their time all the same."""
+    """After a restart the shuffler is reachable again, and clients that could not reach it get full time."""
     url = f"sqlite:///{tmp_path / 'one.sqlite'}"
     deployed = Deployment(study=small_study("shuffle"), mode=mode, store=SqlStore(url))
     assert deployed.link is not None
@@ -248,7 +248,7 @@ def test_split_sums_leave_out_whose_share_cannot_be_read() -> None:
     members = deployed.join(6)
     deployed.play()
     spoilt = bytearray(deployed.body(members[0]))
-    spoilt[-1] ^= 1  # in the coordinator's half, which the shuffler cannot check
+    spoilt[-1] ^= 1  # in the coordinator's share, which the shuffler cannot check
     deployed.send(members[0], bytes(spoilt))
     deployed.report(members[1:])
     with deployed.store.transaction() as transaction:

@@ -1,4 +1,4 @@
-"""SIGKILL at every journal step: nothing accepted is lost, nobody counts twice, nothing is released twice."""
+"""SIGKILL at every journal step: no accepted report is lost or counted twice, and no release is repeated."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_a_study_survives_sigkill(trust: str, mode: str | None, step: str, tmp_p
             assert list(transaction.reports(attempt.phase, attempt.number)) == []
             assert attempt.over
     store.close()
-    if mode is not None:  # the sums have no noise of the coordinator's: they are what the clients sent
+    if mode is not None:  # the coordinator adds no noise: the sums are those of the clients' reports
         reported = {
             phase: [name for p, a, name in sorted(accepted) if (p, a) == (phase, attempt)]
             for phase, (attempt, _) in released.items()

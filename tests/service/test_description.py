@@ -1,5 +1,8 @@
-"""Requests made up from the OpenAPI descriptions, right ones and wrong ones, with every secret: no 5xx, no
-traceback, no reply that the description does not have, and no report or release that was not there before."""
+"""Valid and invalid requests generated from the OpenAPI documents, with every kind of secret.
+
+No request may lead to a status 5xx, a traceback, a reply that the document does not describe, or a new report
+or release.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ def test_nothing_made_up_breaks_a_party(
     operations = [found.ok() for found in schema.get_all_operations()]
     assert len(operations) >= 10
     for operation in operations:
-        closes = operation.path.endswith("/close")  # it really would
+        closes = operation.path.endswith("/close")  # this request would really close the collection
         if not closes and (mode is GenerationMode.POSITIVE or _can_be_wrong(operation)):
             _try(live, operation, mode)
     assert _kept(live) == before
@@ -52,7 +55,7 @@ def _try(live: Live, operation: Any, mode: GenerationMode) -> None:
 
 
 def _can_be_wrong(operation: Any) -> bool:
-    """Whether a request has parts of which the description says how they are."""
+    """Return whether the document describes parameters or a body for a request."""
     raw = operation.definition.raw
     return "parameters" in raw or "application/json" in raw.get("requestBody", {}).get("content", {})
 

@@ -15,7 +15,7 @@ from .processes import Site
 from .studies import check_study, run_study
 
 COHORTS = (60, 90)
-CLIENTS = 200  # so many that a failed attempt could be asked again
+CLIENTS = 200  # enough that a failed attempt could be repeated with new clients
 
 
 @pytest.mark.parametrize(("trust", "mode"), MODELS)

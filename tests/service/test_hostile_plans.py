@@ -1,4 +1,4 @@
-"""A slice of the hostile plans, and errors that are planted in the client's checks and are found."""
+"""A sample of malicious plans, and deliberate errors in the client's checks, which must be detected."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_no_hostile_plan_is_accepted_with_too_little_noise_and_none_is_expensive
 ) -> None:
     monkeypatch.setattr(
         hostile_plans, "LONGEST", 20.0
-    )  # two seconds are judged by `make liars`, not by a test
+    )  # `make liars` checks the limit of two seconds; a test does not
     verdict = run(3000, seed=7)
     assert verdict.problems == []
     assert verdict.outcomes["accepted"] > 500
@@ -57,7 +57,7 @@ def test_a_client_that_raises_for_some_rewards_is_found(monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize("noise", ["discrete-gaussian", "skellam", "binomial", "polya"])
 def test_the_judge_agrees_with_the_accountant_on_honest_noise(noise: str) -> None:
-    """The judge's δ is below the accountant's, and within a tenth of it where the account is exact."""
+    """The second accountant's δ is below the library's, and within 10 % of it where that is exact."""
     import json
 
     from dpbandits.protocol import encode

@@ -1,4 +1,4 @@
-"""Both parties over HTTP: who may call what, what is refused, and that nothing is told that should not be."""
+"""Both parties over HTTP: which role may call which endpoint, what is refused, and that no secret leaks."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def coordinator() -> Iterator[Live]:
 
 @contextlib.contextmanager
 def _coordinator(limits: Limits) -> Iterator[Live]:
-    """A study that gathers, with one client in it and one code left."""
+    """A study that is gathering its cohort, with one client in it and one unused code."""
     deployed = Deployment(study=small_study("central"), mode=None)
     deployed.advance()
     (member,) = deployed.enrolled(1)
@@ -69,7 +69,7 @@ def _coordinator(limits: Limits) -> Iterator[Live]:
 
 @pytest.fixture
 def shuffler() -> Iterator[Live]:
-    """A shuffler whose collection is open, and one client of its cohort."""
+    """A shuffler with an open collection, and one client of its cohort."""
     deployed = Deployment(study=small_study("shuffle"), mode="trusted")
     deployed.advance()
     members = deployed.join(6)
@@ -82,7 +82,7 @@ def shuffler() -> Iterator[Live]:
 
 WHO = (None, "stranger", "operator", "actuator", "coordinator", "client", "ticket", "enrolment")
 
-# What each endpoint answers to nobody, a stranger, and each role and kind of secret, in the order of WHO.
+# The status of each endpoint without a secret, with an unknown one, and with each kind of secret (see WHO).
 COORDINATOR = {
     ("GET", "/v1/study"): (200, 200, 200, 200, 200, 200, 200, 200),
     ("GET", "/healthz"): (200, 200, 200, 200, 200, 200, 200, 200),

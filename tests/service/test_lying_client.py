@@ -1,6 +1,6 @@
-"""One client that lies can send what an honest client can send, in central, local and trusted mode.
+"""A dishonest client can send only what an honest client can send: central, local and trusted shuffle.
 
-In split mode nobody can check a single report, and one client can move the sums anywhere: that is shown, too.
+In split mode no party can check a single report, so one client can move the sums anywhere. A test shows this.
 """
 
 from __future__ import annotations
@@ -45,10 +45,12 @@ def sealed(deployed: Deployment, plan: Plan, member: Member, plaintext: bytes) -
 
 
 def lies(plan: Plan) -> list[bytes]:
-    """Reports of the right length that no honest client sends."""
+    """Return reports of the right length that no honest client sends."""
     assert plan.mechanism is not None
     message = plan.mechanism.message
-    if message.kind == "bits":  # every bit string of the right length is in range, but for the padding
+    if (
+        message.kind == "bits"
+    ):  # every bit string of the right length is in range, except for the padding bits
         size = plan.asked_mechanism.message.size
         padded = 8 * size > np.prod(message.shape)
         return [b"\xff" * size] if padded else []
@@ -81,7 +83,7 @@ def test_a_report_that_no_honest_client_sends_is_refused(
     for plaintext in made:
         with pytest.raises(Refused, match="unreadable"):
             deployed.send(members[0], sealed(deployed, plan, members[0], plaintext))
-    deployed.report(members)  # and the honest report is still taken
+    deployed.report(members)  # the honest report is still accepted
     with deployed.store.transaction() as transaction:
         (release,) = (decode(record.body, Release) for record in transaction.releases())
     assert release.reports == 6
@@ -112,7 +114,7 @@ def test_the_most_extreme_report_that_is_admitted_moves_a_mean_by_no_more_than_i
     assert plan.mechanism is not None
     reach = plan.mechanism.reach_of_one(6)
     moved = np.abs(np.array(found[0].means) - np.array(found[1].means)).max()
-    noise = 12 * plan.mechanism.error_deviation(6)  # the two cohorts' own noise differs
+    noise = 12 * plan.mechanism.error_deviation(6)  # the noise of the two cohorts differs
     assert moved <= reach.mean + noise
 
 

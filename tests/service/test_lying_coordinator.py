@@ -1,7 +1,7 @@
-"""A coordinator that lies to clients gets no answer, and spends no client whose consent it does not have.
+"""A dishonest coordinator gets no report, and a client that does not consent spends no participation.
 
-Each test is an attack that worked once. The client is the SDK's over real HTTP, or `dpbandits client` as a
-process.
+Each test is an attack that worked on an earlier version. The client is that of the SDK over real HTTP, or
+`dpbandits client` as a process.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ VICTIM = [0.476, 0.093]
 
 
 def lenient(mode: str = "trusted", trust: str = "shuffle", **changes: Any) -> Terms:
-    """Terms that promise (1, 1e-6), with everything else as a hostile coordinator would choose it."""
+    """Return terms that promise (1, 1e-6)-DP; a malicious coordinator chose everything else."""
     terms, _, _ = agreed(small_study(trust), mode)
     promised: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6, "minimum_reports": 1, "largest_cohort": 2**30}
     return msgspec.structs.replace(terms, **{**promised, **changes})
@@ -56,7 +56,7 @@ def plan_for(signed: SignedTerms, mechanism: Any, **fields: Any) -> Plan:
 
 
 def attempt(hostile: HostileCoordinator, consent: Consent = CONSENT, pins: Pins | None = None) -> str:
-    """What a client with an honest enrolment code says when it takes part."""
+    """Take part as a client with a valid enrolment code, and return the error or the outcome."""
     pinned = Pins(terms=hostile.signed.digest) if pins is None else pins
     with hostile.served() as url, Transport(patience=QUICK) as transport:
         client = Client(ClientCore(url=url, consent=consent, pins=pinned), transport)
@@ -114,7 +114,7 @@ def test_terms_without_a_shuffler_are_no_terms_of_the_shuffle_model() -> None:
 
 
 def test_a_plan_of_another_trust_model_than_the_terms_gets_no_answer() -> None:
-    """Terms of the shuffle model, a plan of the central one: the report would have no noise."""
+    """The terms say shuffle, but the plan is central: the report would have no noise."""
     _, _, central = agreed(small_study("central"))
     signed = SignedTerms.of(lenient())
     assert central.mechanism is not None
@@ -125,7 +125,7 @@ def test_a_plan_of_another_trust_model_than_the_terms_gets_no_answer() -> None:
 
 @pytest.mark.parametrize("mode", ["trusted", "split"])
 def test_the_coordinator_cannot_name_the_shuffler(mode: str) -> None:
-    """It says that it is the shuffler itself: its own address and key."""
+    """The coordinator names itself as the shuffler, with its own address and key."""
     keys = KeyPair.new()
     port = free_port()
     own = PartyTerms(url=f"http://127.0.0.1:{port}", key=str(keys.public))
@@ -146,7 +146,7 @@ def test_the_coordinator_cannot_name_the_shuffler(mode: str) -> None:
 
 def test_a_client_that_wants_a_split_does_not_report_to_a_trusted_shuffler() -> None:
     hostile = HostileCoordinator(SignedTerms.of(lenient("trusted")))
-    assert "mode trusted" in attempt(hostile, replace(CONSENT, modes=("split",)))
+    assert "mode: got trusted" in attempt(hostile, replace(CONSENT, modes=("split",)))
     assert hostile.posted == []
 
 
@@ -154,8 +154,8 @@ def test_a_client_that_wants_a_split_does_not_report_to_a_trusted_shuffler() -> 
     ("consent", "expected"),
     [
         ({"least_silent_share": 0.5}, "silent_share"),
-        ({"largest_cohort": 1000}, "clients"),
-        ({"minimum_cohort": 2}, "reports"),
+        ({"largest_cohort": 1000}, "largest_cohort: got "),
+        ({"minimum_cohort": 2}, "minimum_reports: got 1, expected at least 2"),
     ],
 )
 def test_consent_limits_what_an_inventing_coordinator_gains(consent: dict[str, Any], expected: str) -> None:
@@ -165,7 +165,7 @@ def test_consent_limits_what_an_inventing_coordinator_gains(consent: dict[str, A
 
 
 def test_what_is_left_to_one_real_client_among_invented_ones_is_what_consent_asked_for() -> None:
-    """At n = 1,000 all others may be invented: with a silent share the real clients' noise still suffices."""
+    """At n = 1,000 the other clients may be invented; with a silent share, the real noise still suffices."""
     from dpbandits.privacy import PrivacyRequest, calibrate
 
     for silent in (0.0, 0.9):
@@ -228,7 +228,7 @@ def test_a_plan_that_is_none_is_refused_in_words(body: bytes) -> None:
 
 
 def test_the_command_refuses_before_it_spends_a_code(tmp_path: Path) -> None:
-    """`dpbandits client` as a process, against a lying coordinator: one line, status 2, nothing posted."""
+    """`dpbandits client` against a dishonest coordinator prints one line, exits with 2, and posts nothing."""
     (tmp_path / "codes").write_text("c" * 43 + "\n")
     np.savetxt(tmp_path / "rewards.csv", np.array([[0.1] * 12]), delimiter=",")
     keys, bare = KeyPair.new(), lenient("trusted")
@@ -238,9 +238,9 @@ def test_the_command_refuses_before_it_spends_a_code(tmp_path: Path) -> None:
         (bare, ["--terms", "0" * 64], "other-terms"),
         (bare, ["--shuffler-key", str(keys.public), "--shuffler-url", "http://x"], "other-terms"),
         (msgspec.structs.replace(bare, shuffler=own), ["--operator-key", "ab" * 32], "other-terms"),
-        (bare, ["--terms", SignedTerms.of(bare).digest, "--mode", "split"], "mode trusted"),
+        (bare, ["--terms", SignedTerms.of(bare).digest, "--mode", "split"], "mode: got trusted"),
         (bare, ["--terms", SignedTerms.of(bare).digest, "--silent-share", "0.5"], "silent_share"),
-        (bare, ["--terms", SignedTerms.of(bare).digest, "--epsilon", "0.5"], "too little"),
+        (bare, ["--terms", SignedTerms.of(bare).digest, "--epsilon", "0.5"], "expected (0.5, "),
     ):
         hostile = HostileCoordinator(SignedTerms.of(terms))
         with hostile.served() as url:

@@ -1,7 +1,7 @@
-"""A shuffler that lies gets nothing released that it should not, in split mode and in trusted mode.
+"""A dishonest shuffler cannot cause a forbidden release, in split mode or in trusted mode.
 
-Each test is an attack: most of them worked once. Shares are sealed by the client's own code; the lies are in
-the link, or in an HTTP server that stands where the shuffler should be.
+Each test is an attack. Most of them worked on an earlier version. The client's own code seals the shares. The
+attack is in the link to the shuffler, or in an HTTP server in its place.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ from .live import served
 
 
 class LyingLink(NearLink):
-    """An honest shuffler whose answers are changed on the way: `lie` is which one."""
+    """A link to an honest shuffler that alters its replies; `lie` names the attack."""
 
     lie = ""
     victim: tuple[str, bytes] = ("", b"")
@@ -95,7 +95,7 @@ class LyingLink(NearLink):
 
 
 def collecting(mode: str, **changes: Any) -> tuple[Deployment, list[Member], LyingLink]:
-    """A study whose first phase was reported by everybody, up to the deadline."""
+    """Return a study at the deadline of its first phase, after all clients have reported."""
     deployed = Deployment(study=small_study("shuffle", **changes), mode=mode)
     assert deployed.link is not None
     lying = LyingLink(deployed.link.shuffler)
@@ -156,19 +156,17 @@ def test_sums_over_another_set_are_not_released_and_fresh_clients_are_asked(
 
 
 def test_one_clients_share_counts_under_its_own_name_only() -> None:
-    """The victim's sealed share under every member's pseudonym: it opens under one, the others are left
-    out."""
+    """The shuffler sends the victim's share under every pseudonym: it opens only under one of them."""
     deployed, _, link = collecting("split")
     link.lie = "the victim under every name"
     deployed.advance()
-    assert releases(deployed) == []  # one report is below the minimum: the attempt failed
+    assert releases(deployed) == []  # one report is fewer than the minimum, so the attempt failed
     assert deployed.run(deployed.coordinator.operator.status).failed_attempts == 1
     deployed.close()
 
 
 def test_a_shuffler_cannot_speak_for_other_members() -> None:
-    """It seals shares of zero for all but its victim, to see the victim's answer without the others'
-    noise."""
+    """The shuffler forges shares of zero for all but its victim, to remove the others' noise."""
     deployed, members, link = collecting("split", share=0.5)
     plan = deployed.run(lambda t: deployed.coordinator.rounds.journal.plan(t, 1))
     victim = min(member.pseudonym for member in members)
@@ -177,7 +175,11 @@ def test_a_shuffler_cannot_speak_for_other_members() -> None:
         for name, sealed in NearLink.shares(link, phase, attempt):
             place = deployed.context.place(plan, attempt, name)
             nothing = bytes(8 * plan.numbers)
-            for key in (hashed(new_secret()), "0" * 64, name):  # it knows the pseudonym, and no token
+            for key in (
+                hashed(new_secret()),
+                "0" * 64,
+                name,
+            ):  # the shuffler knows the pseudonym, but no token
                 if name != victim:
                     bound = bound_share(nothing, place, key)
                     sealed = deployed.keys.public.seal(bound, place, "share-coordinator")
@@ -247,7 +249,7 @@ def test_a_coordinator_that_changes_plan_or_terms_is_refused_by_the_shuffler() -
 
 
 def _pages(lie: str) -> Starlette:
-    """An HTTP shuffler whose pages of shares never end, are too long, or are no base64."""
+    """An HTTP shuffler with pages of shares that never end, are too long, or are not base64."""
     count = itertools.count(1)
 
     async def shares(_request: Request) -> Response:
@@ -267,14 +269,14 @@ def test_pages_of_shares_over_http_are_bounded(lie: str) -> None:
 
     with served(_pages(lie)) as url:
         link = HttpLink(url, new_secret())
-        with pytest.raises(ProtocolError, match="the shuffler sent|the reply is no SharesReply"):
+        with pytest.raises(ProtocolError, match="the shuffler sent|the reply is not a SharesReply"):
             own_sums(deployed.context, plan, 1, {f"{1:064x}": "0" * 64}, link.shares(1, 1))
         link._transport.close()
     deployed.close()
 
 
 def _handshake(certificate: Path, key: Path, trusted: Path, host: str) -> str:
-    """Whether a caller that trusts a file takes a server with this certificate for `host`."""
+    """Return whether a caller that trusts a file accepts a server with this certificate as `host`."""
     server = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     server.load_cert_chain(certificate, key)
     with socket.create_server(("127.0.0.1", 0)) as listening:
@@ -299,7 +301,7 @@ def _handshake(certificate: Path, key: Path, trusted: Path, host: str) -> str:
 
 
 def _forged(tmp_path: Path, issuer: Path, issuer_key: Path, host: str) -> tuple[Path, Path]:
-    """A certificate for another host, signed with a self-made certificate's key."""
+    """Make a certificate for another host, signed with the key of a self-signed certificate."""
     own = x509.load_pem_x509_certificate(issuer.read_bytes())
     signer: Any = load_pem_private_key(issuer_key.read_bytes(), password=None)
     key, now = ec.generate_private_key(ec.SECP256R1()), datetime.datetime.now(datetime.UTC)

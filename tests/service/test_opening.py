@@ -1,4 +1,4 @@
-"""Reports are opened alike here and by the process beside, whatever becomes of it."""
+"""Reports decrypt to the same text with and without the helper process, even if it is killed."""
 
 from __future__ import annotations
 
@@ -46,15 +46,15 @@ def _child(opener: Opener) -> int:
 
 
 async def _started(opener: Opener) -> None:
-    """Many reports have come, and the process is there."""
+    """Decrypt many reports until the helper process has started."""
     while opener._process is None:
         await asyncio.gather(*(opener.open(*_sealed(number)) for number in range(20)))
         await asyncio.sleep(0.01)
 
 
-def _run(scenario: Callable[[Opener], Coroutine[None, None, None]], *, beside: bool = True) -> None:
+def _run(scenario: Callable[[Opener], Coroutine[None, None, None]], *, helper: bool = True) -> None:
     async def whole() -> None:
-        opener = Opener(KEYS, beside=beside)
+        opener = Opener(KEYS, helper=helper)
         try:
             await asyncio.wait_for(scenario(opener), 60)
         finally:
@@ -63,10 +63,10 @@ def _run(scenario: Callable[[Opener], Coroutine[None, None, None]], *, beside: b
     asyncio.run(whole())
 
 
-@pytest.mark.parametrize("beside", [False, True])
-def test_each_is_opened_to_its_own_text_or_refused(beside: bool) -> None:
+@pytest.mark.parametrize("helper", [False, True])
+def test_each_is_opened_to_its_own_text_or_refused(helper: bool) -> None:
     async def scenario(opener: Opener) -> None:
-        if beside:
+        if helper:
             await _started(opener)
         stranger = KeyPair.new()
         sealed = [_sealed(n, key=KEYS if n % 7 else stranger) for n in range(100)]
@@ -77,9 +77,9 @@ def test_each_is_opened_to_its_own_text_or_refused(beside: bool) -> None:
             else:
                 assert isinstance(opened, Refused)
                 assert opened.reason == "unreadable"
-        assert (opener._process is not None) == beside
+        assert (opener._process is not None) == helper
 
-    _run(scenario, beside=beside)
+    _run(scenario, helper=helper)
 
 
 def test_few_at_a_time_need_no_process() -> None:
@@ -94,7 +94,7 @@ def test_few_at_a_time_need_no_process() -> None:
 def test_what_a_killed_process_had_to_open_is_opened_here() -> None:
     async def scenario(opener: Opener) -> None:
         await _started(opener)
-        os.kill(_child(opener), signal.SIGSTOP)  # so that it answers nothing before it dies
+        os.kill(_child(opener), signal.SIGSTOP)  # so that it sends no reply before it is killed
         waiting = [asyncio.create_task(opener.open(*_sealed(number))) for number in range(50)]
         await asyncio.sleep(0.1)
         assert not any(task.done() for task in waiting)

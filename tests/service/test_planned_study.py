@@ -32,7 +32,7 @@ from .studies import _wait_for_the_end
 
 SEED = 11
 PARTICIPANTS = 240
-SPARE = 60  # clients that stay unasked, so that a failed attempt could be repeated
+SPARE = 60  # additional clients, so that a failed attempt could be repeated
 PLAN = ["--horizon", "1000000", "--participants", str(PARTICIPANTS), "--runs", "0"]
 PRIVACY = {
     "none": ["--trust", "none"],
@@ -48,7 +48,7 @@ class PlannedSite(Site):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.signed: Any = SimpleNamespace(digest=None)  # without a terms file there is nothing to pin
+        self.signed: Any = SimpleNamespace(digest=None)  # without a terms file no terms can be pinned
         self.study_file.write_text(self._study())
 
     def _study(self) -> str:
@@ -59,7 +59,7 @@ class PlannedSite(Site):
 
 
 class Replayed:
-    """The clients that reported, phase by phase, for the simulator to ask again."""
+    """The clients that reported, by phase; the simulator asks the same ones."""
 
     def __init__(self, instance: Instance, phases: list[list[str]], plans: list[Plan]) -> None:
         self.instance = instance
@@ -72,7 +72,7 @@ class Replayed:
 
 
 def _written(directory: Path, trust: str) -> str:
-    """The text of a planned study file."""
+    """Return the text of a planned study file."""
     actions = Actions.generate("sphere", count=12, dimension=3, rng=3)
     np.savetxt(directory / "actions.csv", actions.matrix, delimiter=",", fmt="%.17g")
     path = directory / "planned.toml"
@@ -96,7 +96,7 @@ def _run(site: PlannedSite) -> tuple[Any, list[Any]]:
 
 
 def _replay(study: Study, results: Any) -> tuple[State, list[Plan]]:
-    """The state that the service's releases lead to, and the plans that asked for reports."""
+    """Return the state after the service's releases, and the plans that asked for reports."""
     releases = iter(results["phases"])
     state, plans = study.begin(), list[Plan]()
     while not state.ended:
@@ -119,7 +119,7 @@ def _simulated(study: Study, plans: list[Plan], reported: list[Any], results: An
 
 
 def _schedule(directory: Path, text: str) -> Schedule:
-    """The schedule that a file leads to when it is planned."""
+    """Return the planned schedule of a file."""
     path = directory / "by-participants.toml"
     path.write_text(text)
     return study_of(TomlFile(path)).schedule

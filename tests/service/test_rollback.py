@@ -1,7 +1,7 @@
-"""A backup that is put back at any journal step repeats a release, byte for byte, or stops the study.
+"""Restoring a backup at any journal step either repeats a release byte for byte, or stops the study.
 
-A whole study is played once, and everything on its disks is copied whenever a store has changed. Then old
-stores are put back and the study goes on. Clients come in another order, and remember what they have sealed.
+A whole study is run once, and all its files are copied whenever a store has changed. Then old stores are
+restored and the study continues. Clients arrive in a different order, and keep their sealed reports.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from .helpers import Member
 from .processes import ENVIRONMENT, Site
 
 NAMES = ("coordinator", "shuffler")
-IGNORED = ("enrol", "test", "read", "codes")  # steps that leave the state of the attempts as it is
+IGNORED = ("enrol", "test", "read", "codes")  # steps that do not change the state of an attempt
 Releases = dict[int, tuple[int, bytes]]
 
 
 @dataclass
 class Moment:
-    """All files of a study at a journal step."""
+    """A copy of all files of a study at a journal step."""
 
     step: str
     directory: Path
@@ -51,7 +51,7 @@ class Moment:
 
 @dataclass
 class Recorder:
-    """Copies everything at each step that has changed a store."""
+    """A hook that copies all files at each step that has changed a store."""
 
     source: Path
     target: Path
@@ -88,7 +88,7 @@ def _dump(directory: Path, name: str) -> str:
 
 
 def _without_progress(dump: str) -> list[str]:
-    """What a dump has besides the records that follow from the releases."""
+    """Return a dump without the records that are computed from the releases."""
     return [line for line in dump.splitlines() if not line.startswith('INSERT INTO "progress"')]
 
 
@@ -131,14 +131,14 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 @dataclass
 class GoneOn:
-    """What came of a study whose store was put back."""
+    """The outcome of a study after its store was restored from a backup."""
 
     releases: Releases
     stopped: str
 
 
 class Again(Crashing):
-    """Clients are enrolled already, and say no more once they were refused."""
+    """A deployment with enrolled clients, which stop once they are refused."""
 
     def enrol_all(self) -> None:
         pass
@@ -149,7 +149,7 @@ class Again(Crashing):
 
 
 def go_on(directory: Path, trust: str, mode: str | None, *, other: bool, watched: bool = True) -> GoneOn:
-    """Start on these files and play to the end. With `other` clients come in another order."""
+    """Start from these files and run to the end. With `other`, clients arrive in a different order."""
     stopped, deployed = "", None
     try:
         deployed = Again(directory, trust, mode, lambda _step: None, watched=watched)
@@ -166,7 +166,7 @@ def go_on(directory: Path, trust: str, mode: str | None, *, other: bool, watched
 
 
 def put_back(target: Path, now: Moment, old: Moment, names: tuple[str, ...]) -> Path:
-    """All as it is now, but these stores as they were."""
+    """Combine the current files with the old versions of these stores."""
     shutil.copytree(now.directory, target)
     for name in names:
         shutil.copy(old.directory / f"{name}.sqlite", target / f"{name}.sqlite")
@@ -174,7 +174,7 @@ def put_back(target: Path, now: Moment, old: Moment, names: tuple[str, ...]) -> 
 
 
 def holds(now: Moment, after: GoneOn) -> bool:
-    """Nothing that was released, or was about to be, has changed; and the study has ended or told why not."""
+    """Assert that no release has changed, and that the study has ended or reported why it cannot."""
     intent = now.mark().intent
     if intent is not None and intent.phase in after.releases:
         attempt, body = after.releases[intent.phase]
@@ -209,10 +209,10 @@ def test_a_store_that_is_put_back_after_the_end_stops_the_study(
         after = go_on(directory, trust, mode, other=True)
         assert holds(moments[-1], after), old
         before, end = _dump(old.directory, names[0]), _dump(moments[-1].directory, names[0])
-        if _without_progress(before) == _without_progress(end):  # learnt again, from the same releases
+        if _without_progress(before) == _without_progress(end):  # computed again from the same releases
             assert (after.stopped, _dump(directory, names[0])) == ("", end), old
         else:
-            assert "an old copy of the store was put back" in after.stopped, old
+            assert "an old copy of the store was restored" in after.stopped, old
             assert "the study was at phase" in after.stopped
             assert "new clients" in after.stopped
             assert "\n" not in after.stopped
@@ -230,7 +230,7 @@ def test_a_store_that_is_put_back_while_the_study_runs_repeats_or_stops(
         directory = put_back(tmp_path / str(number), now, old, names)
         after = go_on(directory, trust, mode, other=True)
         assert holds(now, after), (now, old)
-        if back == 0:  # a crash, and no more: the study goes on
+        if back == 0:  # no rollback, only a crash: the study continues
             assert not after.stopped, now
         shutil.rmtree(directory)
 
@@ -247,7 +247,7 @@ def test_a_store_that_is_put_back_while_the_study_runs_repeats_or_stops(
 def test_if_all_is_put_back_the_same_reports_give_the_same_bytes(
     recorded: Any, tmp_path: Path, trust: str, mode: str | None, sealed_anew: bool
 ) -> None:
-    """The watermark is put back with the store: then the noise, which is the same, is what protects."""
+    """If the watermark is restored together with the store, drawing the same noise again protects clients."""
     moments = recorded(trust, mode)
     compared = set[int]()
     for number, old in ((number, moments[number]) for number in _chosen(moments)):
@@ -264,13 +264,13 @@ def test_if_all_is_put_back_the_same_reports_give_the_same_bytes(
 
 
 def _chosen(moments: list[Moment]) -> list[int]:
-    """All steps, but of those of single clients every eighth."""
+    """Return all steps, but only every eighth of those of single clients."""
     of_clients = ("join", "report")
     return [k for k, moment in enumerate(moments) if not moment.step.startswith(of_clients) or k % 8 == 0]
 
 
 def _decided(old: Moment) -> list[int]:
-    """The phases whose cohort is known: who joins the next depends on who happens to come first."""
+    """Return the phases with a fixed cohort; the next cohort depends on which clients arrive first."""
     connection = sqlite3.connect(old.directory / "coordinator.sqlite")
     rows = connection.execute("SELECT phase FROM attempts WHERE state <> 'gathering'").fetchall()
     connection.close()
@@ -298,7 +298,7 @@ def test_keys_are_derived_for_one_purpose_each() -> None:
 
 
 def test_a_release_that_was_only_intended_is_made_as_intended(recorded: Any, tmp_path: Path) -> None:
-    """The process died between the intent and the commit."""
+    """The process is killed between writing the intent and the commit."""
     moments = recorded("central", None)
     now = _first(moments, "release-intended")
     intent = now.mark().intent
@@ -331,7 +331,7 @@ def test_a_release_that_was_intended_is_not_made_of_other_reports(recorded: Any,
 
 
 def test_the_process_ends_with_one_line(tmp_path: Path) -> None:
-    """`dpbandits serve`, once with its store and once with an older copy of it."""
+    """Run `dpbandits serve` with its store, and then with an older copy of it."""
     site = Site(directory=tmp_path, trust="central", mode=None, cohorts=(6, 10))
     store = tmp_path / "study.sqlite"
     with site.running("first", site.coordinator()):

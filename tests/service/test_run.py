@@ -1,4 +1,4 @@
-"""A real process that is told to end."""
+"""A real server process ends cleanly on a signal."""
 
 from __future__ import annotations
 

@@ -37,15 +37,15 @@ def test_what_is_sealed_opens_in_its_place_and_nowhere_else() -> None:
         replace(PLACE, **{name: "x" if isinstance(value, str) else 2}) for name, value in vars(PLACE).items()
     ]
     for place in elsewhere:
-        with pytest.raises(Refused, match="does not open"):
+        with pytest.raises(Refused, match="cannot be decrypted"):
             keys.open(sealed, place, "report")
     for purpose in PURPOSES[1:]:
-        with pytest.raises(Refused, match="does not open"):
+        with pytest.raises(Refused, match="cannot be decrypted"):
             keys.open(sealed, PLACE, purpose)
     for bad in (b"", sealed[:-1], sealed + b"\0", sealed[:47], bytes(len(sealed))):
-        with pytest.raises(Refused, match="does not open"):
+        with pytest.raises(Refused, match="cannot be decrypted"):
             keys.open(bad, PLACE, "report")
-    with pytest.raises(Refused, match="does not open"):
+    with pytest.raises(Refused, match="cannot be decrypted"):
         other.open(sealed, PLACE, "report")
 
 
@@ -109,7 +109,7 @@ def test_shares_add_up_and_each_is_uniform() -> None:
         mine, theirs = map(tuple, share_message(plan).unpack([one, other]).tolist())
         assert tuple((a + b) % modulus for a, b in zip(mine, theirs, strict=True)) == expected
         seen += [mine, theirs]
-    # The mean of n uniform residues is within 6 deviations of the middle but for a chance below 1e-6.
+    # The mean of n uniform residues is more than 6 standard deviations off with probability below 1e-6.
     values = np.array(seen, dtype=np.float64).ravel() / modulus
     assert abs(values.mean() - 0.5) < 6 * np.sqrt(1 / 12 / values.size)
 

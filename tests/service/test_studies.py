@@ -1,4 +1,4 @@
-"""What `run_study` says of a study that cannot end. Its processes are stand-ins: the words are tested."""
+"""The message of `run_study` for a study that cannot end. The processes are fakes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WAIT = [sys.executable, "-c", "import time; time.sleep(60)"]
 
 
 class Stuck(Site):
-    """A study whose first attempt has failed, and which gathers again."""
+    """A study that is gathering again after its first attempt failed."""
 
     client_program = "pass"
 

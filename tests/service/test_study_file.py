@@ -43,14 +43,14 @@ def test_a_study_file_says_all_but_where_noise_comes_from(tmp_path: Path) -> Non
         ('actions = "actions.csv"', 'actions = "none.csv"', "expected an existing .csv or .npz file"),
         ('reports = "reports.pem"', 'reports = "tls.pem"', "expected a PEM file with an X25519 private key"),
         ("[storage]", "[storages]", "storages: got storages, expected one of study"),
-        ("[timing]", "[timing", "unreadable TOML"),
+        ("[timing]", "[timing", "got invalid TOML, expected valid TOML"),
         ("cohorts = [6, 10]", "cohorts = 6", "schedule.cohorts: got 6, expected a list of whole numbers"),
         (
             "horizon = 20000",
             'horizon = 9\nassignment = "one"',
             "study.assignment: got assignment, expected one",
         ),
-        ("cohorts = [6, 10]", "participants = 16", "no other key but maximum_cohort"),
+        ("cohorts = [6, 10]", "participants = 16", "only maximum_cohort as a further key"),
         ('token_file = "coordinator.token"', 'token_file = "no"', "shuffler.token_file: got"),
         (
             '[shuffler]\n            url = "https',
@@ -80,13 +80,13 @@ def test_what_must_be_there_must_be_there(tmp_path: Path) -> None:
     site = _site(tmp_path)
     text = site.study_file.read_text()
     site.study_file.write_text(text.replace('url = "sqlite:///study.sqlite"', ""))
-    with pytest.raises(InvalidValue, match="storage.url: got None, expected a text"):
+    with pytest.raises(InvalidValue, match="storage.url: got None, expected a string"):
         read_study(site.study_file)
     site.study_file.write_text(text.replace("horizon = 20000", ""))
     with pytest.raises(InvalidValue, match="study.horizon: got nothing, expected a value"):
         read_study(site.study_file)
     site.study_file.write_text(text.replace('key = "tls.pem"', 'key = "study.toml"'))
-    with pytest.raises(InvalidValue, match="a PEM certificate whose key is"):
+    with pytest.raises(InvalidValue, match="a PEM certificate that fits the key"):
         read_study(site.study_file)
     with pytest.raises(InvalidValue, match="an existing TOML file"):
         read_study(tmp_path / "missing.toml")

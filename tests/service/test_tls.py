@@ -1,4 +1,4 @@
-"""Certificates of `dpbandits keys tls`, in handshakes without a network."""
+"""Certificates of `dpbandits keys tls` in TLS handshakes without a network."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _together(certificates: list[Path]) -> Path:
 
 
 def _shake_hands(certificate: Path, trusted: Path, host: str) -> None:
-    """A caller who trusts a file meets whoever has a certificate."""
+    """Do a handshake between a caller that trusts a file and a server with a certificate."""
     identity = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     identity.load_cert_chain(certificate, certificate.with_name(f"{certificate.stem}-key.pem"))
     there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
@@ -44,7 +44,7 @@ def _shake_hands(certificate: Path, trusted: Path, host: str) -> None:
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "::1"])
 def test_two_parties_of_one_host_are_trusted_by_one_file(host: str, reverse: bool, tmp_path: Path) -> None:
-    """Both certificates have the same name: only by their key identifiers can they be told apart."""
+    """Two certificates have the same name, so only their key identifiers distinguish them."""
     made = [_made(tmp_path, name) for name in ("coordinator", "shuffler")]
     trusted = _together(made[::-1] if reverse else made)
     for certificate in made:

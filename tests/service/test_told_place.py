@@ -1,4 +1,4 @@
-"""A client answers for the place of its plan only: an attempt or a phase that cannot be is refused."""
+"""A client reports only for the phase of its plan and a possible attempt; it refuses any other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two coordinator workers on one database: nobody is lost, nobody counts twice, nothing is released twice."""
+"""Two coordinator workers on one database: no report is lost or counted twice, and no release is repeated."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ CLIENTS = 60
 
 
 def _work(mine: Deployment, members: list[Member], accepted: list[tuple[int, str]]) -> None:
-    """What one worker does for its callers, till the study has ended. Every report is sent twice."""
+    """Run one worker for its callers until the study has ended. Every report is sent twice."""
     for _ in range(400):
         mine.advance()
         if mine.coordinator.ended:
             return
         status = mine.run(mine.coordinator.operator.status)
         if status.state == "playing":
-            with contextlib.suppress(Refused):  # the other worker has played it, and the next phase gathers
+            with contextlib.suppress(Refused):  # the other worker has already played this phase
                 mine.play()
         for member in members:
             task = mine.task(member)
@@ -53,7 +53,7 @@ def _work(mine: Deployment, members: list[Member], accepted: list[tuple[int, str
 
 
 def test_two_workers_do_what_one_does(sql_url: str, tmp_path: Path) -> None:
-    """They share a watermark: neither takes the other's step for a store that went back."""
+    """The workers share a watermark: neither mistakes the other's step for a restored backup."""
     study = small_study("central", schedule=Schedule(cohorts=COHORTS, first_length=60, growth=8))
     keys = KeyPair.new()
     workers = [
@@ -104,7 +104,7 @@ TICKETS = 80
 
 
 def _collecting(file: CoordinatorFile, tickets: list[str]) -> tuple[Context, Plan]:
-    """Bring a study to where its first phase collects from the holders of these tickets."""
+    """Advance a study until its first phase collects reports from the clients with these tickets."""
     coordinator = file.coordinator()
     coordinator.advance()
     names = [hashed(ticket) for ticket in tickets]
@@ -121,7 +121,7 @@ def _collecting(file: CoordinatorFile, tickets: list[str]) -> tuple[Context, Pla
 
 @contextlib.contextmanager
 def _two_processes(site: Site) -> Iterator[list[str]]:
-    """The addresses of two workers that are ready."""
+    """Start two workers and yield their URLs when they are ready."""
     port = free_port()
     other = site.directory / "other.toml"
     other.write_text(site.study_file.read_text().replace(f"port = {site.port}", f"port = {port}"))
@@ -137,7 +137,7 @@ def _two_processes(site: Site) -> Iterator[list[str]]:
 def test_two_processes_on_postgresql_lose_nothing_and_count_nobody_twice(
     tmp_path: Path, postgres: str
 ) -> None:
-    """Of each client both workers get two different reports at once, each of them twice."""
+    """Each client sends two different reports at once, each of them twice, to both workers."""
     tickets = [new_secret() for _ in range(TICKETS)]
     storage = new_database(postgres)
     site = Site(directory=tmp_path, trust="central", mode=None, cohorts=(TICKETS, 10), storage=storage)
@@ -165,7 +165,7 @@ def test_two_processes_on_postgresql_lose_nothing_and_count_nobody_twice(
                 for ticket in tickets
             ]
             statuses = [[one.result() for one in four] for four in sent]
-        # One of the two bodies was accepted, by whoever was first, and is repeated by the other worker.
+        # One of the two bodies was accepted, and its copy at the other worker counts as a retry.
         assert all(four in ([204, 204, 409, 409], [409, 409, 204, 204]) for four in statuses)
         assert _first_release(site)["reports"] == TICKETS
         assert site.ask("GET", "/v1/status")["failed_attempts"] == 0

@@ -1,4 +1,4 @@
-"""The vectors of docs/protocol.md hold for the library, and for code that shares nothing with it."""
+"""The test vectors of docs/protocol.md hold for the library, and for independent code."""
 
 from __future__ import annotations
 
@@ -47,17 +47,17 @@ def test_what_is_sealed_opens_by_two_codes(case: dict[str, Any]) -> None:
     keys = KeyPair(X25519PrivateKey.from_private_bytes(private))
     assert keys.public == PublicKey.parse(case["public_key"])
     assert keys.open(sealed, place, case["purpose"]) == plaintext
-    for bit in (0, 8 * 32, 8 * len(sealed) - 1):  # in the key, the text, the tag
+    for bit in (0, 8 * 32, 8 * len(sealed) - 1):  # one bit in the key, in the text and in the tag
         broken = bytearray(sealed)
         broken[bit // 8] ^= 1 << bit % 8
-        with pytest.raises(Refused, match="does not open"):
+        with pytest.raises(Refused, match="cannot be decrypted"):
             keys.open(bytes(broken), place, case["purpose"])
     by_library = keys.public.seal(plaintext, place, case["purpose"])
     assert own_hpke.open_sealed(private, info, by_library) == plaintext
 
 
 def _encoded(plan: dict[str, Any], case: dict[str, Any]) -> list[float]:
-    """What docs/protocol.md says that a client computes, up to the noise; in plain Python."""
+    """Compute in plain Python what docs/protocol.md says a client computes before the noise."""
     averages, mechanism = case["averages"], plan["mechanism"]
     rows = plan["mixing"] or [[float(i == j) for j in range(len(averages))] for i in range(len(averages))]
     offsets = plan["offsets"] or [0.0] * len(rows)
@@ -79,7 +79,7 @@ def _encoded(plan: dict[str, Any], case: dict[str, Any]) -> list[float]:
 
 def _answer(plan: dict[str, Any], case: dict[str, Any]) -> list[float]:
     answer, draws = _encoded(plan, case), case["draws"]
-    if len(draws) == 2:  # Skellam: one Poisson variable less another
+    if len(draws) == 2:  # Skellam: the difference of two Poisson variables
         draws = [[a - b for a, b in zip(*draws, strict=True)]]
     for draw in draws:
         answer = [x + z for x, z in zip(answer, draw, strict=True)]
@@ -87,7 +87,7 @@ def _answer(plan: dict[str, Any], case: dict[str, Any]) -> list[float]:
 
 
 def _kept(mechanism: dict[str, Any], answer: list[float], sum_bits: int) -> list[float]:
-    """What is too far out is replaced by the centre of the grid; Pólya shares are reduced instead."""
+    """Values out of range are replaced by the centre of the grid; Pólya shares are reduced instead."""
     if mechanism["kind"] not in ("local-lattice", "summed-shares"):
         return answer
     if mechanism["noise"] == "polya":

@@ -1,8 +1,7 @@
-"""What each party has seen: every byte that reached or left coordinator and shuffler, or is in logs and
-databases, is searched.
+"""The views of the parties: every byte that coordinator and shuffler receive, send, log or store is searched.
 
-No client's raw average is in them, in any form it could have. In split mode what each party can open is
-compared between two clients whose rewards are opposite: a game on the bytes that go over the wire.
+No raw average of a client may be among them, in any encoding. In split mode, a distinguishing game on the
+bytes on the wire compares what each party can open for two clients with opposite rewards.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ from .processes import free_port
 
 
 class Recording:
-    """Keeps every byte that comes in, path, headers and body, and every byte that goes out."""
+    """Records every byte that is received (path, headers, body) and every byte that is sent."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -95,7 +94,7 @@ def test_no_raw_average_is_in_any_byte_that_anybody_has_seen(
             assert form not in everywhere
     assert told.count(b'"plan_digest"') >= 6
     quiet = stored + stream.getvalue().encode() + told
-    for secret in secrets:  # tokens and tickets are sent, and never kept, logged or told
+    for secret in secrets:  # tokens and tickets are received, but never stored, logged or sent
         assert secret.encode() in everywhere
         assert secret.encode() not in quiet
     pseudonyms = [hashed(secret).encode() for secret in secrets]
@@ -109,7 +108,7 @@ def _forms(average: float) -> list[bytes]:
 
 
 def _studied(trust: str, mode: str | None, tmp_path: Path) -> tuple[list[float], list[str], list[Recording]]:
-    """One phase over HTTP with clients whose averages are known: these, their tickets, and what was seen."""
+    """Run one phase over HTTP; return the clients' known averages, their tickets, and all recorded bytes."""
     port = free_port()
     deployed = Deployment(
         study=small_study(trust),
@@ -178,7 +177,7 @@ BODIES = 400
 
 
 def _bodies(plan: Plan, keys: tuple[KeyPair, KeyPair], averages: list[float]) -> list[tuple[bytes, str]]:
-    """What a client sends, BODIES times over, by the client's own code."""
+    """Return what a client sends, BODIES times, made by the client's own code."""
     bodies = list[tuple[bytes, str]]()
     shuffler, coordinator = (PartyTerms(url="https://nowhere", key=str(one.public)) for one in keys)
     terms = terms_of(
@@ -195,9 +194,9 @@ def _bodies(plan: Plan, keys: tuple[KeyPair, KeyPair], averages: list[float]) ->
 def _view(
     plan: Plan, keys: KeyPair, purpose: str, bodies: list[tuple[bytes, str]], half: int
 ) -> np.ndarray[Any, Any]:
-    """The bits of all that a party can open."""
+    """Return the bits of everything that a party can open."""
     assert plan.mechanism is not None
-    size = 8 * len(plan.support) + OVERHEAD  # and a tag at the end of the coordinator's
+    size = 8 * len(plan.support) + OVERHEAD  # the coordinator's share also has a tag at its end
     rows = list[list[int]]()
     for body, name in bodies:
         assert len(body) == 2 * size + TAG
@@ -209,12 +208,12 @@ def _view(
 
 
 def _told_apart(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> bool:
-    """Whether any bit's share of ones differs by 7 deviations: by chance below 1e-6 for all together."""
+    """Whether the frequency of a bit differs by 7 deviations; by chance, below 1e-6 over all bits."""
     return bool(np.any(np.abs(one.mean(axis=0) - other.mean(axis=0)) > 7 * np.sqrt(0.5 / BODIES)))
 
 
 def _game(plan: Plan) -> tuple[bool, bool]:
-    """Whether shuffler or coordinator can tell a client of the highest from one of the lowest rewards."""
+    """Whether a party can distinguish a client of the highest from one of the lowest rewards."""
     keys = (KeyPair.new(), KeyPair.new())
     high, low = (_bodies(plan, keys, [sign] * len(plan.support)) for sign in (1.0, -1.0))
     shuffler = [_view(plan, keys[0], "share-shuffler", side, 0) for side in (high, low)]
@@ -229,7 +228,7 @@ def test_in_split_mode_neither_partys_view_depends_on_a_clients_rewards(
     assert _game(plan) == (False, False)
 
     def leaky(plan: Plan, payload: bytes) -> tuple[bytes, bytes]:
-        """A planted mistake: the mask has its high bits cleared, so the other share shows the report's."""
+        """Split with a deliberate error: the mask's high bits are 0, so the other share has the report's."""
         one, _ = split_shares(plan, payload)
         mask = np.frombuffer(one, dtype="<i8") & 1
         sums = np.array(add_up(plan, nothing(plan), [payload]).sums, dtype=np.int64)
@@ -241,7 +240,7 @@ def test_in_split_mode_neither_partys_view_depends_on_a_clients_rewards(
 
 
 def test_the_game_is_played_on_reports_that_differ() -> None:
-    """The unshared reports of the two clients can be told apart at once."""
+    """Without shares, the reports of the two clients can be distinguished."""
     plan = ask(small_study("shuffle").begin())
     message = plan.asked_mechanism.message
     high, low = (

@@ -1,4 +1,4 @@
-"""The way of one report is the one that docs/architecture.md tells, and it does not get longer unnoticed."""
+"""The path of one report through the code matches docs/architecture.md and stays below a maximum length."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The file that says how far a study was: what it accepts, how it is written, what a service does then."""
+"""The watermark, which records how far a study has got: what it accepts, how it is written, its effect."""
 
 from __future__ import annotations
 
@@ -89,14 +89,17 @@ def test_what_is_undone_is_not_noted(watermark: Watermark) -> None:
 
 def test_a_store_that_has_begun_needs_its_file(watermark: Watermark) -> None:
     store = WatchedStore(_store(Attempt(phase=1, number=1, state="collecting")), watermark)
-    with pytest.raises(StoreWentBack, match=r"there is no .*progress, .*copy it from"), store.transaction():
+    with (
+        pytest.raises(StoreWentBack, match=r"there is no progress file .*progress: copy it from"),
+        store.transaction(),
+    ):
         pass
     assert watermark.read() is None
 
 
 def test_the_file_of_another_study_is_refused(watermark: Watermark) -> None:
     watermark.seen(COLLECTING)
-    with pytest.raises(InvalidValue, match="each study has a key of its own"):
+    with pytest.raises(InvalidValue, match="each study has its own key"):
         Watermark(watermark.path, "other").read()
     watermark.path.write_text("{}")
     with pytest.raises(InvalidValue, match="a file that dpbandits wrote"):
@@ -115,7 +118,7 @@ def test_the_file_is_replaced_as_a_whole(watermark: Watermark) -> None:
 
 def test_a_place_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     nowhere = Watermark(tmp_path / "missing" / "progress", "study")
-    with pytest.raises(StorageError, match=r"No such file or directory; \[keys\] progress names"):
+    with pytest.raises(StorageError, match=r"No such file or directory; \[keys\] progress must name"):
         nowhere.seen(COLLECTING)
 
 
@@ -125,7 +128,9 @@ def test_a_phase_is_released_once_and_as_intended(watermark: Watermark) -> None:
     watermark.intend(first)
     others: tuple[dict[str, Any], ...] = ({"release": "x"}, {"reports": "x"}, {"attempt": 2}, {"phase": 1})
     for other in others:
-        with pytest.raises(StoreWentBack, match="phase 2 was released, or about to be, in attempt 1, by"):
+        with pytest.raises(
+            StoreWentBack, match="phase 2 was released, or about to be, in attempt 1, according to"
+        ):
             watermark.intend(replace(first, **other))
     with pytest.raises(StoreWentBack, match="with too few reports"):
         watermark.fail(2, 1)
@@ -169,7 +174,7 @@ def test_a_service_whose_store_goes_back_refuses_and_stays_alive(watermark: Wate
             return http.post("/v1/tasks", json={"pseudonym": member.pseudonym}, headers=headers).status_code
 
         assert http.get("/readyz").status_code == 200
-        mine.seen(COLLECTING)  # the store, which gathers, is behind now
+        mine.seen(COLLECTING)  # the store, which is still gathering, is now behind
         assert http.get("/healthz").status_code == 200
         assert http.get("/readyz").status_code == 503
         assert task() == 503

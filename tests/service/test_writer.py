@@ -12,7 +12,7 @@ from dpbandits.storage import Attempt, LedgerEntry, MemoryStore, NewReport, Tran
 
 
 class CountingStore(MemoryStore):
-    """Counts commits, and fails when told to."""
+    """Counts commits, and fails on request."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -29,7 +29,7 @@ class CountingStore(MemoryStore):
 
 
 def _blocked(writer: Writer) -> threading.Event:
-    """Let jobs gather behind one that waits."""
+    """Queue jobs behind one that blocks."""
     go, began = threading.Event(), threading.Event()
 
     def wait(_transaction: Transaction) -> None:
@@ -61,7 +61,7 @@ def test_what_waits_is_committed_together_and_answered_after_the_commit() -> Non
     go.set()
     assert [future.result(30) for future in futures] == ["accepted"] * 50 + ["repeated"]
     assert other.result(30) is None
-    assert store.commits == before + 2  # the one that waited, and all others
+    assert store.commits == before + 2  # one for the job that blocked, one for all others
     assert steps[-4:] == [
         "report-before-commit",
         "codes-before-commit",
@@ -130,7 +130,7 @@ def test_a_faster_worker_is_tried_against_again_and_not_for_ever() -> None:
     store.failures = [Refused("changed", "by another")] * 3
     assert writer.run("x", lambda _t: "done") == "done"
     store.failures = [Refused("changed", "by another")] * 50
-    with pytest.raises(StorageError, match="others keep changing"):
+    with pytest.raises(StorageError, match="other workers keep changing"):
         writer.run("x", lambda _t: "done")
     store.failures = []
     writer.close()

@@ -1,16 +1,16 @@
-"""The functions and the shapes that one report passes: `python -m tests.service.walk` prints them.
+"""The functions and data shapes that one report passes through: `python -m tests.service.walk` prints them.
 
-The run is a real one without a network, in the mode `trusted` of the shuffle model, where a report passes the
-most parties: client, shuffler, coordinator. A profiler notes every call and every return of the package's
-functions. The data is recognised by its values.
+The run is a real one without a network, in mode `trusted` of the shuffle model. There a report passes through
+the most parties: client, shuffler, coordinator. A profiler records every call and every return of the
+package's functions. It recognises the data by its values.
 
 A function is a hop if it receives the data, as an argument or from a function that it calls, and passes it
-on, as an argument or by returning it. Not counted are carriers, which move it unchanged (storage/ and
-service/shared/: the writer, the transport), the arithmetic inside `Mechanism.randomize` and
-`Mechanism.analyze`, and functions that only look at it. A nested function counts as the one around it.
+on, as an argument or by returning it. These are not counted: carriers, which move the data unchanged
+(storage/ and service/shared/: the writer, the transport); the arithmetic inside `Mechanism.randomize` and
+`Mechanism.analyze`; and functions that only inspect the data. A nested function counts as its enclosing one.
 
-A shape is the type of a value that a hop receives or passes on. Bytes and text count by what they are:
-packed, sealed, JSON. `KEEPERS` are objects around such a value, and count as no shape.
+A shape is the type of a value that a hop receives or passes on. Bytes and text count by their content:
+packed, sealed, JSON. `KEEPERS` are objects that hold such a value; they do not count as a shape.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ DEPTH = 4
 
 @dataclass
 class Event:
-    """A call or a return, with the arguments or the result; `within` are the callers, nearest first."""
+    """A call or a return, with the arguments or the result; `within` has the callers, innermost first."""
 
     kind: str
     code: CodeType
@@ -54,7 +54,7 @@ class Event:
 
 @dataclass
 class Recorder:
-    """Every call and return of the package's functions while it is active."""
+    """Records every call and return of the package's functions while it is active."""
 
     events: list[Event] = field(default_factory=list)
     active: bool = False
@@ -88,13 +88,13 @@ def _ours(code: CodeType) -> bool:
 
 @dataclass(frozen=True)
 class Traces:
-    """What the data looks like: as numbers, and as bytes that have a name."""
+    """The data as numbers and as named byte strings, for recognising it."""
 
     vectors: list[list[float]]
     texts: dict[str, bytes]
 
     def shapes(self, value: Any, depth: int = DEPTH) -> Iterator[str]:
-        """The shapes in which a value has the data."""
+        """Return the shapes in which a value contains the data."""
         if isinstance(value, str | bytes):
             content = value.encode() if isinstance(value, str) else value
             yield from (name for name, one in self.texts.items() if one in content)
@@ -110,7 +110,7 @@ class Traces:
 
 
 def _parts(value: Any) -> tuple[Iterable[Any], bool]:
-    """What a value consists of, and whether its type is a shape of its own."""
+    """Return the parts of a value, and whether its type counts as a shape."""
     if isinstance(value, list | tuple):
         return value, False
     if isinstance(value, dict):
@@ -144,7 +144,7 @@ class Walk:
 
     @staticmethod
     def of(events: Iterable[Event], traces: Traces) -> Walk:
-        """The walk of the data with these traces."""
+        """Return the walk of the data with these traces."""
         received, passed = defaultdict[str, set[str]](set), defaultdict[str, set[str]](set)
         for event in events:
             shapes = {shape for value in event.values for shape in traces.shapes(value)}
@@ -159,7 +159,7 @@ class Walk:
 
     @property
     def shapes(self) -> list[str]:
-        """The distinct shapes that the hops receive or pass on."""
+        """Return the distinct shapes that the hops receive or pass on."""
         return sorted({shape for found in self.hops.values() for shape in found} - {*KEEPERS})
 
     def __str__(self) -> str:
@@ -170,9 +170,9 @@ class Walk:
 
 
 def walks() -> tuple[Walk, Walk]:
-    """Of one report until it is added up, and of the cohort's sums until `tell`."""
+    """Return the walk of one report until it is added up, and of the cohort's sums until `tell`."""
     recorder = Recorder()
-    threading.setprofile(recorder)  # for the writers' threads, which begin now
+    threading.setprofile(recorder)  # for the writer threads, which start now
     try:
         privacy = PrivacyRequest(trust="shuffle", epsilon=20, delta=1e-3, noise="discrete-gaussian")
         deployment = Deployment(study=small_study("shuffle", privacy=privacy), mode="trusted")
@@ -203,7 +203,7 @@ def walks() -> tuple[Walk, Walk]:
 
 
 def _client(deployment: Deployment, member: Member) -> ClientCore:
-    """A client that has agreed, and that is asked to report now."""
+    """Return a client that has agreed to the terms and is asked to report now."""
     task, signed = deployment.task(member), deployment.context.signed
     assert signed is not None
     memory = ClientMemory(token=member.token, ticket=member.ticket, phase=task.phase, attempt=task.attempt)

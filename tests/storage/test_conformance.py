@@ -1,4 +1,4 @@
-"""What every store must do, run by each of them."""
+"""The conformance suite: tests of the rules of the store interface, run with every store."""
 
 from __future__ import annotations
 

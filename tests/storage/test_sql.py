@@ -1,4 +1,4 @@
-"""What only a database has: migrations, a disk, and several workers."""
+"""Tests of what only SQL stores have: migrations, files on a disk, and several workers."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_the_first_schema_with_data_in_it_is_migrated(sql_url: str) -> None:
     with store.transaction() as transaction:
         (report,) = transaction.reports(1, 1)
         assert (report.sealed, report.relayed) == (b"\x01\x02", b"")
-        for _ in range(2):  # while the report is kept, and after
+        for _ in range(2):  # first while the report is stored, then after it was deleted
             entry = transaction.entry_of(pseudonym="name")
             assert entry is not None
             assert (entry.report, transaction.count_reports(1, 1)) == ("digest", 1)
@@ -142,7 +142,7 @@ def test_workers_that_open_a_new_store_at_once_migrate_it_once(sql_url: str) -> 
 
 
 def test_two_workers_count_nobody_twice_and_lose_nothing(sql_url: str) -> None:
-    """Each of two stores takes the same clients in and the same reports, some with other bytes."""
+    """Two stores on one database accept the same clients and the same reports, some with other bytes."""
     stores = [SqlStore(sql_url) for _ in range(2)]
     with stores[0].transaction() as transaction:
         transaction.add_attempt(ATTEMPT)
@@ -178,7 +178,7 @@ def test_two_workers_count_nobody_twice_and_lose_nothing(sql_url: str) -> None:
 
 
 def test_closing_an_attempt_waits_for_reports_on_their_way_in(sql_url: str) -> None:
-    """Whoever closes sees every report whose acceptance was decided before."""
+    """The worker that closes an attempt sees every report that was accepted before."""
     stores = [SqlStore(sql_url) for _ in range(2)]
     with stores[0].transaction() as transaction:
         transaction.add_attempt(ATTEMPT)
@@ -246,7 +246,7 @@ def test_what_a_reader_keeps_from_being_overwritten_is_caught_up(
             transaction.drop_reports(1, 1)
         assert not store.forget()
         assert [record.getMessage() for record in caplog.records] == ["log-not-emptied"]
-        with store.transaction() as transaction:  # goes on, at once
+        with store.transaction() as transaction:  # writes do not wait for the reader
             transaction.add_codes(["code"])
         if opened_again:
             store.close()
@@ -282,7 +282,7 @@ _PRAGMAS = {"journal_mode": "wal", "synchronous": 2, "secure_delete": 1, "busy_t
 
 
 def test_a_database_that_cannot_be_used_is_one_clear_error(tmp_path: Path) -> None:
-    with pytest.raises(StorageError, match="cannot open it"):
+    with pytest.raises(StorageError, match="cannot open the database"):
         SqlStore(f"sqlite:///{tmp_path / 'missing' / 'store.sqlite'}")
     path = tmp_path / "store.sqlite"
     store = SqlStore(f"sqlite:///{path}")

@@ -112,9 +112,10 @@ def _heading(results: Sequence[Result]) -> str:
 def _dashes(result: Result) -> tuple[float, ...]:
     """Solid lines for preset tight and dots for paper. Shuffle has gaps, as it often covers central."""
     privacy = result.setting.privacy
+    shuffled = privacy.trust_model.shuffler
     if privacy.preset == "paper":
-        return (1, 1.5) if privacy.trust != "shuffle" else (1, 4)
-    return (7, 3) if privacy.trust == "shuffle" else ()
+        return (1, 4) if shuffled else (1, 1.5)
+    return (7, 3) if shuffled else ()
 
 
 def _label(result: Result) -> str:

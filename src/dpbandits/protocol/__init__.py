@@ -1,4 +1,7 @@
-"""The algorithm, once: pure functions on frozen values, for every carrier."""
+"""The algorithm as pure functions on frozen values: the learner, the messages, and each party's computation.
+
+Simulations and the service run this same code; they differ only in how messages travel.
+"""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""Sets of actions as packed bitmaps, one bit per action, as states hold them."""
+"""Unpacks the bitmaps, one bit per action, in which a state stores a set of actions."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ from dpbandits._arrays import IntArray
 
 
 def unpacked(bitmap: bytes, count: int) -> IntArray:
-    """The indices in a bitmap of `count` actions, ascending."""
+    """Return the indices of the set bits in a bitmap of `count` actions, in ascending order."""
     return np.flatnonzero(np.unpackbits(np.frombuffer(bitmap, dtype=np.uint8), count=count))

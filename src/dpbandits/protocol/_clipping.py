@@ -1,13 +1,15 @@
-"""Recentring: how far clients clip what is left after the last public estimate, and what that may cost.
+"""Recentring: where clients clip their residuals, and an upper bound on the bias that clipping adds.
 
-A client's average of action x, less the public offset ⟨θ̂, x⟩, has mean m with |m| ≤ W(x) on the good
-event of the phase before, and is sub-Gaussian around it with variance v = σ²‖x‖² + 1/T(x). It is clipped at
-R. With z = (R − W)/√v, the excess e = (|residual| − R)₊ of one client has P(e > s) ≤ p·exp(−s·z/√v),
-p = 2·exp(−z²/2). So E exp(λe) ≤ 1 + pλ/(z/√v − λ), and with λ = z/(2√v) the mean excess of n clients exceeds
+A residual is a client's average of action x minus the public offset ⟨θ̂, x⟩ from the last estimate. If the
+confidence bounds of the previous phase hold, its mean m satisfies |m| ≤ W(x), and it is sub-Gaussian around m
+with variance v = σ²‖x‖² + 1/T(x). Clients clip it at R. With z = (R − W)/√v, the excess e = (|residual| − R)₊
+of one client satisfies P(e > s) ≤ p·exp(−s·z/√v), p = 2·exp(−z²/2). So E exp(λe) ≤ 1 + pλ/(z/√v − λ), and
+with λ = z/(2√v) the mean excess of n clients exceeds
 
     2√v·(log(1/β) + n·p)/(n·z)
 
-with probability at most β (docs/theory.md). Privacy rests on R, which is enforced, and on none of this.
+with probability at most β (docs/theory.md). Privacy depends only on R, which the client enforces. It does not
+depend on any of these assumptions about rewards.
 """
 
 from __future__ import annotations
@@ -18,16 +20,18 @@ import numpy as np
 
 from dpbandits._arrays import FloatArray
 
-# Offsets and clip radii are multiples of 1/GRID, so that another machine's rounding gives the same plan.
+# Offsets and clip radii are rounded to multiples of 1/GRID, so that machines whose floating-point results
+# differ in the last bits still compute the same plan, with the same digest.
 GRID = 2.0**20
-# Deviations between a residual's mean and the clip: few enough for little noise, so many that few are cut.
+# Standard deviations between the largest mean of a residual and the clip radius. A smaller margin needs less
+# noise, a larger one clips fewer residuals.
 MARGIN = 3.7
 
 
 def on_grid(
     values: FloatArray | float, *, step: FloatArray | float = 1 / GRID, up: bool = False
 ) -> FloatArray:
-    """Round to the nearest multiple of `step`, a power of two, or with `up` to the next one above.
+    """Round to the nearest multiple of `step`, a power of two, or with `up` to the next multiple above.
 
     Example: `on_grid(0.3, step=0.25)` is 0.25, and with `up` it is 0.5.
     """
@@ -36,21 +40,25 @@ def on_grid(
 
 
 def residual_deviations(rows: FloatArray, plays: FloatArray, heterogeneity: float) -> FloatArray:
-    """√v of one client's average of each action."""
+    """Return √v, the standard deviation of one client's average, for each action."""
     return np.asarray(
         np.sqrt(heterogeneity**2 * np.einsum("ij,ij->i", rows, rows) + 1 / plays), dtype=np.float64
     )
 
 
 def clip_radius(widths: FloatArray, deviations: FloatArray, margin: float = MARGIN) -> float:
-    """One R for all numbers: beyond it lie only residuals `margin` deviations off, or a failed estimate."""
+    """Return one clip radius R for all reported numbers.
+
+    If the last estimate is within its widths, only residuals that are more than `margin` standard deviations
+    from their mean lie outside R.
+    """
     return float(np.max(widths + margin * deviations))
 
 
 def mean_excess(
     radius: float, widths: FloatArray, deviations: FloatArray, clients: int, confidence: float
 ) -> FloatArray:
-    """What the mean of the clients' excesses stays below, for each action, with probability 1 − β."""
+    """Return, for each action, an upper bound on the clients' mean excess with probability 1 − β."""
     margins = (radius - widths) / deviations
     chances = 2 * np.exp(-(margins**2) / 2)
     bound: FloatArray = 2 * deviations * (math.log(1 / confidence) + clients * chances) / (clients * margins)

@@ -1,7 +1,7 @@
-"""Values to JSON and back, without loss, and their fingerprints.
+"""Encodes values as JSON without loss, decodes them, and computes their digests.
 
-An action set is public and may be large, so it travels as its digest; whoever reads a value back
-brings the actions along and has them checked.
+An action set is public and may be large, so JSON contains only its digest. The caller of `decode` passes the
+actions, and `decode` checks them against the digest.
 """
 
 from __future__ import annotations
@@ -19,12 +19,26 @@ Value = TypeVar("Value")
 
 
 def encode(value: Any) -> bytes:
-    """JSON with a fixed order of fields; floats keep every bit."""
+    """Encode a value as JSON with a fixed field order; floats are exact, and actions become their digest."""
     return _ENCODER.encode(value)
 
 
 def decode(data: bytes | str, kind: type[Value], *, actions: Actions | None = None) -> Value:
-    """Read a value of type `kind`; `actions` are needed where the value refers to them."""
+    """Decode a value that `encode` produced.
+
+    Args:
+        data: The JSON.
+        kind: The type of the value, for example `Plan`.
+        actions: The action set that the value refers to; needed only for types that contain actions, such as
+            `Study`.
+
+    Returns:
+        The value, validated like one that is constructed directly.
+
+    Raises:
+        InvalidValue: The JSON is malformed, a field is missing or out of range, or the actions are missing or
+            have another digest.
+    """
 
     def hook(wanted: type, found: Any) -> Any:
         if wanted is Mechanism:
@@ -40,7 +54,7 @@ def decode(data: bytes | str, kind: type[Value], *, actions: Actions | None = No
 
 
 def digest(value: Any) -> str:
-    """A fingerprint of a value: equal values, and only they, have equal ones."""
+    """Return the SHA-256 of the value's JSON in hexadecimal: equal values have equal digests."""
     return hashlib.sha256(encode(value)).hexdigest()
 
 

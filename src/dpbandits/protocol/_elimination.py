@@ -1,8 +1,8 @@
-"""Line 16 of Algorithm 1: which actions may still be best.
+"""Line 16 of Algorithm 1: drops the actions that cannot be best, quickly even for millions of actions.
 
-For up to 2¹⁴ active actions every width is computed. For more, lower and upper bounds of the widths are
-computed first (`Fit.bracket`). Only actions whose gap lies between the bounds need their width. The same
-actions survive.
+With at most 2¹⁴ active actions, every width is computed. With more, cheap lower and upper bounds of all
+widths are computed first (`Fit.bracket`), and exact widths only where the gap lies between the two bounds.
+The same actions survive either way.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ from dpbandits.protocol.model import Bracket, Fit
 
 Exact = Callable[[IntArray], FloatArray]
 
-FEW = 1 << 14  # up to this many active actions all widths are computed
-_MANY = 1 / 16  # if more of the active actions are in doubt, a new pass is worth it
-_FIRST = 1 << 10  # actions among which the largest width is first sought
+FEW = 1 << 14  # up to this many active actions, all widths are computed
+_MANY = 1 / 16  # if the bounds leave more than this share of the actions open, new bounds are worth a pass
+_FIRST = 1 << 10  # the search for the largest width begins with this many actions
 
 
 def survivors(
     state: State, fit: Fit, scores: FloatArray, *, few: int = FEW
 ) -> tuple[NDArray[np.bool_], float]:
-    """Line 16: which of the active actions may still be best, and the largest width (see `State.width`).
+    """Decide which of the active actions may still be best (line 16).
 
     Args:
         state: The state before the phase.
         fit: The reward model, fitted to the phase.
         scores: The estimated mean rewards of the active actions.
-        few: For more active actions than this, widths are first bounded.
+        few: With more active actions than this, widths are first bounded.
 
     Returns:
-        For each active action whether it stays, and the largest width that decided it.
+        For each active action whether it stays, and the largest width that was used (see `State.width`).
     """
     active, common = state.active_actions, fit.common_width
     if common is not None:
@@ -55,9 +55,9 @@ def survivors(
 
 
 def _bracket(state: State, fit: Fit, scores: FloatArray, towards: int | None) -> Bracket | None:
-    """Bounds from the first phase with this design or, where these leave much open, from this one.
+    """Return bounds from the first phase with this design or, if these leave much open, from this phase.
 
-    The choice depends on the state alone, so a study that is replayed gives the same numbers.
+    The choice depends on the state alone, so replaying a study gives the same numbers.
     """
     own, support = fit.evidence, fit.evidence.plan.support
     first = next((before for before in state.history if before.plan.support == support), own)
@@ -68,7 +68,7 @@ def _bracket(state: State, fit: Fit, scores: FloatArray, towards: int | None) ->
 
 
 def _doubtful(found: Bracket, scores: FloatArray, towards: int | None) -> int:
-    """How many actions the bounds leave open: whether they stay, or whether they have the largest width."""
+    """Count the actions that the bounds do not decide: whether they stay, or have the largest width."""
     threshold = float(np.max(scores)) if towards is not None else float(np.max(scores - found.high))
     reach = threshold - scores
     unsure = (reach > found.low) & (reach <= found.high)
@@ -76,9 +76,11 @@ def _doubtful(found: Bracket, scores: FloatArray, towards: int | None) -> int:
 
 
 def _kept(found: Bracket, scores: FloatArray, exact: Exact, towards: int | None) -> NDArray[np.bool_]:
-    """Drop x if the best score exceeds its own by more than the width of the difference.
+    """Return which actions stay.
 
-    Without differences, drop x if the best lower bound, score − width, exceeds the upper bound of x.
+    With the step `differences`, x is dropped if the best score exceeds its score by more than the width of
+    the difference. Without it, x is dropped if its upper confidence bound is below the largest lower
+    confidence bound.
     """
     best = float(np.max(scores)) if towards is not None else _threshold(found, scores, exact)
     if towards is not None:
@@ -94,13 +96,13 @@ def _kept(found: Bracket, scores: FloatArray, exact: Exact, towards: int | None)
 
 
 def _threshold(found: Bracket, scores: FloatArray, exact: Exact) -> float:
-    """The best lower bound: the largest score − width."""
+    """Return the largest lower confidence bound, max(score − width)."""
     places = np.flatnonzero(scores - found.low >= np.max(scores - found.high))
     return float(np.max(scores[places] - exact(places)))
 
 
 def _widest(found: Bracket, exact: Exact) -> float:
-    """The largest width, or an upper bound of it if too many actions may have it."""
+    """Return the largest width, or an upper bound of it if too many actions may have the largest width."""
     places = np.flatnonzero(found.high >= np.max(found.low))
     order = places
     if places.size > _FIRST:

@@ -1,4 +1,4 @@
-"""What one phase taught: the plan, the released means, and what the estimate's errors depend on."""
+"""`PhaseEvidence`: the plan and release of one phase, with what the errors of its estimate depend on."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from dpbandits.protocol._messages import Plan
 
 @dataclass(frozen=True, kw_only=True)
 class PhaseEvidence:
-    """One phase's release with everything that the reward model needs to fit it.
+    """The release of one phase with everything that the reward model needs to fit it.
 
     Attributes:
-        plan: What was played and asked.
+        plan: The plan of the phase.
         reports: How many clients reported.
         means: The released mean of each reported number.
         counts: How many clients reported on each action, if each action has its own cohort; else empty.
-        clipping_bias: A bound on how far clipping moves each released mean or, for clipping to a ball, one
-            bound on how far it moves the vector of them. Empty if clipping changes nothing. Only if every
-            client reports on all actions.
-        clipping_scales: The scale c of what clipping takes off a single reward, P(more than t) ≤ p·exp(−t/c),
-            for each action. Empty if rewards are clipped at the bound. Only if each action has its own
-            cohort.
-        estimate: The parameter that the reward model was fitted with; empty until it is.
+        clipping_bias: An upper bound on how far clipping moves each released mean or, for clipping to a ball,
+            one upper bound on how far it moves the vector of means. Empty if clipping changes nothing. Used
+            only if every client reports on all actions.
+        clipping_scales: For each action the scale c of the amount that clipping cuts off a single reward:
+            P(amount > t) ≤ p·exp(−t/c). Empty if rewards are clipped at the bound. Used only if each action
+            has its own cohort.
+        estimate: The parameter that the reward model estimated; empty before the fit.
     """
 
     plan: Plan

@@ -1,4 +1,7 @@
-"""From rewards to a release: the client's, the third party's and the server's part of a phase."""
+"""From rewards to a release: what the client, the third party and the server compute in a phase.
+
+The letters are the paper's: the client randomizes (R), the third party shuffles (S), the server analyzes (A).
+"""
 
 from __future__ import annotations
 
@@ -14,21 +17,21 @@ from dpbandits.protocol._sums import Sums, signed_totals
 
 
 def respond(plan: Plan, rewards: Sequence[Sequence[float]], noise: NoiseSource) -> Report:
-    """At the client: average the rewards of each supported action, clip, randomize (R).
+    """At the client: average the rewards of each supported action, clip and randomize them (R).
 
-    No reward makes it raise or stay silent: NaN counts as 0, and each number is first forced into
-    −2⁶⁰ … 2⁶⁰. Whether a client reports must not depend on its data.
+    No reward value makes this function raise: NaN counts as 0, and every number is first clipped to
+    [−2⁶⁰, 2⁶⁰]. Whether a client reports must not depend on its data.
 
     Args:
         plan: The plan that was played.
         rewards: For each action of `plan.support`, one reward per play.
-        noise: Where the client's noise comes from.
+        noise: The source of the client's noise.
 
     Returns:
-        The report, whose `payload` are the bytes that leave the client.
+        The report. Its `payload` is what leaves the client.
 
     Raises:
-        ProtocolError: There is not one reward per play, or the plan asks nobody.
+        ProtocolError: The number of rewards is not one per play, or the plan asks nobody.
     """
     counts = tuple(len(seen) for seen in rewards)
     if counts != plan.plays:
@@ -37,36 +40,44 @@ def respond(plan: Plan, rewards: Sequence[Sequence[float]], noise: NoiseSource) 
 
 
 def respond_with_averages(plan: Plan, averages: Sequence[float], noise: NoiseSource) -> Report:
-    """At a client that kept running averages instead of every reward: clip, randomize (R).
+    """At a client that kept running averages instead of single rewards: clip and randomize them (R).
 
-    As with `respond`, no average makes it raise.
+    As with `respond`, no value of an average makes this function raise.
 
     Args:
         plan: The plan that was played.
         averages: The average reward of each action of `plan.support`.
-        noise: Where the client's noise comes from.
+        noise: The source of the client's noise.
 
     Returns:
-        The report, whose `payload` are the bytes that leave the client.
+        The report. Its `payload` is what leaves the client.
 
     Raises:
-        ProtocolError: There is not one average per action, or the plan asks nobody.
+        ProtocolError: The number of averages is not one per action, or the plan asks nobody.
     """
     if len(averages) != len(plan.support):
-        raise ProtocolError(f"averages: got {len(averages)}, expected {len(plan.support)}, one an action")
+        raise ProtocolError(f"averages: got {len(averages)}, expected {len(plan.support)}, one per action")
     mechanism = plan.asked_mechanism
     randomized = mechanism.randomize(plan.reported(tamed(averages)[None]), noise)[0]
     return Report(plan=plan.digest, payload=mechanism.message.pack(randomized))
 
 
 def shuffle(plan: Plan, reports: Sequence[Report], noise: NoiseSource) -> Batch:
-    """At the third party: check that the reports are the cohort's and in their range, and run S.
+    """At the third party: validate the reports and shuffle them (S).
+
+    Args:
+        plan: The plan of the cohort.
+        reports: One report per client that reported.
+        noise: The source of the third party's noise and of the permutation.
+
+    Returns:
+        The batch that the third party sends to the server.
 
     Raises:
         PlanMismatch: A report belongs to another plan.
         TooFewReports: There are fewer reports than the noise was calibrated for.
         InvalidValue: A report is not one that an honest client can send.
-        ProtocolError: There are more reports than the cohort has, or the plan asks nobody.
+        ProtocolError: There are more reports than clients in the cohort, or the plan asks nobody.
     """
     mechanism = plan.asked_mechanism
     if any(report.plan != plan.digest for report in reports):
@@ -82,20 +93,21 @@ def shuffle(plan: Plan, reports: Sequence[Report], noise: NoiseSource) -> Batch:
 
 
 def analyze(plan: Plan, batch: Batch | Sums, noise: NoiseSource) -> Release:
-    """At the server: the private means (A).
+    """At the server: compute the private means from a batch (A).
 
     Args:
-        plan: The plan that the cohort was asked.
-        batch: What `shuffle` returned, or the sums of the cohort's reports: both give the same release.
-        noise: Where the server's noise comes from.
+        plan: The plan of the cohort.
+        batch: The result of `shuffle`, or the sums of the cohort's reports; both give the same release.
+        noise: The source of the server's noise.
 
     Returns:
-        The release, which is all that the learner sees.
+        The release. The learner sees nothing else of the clients' data.
 
     Raises:
         PlanMismatch: The batch belongs to another plan.
-        TooFewReports: It has fewer reports than the noise was calibrated for.
-        InvalidValue: Its payload has another length than this many reports give.
+        TooFewReports: The batch has fewer reports than the noise was calibrated for.
+        InvalidValue: The length of the batch's payload does not match its number of reports.
+        ProtocolError: The plan asks nobody, or the sums cannot be those of its cohort.
     """
     mechanism = plan.asked_mechanism
     if batch.plan != plan.digest:
@@ -109,13 +121,27 @@ def analyze(plan: Plan, batch: Batch | Sums, noise: NoiseSource) -> Release:
 
 
 def _batch_message(mechanism: Mechanism, reports: int) -> Message:
-    """How a batch is packed. S may add reports up, so only finite numbers are required of its entries."""
+    """Return how a batch is packed.
+
+    Entries need only be finite, since S may replace reports by their sum, which exceeds a report's range.
+    """
     shape = mechanism.batch_shape(reports)
     return Message(kind=mechanism.message.kind, shape=shape, low=-np.inf, high=np.inf)
 
 
 def gather(plan: Plan, releases: Sequence[Release]) -> Release:
-    """At the server: the releases of all parts of a plan, in their order, as the release of the plan."""
+    """At the server: join the releases of a plan's parts into the release of the plan.
+
+    Args:
+        plan: The plan of the phase.
+        releases: One release per entry of `plan.parts`, in the same order.
+
+    Returns:
+        The release of the phase.
+
+    Raises:
+        PlanMismatch: The releases are not those of the plan's parts.
+    """
     if [release.plan for release in releases] != [part.digest for part in plan.parts]:
         raise PlanMismatch(f"the releases are not those of the {len(plan.parts)} parts of phase {plan.phase}")
     if not plan.per_action:
@@ -126,9 +152,18 @@ def gather(plan: Plan, releases: Sequence[Release]) -> Release:
 
 
 def simulate_release(plan: Plan, averages: FloatArray, noise: NoiseSource) -> Release:
-    """All three at once, for a simulation: the same distribution without a message per client.
+    """Simulate R, S and A for a cohort, with the same distribution but without a message per client.
 
-    `averages` has a row for each client of the cohort and a column for each supported action.
+    Args:
+        plan: The plan of the cohort.
+        averages: Average rewards, with one row per client of the cohort and one column per supported action.
+        noise: Simulated noise.
+
+    Returns:
+        The release, marked as simulated.
+
+    Raises:
+        ProtocolError: The averages have another shape, the noise is not simulated, or the plan asks nobody.
     """
     if averages.shape != (plan.cohort, len(plan.support)):
         raise ProtocolError(
@@ -140,18 +175,18 @@ def simulate_release(plan: Plan, averages: FloatArray, noise: NoiseSource) -> Re
 def simulate_groups(
     plan: Plan, groups: Iterable[Iterable[FloatArray]], noise: NoiseSource
 ) -> tuple[Release, float]:
-    """The same for cohorts that come in blocks of clients, to save memory, and for plans with parts.
+    """Like `simulate_release`, for plans with parts, and with cohorts in blocks of clients to save memory.
 
     Args:
         plan: The plan of a phase that asks clients.
-        groups: For each mechanism of the plan what its clients report (`Plan.reported`), in blocks of rows.
+        groups: For each mechanism of the plan, what its clients report (`Plan.reported`), in blocks of rows.
         noise: Simulated noise.
 
     Returns:
         The release, and the share of the reported numbers that clipping changed.
 
     Raises:
-        ProtocolError: The noise is not simulated, or nobody is asked.
+        ProtocolError: The noise is not simulated, or the plan asks nobody.
     """
     if not noise.simulated:
         raise ProtocolError("simulate_release takes simulated noise only")

@@ -1,15 +1,13 @@
 """The learner: Algorithm 1 of the paper as two pure functions on frozen values.
 
 Rules of the state machine:
-- `ask(state)` depends on the state alone, and the state depends on the releases alone. So replaying stored
-  releases rebuilds both exactly, or raises `PlanMismatch` at the first difference.
-- A phase that fits into the horizon plays its design and asks clients. `tell` needs its release.
-- A phase that does not fit is cut at the horizon and asks nobody. `tell` takes no release.
-- Once nobody can be asked any more (all cohorts were asked, or too few clients are left), the leader is
-  played to the end of the horizon. With the step `committed` also when a phase does not fit any more.
-- An action that was dropped never comes back, and `ask` raises `StudyEnded` after the last round.
-
-The learner knows neither the reward model nor the assignment: a study names them.
+- The plan `ask(state)` is a function of the state, and the state is a function of the releases. Replaying
+  stored releases rebuilds both exactly, or raises `PlanMismatch` at the first difference.
+- A phase that fits into the horizon plays its design and asks clients; `tell` needs its release.
+- A phase that does not fit is cut at the horizon. It plays but asks nobody; `tell` takes no release.
+- Once no more clients can be asked (every cohort has been asked, or too few clients are left), the leader is
+  played to the end of the horizon. With the step `committed` the same happens when a phase does not fit.
+- An action that was dropped never comes back. `ask` raises `StudyEnded` after the last round.
 """
 
 from __future__ import annotations
@@ -32,11 +30,11 @@ from dpbandits.protocol._study import State, Study
 from dpbandits.protocol.model import Fit, fitted
 
 _ROUNDING = 1e-9
-_MANY = 1 << 14  # candidates for the lead whose scores are not computed anew
+_MANY = 1 << 14  # with more candidates for the leader than this, their scores are not recomputed
 
 
 def ask(state: State) -> Plan:
-    """Plan the next phase: what it plays, whom it asks, and through which mechanism.
+    """Plan the next phase: which actions it plays, how many clients it asks, and the privacy mechanism.
 
     Args:
         state: The state after all phases so far.
@@ -45,28 +43,28 @@ def ask(state: State) -> Plan:
         The plan, a function of the state alone.
 
     Raises:
-        StudyEnded: All rounds are played.
+        StudyEnded: All rounds have been played.
     """
     study, remaining = state.study, state.study.horizon - state.rounds_played
     if state.ended:
-        raise StudyEnded(f"all {study.horizon:,} rounds are played; begin a new study")
+        raise StudyEnded(f"all {study.horizon:,} rounds have been played; start a new study")
     if not _may_ask(state):
         return _committed(state, remaining)
     design = _design(study.actions, state.active, study.design_tolerance)
-    # A share h·π(x) that is whole except for rounding is not rounded up.
+    # The tolerance keeps a share h·π(x) that is whole up to rounding from being rounded up by one play.
     plays = np.ceil(study.schedule.length(state.phase) * design.weights - _ROUNDING).astype(np.int64)
     enough = study.assignment_rule.has_clients(state, plays)
     if plays.sum() <= remaining and enough:
         return study.assignment_rule.plan(state, design, plays, _last_fit(state))
     if not enough or (study.learning.committed and state.history):
         return _committed(state, remaining)
-    # The actions are played one after the other until the horizon.
+    # The phase does not fit: its actions are played one after the other until the horizon.
     cut = np.clip(remaining - (np.cumsum(plays) - plays), 0, plays)
     return _playing(state, design.support[cut > 0].tolist(), cut[cut > 0].tolist(), design.rank)
 
 
 def _may_ask(state: State) -> bool:
-    """Whether a cohort is due, enough clients are left, and there is something to decide."""
+    """Return whether a cohort is scheduled, enough clients are left, and more than one action matters."""
     study = state.study
     if not study.schedule.asks(state.phase) or not study.assignment_rule.has_cohort(state):
         return False
@@ -78,12 +76,12 @@ def _last_fit(state: State) -> Fit | None:
 
 
 def _committed(state: State, rounds: int) -> Plan:
-    """The best guess is played to the end of the horizon."""
+    """Return a plan that plays the leader to the end of the horizon."""
     return _playing(state, [leader(state)], [rounds], rank=1)
 
 
 def _playing(state: State, support: list[int], plays: list[int], rank: int) -> Plan:
-    """A phase that asks nobody."""
+    """Return the plan of a phase that asks nobody."""
     return Plan(
         study=state.study.name,
         phase=state.phase,
@@ -95,11 +93,11 @@ def _playing(state: State, support: list[int], plays: list[int], rank: int) -> P
 
 
 def tell(state: State, plan: Plan, release: Release | None) -> State:
-    """The state after a phase: fit the reward model, drop what cannot be best, record the progress.
+    """Complete a phase: fit the reward model, drop the actions that cannot be best, record the progress.
 
     Args:
         state: The state before the phase.
-        plan: What `ask(state)` planned.
+        plan: The plan that `ask(state)` returned.
         release: The release of the plan; None if the plan asks nobody.
 
     Returns:
@@ -134,10 +132,11 @@ def tell(state: State, plan: Plan, release: Release | None) -> State:
 
 
 def _check(state: State, plan: Plan, release: Release | None) -> None:
-    """Raise unless the plan is of this phase and the release is of this plan."""
+    """Raise unless the plan belongs to this phase and the release to this plan."""
     if plan.study != state.study.name or plan.phase != state.phase:
         raise PlanMismatch(
-            f"plan of phase {plan.phase} given to phase {state.phase} of this study, or another"
+            f"plan: got phase {plan.phase} of study {plan.study[:12]}, expected phase {state.phase} of study "
+            f"{state.study.name[:12]}"
         )
     if not plan.asks:
         if release is not None:
@@ -151,7 +150,10 @@ def _check(state: State, plan: Plan, release: Release | None) -> None:
     if len(counts) != len(plan.mechanisms) or not all(
         own.minimum_reports <= count <= own.cohort for own, count in zip(plan.mechanisms, counts, strict=True)
     ):
-        raise PlanMismatch(f"phase {plan.phase} cannot have a release of {release.reports:,} reports")
+        raise PlanMismatch(
+            f"phase {plan.phase} cannot have a release of {release.reports:,} reports, expected between the "
+            "minimum and the cohort of each mechanism"
+        )
 
 
 def replay(study: Study, releases: Iterable[Release]) -> State:
@@ -159,13 +161,13 @@ def replay(study: Study, releases: Iterable[Release]) -> State:
 
     Args:
         study: The study.
-        releases: The release of every phase that asked clients, in their order.
+        releases: The release of every phase that asked clients, in the order of the phases.
 
     Returns:
         The state after the last of these phases.
 
     Raises:
-        PlanMismatch: A release belongs to another plan than the study has for its phase.
+        PlanMismatch: A release does not belong to the plan that the study computes for its phase.
     """
     state = study.begin()
     for release in releases:
@@ -173,20 +175,20 @@ def replay(study: Study, releases: Iterable[Release]) -> State:
         if plan.digest != release.plan:
             raise PlanMismatch(
                 f"replay of phase {plan.phase}: the stored release belongs to plan {release.plan[:12]}, but "
-                f"this study asks plan {plan.digest[:12]}; were actions, settings or the version changed?"
+                f"this study computes plan {plan.digest[:12]}; were actions, settings or the version changed?"
             )
         state = tell(state, plan, release)
     return state
 
 
 def leader(state: State) -> int:
-    """The best guess among the active actions.
+    """Return the index of the best guess among the active actions.
 
     Args:
-        state: The state after any phase.
+        state: The state after any number of phases.
 
     Returns:
-        The index of the action; before the first release, the first active action.
+        The active action with the largest estimated mean; before the first release, the first active action.
     """
     study, active = state.study, state.active_actions
     if not state.history:
@@ -196,18 +198,19 @@ def leader(state: State) -> int:
 
 
 def _best_estimate(state: State) -> FloatArray:
-    """That of all phases together, or of the last one without the step `pooled`."""
+    """Return the estimate from all phases together or, without the step `pooled`, from the last phase."""
     if not state.study.learning.pooled:
         return np.array(state.estimate)
     return state.study.reward_model.pool([fitted(state.study, evidence) for evidence in state.history])
 
 
 def _place_of_leader(state: State, fit: Fit, active: IntArray, scores: FloatArray) -> int:
-    """The place of the leader in `active`, found from the scores by the last estimate.
+    """Return the index of the leader within `active`, starting from the scores by the last estimate.
 
-    No score by the pooled estimate differs from these by more than the model's distance between the two. So
-    only actions within twice that distance of the best score need their score by the pooled estimate. If
-    these are still more than 2¹⁴ the last estimate decides alone, to avoid a pass over all actions.
+    The score of an action by the pooled estimate differs from its score by the last estimate by at most the
+    model's distance between the two estimates. So only actions within twice that distance of the best score
+    need to be scored by the pooled estimate. If more than 2¹⁴ actions are that close, the last estimate alone
+    decides, to avoid a pass over all actions.
     """
     best, model = int(np.argmax(scores)), state.study.reward_model
     if not state.study.learning.pooled:
@@ -221,7 +224,7 @@ def _place_of_leader(state: State, fit: Fit, active: IntArray, scores: FloatArra
 
 
 def _recorded(after: State, fit: Fit, kept: IntArray, scores: FloatArray) -> State:
-    """The state with the record of the phase that was just fitted."""
+    """Return the state with a `Progress` record of the phase that was just fitted."""
     study, evidence, common = after.study, fit.evidence, fit.common_width
     place = _place_of_leader(after, fit, kept, scores)
     private = study.privacy.trust_model.private
@@ -243,7 +246,7 @@ def _recorded(after: State, fit: Fit, kept: IntArray, scores: FloatArray) -> Sta
 
 
 def _without_release(played: State, plan: Plan) -> State:
-    """The state with the record of a phase that asked nobody: what is known stays the same."""
+    """Return the state with a `Progress` record of a phase that asked nobody, so that only rounds change."""
     before = played.progress[-1] if played.progress else None
     progress = Progress(
         phase=plan.phase,
@@ -264,10 +267,10 @@ def _without_release(played: State, plan: Plan) -> State:
 
 @lru_cache(maxsize=1)
 def _design(actions: Actions, active: bytes, tolerance: float) -> Design:
-    """The design is a function of the active set alone; phases that drop nothing share it."""
+    """Compute the design of the active set; consecutive phases with the same active set share it."""
     indices = unpacked(active, actions.count)
     rows = actions.matrix if len(indices) == actions.count else Selection(actions.matrix, indices)
     found = near_g_optimal(rows, tolerance=tolerance)
-    if len(found.support) > support_bound(found.rank):  # line 4 promises both bounds together
+    if len(found.support) > support_bound(found.rank):  # line 4 requires both bounds at once
         found = near_g_optimal(rows)
     return replace(found, support=indices[found.support])

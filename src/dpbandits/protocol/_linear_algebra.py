@@ -1,8 +1,8 @@
 """Least squares in the span of the active actions, and bounds of one quadratic form by another.
 
-Least squares (paper, Algorithm 1, line 15, and the remark on span) are θ̃ = A·ỹ with
-A = (Σ T(x) x x')⁺ [T(x)·x]. Everything is a triangular solve from a QR factorisation of √T(x)·x in an
-orthonormal basis of the span, so no matrix is ever inverted.
+The least-squares estimate (paper, Algorithm 1, line 15, and the remark on span) is θ̃ = A·ỹ with
+A = (Σ T(x) x x')⁺ [T(x)·x]. A is computed by a triangular solve from a QR factorisation of √T(x)·x in an
+orthonormal basis of the span; no matrix is inverted.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from scipy.linalg import eigh, qr, solve_triangular
 
 from dpbandits._arrays import FloatArray
 
-_ROUGH = 1e-10  # a ratio of eigenvalues below which rounding would show in the others
+_ROUGH = 1e-10  # below this ratio of smallest to largest eigenvalue, rounding errors would be visible
 
 
 def least_squares(rows: FloatArray, weights: FloatArray, rank: int) -> FloatArray:
-    """The linear map A, d × s, from s means to the weighted least-squares estimate.
+    """Return the linear map A, d × s, from s means to the weighted least-squares estimate.
 
     Args:
         rows: One row of d features per mean.
@@ -40,7 +40,10 @@ def _solution(roots: FloatArray, rows: FloatArray) -> FloatArray:
 
 
 def extremes(form: FloatArray, other: FloatArray) -> tuple[float, float] | None:
-    """The least and the largest v'·form·v / v'·other·v; None where rounding leaves them unknown."""
+    """Return the minimum and maximum over v of v'·form·v / v'·other·v.
+
+    None if `other` is so close to singular that rounding errors make the result unreliable.
+    """
     values = np.linalg.eigvalsh(other)
     if not values[0] > _ROUGH * values[-1]:
         return None

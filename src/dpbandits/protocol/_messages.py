@@ -1,11 +1,11 @@
-"""What the parties send one another. Every value is frozen and goes through JSON without loss.
+"""The messages that the parties exchange. Every message is frozen and converts to JSON without loss.
 
-    Plan     server → everybody   what to play, whom to ask, and which mechanism reports pass through
+    Plan     server → everybody   what to play, how many clients to ask, and the privacy mechanism
     Report   client → shuffler    one client's randomized report, packed into bytes
     Batch    shuffler → server    all reports after S
-    Release  kept for ever        the private means: all that the learner ever sees
+    Release  server, stored       the private means: the only data from clients that the learner sees
 
-Each message names the plan that it belongs to by the plan's digest.
+A report, batch or release names its plan by the plan's digest.
 """
 
 from __future__ import annotations
@@ -24,22 +24,29 @@ from dpbandits.protocol._codec import digest
 MOST_PLAYS = 10**15
 LARGEST_ACTION = 2**40
 MOST_ACTIONS = 2**20
-"""Actions that one phase plays."""
+"""The most actions that one phase may play."""
 MOST_RANK = 2**20
 MOST_PHASES = 2**20
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """One phase: play `support[i]` for `plays[i]` rounds, then ask a cohort through `mechanism`.
+    """One phase: play `support[i]` for `plays[i]` rounds, then ask a cohort for reports.
 
-    With mechanisms `per_action`, one for each supported action, each round has its own client, who reports on
-    that round's action alone: `parts` are the plans that these clients are given.
-
-    What clients report is `mixing`, a matrix, times their averages of the supported actions; without one, the
-    averages as they are. They subtract `offsets`, one for each reported number, before they clip, and
-    the server adds them back; without any, they are zero. Without a mechanism the phase only plays: the
-    horizon cuts it short, or nobody is asked any more.
+    Attributes:
+        study: The name of the study (`Study.name`).
+        phase: The number of the phase, counted from 1.
+        support: The indices of the actions that the phase plays.
+        plays: The number of rounds for each supported action.
+        rank: The dimension of the span of the active actions.
+        mechanism: The privacy mechanism of the cohort. None if there is one mechanism per action, or if the
+            phase plays and asks nobody: the horizon cuts it short, or no more clients can be asked.
+        offsets: One public offset per reported number. Clients subtract it before they clip, and the server
+            adds it back. Empty means zero.
+        per_action: One mechanism per supported action, if each round has its own client, who reports on the
+            action of that round alone. `parts` are the plans that these clients receive. Empty otherwise.
+        mixing: A matrix; clients report `mixing` times their averages of the supported actions. If it is
+            empty, they report the averages themselves.
     """
 
     study: str
@@ -68,7 +75,7 @@ class Plan:
             self._check_per_action()
 
     def _check_numbers(self) -> None:
-        """Each in its range, so that nothing which a client computes from the plan can overflow."""
+        """Check all ranges, so that no computation of a client from the plan can overflow."""
         whole(1, MOST_ACTIONS, actions=len(self.support))
         for action, plays in zip(self.support, self.plays, strict=True):
             whole(0, LARGEST_ACTION, support=action)
@@ -80,7 +87,7 @@ class Plan:
 
     def _check_per_action(self) -> None:
         if self.mechanism is not None:
-            raise InvalidValue("mechanism", self.mechanism.kind, "none: each action has its own")
+            raise InvalidValue("mechanism", self.mechanism.kind, "none, since each action has its own")
         if tuple(own.cohort for own in self.per_action) != self.plays:
             raise InvalidValue(
                 "per_action", f"{len(self.per_action)} mechanisms", "one for the clients of each action"
@@ -88,17 +95,17 @@ class Plan:
         whole(1, 1, coordinates=max(own.coordinates for own in self.per_action))
 
     def __hash__(self) -> int:
-        """Equal plans have equal ones; mechanisms may be many, and hardly ever differ alone."""
+        """Hash these fields only: there may be many mechanisms, and plans rarely differ in them alone."""
         return hash((self.study, self.phase, self.support, self.plays))
 
     @property
     def rounds(self) -> int:
-        """The rounds that this phase plays, T_l."""
+        """The number of rounds that this phase plays, T_l."""
         return sum(self.plays)
 
     @property
     def cohort(self) -> int:
-        """The clients that this phase asks, |U_l|."""
+        """The number of clients that this phase asks, |U_l|."""
         return sum(own.cohort for own in self.mechanisms)
 
     @property
@@ -108,19 +115,20 @@ class Plan:
 
     @property
     def mechanisms(self) -> tuple[Mechanism, ...]:
-        """Those that some client answers through: one, one for each action, or none."""
+        """All mechanisms of the phase: a single one, one per action, or none."""
         return self.per_action if self.mechanism is None else (self.mechanism,)
 
     @property
     def asked_mechanism(self) -> Mechanism:
-        """The mechanism that each client of this phase answers through.
+        """The single mechanism through which every client of this phase reports.
 
         Raises:
-            ProtocolError: The phase asks nobody, or it has one cohort per action: then `parts` have one each.
+            ProtocolError: The phase asks nobody, or it has one cohort per action. In the second case each
+                entry of `parts` has its own mechanism.
         """
         if self.per_action:
             raise ProtocolError(
-                f"phase {self.phase} asks each client for one action: take one of the plan's parts"
+                f"phase {self.phase} asks each client for one action: use one of the plan's parts"
             )
         if self.mechanism is None:
             raise ProtocolError(f"phase {self.phase} plays and asks nobody")
@@ -128,7 +136,7 @@ class Plan:
 
     @cached_property
     def parts(self) -> tuple[Plan, ...]:
-        """What each group of clients is given: this plan, or the plan of one round of its own action."""
+        """The plans that clients receive: this plan or, with one cohort per action, one plan per action."""
         if not self.per_action:
             return (self,)
         return tuple(
@@ -145,7 +153,7 @@ class Plan:
         )
 
     def counts(self, release: Release) -> tuple[int, ...]:
-        """How many reports of a release went through each of the plan's mechanisms."""
+        """Return how many reports of a release went through each of the plan's mechanisms."""
         return release.counts if self.per_action else (release.reports,)
 
     @property
@@ -155,22 +163,22 @@ class Plan:
 
     @property
     def centre(self) -> FloatArray:
-        """What is subtracted from each reported number."""
+        """The offset of each reported number, zero by default."""
         return np.array(self.offsets) if self.offsets else np.zeros(self.numbers)
 
     @cached_property
     def mixing_matrix(self) -> FloatArray | None:
-        """`mixing` as an array, None if averages are reported as they are."""
+        """`mixing` as an array; None if clients report the averages themselves."""
         return np.array(self.mixing) if self.mixing else None
 
     def reported(self, averages: FloatArray) -> FloatArray:
-        """From clients' averages, a row each, to what they clip and report."""
+        """Convert averages, one row per client, to the numbers that clients clip and report."""
         mixed = averages if self.mixing_matrix is None else averages @ self.mixing_matrix.T
         return mixed - self.centre
 
     @cached_property
     def digest(self) -> str:
-        """A fingerprint of everything in the plan."""
+        """The SHA-256 digest of the whole plan."""
         return digest(self)
 
 
@@ -178,7 +186,9 @@ class Plan:
 class Report:
     """One client's randomized report (the output of R).
 
-    `payload` is packed by the `message` of the plan's mechanism; in JSON it is base64.
+    Attributes:
+        plan: The digest of the plan.
+        payload: The numbers, packed by the `message` of the plan's mechanism; base64 in JSON.
     """
 
     plan: str
@@ -189,7 +199,10 @@ class Report:
 class Batch:
     """A cohort's reports after the third party (the output of S).
 
-    `payload` is packed as a report is, with the shape `Mechanism.batch_shape`; in JSON it is base64.
+    Attributes:
+        plan: The digest of the plan.
+        payload: The numbers, packed like a report but with shape `Mechanism.batch_shape`; base64 in JSON.
+        reports: How many reports the batch was made from.
     """
 
     plan: str
@@ -202,10 +215,14 @@ class Batch:
 
 @dataclass(frozen=True, kw_only=True)
 class Release:
-    """The private mean of each reported number over `reports` clients (the output of A).
+    """The private mean of each reported number over a cohort (the output of A).
 
-    Where clients answer for one action each, `counts` says how many did for which. `simulated` stamps what
-    was made with a simulation's noise and must not be taken for private.
+    Attributes:
+        plan: The digest of the plan.
+        means: The means, offsets included.
+        reports: How many clients reported.
+        simulated: Whether simulated noise was used. Such a release must not be treated as private.
+        counts: How many clients reported on each action, if each action has its own cohort; empty otherwise.
     """
 
     plan: str
@@ -219,5 +236,5 @@ class Release:
         whole(1, MOST_PLAYS, reports=self.reports)
         if self.counts and (len(self.counts) != len(self.means) or sum(self.counts) != self.reports):
             raise InvalidValue(
-                "counts", self.counts, "none, or one for each mean, which add up to the reports"
+                "counts", self.counts, "none, or one per mean, with the number of reports as their sum"
             )

@@ -1,9 +1,10 @@
-"""How to spend a budget of participants: predict the regret of a schedule, and find a good one.
+"""Plans how to spend a budget of participants: predicts the regret of schedules, and searches for a good one.
 
 Actions, horizon and noise are public, θ* is not. So regret is predicted for a few θ* drawn from a prior, the
-uniform law on the unit sphere, without drawing any reward: in each phase an action is taken to fall when
-its gap exceeds its width, and the best guess at the end is wrong with the probability that a normal error of
-the last phase's variance makes it so. Nothing rests on the prediction but the choice of the schedule.
+uniform distribution on the unit sphere, without drawing any reward. The prediction assumes that an action is
+dropped in the first phase in which its gap exceeds its width. It takes the errors of the estimates to be
+normal when it computes how likely each action is to be the best guess at the end. The prediction is used only
+to choose the schedule; no guarantee depends on it.
 """
 
 from __future__ import annotations
@@ -29,18 +30,24 @@ from dpbandits.protocol._schedule import Schedule
 from dpbandits.protocol._study import Study
 
 _DRAWS = 48
-# Candidates are searched for with few draws, among which a near tie may stand out; the best of them are
-# compared with all draws.
+# The search predicts each candidate with few draws of θ*, so near ties may be ranked wrongly. The best
+# `_COMPARED` candidates are then compared with all draws.
 _SEARCH_DRAWS, _COMPARED = 12, 20
-_LARGEST_PLANNED = 20_000  # of more actions a sample is planned for
+_LARGEST_PLANNED = 20_000  # with more actions than this, planning uses a random sample of them
 
 
 @dataclass(frozen=True, kw_only=True)
 class Prediction:
-    """What a study is expected to cost. `first_elimination` is a phase, None if none is ever expected.
+    """The expected cost of a study.
 
-    `bound` is what the widths prove, with probability 1 − 5L/T: until an action falls it may cost twice the
-    widest difference of the phase before, and the best guess at the end as much.
+    Attributes:
+        regret: The expected regret over the horizon.
+        bound: The upper bound of the regret that the widths prove, which holds with probability 1 − 5L/T.
+            Until an action is dropped, each play of it may cost twice the largest width of a difference in
+            the previous phase. The same holds for the best guess at the end.
+        rounds_asked: The rounds of all phases that ask clients.
+        first_elimination: The first phase that is expected to drop an action; None if no phase is.
+        actions_left: How many actions are expected to be left at the end.
     """
 
     regret: float
@@ -51,12 +58,24 @@ class Prediction:
 
 
 def predict(study: Study, *, draws: int = _DRAWS, seed: int = 0) -> Prediction:
-    """The mean over a few θ* of the prior."""
+    """Predict the cost of a study as the mean over a few θ* drawn from the prior.
+
+    Args:
+        study: A study with assignment "everyone".
+        draws: How many θ* are drawn.
+        seed: The seed of the draws; equal seeds give equal predictions.
+
+    Returns:
+        The prediction.
+
+    Raises:
+        InvalidValue: The study has another assignment, or `draws` is less than 1.
+    """
     one_of(("everyone",), assignment=study.assignment)
     rng = np.random.default_rng(seed)
     thetas = rng.standard_normal((whole(1, draws=draws), study.actions.dimension))
     thetas /= np.linalg.norm(thetas, axis=1, keepdims=True)
-    first = _first_phase(study)  # the same whatever θ* is
+    first = _first_phase(study)  # does not depend on θ*
     return _mean([_predict_one(study, theta, first) for theta in thetas])
 
 
@@ -73,14 +92,27 @@ def _mean(parts: Sequence[Prediction]) -> Prediction:
 
 @dataclass(frozen=True, kw_only=True)
 class Spending:
-    """How a budget is spent: over which phases, and on designs of which tolerance."""
+    """How a budget of participants is spent.
+
+    Attributes:
+        schedule: The length and the cohort of each phase.
+        design_tolerance: See `Study`.
+    """
 
     schedule: Schedule
     design_tolerance: float
 
 
 def budgeted(study: Study, participants: int) -> Spending:
-    """What has the least predicted regret for so many participants, by search one parameter at a time."""
+    """Search for the spending with the least predicted regret, by coordinate descent.
+
+    Args:
+        study: The study. Its schedule is used only for `maximum_cohort`.
+        participants: How many clients may be asked.
+
+    Returns:
+        The best spending that was found.
+    """
     study = replace(study, actions=_sampled(study.actions))
     rank = study.actions.dimension
     choices: dict[str, tuple[float, ...]] = {
@@ -117,31 +149,31 @@ def plan_study(
 ) -> Study:
     """Plan a study: how many clients each phase asks, how long it plays, and what it plays.
 
-    The plan is the schedule with the least predicted regret for `participants` clients. It depends on public
-    things only, and it is part of the study. Example:
+    The result has the schedule with the least predicted regret for `participants` clients. The search uses
+    public information only, and its result is part of the study. Example:
 
         study = plan_study(actions=actions, horizon=10**6, participants=5000, privacy=privacy)
         study.schedule.cohorts    # for instance (3000, 2000)
 
     Args:
-        actions: What can be played.
-        horizon: How many rounds are played in all.
+        actions: The actions that can be played.
+        horizon: The total number of rounds.
         participants: How many clients may be asked, each of them once.
-        privacy: The trust model and (ε, δ); without it nothing is protected.
-        design_tolerance: Fixes that setting of the design, which is planned otherwise.
-        settings: Other fields of `Study`. Unless `bounded_rewards` is given, single rewards may lie outside
-            [−bound, bound].
+        privacy: The trust model and (ε, δ); without it, reports are not protected.
+        design_tolerance: Fixes `Study.design_tolerance`, which is otherwise planned too.
+        settings: Other fields of `Study`. `bounded_rewards` defaults to False here: single rewards may lie
+            outside [−bound, bound].
 
     Returns:
         A `Study` with explicit cohorts.
 
     Raises:
-        InvalidValue: A value cannot be used.
+        InvalidValue: A value is out of range, or `schedule` is given.
         NotEnoughClients: The population is smaller than `participants`.
     """
     whole(1, participants=participants)
     if "schedule" in settings:
-        raise InvalidValue("schedule", settings["schedule"], "none: it is what is planned")
+        raise InvalidValue("schedule", settings["schedule"], "none, since this function plans it")
     study = Study(
         actions=actions,
         horizon=horizon,
@@ -154,14 +186,17 @@ def plan_study(
 
 
 def spent(study: Study, spending: Spending) -> Study:
-    """The study with its participants spent like this."""
+    """Return the study with the schedule and the design tolerance of a spending."""
     return replace(study, schedule=spending.schedule, design_tolerance=spending.design_tolerance)
 
 
 def _descend(
     choices: dict[str, tuple[float, ...]], place: float, cost: Callable[[dict[str, float]], float]
 ) -> None:
-    """Ask for costs: from a point at `place` of every range, the best of one parameter after the other."""
+    """Run two passes of coordinate descent, starting from the value at fraction `place` of each range.
+
+    There is no return value: `cost` records every candidate that it evaluates.
+    """
     best = {name: values[int(place * len(values))] for name, values in choices.items()}
     for _ in range(2):
         for name, values in choices.items():
@@ -189,33 +224,39 @@ def _sampled(actions: Actions) -> Actions:
 
 @dataclass(frozen=True, kw_only=True)
 class _Knowledge:
-    """What a predicted phase teaches: how far estimates may be off after it."""
+    """The errors of the estimate after a predicted phase.
+
+    Attributes:
+        covariance: C, the covariance of the estimate.
+        level: The quantile √(2·log(1/β)), by which deviations are multiplied to get widths.
+    """
 
     covariance: FloatArray
     level: float
 
     @cached_property
     def largest(self) -> float:
-        """√(v'Cv) of any unit vector is at most this."""
+        """The largest √(v'Cv) over all unit vectors v."""
         return math.sqrt(float(np.linalg.eigvalsh(self.covariance)[-1]))
 
     def deviations(self, directions: FloatArray) -> FloatArray:
-        """√(v'Cv) of each row."""
+        """Return √(v'Cv) for each row v."""
         spread = np.einsum("ij,ij->i", directions @ self.covariance, directions)
         return np.asarray(np.sqrt(np.maximum(spread, 0)), dtype=np.float64)
 
     def target_widths(self, targets: FloatArray) -> FloatArray:
-        """As if all noise were sub-Gaussian."""
+        """Return the width for each row, as if all noise were sub-Gaussian."""
         return self.level * self.deviations(targets)
 
     def target_radius(self, targets: FloatArray) -> float:
-        """√tr + level·√λ of the errors' covariance."""
+        """Return √tr + level·√λ for the covariance of the errors, with trace tr and largest eigenvalue λ."""
         spectrum = np.linalg.eigvalsh(targets @ self.covariance @ targets.T)
         return float(np.sqrt(spectrum.sum()) + self.level * np.sqrt(spectrum[-1]))
 
     def survivors(self, gaps: FloatArray, to_best: FloatArray) -> tuple[NDArray[np.bool_], float]:
-        """Which gaps are within their widths, and the largest width among these."""
-        # No difference is longer than two: most need no width of their own to be seen to be small.
+        """Return which gaps are within their widths, and the largest width among these."""
+        # A difference of two actions has norm at most 2. So a gap above 2·level·largest exceeds its width,
+        # and that width need not be computed.
         near = np.flatnonzero(gaps <= 2 * self.level * self.largest)
         widths = self.target_widths(to_best[near])
         within = gaps[near] <= widths
@@ -226,7 +267,7 @@ class _Knowledge:
 
 @dataclass(frozen=True, kw_only=True)
 class _Phase:
-    """What a predicted phase plays, and what is known after it."""
+    """A predicted phase: the actions that it plays, how often, and the errors of the estimate after it."""
 
     support: IntArray
     plays: FloatArray
@@ -238,7 +279,7 @@ def _first_phase(study: Study) -> _Phase | None:
 
 
 def _phase(study: Study, number: int, active: IntArray, before: _Knowledge | None) -> _Phase | None:
-    """None if it does not fit into the horizon."""
+    """Return the predicted phase; None if it does not fit into the horizon or asks nobody."""
     if study.schedule.length(number) > study.horizon or not study.schedule.asks(number):
         return None
     design = _cached_design(study.actions, active.tobytes(), study.design_tolerance)
@@ -254,9 +295,9 @@ def _predict_one(study: Study, theta: FloatArray, first_phase: _Phase | None) ->
     gaps, to_best = rewards.max() - rewards, matrix[int(np.argmax(rewards))] - matrix
     active, known = np.arange(len(matrix)), list[_Knowledge]()
     regret, bound, rounds, first = 0.0, 0.0, 0.0, None
-    worst = float(gaps.max())  # what a play may cost, as far as is known
+    worst = float(gaps.max())  # an upper bound on the cost of one play
     for number in range(1, study.schedule.reporting_phases(study.horizon) + 1):
-        if len(active) == 1:  # nothing is left to be lost
+        if len(active) == 1:  # no more regret
             rounds = min(float(study.horizon), rounds + study.schedule.length(number))
             continue
         phase = first_phase if number == 1 else _phase(study, number, active, known[-1])
@@ -298,9 +339,10 @@ def _after(
 
 
 def _guess_regret(known: Sequence[_Knowledge], to_best: FloatArray, gaps: FloatArray) -> float:
-    """What a round of the best guess is expected to cost: each action leads with at most its own chance.
+    """Return an upper bound on the expected regret of one round that plays the best guess.
 
-    The guess is made from all phases; their precisions in a direction add up.
+    An action is the best guess with at most the probability that its estimate exceeds that of the best
+    action. The guess uses all phases; their precisions in a direction add up.
     """
     if not known:
         return float(gaps.mean())

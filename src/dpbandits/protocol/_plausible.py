@@ -1,8 +1,8 @@
-"""Whether honest clients can have produced a release: a check of the means, not of anybody's data.
+"""Checks whether honest clients could have produced a release. It looks only at the means of the release.
 
-The mean of clipped reports lies in [−bound, bound], or in the ball of that radius, and the mechanism leaves
-an error that rarely exceeds its `error_radius`. A mean farther out was moved by clients that lied, or by a
-fault. A release that passes may have been moved too, by less: `Mechanism.reach_of_one` says by how much.
+The mean of clipped reports lies in [−bound, bound], or in the ball of that radius, and the mechanism adds an
+error that rarely exceeds its `error_radius`. A mean farther out was moved by clients that lied, or by a
+fault. A release that passes may also have been moved, but less: `Mechanism.reach_of_one` says by how much.
 """
 
 from __future__ import annotations
@@ -18,20 +18,30 @@ from dpbandits.privacy.tails import sub_gaussian_factor
 from dpbandits.protocol._messages import Plan, Release
 
 FALSE_ALARM = 1e-9
-"""The chance, at most, that an honest cohort's mean of one number is taken for implausible."""
+"""An upper bound on the probability that the check rejects one mean of an honest cohort."""
 _ROUNDING = 1e-9
 
 
 def plausible(plan: Plan, release: Release) -> bool:
-    """Whether every mean of the release, less its offset, lies where honest clients' means do.
+    """Return whether every mean of the release, minus its offset, lies where means of honest clients lie.
 
-    Of honest clients that is false with a probability of at most 10⁻⁹ for each number, and 10⁻⁹ more in a
-    ball.
+    For honest clients the result is False with a probability of at most 10⁻⁹ per number, plus 10⁻⁹ if clients
+    clip to a ball.
+
+    Args:
+        plan: The plan of the phase.
+        release: The release of that plan.
+
+    Returns:
+        False if the release shows that clients lied or that something failed.
+
+    Raises:
+        PlanMismatch: The release belongs to another plan, or has another number of means.
     """
     if release.plan != plan.digest or len(release.means) != plan.numbers:
         raise PlanMismatch(f"the release belongs to another plan than {plan.digest[:12]}")
     means = np.array(release.means) - plan.centre
-    # One mechanism for all means, or one for each of them.
+    # One mechanism for all means, or one mechanism per mean.
     parts = means[:, None] if plan.per_action else means[None]
     return all(map(_within, plan.mechanisms, parts, plan.counts(release)))
 
@@ -39,7 +49,7 @@ def plausible(plan: Plan, release: Release) -> bool:
 def _within(mechanism: Mechanism, means: FloatArray, reports: int) -> bool:
     most = mechanism.bound * (1 + _ROUNDING)
     directions = np.eye(mechanism.coordinates)
-    radii = mechanism.error_radius(directions, np.zeros(len(means)), FALSE_ALARM / 2, reports)  # either side
+    radii = mechanism.error_radius(directions, np.zeros(len(means)), FALSE_ALARM / 2, reports)  # two sides
     if not (np.abs(means) <= most + radii * (1 + _ROUNDING)).all():
         return False
     if mechanism.shape == "box":

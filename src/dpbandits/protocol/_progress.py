@@ -1,6 +1,7 @@
-"""Progress: one record per phase of what a study has learnt, made by `tell`.
+"""`Progress`: one record per phase of what a study has learnt, created by `tell`.
 
-Everything in it follows from releases, so it is as private as they are and may be stored, served and plotted:
+A record is computed from releases alone, so it is as private as they are. It may be stored, served and
+plotted:
 
     for one in state.progress:
         print(one.phase, one.actions_left, one.leader, one.interval)
@@ -13,25 +14,25 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class Progress:
-    """What is known after one phase, and what it took.
+    """What is known after one phase, and how many rounds and clients it took.
 
     Attributes:
         phase: The phase, counted from 1.
         actions_left: How many actions may still be best after the phase.
-        leader: The index of the best guess among these, which is played once nobody is asked any more. While
-            more than 2¹⁴ actions are close to the lead, it is the best by this phase's estimate alone.
+        leader: The index of the best guess among these, which is played once no more clients are asked. While
+            more than 2¹⁴ actions are close to the leader, it is the best by this phase's estimate alone.
         estimated_mean: The mean reward of the leader by the last estimate; None before the first release.
-        width: The confidence width of that mean: it is exceeded on either side with a probability of at most
-            `Study.confidence`. None before the first release.
+        width: The confidence width of that mean. The error exceeds it, on each side, with a probability of at
+            most `Study.confidence`. None before the first release.
         largest_width: The largest width that decided which actions stay, see `State.width`. None before the
             first release. With the step `differences` it is the width of a difference of two actions.
-        cohort: How many clients the phase asked; 0 where it only plays.
-        reports: How many of them reported; 0 where it only plays.
-        rounds_played: The rounds of this phase and all before it.
-        clients_asked: The clients of this phase and all before it.
-        requested_epsilon: The ε that the phase's mechanism was calibrated to; None without privacy, or where
-            nobody was asked. `dpbandits.privacy.guarantee` computes what holds, which may take seconds.
-        requested_delta: The δ, likewise.
+        cohort: How many clients the phase asked; 0 if it only plays.
+        reports: How many of them reported; 0 if it only plays.
+        rounds_played: The number of rounds in this phase and all earlier ones.
+        clients_asked: The number of clients asked in this phase and all earlier ones.
+        requested_epsilon: The ε that the mechanism of the phase was calibrated to; None without privacy, or
+            if nobody was asked. `dpbandits.privacy.guarantee` computes the ε that holds; it may take seconds.
+        requested_delta: The δ that the mechanism was calibrated to; None in the same cases.
     """
 
     phase: int

@@ -1,12 +1,13 @@
-"""What the clients of a cohort report, and where they clip it.
+"""Chooses which numbers the clients of a cohort report, and where they clip them.
 
-They report their averages, or, with the step `whitened`, as many linear statistics of them as the actions
-have rank: the client's own least-squares estimate, in coordinates in which clients scatter by one in every
-direction. Nothing is lost for the estimate (docs/theory.md), there is less to be hidden, and noise of one
-size in all coordinates is as large, compared with the clients' scatter, in one direction as in another.
+Clients report their averages or, with the step `whitened`, r linear statistics of them, where r is the rank
+of the actions: the client's own least-squares estimate, in coordinates in which a client's report has
+identity covariance. The estimate loses no information by this (docs/theory.md), there are fewer numbers to
+protect, and noise of equal size in all coordinates is equally large, relative to the spread of clients, in
+every direction.
 
-Clipping is to a box, or, for noise that is accounted for there, to a ball. From the second phase on, what the
-last public estimate leaves open is reported and clipped.
+Clients clip to a box or, with discrete Gaussian noise (`may_use_ball`), to a ball. From the second phase on
+they report and clip the residuals after the last public estimate, if this allows a smaller clip radius.
 """
 
 from __future__ import annotations
@@ -27,26 +28,34 @@ from dpbandits.protocol._linear_algebra import least_squares
 if TYPE_CHECKING:
     from dpbandits.protocol._study import Study
 
-# Of the mixing so many binary digits are kept, for the same reason; all that follows is computed from these.
+# The mixing matrix is rounded to this many binary digits, so that machines whose floating-point results
+# differ in the last bits compute the same plan. Everything else is computed from the rounded matrix.
 _DIGITS = 14
-# Without privacy, clipping only keeps absurd answers out.
+# The clip margin without privacy, in standard deviations: clipping then only keeps absurd reports out.
 _FAR = 12.0
-_INDEPENDENT = 1e-8
+_INDEPENDENT = 1e-8  # relative size of a QR diagonal entry above which a column counts as independent
 
 
 class Known(Protocol):
-    """What is known of θ* before a phase."""
+    """What is known about θ* before a phase."""
 
     def target_widths(self, targets: FloatArray) -> FloatArray:
-        """How far the estimated mean of reports with these features may be off, for each row."""
+        """Return, for each row, an upper bound on the error of the estimated mean of reports on it."""
 
     def target_radius(self, targets: FloatArray) -> float:
-        """How long the vector of these errors may be."""
+        """Return an upper bound on the Euclidean norm of the vector of these errors."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Statistics:
-    """What one client reports of its averages of the actions `rows`: `mixing` times them."""
+    """The numbers that one client reports: `mixing` times its averages of the actions `rows`.
+
+    Attributes:
+        rows: One row of features per supported action.
+        plays: How many rewards each average is over.
+        heterogeneity: σ, the spread of the clients' own parameters.
+        mixing: The matrix; None if clients report the averages themselves.
+    """
 
     rows: FloatArray
     plays: FloatArray
@@ -55,26 +64,29 @@ class Statistics:
 
     @cached_property
     def targets(self) -> FloatArray:
-        """A client's report has the mean ⟨target, θ*⟩ for each row."""
+        """One row of features per reported number: the number has mean ⟨target, θ*⟩."""
         return self.rows if self.mixing is None else self.mixing @ self.rows
 
     def weights_on_averages(self, coefficients: FloatArray) -> FloatArray:
-        """From coefficients of the reported numbers to those of the averages."""
+        """Convert coefficients of the reported numbers to coefficients of the averages."""
         return coefficients if self.mixing is None else coefficients @ self.mixing
 
     @property
     def full_mixing(self) -> FloatArray:
-        """The identity where averages are reported as they are."""
+        """`mixing`, or the identity if clients report the averages themselves."""
         return np.eye(len(self.rows)) if self.mixing is None else self.mixing
 
     @cached_property
     def covariance(self) -> FloatArray:
-        """One client's report scatters as a sub-Gaussian vector with this proxy."""
+        """The variance proxy of one client's report, a sub-Gaussian vector."""
         of_plays = (self.full_mixing / self.plays) @ self.full_mixing.T
         return np.asarray(of_plays + self.heterogeneity**2 * self.targets @ self.targets.T, dtype=np.float64)
 
     def reach(self, shape: str, bound: float) -> FloatArray:
-        """What reports cannot exceed if averages lie in [−bound, bound]: each, or their length."""
+        """Return upper bounds on reports if averages lie in [−bound, bound].
+
+        For a box there is one bound per number; for a ball, one bound on the norm of the vector.
+        """
         if shape == "box":
             return np.asarray(bound * np.abs(self.full_mixing).sum(axis=1), dtype=np.float64)
         # ‖Qy‖ ≤ ‖Q·diag(T)^(−1/2)‖·‖diag(T)^(1/2)·y‖
@@ -85,9 +97,13 @@ class Statistics:
         return float(np.linalg.norm(self.full_mixing / np.sqrt(self.plays), 2))
 
     def residuals(self, study: Study, shape: str, before: Known | None) -> tuple[FloatArray, FloatArray]:
-        """How far reports may be off zero on average, and how one client's scatters; for a ball, its length.
+        """Bound the mean and the standard deviation of what is left after subtracting the last estimate.
 
-        Before there is an estimate to subtract, mean rewards lie in [−bound, bound], and no more is known.
+        Without an estimate (`before` is None), it is only known that mean rewards lie in [−bound, bound].
+
+        Returns:
+            For a box, an upper bound on the absolute mean of each number, and the standard deviation of each
+            number of one client. For a ball, the same two for the norm of one client's vector.
         """
         if shape == "box":
             off = (
@@ -109,7 +125,14 @@ class Statistics:
 
 @dataclass(frozen=True, kw_only=True)
 class Reporting:
-    """Statistics, the shape and size they are clipped to, and whether around the last estimate."""
+    """What clients report and how they clip it.
+
+    Attributes:
+        statistics: The reported numbers.
+        shape: "box" or "ball".
+        bound: The clip radius.
+        recentred: Whether clients subtract the last estimate before they clip.
+    """
 
     statistics: Statistics
     shape: str
@@ -117,7 +140,7 @@ class Reporting:
     recentred: bool
 
     def deviation(self, study: Study, clients: int) -> float:
-        """Of the error that privacy leaves on the mean of each number, roughly."""
+        """Return roughly the standard deviation of the error that privacy adds to the mean of each number."""
         return typical_deviation(
             study.privacy,
             coordinates=len(self.statistics.targets),
@@ -127,7 +150,7 @@ class Reporting:
         )
 
     def estimator(self, study: Study, rank: int, clients: int) -> FloatArray:
-        """The map of least squares from the reported numbers, with roughly the weights of the learner."""
+        """Return the least-squares map from the reported numbers, with roughly the learner's weights."""
         if self.statistics.mixing is not None:
             return least_squares(self.statistics.targets, np.ones(rank), rank)
         variances = 1 / (clients * self.statistics.plays) + self.deviation(study, clients) ** 2
@@ -135,12 +158,12 @@ class Reporting:
 
 
 def choose(study: Study, statistics: Statistics, rank: int, clients: int, before: Known | None) -> Reporting:
-    """Averages or whitened statistics, whichever leaves the smaller errors on the supported actions."""
+    """Choose averages or whitened statistics, whichever gives smaller errors on the supported actions."""
     if not study.learning.whitened or not study.privacy.trust_model.private:
         return _clipped(study, statistics, "box", before)
     shape = "ball" if may_use_ball(study.privacy) else "box"
     decorrelated = _clipped(study, whitened(statistics, rank), shape, before)
-    if shape == "ball" and decorrelated.recentred:  # a box around averages is then larger by far
+    if shape == "ball" and decorrelated.recentred:  # a box for averages is then much larger
         return decorrelated
     averages = _clipped(study, statistics, "box", before)
 
@@ -154,10 +177,7 @@ def choose(study: Study, statistics: Statistics, rank: int, clients: int, before
 def clipping_bias(
     study: Study, reporting: Reporting, before: Known | None, clients: int
 ) -> tuple[float, ...]:
-    """How far clipping may pull the mean of each number, or all together in a ball; empty if it cannot.
-
-    See `PhaseEvidence.clipping_bias`.
-    """
+    """Return upper bounds on how far clipping moves the means, as `PhaseEvidence.clipping_bias` has them."""
     statistics, shape = reporting.statistics, reporting.shape
     lossless = float(statistics.reach(shape, study.bound).max())
     if study.bounded_rewards and not reporting.recentred and reporting.bound >= lossless:
@@ -167,7 +187,7 @@ def clipping_bias(
 
 
 def _clipped(study: Study, statistics: Statistics, shape: str, before: Known | None) -> Reporting:
-    """Around zero, or around the last estimate where that is closer."""
+    """Choose the clip radius: around zero, or around the last estimate if that radius is smaller."""
 
     private = study.privacy.trust_model.private
 
@@ -189,10 +209,10 @@ def _clipped(study: Study, statistics: Statistics, shape: str, before: Known | N
 
 
 def whitened(statistics: Statistics, rank: int) -> Statistics:
-    """L⁻¹·B'·D of the averages y, D = diag(√T), B an orthonormal basis of the columns of DX.
+    """Return the statistics L⁻¹·B'·D·y of the averages y, which have identity covariance.
 
-    B'Dy = B'DX·θ_u + noise of identity covariance; LL' = I + σ²·B'DX·(B'DX)' takes in the clients' own
-    deviations, too.
+    D = diag(√T), and B is an orthonormal basis of the columns of DX. B'Dy = B'DX·θ_u + noise of identity
+    covariance, and LL' = I + σ²·B'DX·(B'DX)' is its covariance with the clients' own deviations included.
     """
     roots = np.sqrt(statistics.plays)[:, None]
     scaled = roots * statistics.rows
@@ -209,11 +229,11 @@ def whitened(statistics: Statistics, rank: int) -> Statistics:
 
 
 def _column_basis(matrix: FloatArray, rank: int) -> FloatArray:
-    """Orthonormal columns that span those of the matrix, the same on every machine but for rounding."""
+    """Return orthonormal columns with the span of the matrix, equal on every machine up to rounding."""
     basis, triangular = qr(matrix, mode="economic")
     sizes = np.abs(np.diag(triangular))
     independent = np.flatnonzero(sizes > _INDEPENDENT * sizes.max())
-    if len(independent) != rank:  # a column that depends on others which come later
+    if len(independent) != rank:  # pivot: QR in the given order did not find the rank
         independent = np.sort(qr(matrix, mode="r", pivoting=True)[1][:rank])
     if len(independent) < matrix.shape[1]:
         basis, triangular = qr(matrix[:, independent], mode="economic")

@@ -1,13 +1,14 @@
-"""How long a phase is and how many clients it asks (paper, Algorithm 1, lines 2, 5 and 7).
+"""`Schedule`: how long each phase is and how many clients it asks (paper, Algorithm 1, lines 2, 5 and 7).
 
-Phase l, counted from one, has nominal length first_length·growth^(l−1): 2, 4, 8, … in the paper. It asks
+Phase l, counted from 1, has nominal length first_length·growth^(l−1): 2, 4, 8, … in the paper. The number of
+clients that it asks follows one of three rules:
 
-- ⌈2^{αl}⌉ clients, the paper's `exponential` rule, or a fixed number in DPE-FixedU, until the horizon;
-- or the l-th of a list of `cohorts`. After the last of these nobody is asked any more, and the best guess is
-  played to the end. `Schedule.shared` divides a budget of participants among so many phases;
-- or, where every round has a client of its own, as many as it has rounds (`Schedule.one_client_a_round`).
+- ⌈2^{αl}⌉ clients until the horizon, the paper's `exponential` rule, or a fixed number as in DPE-FixedU.
+- The l-th entry of a list of `cohorts`. After the last entry no more clients are asked, and the best guess is
+  played to the end. `Schedule.shared` divides a budget of participants among a number of phases.
+- If every round has its own client, as many clients as rounds (`Schedule.one_client_per_round`).
 
-`maximum_cohort` caps every cohort.
+`maximum_cohort` limits the size of every cohort.
 """
 
 from __future__ import annotations
@@ -24,7 +25,16 @@ _LARGEST_EXPONENT = 62  # a cohort must fit a 64-bit integer
 
 @dataclass(frozen=True, kw_only=True)
 class Schedule:
-    """Phases whose lengths grow by a factor, with cohorts by a rule or from a list."""
+    """Phases whose lengths grow by a factor, with cohorts from a rule or from a list.
+
+    Attributes:
+        alpha: The exponent α of the rule ⌈2^{αl}⌉. Not used with `fixed_cohort` or `cohorts`.
+        fixed_cohort: The size of every cohort; None for the rule above.
+        maximum_cohort: The largest cohort; None for no limit.
+        first_length: The nominal number of rounds of the first phase.
+        growth: The factor from one phase length to the next, between 1.1 and 1000.
+        cohorts: The size of each cohort in order; None for a rule.
+    """
 
     alpha: float = 0.8
     fixed_cohort: int | None = None
@@ -35,7 +45,7 @@ class Schedule:
 
     def __post_init__(self) -> None:
         whole(1, first_length=self.first_length)
-        # 4 and 4.0 are the same factor, and must have the same digest.
+        # Convert to float, so that 4 and 4.0 give the same digest.
         object.__setattr__(self, "alpha", positive(alpha=self.alpha))
         object.__setattr__(self, "growth", between(1.1, 1000, growth=self.growth))
         if self.fixed_cohort is not None:
@@ -47,7 +57,7 @@ class Schedule:
 
     @staticmethod
     def exponential(alpha: float = 0.8, *, maximum_cohort: int | None = None) -> Schedule:
-        """The paper's: phases of 2, 4, 8, … rounds, and ⌈2^{αl}⌉ clients in phase l."""
+        """Return the paper's schedule: phases of 2, 4, 8, … rounds, and ⌈2^{αl}⌉ clients in phase l."""
         return Schedule(alpha=alpha, maximum_cohort=maximum_cohort)
 
     @staticmethod
@@ -60,7 +70,10 @@ class Schedule:
         cohort_growth: float = 1.0,
         maximum_cohort: int | None = None,
     ) -> Schedule:
-        """Divide `participants` among `phases` cohorts, each `cohort_growth` times the one before."""
+        """Divide `participants` among `phases` cohorts, each `cohort_growth` times the previous one.
+
+        Example: `Schedule.shared(5000, phases=2, first_length=30, growth=8)` has cohorts (2500, 2500).
+        """
         whole(1, phases=phases)
         whole(phases, participants=participants)
         positive(cohort_growth=cohort_growth)
@@ -73,20 +86,23 @@ class Schedule:
         )
 
     @staticmethod
-    def one_client_a_round(dimension: int) -> Schedule:
-        """DP-PE: h₁ = 4d log log d + 16, rounded up, then doubling; phases ask as many as they play."""
+    def one_client_per_round(dimension: int) -> Schedule:
+        """Return the schedule of DP-PE: h₁ = 4d log log d + 16, rounded up, then doubling.
+
+        Each phase asks as many clients as it plays rounds.
+        """
         return Schedule(first_length=math.ceil(support_bound(dimension)))
 
     def length(self, phase: int) -> int:
-        """The nominal number of rounds h_l; rounding each action's share up may add a few."""
+        """Return the nominal number of rounds h_l; rounding each action's share up may add a few."""
         return math.ceil(round(self.first_length * self.growth ** (whole(1, phase=phase) - 1), 9))
 
     def asks(self, phase: int) -> bool:
-        """Whether anybody is asked in this phase, if the horizon allows."""
+        """Return whether this phase asks clients if it fits into the horizon."""
         return self.cohorts is None or phase <= len(self.cohorts)
 
     def cohort(self, phase: int) -> int:
-        """The number of clients |U_l| that phase `phase` asks."""
+        """Return the number of clients |U_l| that this phase asks."""
         if self.cohorts is not None:
             size = self.cohorts[whole(1, len(self.cohorts), phase=phase) - 1]
         else:
@@ -94,7 +110,7 @@ class Schedule:
         return size if self.maximum_cohort is None else min(size, self.maximum_cohort)
 
     def _growing_cohort(self, phase: int) -> int:
-        exponent = round(self.alpha * phase, 12)  # .7·10 is 7, though not in floating point
+        exponent = round(self.alpha * phase, 12)  # 0.7·10 is not exactly 7 in floating point
         if exponent <= _LARGEST_EXPONENT:
             return math.ceil(2**exponent)
         if self.maximum_cohort is not None:
@@ -102,12 +118,12 @@ class Schedule:
         raise InvalidValue(
             "alpha",
             self.alpha,
-            f"a smaller one, or a maximum cohort: phase {phase} would ask 2^{exponent:g} clients",
+            f"a smaller value, or a maximum_cohort: phase {phase} would ask 2^{exponent:g} clients",
         )
 
     def reporting_phases(self, horizon: int) -> int:
-        """The most phases that can end within the horizon, and so report."""
-        # Phase l lasts at least its nominal length.
+        """Return an upper bound on the number of phases that ask clients within the horizon."""
+        # Phase l lasts at least its nominal length, so this counts no phase too few.
         phases, rounds = 0, self.length(1)
         while rounds <= whole(1, horizon=horizon) and self.asks(phases + 1):
             phases += 1
@@ -115,5 +131,5 @@ class Schedule:
         return phases
 
     def participants(self, horizon: int) -> int:
-        """The most clients that a study of `horizon` rounds can ask."""
+        """Return an upper bound on the number of clients that a study of `horizon` rounds asks."""
         return sum(self.cohort(phase) for phase in range(1, self.reporting_phases(horizon) + 1))

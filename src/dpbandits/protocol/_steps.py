@@ -1,11 +1,11 @@
-"""The steps by which `tight` goes beyond the paper's learner. Each has a name, a proof and a switch.
+"""`Steps`: the improvements that the preset `tight` adds to the paper's learner. Each can be switched off.
 
-    differences   drop x when some b has ⟨θ̃, b − x⟩ > w(b − x), not b and x by widths of their own
-    weighted      least squares weighted with the variances that the server knows
-    recentred     clients report what is left after the last public estimate, clipped to what is likely
-    whitened      clients report as many decorrelated numbers as the actions have rank, not one an action
-    pooled        the best guess is that of all phases' estimates together, weighted by their precision
-    committed     once nobody can be asked any more, the best guess is played to the end of the horizon
+    differences   drop x if some b has ⟨θ̃, b − x⟩ > w(b − x), instead of comparing separate widths of b and x
+    weighted      weight least squares with the variances that the server knows
+    recentred     clients report residuals after the last public estimate, clipped to their likely range
+    whitened      clients report r decorrelated numbers, r the rank of the actions, not one number per action
+    pooled        the best guess uses the estimates of all phases, weighted by their precision
+    committed     once no more clients can be asked, play the best guess to the end of the horizon
 
 Proofs: docs/theory.md.
 """
@@ -19,7 +19,7 @@ from dpbandits._checks import one_of
 
 @dataclass(frozen=True, kw_only=True)
 class Steps:
-    """Which steps are taken: all in `tight`, none in `paper`."""
+    """Which steps a study takes: all in the preset `tight`, none in `paper`. The module lists them."""
 
     differences: bool = True
     weighted: bool = True
@@ -30,13 +30,19 @@ class Steps:
 
     @staticmethod
     def of(preset: str) -> Steps:
-        """What a preset takes."""
+        """Return the steps of a preset: all for "tight", none otherwise."""
         if preset == "tight":
             return Steps()
         return Steps().without(*STEP_NAMES)
 
     def without(self, *names: str) -> Steps:
-        """All but those named."""
+        """Return a copy with the named steps switched off.
+
+        Example: `Steps.of("tight").without("pooled")`.
+
+        Raises:
+            InvalidValue: A name is not one of `STEP_NAMES`.
+        """
         for name in names:
             one_of(STEP_NAMES, without=name)
         return replace(self, **dict.fromkeys(names, False))

@@ -1,4 +1,4 @@
-"""A study, which is fixed, and its state, which changes from phase to phase."""
+"""`Study`, the settings that are fixed before the first round, and `State`, what has been learnt so far."""
 
 from __future__ import annotations
 
@@ -22,38 +22,38 @@ from dpbandits.protocol.assignment import ASSIGNMENTS, Assignment
 from dpbandits.protocol.model import REWARD_MODELS, RewardModel
 
 WHEN_CLIENTS_RUN_OUT = ("error", "stop")
-LONGEST_HORIZON = 10**15  # rounds are counted exactly in 64-bit integers and in floats
+LONGEST_HORIZON = 10**15  # up to here, 64-bit integers and floats count rounds exactly
 
 
 @dataclass(frozen=True, kw_only=True)
 class Study:
-    """Everything that is decided before the first round. Every field is part of the study's digest.
+    """The settings of a study, fixed before the first round.
 
     Attributes:
         actions: The actions that can be played.
-        horizon: How many rounds are played in total, T in the paper.
-        schedule: How long phases are and how many clients they ask. There is no default: `plan_study` plans
-            one, and `Schedule.exponential()` is the paper's.
-        bound: The mean rewards of all actions lie in [−bound, bound], B in the paper.
-        bounded_rewards: Whether every single reward lies there too, as the paper assumes. If not, `tight`
-            clips clients' averages further out, where few of them lie.
-        heterogeneity: How much clients differ: the deviation of their own parameters, σ in the paper.
-        privacy: The trust model and (ε, δ).
-        population: The number of clients that can be asked, None if there is no limit.
-        when_clients_run_out: With "stop" a study that runs short keeps playing its best guess and asks no
-            more clients. With "error" it does not start.
-        design_tolerance: Designs have g(π) ≤ this × the rank of the active set. The variance that privacy
-            adds grows with g, and communication with the support. The support is about twice the rank at
-            tolerance 1.3, and about the rank at 2, the paper's value.
-        stop_when_decided: Whether nobody is asked any more once a single action is left. Otherwise every
+        horizon: The total number of rounds, T.
+        schedule: The length and the cohort of each phase. `plan_study` plans one; `Schedule.exponential()` is
+            the paper's.
+        bound: The paper's B: mean rewards lie in [−bound, bound].
+        bounded_rewards: Whether every single reward also lies in [−bound, bound], as the paper assumes. If
+            not, `tight` clips the clients' averages further out, where few of them lie.
+        heterogeneity: The paper's σ, the spread of the clients' own parameters.
+        privacy: The trust model, (ε, δ) and the preset.
+        population: How many clients can be asked; None for no limit.
+        when_clients_run_out: With "stop", a study with too few clients stops asking and keeps playing its
+            best guess. With "error", such a study is refused.
+        design_tolerance: Designs have g(π) ≤ `design_tolerance` × the rank of the active set. The variance
+            that privacy adds grows with g, and communication grows with the support. The support is about
+            twice the rank at tolerance 1.3, and about the rank at 2, the paper's value.
+        stop_when_decided: Whether no more clients are asked once a single action is left. If not, every
             planned cohort is asked.
-        assignment: What a client reports on. With "everyone" each client of a phase reports on all of its
-            actions (DP-DPE). With "one" every round has a new client, who reports on the action of that
-            round (DP-PE); the schedule's cohorts are then not used.
-        model: The name of the reward model: how the mean reward of an action depends on its features. See
-            `register_model`.
-        steps: The steps beyond the paper that are taken, instead of those of the preset.
-        terms: The digest of the terms that the study is deployed under. Empty in a simulation.
+        assignment: The actions that a client reports on. With "everyone", each client of a phase reports on
+            all actions of the phase (DP-DPE). With "one", every round has a new client, who reports on the
+            action of that round (DP-PE); there are as many clients as rounds, and the schedule's cohorts are
+            not used.
+        model: The name of the reward model, see `REWARD_MODELS`.
+        steps: The steps to take; None for those of the preset.
+        terms: The digest of the terms that the study is deployed under; empty in a simulation.
     """
 
     actions: Actions
@@ -82,7 +82,7 @@ class Study:
         one_of(REWARD_MODELS, model=self.model)
         self._check_steps()
         self.reward_model.check(self)
-        # What cannot be privatised is refused here, before anybody is asked.
+        # Raises here, before any client is asked, if no mechanism can meet the privacy request.
         self.assignment_rule.check_privacy(self)
         if self.population is not None:
             whole(1, population=self.population)
@@ -102,25 +102,25 @@ class Study:
 
     @property
     def assignment_rule(self) -> Assignment:
-        """The assignment that the study names."""
+        """The implementation of `assignment`."""
         return ASSIGNMENTS[self.assignment]
 
     @property
     def reward_model(self) -> RewardModel:
-        """The reward model that the study names."""
+        """The implementation of `model`."""
         return REWARD_MODELS[self.model]
 
     @property
     def clips_what_is_likely(self) -> bool:
         """Whether single rewards are clipped where few of them lie, instead of at the bound.
 
-        Without privacy, clipping gains nothing in any preset.
+        Without privacy, clipping at the bound gains nothing, so this is true in every preset.
         """
         return self.learning.recentred or not self.privacy.trust_model.private
 
     @cached_property
     def learning(self) -> Steps:
-        """The steps taken: those chosen, or those of the preset that the reward model supports."""
+        """The steps that the study takes: `steps`, or those of the preset that the reward model supports."""
         if self.steps is not None:
             return self.steps
         unsupported = [name for name in STEP_NAMES if name not in self.reward_model.steps]
@@ -128,45 +128,45 @@ class Study:
 
     @property
     def confidence(self) -> float:
-        """β = 1/(kT): the chance that one confidence statement of one phase fails, on one side."""
+        """β = 1/(kT): the probability that one one-sided confidence bound of one phase fails."""
         return 1 / (self.actions.count * self.horizon)
 
     @cached_property
     def digest(self) -> str:
-        """A fingerprint of the whole study, its actions included."""
+        """The SHA-256 digest of the whole study, including its actions."""
         return digest(self)
 
     @property
     def name(self) -> str:
-        """How plans name the study: by the digest of its terms or, without terms, by its own."""
+        """The name of the study in plans: the digest of its terms or, without terms, its own digest."""
         return self.terms or self.digest
 
     @property
     def without_terms(self) -> Study:
-        """The study as it is before it is deployed."""
+        """The study before deployment, with empty `terms`."""
         return replace(self, terms="") if self.terms else self
 
     def begin(self) -> State:
-        """The state before the first phase: every action may be best."""
+        """Return the state before the first phase, in which every action is active."""
         everything = np.ones(self.actions.count, dtype=bool)
         return State(study=self, active=np.packbits(everything).tobytes())
 
 
 @dataclass(frozen=True, kw_only=True)
 class State:
-    """What all releases so far have taught.
+    """Everything that has been learnt from the releases so far.
 
     Attributes:
         study: The study.
-        active: The actions that may still be best, as a packed bitmap.
-        phase: The next phase, counted from 1.
+        active: The actions that may still be best, as a packed bitmap; `active_actions` has their indices.
+        phase: The number of the next phase, counted from 1.
         rounds_played: The rounds of all phases so far.
-        clients_asked: The clients of all phases so far.
-        width: The largest width of the last phase that asked clients, None before the first. If more than
-            2¹⁴ actions were active it may be an upper bound of that; this takes clipping or noise that is not
-            Gaussian.
-        history: What each phase that asked clients taught.
-        progress: One record per phase that was played.
+        clients_asked: The clients of all cohorts so far.
+        width: The largest width of the last phase that asked clients; None before the first. It is an upper
+            bound of that width if more than 2¹⁴ actions were active and too many of them may have the largest
+            width, which happens only with clipping or with noise that is not Gaussian.
+        history: The evidence of each phase that asked clients, in order.
+        progress: One record per phase that was played, in order.
     """
 
     study: Study
@@ -180,26 +180,26 @@ class State:
 
     @property
     def ended(self) -> bool:
-        """Whether the horizon is reached."""
+        """Whether all rounds have been played."""
         return self.rounds_played >= self.study.horizon
 
     @property
     def clients_left(self) -> float:
-        """How many clients can still be asked."""
+        """How many clients can still be asked; infinite without a population limit."""
         population = self.study.population
         return float("inf") if population is None else population - self.clients_asked
 
     @cached_property
     def active_actions(self) -> IntArray:
-        """The indices of the actions that may still be best, ascending."""
+        """The indices of the actions that may still be best, in ascending order."""
         return unpacked(self.active, self.study.actions.count)
 
     @property
     def evidence(self) -> PhaseEvidence | None:
-        """What the last phase that asked clients taught; None before the first."""
+        """The evidence of the last phase that asked clients; None before the first release."""
         return self.history[-1] if self.history else None
 
     @property
     def estimate(self) -> tuple[float, ...] | None:
-        """The parameter of the reward model as fitted to that phase; None before the first."""
+        """The estimate of θ* from the last phase that asked clients; None before the first release."""
         return self.history[-1].estimate if self.history else None

@@ -1,11 +1,11 @@
-"""Reports added up: the sum of each coordinate, which is all that A needs of whole numbers and bits.
+"""Sums of reports: A needs only the sum of each coordinate if reports are whole numbers or bits.
 
-A party that adds reports up and forgets them can stand for S: with the same noise, `analyze` makes the same
-release of `Sums` as of the batch that `shuffle` returns.
+A party that adds reports to running sums and forgets the reports can replace S: with the same noise,
+`analyze` computes the same release from `Sums` as from the batch that `shuffle` returns.
 
-Sums are kept modulo 2^`sum_bits` of the mechanism, which is wide enough for a whole cohort. So a report may
-also be split into shares that are uniform modulo this number, and another party keeps the sums of each share.
-A share is packed as a report is, by `share_message`.
+Sums are kept modulo 2^`sum_bits` of the mechanism, which is large enough for a whole cohort. So a report may
+also be split into shares that are uniform modulo this number, with a different party adding up each share.
+Shares are packed like reports, by `share_message`.
 """
 
 from __future__ import annotations
@@ -22,12 +22,18 @@ from dpbandits.errors import PlanMismatch, ProtocolError, TooFewReports
 from dpbandits.privacy import Mechanism, Message
 from dpbandits.protocol._messages import Plan
 
-_AT_ONCE = 2**22  # entries that are unpacked together, to spare memory
+_AT_ONCE = 2**22  # entries that are unpacked at once, to limit memory use
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sums:
-    """The sum of each coordinate over `reports` reports, modulo 2^`sum_bits` of the plan's mechanism."""
+    """The sum of each coordinate over a number of reports.
+
+    Attributes:
+        plan: The digest of the plan.
+        sums: One sum per reported number, modulo 2^`sum_bits` of the plan's mechanism.
+        reports: How many reports have been added.
+    """
 
     plan: str
     sums: tuple[int, ...]
@@ -41,12 +47,22 @@ class Sums:
 
 
 def nothing(plan: Plan) -> Sums:
-    """The sums of no report."""
+    """Return the sums of zero reports."""
     return Sums(plan=plan.digest, sums=(0,) * plan.numbers, reports=0)
 
 
 def share_message(plan: Plan) -> Message:
-    """The message of one share: a residue modulo 2^`sum_bits` per number. Any residue may be a share."""
+    """Return the packing of one share: per number, one residue modulo 2^`sum_bits`. Every residue is valid.
+
+    Args:
+        plan: The plan of the cohort.
+
+    Returns:
+        The message format.
+
+    Raises:
+        ProtocolError: Reports are in floating point, or the plan asks nobody.
+    """
     high = (1 << _summable(plan).sum_bits) - 1
     return Message(kind="integers", shape=(plan.numbers,), low=0, high=high)
 
@@ -55,16 +71,16 @@ def add_up(plan: Plan, sums: Sums, packed: Iterable[bytes], *, shares: bool = Fa
     """Add reports, or one party's shares of reports, to sums.
 
     Args:
-        plan: The plan that all of them belong to.
-        sums: What was added up so far; `nothing(plan)` to begin with.
+        plan: The plan of the reports.
+        sums: The sums so far; `nothing(plan)` at the start.
         packed: The bytes of each report (`Report.payload`), or of each share. They are read once, in blocks.
-        shares: Whether these are shares.
+        shares: Whether `packed` contains shares.
 
     Returns:
         The sums with these reports added.
 
     Raises:
-        InvalidValue: One of them is not a report, or not a share, of this plan.
+        InvalidValue: An entry of `packed` is not a valid report, or share, of this plan.
         ProtocolError: Reports are in floating point.
     """
     mechanism = _summable(plan)
@@ -72,14 +88,27 @@ def add_up(plan: Plan, sums: Sums, packed: Iterable[bytes], *, shares: bool = Fa
     totals, count, remaining = np.array(sums.sums, dtype=np.int64), sums.reports, iter(packed)
     while block := list(islice(remaining, max(1, _AT_ONCE // message.entries))):
         rows = message.unpack(block)
-        # Two's complement wraps modulo 2^64, of which the modulus is a divisor.
+        # An overflow wraps modulo 2^64, which is a multiple of the modulus, so the residue stays correct.
         totals += rows.reshape(len(block), plan.numbers, -1).sum(axis=(0, 2), dtype=np.int64)
         count += len(block)
     return replace(sums, sums=_reduced(mechanism, totals), reports=count)
 
 
 def combine(plan: Plan, one: Sums, other: Sums) -> Sums:
-    """Add two parties' sums of shares, which are of the same reports."""
+    """Combine two parties' sums of shares into the sums of the reports.
+
+    Args:
+        plan: The plan of the cohort.
+        one: The sums of the first shares.
+        other: The sums of the second shares of the same reports.
+
+    Returns:
+        The sums of the reports.
+
+    Raises:
+        PlanMismatch: The sums belong to another plan.
+        ProtocolError: The two sums are over different numbers of reports or coordinates.
+    """
     if one.plan != plan.digest or other.plan != plan.digest:
         raise PlanMismatch(f"the sums belong to another plan than {plan.digest[:12]}")
     if one.reports != other.reports or not len(one.sums) == len(other.sums) == plan.numbers:
@@ -89,12 +118,14 @@ def combine(plan: Plan, one: Sums, other: Sums) -> Sums:
 
 
 def signed_totals(plan: Plan, sums: Sums) -> IntArray:
-    """The sums of a whole cohort as A takes them: a sum that may be negative is the residue nearest to zero.
+    """Convert the sums of a whole cohort to the totals that A takes.
+
+    If reports may be negative, each residue is mapped to the representative nearest to zero.
 
     Raises:
-        PlanMismatch: The sums are of another plan.
-        TooFewReports: Fewer reports than the noise was calibrated for were added up.
-        ProtocolError: More reports than the cohort has, or another number of sums.
+        PlanMismatch: The sums belong to another plan.
+        TooFewReports: The sums are over fewer reports than the noise was calibrated for.
+        ProtocolError: There are more reports than clients in the cohort, or another number of sums.
     """
     mechanism = _summable(plan)
     if sums.plan != plan.digest:
@@ -111,7 +142,7 @@ def signed_totals(plan: Plan, sums: Sums) -> IntArray:
 
 
 def summable(plan: Plan) -> bool:
-    """Whether reports are whole numbers or bits, whose sums do not depend on their order."""
+    """Return whether the plan's reports are whole numbers or bits, so that their order does not matter."""
     return plan.mechanism is not None and plan.mechanism.message.kind != "numbers"
 
 
@@ -122,5 +153,5 @@ def _reduced(mechanism: Mechanism, totals: IntArray) -> tuple[int, ...]:
 def _summable(plan: Plan) -> Mechanism:
     mechanism = plan.asked_mechanism
     if mechanism.message.kind == "numbers":
-        raise ProtocolError("reports in floating point are not added up: their sum depends on the order")
+        raise ProtocolError("reports in floating point cannot be added up: their sum depends on the order")
     return mechanism

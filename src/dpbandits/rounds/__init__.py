@@ -1,4 +1,4 @@
-"""Attempts, participation, reports and releases of a study over a store, for any carrier of messages."""
+"""Runs a study on a store: attempts, participation, reports and releases, for any carrier of messages."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""Time as an argument: the clock, and how long clients have."""
+"""The clock, and the deadlines of clients. Both are arguments of `Rounds`, so that tests can replace them."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from dpbandits._checks import positive
 
 
 class Clock(Protocol):
-    """Seconds since 1970, as a carrier counts them."""
+    """A source of time in seconds since 1970."""
 
     def now(self) -> float:
-        """The time, never less than at the last call."""
+        """Return the time, which is never less than at the previous call."""
         ...
 
 
 class SteadyClock:
     """The wall clock at the start of the process, advanced by the monotonic clock.
 
-    Within a process it only goes forward, however the machine's clock is set. Stored deadlines are compared
-    with it after a restart. A clock that was set forward ends a wait early, which costs at most one cohort.
-    A clock that was set back makes a wait begin again, so it lasts at most twice as long as configured.
+    Within a process it only goes forward, even if the machine's clock is changed. After a restart, stored
+    deadlines are compared with it. If the clock was set forward, a wait ends early, which costs at most one
+    cohort. If the clock was set back, a wait starts again, so it lasts at most twice as long as configured.
     """
 
     def __init__(self) -> None:
         self._began = time.time() - time.monotonic()
 
     def now(self) -> float:
-        """Seconds since 1970, if the clock was right at the start."""
+        """Return the seconds since 1970, if the wall clock was right at the start."""
         return self._began + time.monotonic()
 
 

@@ -1,4 +1,4 @@
-"""A whole study in one process: Python functions are the clients, and a store keeps what must survive.
+"""`run_in_process`: runs a whole study in one process, with Python functions as clients.
 
     from dpbandits import run_in_process
     from dpbandits.storage import open_store
@@ -6,8 +6,8 @@
     state = run_in_process(study, rewards={"alice": play_for_alice, …}, store=open_store("sqlite:///a.sqlite"))
     print(state.active_actions)
 
-If the process is interrupted, the same call with the same store goes on where it was: participants who have
-reported are not asked again, and those who have joined and not reported are.
+If the process is interrupted, the same call with the same store continues where it stopped. Clients that have
+reported are not asked again; clients that have joined but not reported are.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from dpbandits.protocol import Plan, Report, State, Study, respond_with_averages
 from dpbandits.rounds._rounds import Rounds
 from dpbandits.storage import Attempt, MemoryStore, Store
 
-_AT_ONCE = 500  # reports that are taken in with one transaction
+_AT_ONCE = 500  # reports that are accepted in one transaction
 
 Averages = Callable[[Plan], Sequence[float] | None]
 Reward = Callable[[int], float | None]
@@ -40,18 +40,18 @@ def run_in_process(
 ) -> State:
     """Run a study to its end with Python functions as clients.
 
-    This process plays all parties, the third party of the shuffle model included: the guarantee holds for
-    what is released, against everybody who sees releases and not this process or its store.
+    This process acts for all parties, including the third party of the shuffle model. So the guarantee holds
+    for the releases, against anybody who sees releases but not this process or its store.
 
     Args:
         study: The study. Its assignment must be `everyone`.
-        rewards: For each client, by its name, a function from the index of an action to the reward of one
-            play; it is called once per round of the plan. None, instead of a reward, drops the client out.
-        averages: Instead of `rewards`: a function from a plan to the client's average reward of each of
-            `plan.support`, over `plan.plays` rounds. None, instead of averages, drops the client out.
-        store: Where the study is kept, such as `open_store("sqlite:///study.sqlite")`; by default in memory.
+        rewards: For each client name, a function from the index of an action to the reward of one play. It is
+            called once per round of the plan. If it returns None, the client drops out.
+        averages: Instead of `rewards`: for each client name, a function from a plan to the average reward of
+            each action in `plan.support`, over `plan.plays` rounds. If it returns None, the client drops out.
+        store: The store of the study, such as `open_store("sqlite:///study.sqlite")`; in memory by default.
             The caller closes it.
-        noise: The source of all noise; by default a secure one. With `SimulatedNoise` releases are stamped as
+        noise: The source of all noise; secure by default. With `SimulatedNoise` releases are marked as
             simulated.
         play: Called with an action and its number of rounds when the plan of a phase is played.
 
@@ -73,7 +73,7 @@ def run_in_process(
 
 
 def averaging(reward: Reward) -> Averages:
-    """A client that plays every round of a plan and averages as `respond` does: NaN counts as 0."""
+    """Return a client that plays every round of a plan and averages as `respond` does: NaN counts as 0."""
 
     def averages(plan: Plan) -> list[float] | None:
         means = list[float]()
@@ -91,7 +91,7 @@ def averaging(reward: Reward) -> Averages:
 
 
 class InProcess:
-    """The carrier: it asks the clients of `Rounds` one after the other, until the horizon is reached."""
+    """The carrier: it asks the clients of `Rounds` one after the other until the horizon is reached."""
 
     def __init__(
         self,
@@ -107,7 +107,7 @@ class InProcess:
         self._names = iter(clients)
 
     def run(self) -> State:
-        """Go on to the end; return the learner's state."""
+        """Run to the end of the horizon, and return the learner's state."""
         steps = {"gathering": self._gather, "playing": self._play_all, "collecting": self._collect}
         while (latest := self._rounds.settle()) is not None and not self._rounds.state.ended:
             steps[latest.state](latest, self._rounds.plan(latest.phase))

@@ -1,10 +1,10 @@
 """The journal of a study: its plans, its releases, and what the learner knows after them.
 
-Learning is a journalled step of its own: after a release is committed, `tell` runs outside any transaction,
-and one `Progress` record per phase is committed. Readers of the journal never wait for it.
+Learning is a separate step: after a release is committed, `tell` runs outside any transaction, and then one
+`Progress` record is committed. Readers of the journal never wait for it.
 
-When a store is opened, everything is replayed: each journalled plan must be the one that the study asks now,
-otherwise `PlanMismatch` is raised.
+When a store is opened, the whole journal is replayed. Each journalled plan must equal the plan that the study
+computes now; otherwise `PlanMismatch` is raised.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ class Journal:
         self._plans: dict[int, Plan] = {}
 
     def known_plan(self, phase: int) -> Plan | None:
-        """A plan that was read before; needs no store, and any thread may call it."""
+        """Return a plan that was read before, or None. It does not read the store; any thread may call it."""
         return self._plans.get(phase)
 
     def plan(self, transaction: Transaction, phase: int) -> Plan:
-        """The journalled plan of a phase."""
+        """Return the journalled plan of a phase."""
         if phase not in self._plans:
             for record in transaction.plans():
                 self._plans.setdefault(record.phase, decode(record.body, Plan))
         return self._plans[phase]
 
     def learn(self, *, check: bool = False) -> None:
-        """Tell the learner every release that it has not seen, and journal one record per phase.
+        """Pass every new release to the learner, and journal one progress record per phase.
 
         Args:
-            check: Whether to check that each plan is the one that the study asks, as on a restart.
+            check: Whether to check that each plan equals the one that the study computes, as on a restart.
 
         Raises:
-            PlanMismatch: A journalled plan is not the one that this study asks.
+            PlanMismatch: A journalled plan differs from the one that this study computes.
         """
 
         def read(transaction: Transaction) -> tuple[dict[int, bytes | None], list[PlanRecord], set[int]]:
@@ -70,8 +70,8 @@ class Journal:
     def _check(self, record: PlanRecord) -> None:
         if ask(self.state).digest != record.digest:
             raise PlanMismatch(
-                f"phase {record.phase} has plan {record.digest[:12]} in the journal, which this study does "
-                "not ask; were actions, settings or the version changed?"
+                f"phase {record.phase} has plan {record.digest[:12]} in the journal, but this study computes "
+                "another one; were actions, settings or the version changed?"
             )
 
     def _keep(self, progress: Progress) -> None:

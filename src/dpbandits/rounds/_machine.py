@@ -1,43 +1,44 @@
 """The rounds of a study as a state machine over a store: no credentials, no network, no thread, no sleep.
 
-A carrier moves messages between clients and these rounds: the service over HTTP, `run_in_process` by calling
-Python functions, an engine such as Dask or Ray by its tasks. The rules below hold for each of them, whatever
-crashes and however many workers share the store. An attempt at a phase goes through these states; nothing
-else changes them:
+A carrier moves messages between clients and these rounds: the service uses HTTP, `run_in_process` calls
+Python functions, and an engine such as Dask or Ray could use its tasks. The rules below hold for every
+carrier, after any crash, and with any number of workers on one store. An attempt at a phase goes through
+these states, by these transitions only:
 
-    gathering    participants join: the ledger entry is written, and the place taken, before the plan is told.
-                 → playing     when the cohort is full, or after `join_seconds` with the minimum there
-    playing      the plan is played; the carrier records how many rounds were played so far.
-                 → opening     when all are played, if a `Collector` takes the reports in
-                 → collecting  when all are played, otherwise
-                 → done        when all are played and the plan asks nobody
-    opening      the collector is given the plan and the cohort, until it has acknowledged them.
+    gathering    Participants join. The ledger entry is written, and the place taken, before the plan is sent.
+                 → playing     when the cohort is full, or after `join_seconds` if the minimum has joined
+    playing      The plan is played. The carrier records how many rounds were played so far.
+                 → opening     when all rounds are played, if a `Collector` collects the reports
+                 → collecting  when all rounds are played, otherwise
+                 → done        when all rounds are played and the plan asks nobody
+    opening      The plan and the cohort are sent to the collector until it acknowledges them.
                  → collecting
-    collecting   reports come in: here, or at the collector.
-                 → closed      where reports come in here: at the deadline, or as soon as the whole cohort has
-                               reported
-                 → released    at the deadline with the minimum there, with a collector
-                 → failed      at the deadline with fewer, with a collector, or if it cannot reveal sums
-    closed       no report comes in any more, so whatever crashes, a release is made of the same reports.
-                 → released    with the minimum there (_releasing.py: one transaction)
-                 → failed      with fewer: what came in is deleted, nothing is released
+    collecting   Participants report, here or to the collector.
+                 → closed      without a collector: at the deadline, or once the whole cohort has reported
+                 → released    with a collector: at the deadline, if the minimum has reported
+                 → failed      with a collector: at the deadline, if fewer have reported, or if it cannot
+                               reveal sums
+    closed       No more reports are accepted, so a release after a crash uses the same reports.
+                 → released    if the minimum has reported (_releasing.py: one transaction)
+                 → failed      if fewer have: their reports are deleted, and nothing is released
 
-- A participant takes part once in a study. A second `join` is refused, in whichever attempt the first was,
-  and whether or not a report came.
-- A report is accepted once: the same bytes again change nothing, other bytes are refused.
-- A phase begins with its plan, journalled with attempt 1 in one transaction, and ends with one release. The
-  release is journalled and the reports are deleted in one transaction.
-- After `released` or `done` the learner is told, and its progress journalled, before the next plan is asked.
-- After `failed` the same plan is asked again in the next attempt, of fresh participants, and played again:
-  fresh participants have seen none of it. Rounds of failed attempts do not count towards the horizon.
-- With a collector an attempt closes at the deadline, never before: a time of closing that depended on the
-  last report would tell when it came. If the collector cannot be reached then, nothing is closed, and the
-  attempt is journalled without a deadline: clients get `report_seconds` again once the collector can be
-  reached, after a restart too. If it turns out to have closed before its reply was lost, nobody could report
-  any more, and nobody is waited for.
-- Reports are accepted until the attempt is closed, not until the clock says so: closing is one transaction,
-  and a report is accepted before it or refused after it.
-- What has been journalled is never computed again differently: plans are compared by digest on every start.
+- A participant takes part once per study. A second `join` is refused, even in another attempt, and even if
+  the participant has not reported.
+- A report is accepted once. The same bytes again change nothing; other bytes are refused.
+- A phase starts with its plan, journalled together with attempt 1 in one transaction, and ends with one
+  release. The release is journalled and the reports are deleted in one transaction.
+- After `released` or `done`, the learner processes the phase and its progress is journalled before the next
+  phase is planned.
+- After `failed`, the next attempt asks new participants with the same plan, and the plan is played again,
+  since new participants have seen none of it. Rounds of failed attempts do not count towards the horizon.
+- With a collector, an attempt closes at the deadline and never earlier: otherwise the time of closing would
+  reveal when the last report arrived. If the collector cannot be reached at the deadline, nothing is closed,
+  and the attempt is journalled without a deadline. Once the collector can be reached again, clients get
+  `report_seconds` again; this also holds after a restart. If the collector had closed and only its reply was
+  lost, clients could not report, so the rounds do not wait for them.
+- Reports are accepted until the attempt is closed, not until the deadline on the clock. Closing is one
+  transaction: a report is accepted before it or refused after it.
+- Plans that have been journalled never change: they are compared with the computed plans on every start.
 """
 
 from __future__ import annotations
@@ -60,28 +61,28 @@ Result = TypeVar("Result")
 
 
 class Machine:
-    """A study on a store, and `advance`, which moves it on. `Rounds` adds what participants may do.
+    """A study on a store. `advance` takes its next step; `Rounds` adds the calls of participants.
 
-    Opening it begins the study in an empty store, or replays the journal of one that was begun.
+    Opening an empty store starts the study. Opening a store with a study replays its journal.
 
     Args:
         study: The study. Its assignment must be `everyone`.
-        store: One store serves one study. The caller closes it.
+        store: The store, which serves this study alone. The caller closes it.
         deadlines: How long participants have to join and to report.
-        clock: Where the time comes from; by default the machine's clock.
-        noise: Where the noise of releases comes from; by default a secure source.
-        transactions: What runs steps in transactions; by default each step has its own.
-        custody: Makes the `Custody` of an attempt from its plan and number; by default reports are
-            stored readable.
-        collector: The party that takes reports in, if that is not done here.
-        check_plan: Called with each new plan that asks somebody, before it is journalled.
+        clock: The source of time; by default the machine's clock.
+        noise: The source of noise for releases; secure by default.
+        transactions: Runs steps in transactions; by default each step has its own.
+        custody: Creates the `Custody` of an attempt from its plan and number; by default reports are stored
+            unencrypted.
+        collector: The party that collects reports; None if this store does.
+        check_plan: Called with each new plan that asks clients, before it is journalled.
         hook: Called with the name of each journal step, for fault injection.
 
     Raises:
         InvalidValue: The store belongs to another study, or the study has an assignment other than
             `everyone`.
-        FloatingPointNoise: The study asks for noise in floating point, and the source is not simulated.
-        PlanMismatch: A journalled plan is not the one that this study asks.
+        FloatingPointNoise: The study requests noise in floating point, and the source is not simulated.
+        PlanMismatch: A journalled plan differs from the one that this study computes.
     """
 
     def __init__(
@@ -111,7 +112,7 @@ class Machine:
         made = custody or (lambda _plan, _attempt: PlainCustody(self.noise))
         self._releasing = Releasing(self.journal, made, self.minimum, hook)
         self._count_after = 0.0
-        self._must_forget = True  # a process that died may have deleted reports and not emptied the log
+        self._must_forget = True  # a process that died may have left deleted reports on the disk
         self._begin()
         self.journal.learn(check=True)
 
@@ -129,31 +130,31 @@ class Machine:
 
     @property
     def state(self) -> State:
-        """The learner's state after the releases that it was told of."""
+        """The learner's state after the releases that it has processed."""
         return self.journal.state
 
     def current(self) -> Attempt | None:
-        """The attempt that was begun last; None before the first `advance`."""
+        """Return the latest attempt; None before the first `advance`."""
         return self.read(lambda transaction: transaction.latest())
 
     def plan(self, phase: int) -> Plan:
-        """The journalled plan of a phase."""
+        """Return the journalled plan of a phase."""
         known = self.journal.known_plan(phase)
         return known or self.read(lambda transaction: self.journal.plan(transaction, phase))
 
     def minimum(self, plan: Plan) -> int:
-        """The smallest number of reports that is released."""
+        """Return the smallest number of reports with which a phase is released."""
         return self.study.privacy.minimum_reports(plan.cohort)
 
     def advance(self) -> bool:
-        """Take the next step, if one is due; return whether there may be another at once."""
+        """Take the next step if one is due; return whether another step may be due at once."""
         if self._must_forget:
             self._store.forget()
             self._must_forget = False
         latest = self.current()
         if latest is None or latest.over:
             return self._next(latest)
-        if latest.phase > self.state.phase:  # another worker has moved on
+        if latest.phase > self.state.phase:  # another worker has advanced the study
             self.journal.learn()
         now = self._clock.now()
         if latest.seconds is not None and now < latest.since:  # the clock was set back before a restart
@@ -175,13 +176,13 @@ class Machine:
             return True
         if self.state.ended:
             return False
-        plan = ask(self.state)  # may take long, so it is not in a transaction
+        plan = ask(self.state)  # may take long, so it runs outside a transaction
         if plan.asks:
             self._check_plan(plan)
         return self._add("ask", plan, self._first(plan, 1))
 
     def _first(self, plan: Plan, number: int) -> Attempt:
-        """A new attempt; a plan that asks nobody gathers nobody."""
+        """Return a new attempt; if its plan asks nobody, it starts with playing."""
         state = "gathering" if plan.asks else "playing"
         seconds = self._deadlines.join_seconds if plan.asks else None
         return Attempt(phase=plan.phase, number=number, state=state, since=self._clock.now(), seconds=seconds)
@@ -233,7 +234,10 @@ class Machine:
         return self.change("closed", latest, replace(latest, state="closed", seconds=None))
 
     def _complete(self, latest: Attempt) -> bool:
-        """Whether the whole cohort has reported; counting many takes time, so it is not done too often."""
+        """Return whether the whole cohort has reported.
+
+        Counting many reports takes time, so the count is repeated only after 50 times as long as it took.
+        """
         began = self._clock.now()
         if began < self._count_after:
             return False
@@ -249,9 +253,9 @@ class Machine:
 
     def _collected_elsewhere(self, latest: Attempt) -> bool:
         assert self._collector is not None
-        if latest.seconds is None:  # it was away at the deadline: once it is back, clients have time again
+        if latest.seconds is None:  # the collector was unreachable at the deadline
             again = self._collecting(latest)
-            if not self._collector.is_collecting(latest):  # it has closed, and its reply was lost
+            if not self._collector.is_collecting(latest):  # it has closed, but its reply was lost
                 again = replace(again, seconds=0.0)
             return self.change("extended", latest, again)
         if not self._expired(latest):
@@ -269,7 +273,7 @@ class Machine:
         return remaining is not None and remaining <= 0
 
     def change(self, name: str, before: Attempt, after: Attempt) -> bool:
-        """Change the latest attempt, unless it is not as it was: another worker, or a client, was faster."""
+        """Change the latest attempt, unless another worker or a client has changed it first."""
 
         def change(transaction: Transaction) -> None:
             if transaction.latest(lock=True) == before:
@@ -284,16 +288,16 @@ class Machine:
 
 
 def check_study(study: Study, noise: NoiseSource) -> None:
-    """Refuse a study that cannot be run outside a simulation.
+    """Check that a study can be run outside a simulation.
 
     Raises:
         InvalidValue: The assignment is not `everyone`.
-        FloatingPointNoise: The study asks for noise in floating point, and the source is not simulated.
+        FloatingPointNoise: The study requests noise in floating point, and the source is not simulated.
     """
     if study.assignment != "everyone":
-        raise InvalidValue("assignment", study.assignment, "everyone: rounds have no other")
+        raise InvalidValue("assignment", study.assignment, "everyone: rounds support no other")
     if study.privacy.only_simulated and not noise.simulated:
         raise FloatingPointNoise(
             f"noise: got {study.privacy.mechanism_noise}, expected integer noise such as discrete-gaussian: "
-            "floats are for simulations only"
+            "noise in floating point is for simulations only"
         )

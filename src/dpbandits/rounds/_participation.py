@@ -1,4 +1,4 @@
-"""Joining, playing and reporting within a transaction: once per participant, and in the right state only."""
+"""Checks for joining, playing and reporting: once per participant, and only in the right state."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from dpbandits.storage import CLOSED, DIFFERENT, UNKNOWN, Attempt, LedgerEntry, 
 def take_places(
     transaction: Transaction, plan: Plan, attempt: Attempt, participants: Sequence[tuple[str, str]]
 ) -> list[LedgerEntry]:
-    """Spend the one participation of each of these, and give them a place in the cohort.
+    """Use up the single participation of each participant, and give each a place in the cohort.
 
     Args:
-        transaction: The plan may be told to the participants only after it has ended.
+        transaction: The participants may receive the plan only after it has been committed.
         plan: The plan of the attempt's phase.
         attempt: The latest attempt, locked.
-        participants: The name in the ledger, and the pseudonym under which the report will come, of each.
+        participants: For each participant, its name in the ledger and the pseudonym under which it reports.
 
     Returns:
         Their ledger entries.
 
     Raises:
-        Refused: `no-place` if the attempt does not gather, or has fewer places left; `already-asked` if one
-            of them has taken part in this study, in whichever attempt.
+        Refused: `no-place` if the attempt is not gathering, or has fewer places left; `already-asked` if a
+            participant has taken part in any attempt of this study.
     """
     if attempt.state != "gathering" or attempt.joined + len(participants) > plan.cohort:
         raise Refused("no-place", f"phase {attempt.phase} has no place left in attempt {attempt.number}")
@@ -42,7 +42,13 @@ def take_places(
 def count_rounds(transaction: Transaction, plan: Plan, attempt: Attempt, played: int) -> None:
     """Record how many rounds of the attempt were played, counted from its start.
 
-    A number that is not larger than the one known changes nothing, so the call may be repeated.
+    A number that is not larger than the recorded one changes nothing, so the call is idempotent.
+
+    Args:
+        transaction: The transaction.
+        plan: The plan of the attempt's phase.
+        attempt: The latest attempt, locked.
+        played: The number of rounds.
 
     Raises:
         Refused: `too-many-rounds` if the plan has fewer; `not-playing` if the attempt is in another state.
@@ -58,6 +64,9 @@ def count_rounds(transaction: Transaction, plan: Plan, attempt: Attempt, played:
 
 def check_accepted(outcome: str) -> None:
     """Raise an error unless a report was accepted, now or before.
+
+    Args:
+        outcome: The outcome of `Transaction.accept` for the report.
 
     Raises:
         Refused: `already-reported`, `closed` or `not-joined`.

@@ -1,7 +1,7 @@
-"""The end of an attempt: one transaction that draws the noise, journals the release and deletes the reports.
+"""Ends an attempt, in one transaction that draws the noise, journals the release and deletes the reports.
 
-If the process dies within it, nothing of it has happened and nothing has left the machine. If it dies after
-it, the release is there and is never made again.
+If the process crashes during the transaction, nothing is stored and nothing has left the machine. If it
+crashes afterwards, the release is stored and is never computed again.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ class Releasing:
         self._hook = hook
 
     def end(self, transaction: Transaction, closing: Attempt, revealed: Sums | None = None) -> None:
-        """Release or fail an attempt, unless another worker did.
+        """Release an attempt or let it fail, unless another worker has done so.
 
         Args:
-            transaction: All of it, or nothing, happens.
-            closing: The attempt. If it collects, a collector has taken the reports in.
-            revealed: What the collector revealed; None if too few reported.
+            transaction: The transaction in which everything happens.
+            closing: The attempt. If it is in state `collecting`, a collector has collected the reports.
+            revealed: The sums that the collector revealed; None if too few clients reported.
         """
         attempt = transaction.latest(lock=True)
         if attempt is None or not _same(attempt, closing):
@@ -85,11 +85,11 @@ class Releasing:
     def _batch(
         self, transaction: Transaction, attempt: Attempt, plan: Plan, custody: Custody
     ) -> Batch | Sums:
-        """In the order of pseudonyms, which says nothing of who came first."""
+        """Process the reports in the order of pseudonyms, which does not reveal the order of arrival."""
         payloads = map(custody.open, transaction.reports(attempt.phase, attempt.number))
         if summable(plan):
             return add_up(plan, nothing(plan), payloads)
-        # All are opened before any noise is drawn.
+        # Open all reports before drawing any noise, since the noise may be a function of them.
         reports = [Report(plan=plan.digest, payload=payload) for payload in payloads]
         return shuffle(plan, reports, custody.noise())
 
@@ -99,5 +99,5 @@ class Releasing:
 
 
 def _same(attempt: Attempt, other: Attempt) -> bool:
-    """Whether it is the same attempt, in the same state."""
+    """Return whether two values are the same attempt in the same state."""
     return (attempt.phase, attempt.number, attempt.state) == (other.phase, other.number, other.state)

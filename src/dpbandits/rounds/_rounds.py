@@ -1,6 +1,6 @@
-"""What a carrier calls on behalf of participants: join, play, report. Each call is one transaction.
+"""`Rounds`: the calls of a carrier on behalf of participants: join, play, report. Each is one transaction.
 
-The states of an attempt, and the rules that hold for each call, are at the head of _machine.py.
+The docstring of _machine.py lists the states of an attempt and the rules that hold for each call.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ class Rounds(Machine):
     """
 
     def join(self, *participants: str) -> Plan:
-        """Let participants join the current attempt, all or none. Their entries are durable when it returns.
+        """Let participants join the current attempt, all or none. Their entries are durable on return.
 
         Args:
-            participants: The name of each, unique in the study: a device, an account, a shard of data.
+            participants: Names that are unique in the study: a device, an account, a shard of data.
 
         Returns:
-            The plan that the participants answer once it was played.
+            The plan on which the participants report after it was played.
 
         Raises:
-            Refused: `already-asked` if one of them has taken part before; `no-place` if the attempt does not
-                gather, or has fewer places left.
+            Refused: `already-asked` if one of them has taken part before; `no-place` if the attempt is not
+                gathering, or has fewer places left.
         """
 
         def take(transaction: Transaction) -> Plan:
             latest = transaction.latest(lock=True)
             if latest is None:
-                raise Refused("no-place", "the study has not begun: call advance first")
+                raise Refused("no-place", "the study has not started: call advance first")
             asked = [name for name in participants if transaction.entry_of(client=name) is not None]
             if asked:
                 raise Refused("already-asked", f"{asked[0]!r} has taken part in this study")
@@ -53,7 +53,7 @@ class Rounds(Machine):
         return self.transactions.run("join", take, alone=True)
 
     def fresh(self, names: Iterator[str], count: int) -> list[str]:
-        """Take the next names that have not taken part in the study, at most `count`, from an iterator."""
+        """Take from an iterator the next names, at most `count`, that have not taken part in the study."""
 
         def take(transaction: Transaction) -> list[str]:
             unasked = (name for name in names if transaction.entry_of(client=name) is None)
@@ -62,7 +62,7 @@ class Rounds(Machine):
         return self.read(take)
 
     def unreported(self) -> list[str]:
-        """The participants of the current attempt whose reports are not there, sorted."""
+        """Return the participants of the current attempt that have not reported, sorted."""
 
         def missing(transaction: Transaction) -> list[str]:
             latest = transaction.latest()
@@ -73,7 +73,12 @@ class Rounds(Machine):
         return self.read(missing)
 
     def record_rounds(self, phase: int, attempt: int, played: int) -> None:
-        """Record how many rounds of an attempt were played, counted from its start. May be repeated.
+        """Record how many rounds of an attempt were played, counted from its start. The call is idempotent.
+
+        Args:
+            phase: The phase.
+            attempt: The number of the attempt.
+            played: The number of rounds.
 
         Raises:
             Refused: `not-playing` or `too-many-rounds`.
@@ -88,17 +93,17 @@ class Rounds(Machine):
         self.transactions.run("rounds", count, alone=True)
 
     def accept(self, attempt: Attempt, reports: Iterable[tuple[str, Report]]) -> None:
-        """Take reports in, each once; they are durable when this returns. May be repeated.
+        """Accept reports, each once. They are durable on return. The call is idempotent.
 
         Args:
             attempt: The attempt that the participants joined.
-            reports: The name and the report of each.
+            reports: The name and the report of each participant.
 
         Raises:
             Refused: `already-reported` if another report of a participant was accepted; `closed` if the
-                attempt does not collect; `not-joined` if a participant has no place in it. None of the
-                reports is taken in then.
-            InvalidValue: A report is not one that the plan's mechanism can make.
+                attempt is not collecting; `not-joined` if a participant has no place in it. Then none of the
+                reports is accepted.
+            InvalidValue: A report is not one that the plan's mechanism can produce.
             PlanMismatch: A report belongs to another plan.
         """
         plan = self.plan(attempt.phase)
@@ -123,13 +128,13 @@ class Rounds(Machine):
         )
 
     def end_wait(self) -> None:
-        """Let the deadline of the current state pass now: nobody else will join, or report."""
+        """Set the deadline of the current state to now, since nobody else will join or report."""
         latest = self.current()
         if latest is not None and latest.state in ("gathering", "collecting"):
             self.change("end-wait", latest, replace(latest, seconds=0.0))
 
     def settle(self) -> Attempt | None:
-        """Take every step that is due; return the current attempt."""
+        """Take all steps that are due, and return the current attempt."""
         while self.advance():
             pass
         return self.current()

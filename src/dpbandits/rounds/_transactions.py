@@ -1,4 +1,4 @@
-"""How steps become transactions: one at a time by default; a service may commit several together."""
+"""Runs steps in transactions: one step each by default; a service may commit several steps together."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _TRIES = 5
 
 
 class Transactions(Protocol):
-    """Whatever runs a function in a transaction and returns its result once it is durable."""
+    """Runs a function in a transaction, and returns its result once that is durable."""
 
     def run(self, name: str, work: Callable[[Transaction], Result], *, alone: bool = False) -> Result:
-        """Run `work`; with `alone` in a transaction that it shares with nobody.
+        """Run `work` in a transaction.
 
         Args:
             name: The name of the step, for fault injection.
@@ -31,8 +31,8 @@ class Transactions(Protocol):
 class OneByOne:
     """Each step in its own transaction, in the thread of the caller.
 
-    The hook is called with `NAME-before-commit` within the transaction and `NAME-after-commit` after it: a
-    test can end the process there.
+    The hook is called with `NAME-before-commit` within the transaction and `NAME-after-commit` after it, so
+    that a test can end the process there.
     """
 
     def __init__(self, store: Store, hook: Hook) -> None:
@@ -40,7 +40,7 @@ class OneByOne:
         self._hook = hook
 
     def run(self, name: str, work: Callable[[Transaction], Result], *, alone: bool = False) -> Result:  # noqa: ARG002
-        """Run `work` in a transaction, again if another worker was faster."""
+        """Run `work` in a transaction; retry if another worker changed the same rows, up to five tries."""
         for _ in range(_TRIES):
             try:
                 with self._store.transaction() as transaction:
@@ -52,4 +52,4 @@ class OneByOne:
             else:
                 self._hook(f"{name}-after-commit")
                 return result
-        raise StorageError("storage: others keep changing the same rows")
+        raise StorageError("storage: other workers keep changing the same rows")

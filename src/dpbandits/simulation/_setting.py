@@ -22,27 +22,31 @@ _PARTS = {"problem": Problem, "privacy": PrivacyRequest, "cohorts": Cohorts}
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """A problem and a study of it: algorithm, privacy, cohorts and the assumptions of the learner.
+    """A problem and a study of it: the algorithm, its privacy, its cohorts and what the learner assumes.
 
     `Setting.of` takes the fields of all parts by name, for example
-    `Setting.of(trust="central", actions=50, dimension=5, horizon=10**5)`. The default privacy is
-    (ε, δ) = (1, 10⁻⁶), and T = 10⁶; `Setting.paper` has the paper's (10, .25) instead.
+    `Setting.of(trust="central", actions=50, dimension=5, horizon=10**5)`. The default is
+    (ε, δ) = (1, 10⁻⁶) and T = 10⁶. `Setting.paper` has the paper's (ε, δ) = (10, .25) instead.
 
     Attributes:
         problem: Actions, θ*, clients and rewards.
         privacy: Trust model, (ε, δ), preset and noise.
-        cohorts: How participants are spread over the phases.
-        algorithm: `dpe` has growing or planned cohorts, `dpe-fixed` fixed ones. `pe` is the standard linear
-            bandit: every round has a new client, who reports the reward of that round's action.
+        cohorts: How participants are divided among the phases.
+        algorithm: `dpe` has growing or planned cohorts, and `dpe-fixed` has fixed ones. `pe` is the standard
+            linear bandit: every round has a new client, who reports the reward of that round's action.
         horizon: T, the number of rounds.
-        bound: B: clients clip their averages to [−B, B].
-        bounded_rewards: Whether the learner assumes that every reward lies in [−B, B]; None: see
-            `trusts_bound`.
-        assumed_heterogeneity: The σ that the learner is given. None gives it the true one.
+        bound: B. Clients clip their averages to [−B, B].
+        bounded_rewards: Whether the learner assumes that every reward lies in [−B, B]. None chooses as
+            described in `trusts_bound`.
+        assumed_heterogeneity: The σ that the learner is given. None gives it the true σ.
         design_tolerance: Designs have g ≤ design_tolerance × rank. None lets the plan choose it.
-        when_clients_run_out: `error` refuses to start, `stop` asks nobody any more and plays the best guess.
-        stop_when_decided: Ask nobody once a single action is left.
+        when_clients_run_out: `error` raises an error before the first round; `stop` asks no more clients
+            once the population is used up, and plays the best guess.
+        stop_when_decided: Ask no more clients once a single action is left.
         without: Steps of preset tight that are left out.
+
+    Raises:
+        InvalidValue: If a value is not accepted.
     """
 
     problem: Problem = field(default_factory=Problem)
@@ -63,7 +67,7 @@ class Setting:
         if self.assumed_heterogeneity is not None:
             non_negative(assumed_heterogeneity=self.assumed_heterogeneity)
         if self.algorithm == "dpe-fixed" and self.schedule_kind != "exponential":
-            raise InvalidValue("schedule", self.schedule_kind, "exponential, as dpe-fixed has fixed cohorts")
+            raise InvalidValue("schedule", self.schedule_kind, "exponential: dpe-fixed has fixed cohorts")
         if self.one_client_per_round:
             self._check_without_cohorts()
         for step in self.without:
@@ -78,23 +82,30 @@ class Setting:
 
     @classmethod
     def of(cls, **values: Any) -> Self:
-        """A setting from the fields of its parts by name; fields that are not given have their defaults.
+        """Return a setting with these values. All other fields have their defaults.
 
         Args:
-            **values: Fields of `Setting`, `Problem`, `PrivacyRequest` and `Cohorts`.
+            **values: Fields of `Setting`, `Problem`, `PrivacyRequest` and `Cohorts`, by name.
 
         Raises:
-            InvalidValue: No part has such a field, or the value is not accepted.
+            InvalidValue: If there is no such field, or if a value is not accepted.
         """
         return cls().changed(**values)
 
     @classmethod
     def paper(cls, **values: Any) -> Self:
-        """As `of`, with the (ε, δ) = (10, .25) of the paper's experiments unless `values` name others."""
+        """Return the same as `of`, with (ε, δ) = (10, .25) as in the paper's experiments by default."""
         return cls.of(**{**PAPER_PRIVACY, **values})
 
     def changed(self, **values: Any) -> Self:
-        """A copy with other values for the named fields of the setting or of its parts."""
+        """Return a copy with other values for some fields of the setting or of its parts.
+
+        Args:
+            **values: Fields of `Setting`, `Problem`, `PrivacyRequest` and `Cohorts`, by name.
+
+        Raises:
+            InvalidValue: If there is no such field, or if a value is not accepted.
+        """
         left = dict(values)
         for part, kind in _PARTS.items():
             own = {one.name: left.pop(one.name) for one in fields(kind) if one.name in left}
@@ -107,26 +118,30 @@ class Setting:
         return replace(self, **left)
 
     def as_dict(self) -> dict[str, Any]:
-        """The fields of all parts in one flat dictionary, as `of` takes them."""
+        """Return the fields of all parts in one flat dictionary, which `of` accepts."""
         nested = asdict(self)
         parts = [nested.pop(part) for part in _PARTS]
         return {name: value for part in (*parts, nested) for name, value in part.items()}
 
     @property
     def one_client_per_round(self) -> bool:
-        """Whether each client reports one round, as in PE and DP-PE."""
+        """Whether each client reports the reward of one round, as in PE and DP-PE."""
         return self.algorithm == "pe"
 
     @property
     def clients(self) -> int | None:
-        """The size of the population, None for no limit; "usual" is the paper's 10⁵, and no limit for pe."""
+        """The number of clients; None for no limit. "usual" is the paper's 10⁵, or no limit for pe."""
         if self.problem.population != "usual":
             return self.problem.population
         return None if self.one_client_per_round else PAPER_POPULATION
 
     @property
     def schedule_kind(self) -> str:
-        """The schedule, where `cohorts.schedule` is None: planned in `tight`, exponential in `paper`."""
+        """The name of the schedule: `cohorts.schedule` if given.
+
+        By default it is budgeted if `participants` is given, or if the preset is tight and the algorithm dpe.
+        Otherwise it is exponential.
+        """
         if self.cohorts.schedule is not None:
             return self.cohorts.schedule
         if self.cohorts.participants is not None:
@@ -135,10 +150,11 @@ class Setting:
 
     @property
     def trusts_bound(self) -> bool:
-        """Whether the learner assumes that rewards lie in [−B, B]: by default with the paper's schedule.
+        """Whether the learner assumes that rewards lie in [−B, B].
 
-        Planned schedules begin with few plays of an action, and in PE a client has only one. Unbounded
-        rewards would be clipped too much there, so the learner does not assume a bound.
+        By default it does so with the paper's schedule, and with Bernoulli rewards if B ≥ 1. Planned
+        schedules begin with few plays per action, and in PE a client has only one. Unbounded rewards would
+        then often be clipped, so the learner does not assume a bound.
         """
         if self.bounded_rewards is not None:
             return self.bounded_rewards
@@ -147,21 +163,24 @@ class Setting:
         return self.schedule_kind == "exponential" and not self.one_client_per_round
 
     def exponential(self) -> Schedule:
-        """The paper's growing cohorts, or the fixed one of DPE-FixedU."""
+        """Return the paper's schedule of growing cohorts, or the fixed cohorts of DPE-FixedU."""
         own = self.cohorts
         fixed = own.fixed_cohort if self.algorithm == "dpe-fixed" else None
         return Schedule(alpha=own.alpha, fixed_cohort=fixed, maximum_cohort=own.maximum_cohort)
 
     def planned(self) -> Spending:
-        """The schedule and design tolerance of all runs, planned for the actions of the run with seed 0."""
+        """Return the schedule and the design tolerance, planned for the actions of the run with seed 0.
+
+        All runs of the setting use the same plan.
+        """
         tolerance = DESIGN_TOLERANCE if self.design_tolerance is None else self.design_tolerance
         if self.one_client_per_round:
             problem = self.problem
             known = problem.actions_file is None and problem.data is None
             dimension = problem.dimension if known else self.instance(0).actions.dimension
-            return Spending(schedule=Schedule.one_client_a_round(dimension), design_tolerance=tolerance)
+            return Spending(schedule=Schedule.one_client_per_round(dimension), design_tolerance=tolerance)
         budget = self.cohorts.participants or self.exponential().participants(self.horizon)
-        if self.schedule_kind == "exponential" or budget < 1:  # the horizon may be too short to ask anybody
+        if self.schedule_kind == "exponential" or budget < 1:  # a short horizon may have no reports
             return Spending(schedule=self.exponential(), design_tolerance=tolerance)
         actions = self.instance(0).actions
         if self.schedule_kind == "equal":
@@ -179,15 +198,15 @@ class Setting:
 
     @property
     def private(self) -> bool:
-        """Whether the trust model has any privacy."""
+        """Whether the trust model adds any noise."""
         return self.privacy.trust_model.private
 
     def study(self, actions: Actions, spending: Spending | None = None) -> Study:
-        """The study of these actions.
+        """Return the study of these actions.
 
         Args:
-            actions: Those of the run's instance.
-            spending: What `planned` returned. None plans again.
+            actions: The actions of the run.
+            spending: The result of `planned`. None calls `planned`.
         """
         assumed = self.assumed_heterogeneity
         spent = self.planned() if spending is None else spending
@@ -209,9 +228,9 @@ class Setting:
         )
 
     def instance(self, seed: int) -> Instance:
-        """The actions and θ* of the run with this seed."""
+        """Return the actions and θ* of the run with this seed."""
         return self.problem.instance(seed)
 
     def people(self, instance: Instance) -> Clients:
-        """The population around that truth."""
+        """Return the clients of an instance."""
         return self.problem.people(instance, self.clients)

@@ -78,9 +78,8 @@ def sweep(
     whole(1, workers=workers)
     jobs = [_planned(setting) for setting in dict.fromkeys(settings)]
     for job in jobs:
-        job.setting.study(
-            job.setting.instance(seeds[0]).actions, job.spending
-        )  # raises the errors that a worker would
+        # Build the study here, so that an error is raised before any worker starts.
+        job.setting.study(job.setting.instance(seeds[0]).actions, job.spending)
     tasks: list[Task[RunTrace]] = [(job, seed) for seed in seeds for job in jobs]
     named = {job.name: job.setting for job in jobs}
     for done, run in run_tasks(tasks, workers=workers, checkpoint=checkpoint):

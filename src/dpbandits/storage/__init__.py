@@ -1,4 +1,4 @@
-"""The journal of plans and releases, the ledger of participation, and the reports of the running phase."""
+"""Durable storage: the journal of plans and releases, the participation ledger, and the current reports."""
 
 import lazy_loader
 

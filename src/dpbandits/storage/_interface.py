@@ -1,15 +1,18 @@
-"""The one interface to what a coordinator or a shuffler keeps; one conformance suite tests all that have it.
+"""The interface of a store, in which a coordinator or a shuffler keeps its data.
 
-A `Store` gives transactions: all of one happens, durably, or nothing. What must hold, whatever crashes and
-however many workers share a store:
+tests/storage/test_conformance.py tests these rules with every store.
 
-- a client has one ledger entry in a study, a pseudonym belongs to one client, and `burn` refuses a second;
-- an accepted report is durable once the transaction has ended, and is accepted once: the same bytes again are
-  `repeated`, other bytes are `different`, an attempt that does not collect is `closed`;
-- a phase has one plan, one release and one progress record;
-- an attempt that is changed must be as it was when it was read.
+A `Store` provides transactions, which are atomic and durable. These rules must hold after any crash and with
+any number of workers on one store:
 
-A transaction that would break a rule raises `Refused` before it has written anything.
+- A client has one ledger entry per study, and a pseudonym belongs to one client. `burn` refuses a
+  second entry.
+- An accepted report is durable once the transaction has ended, and is accepted once. The same bytes again are
+  `repeated`, other bytes are `different`, and a report to an attempt that is not collecting is `closed`.
+- A phase has one plan, one release and one progress record.
+- An attempt can be changed only if it is still as it was when it was read.
+
+A transaction that would break a rule raises `Refused` before it writes anything.
 """
 
 from __future__ import annotations
@@ -33,128 +36,181 @@ ACCEPTED, REPEATED, DIFFERENT, CLOSED, UNKNOWN = "accepted", "repeated", "differ
 
 
 class Transaction(ABC):
-    """What can be read and written, all or nothing. Reads see the transaction's own writes."""
+    """An atomic set of reads and writes. Reads see the earlier writes of the same transaction."""
 
     @abstractmethod
     def study(self) -> StudyRecord | None:
-        """The study that this store belongs to."""
+        """Return the study that this store belongs to; None if the store is empty."""
 
     @abstractmethod
     def begin_study(self, record: StudyRecord) -> None:
-        """Make the store this study's; a second time is refused."""
+        """Record the study that this store belongs to.
+
+        Raises:
+            Refused: `already-kept` if the store already has a study.
+        """
 
     @abstractmethod
     def plans(self) -> tuple[PlanRecord, ...]:
-        """All plans, by phase."""
+        """Return all plans, ordered by phase."""
 
     @abstractmethod
     def add_plan(self, record: PlanRecord) -> None:
-        """Journal the plan of a phase; a second one for a phase is refused."""
+        """Journal the plan of a phase.
+
+        Raises:
+            Refused: `already-kept` if the phase already has a plan.
+        """
 
     @abstractmethod
     def releases(self) -> tuple[ReleaseRecord, ...]:
-        """All releases, by phase."""
+        """Return all releases, ordered by phase."""
 
     @abstractmethod
     def add_release(self, record: ReleaseRecord) -> None:
-        """Journal the release of a phase; a second one for a phase is refused."""
+        """Journal the release of a phase.
+
+        Raises:
+            Refused: `already-kept` if the phase already has a release.
+        """
 
     @abstractmethod
     def progress(self) -> tuple[ProgressRecord, ...]:
-        """All progress records, by phase."""
+        """Return all progress records, ordered by phase."""
 
     @abstractmethod
     def add_progress(self, record: ProgressRecord) -> None:
-        """Journal what was learnt in a phase; a second record for a phase is refused."""
+        """Journal what was learnt in a phase.
+
+        Raises:
+            Refused: `already-kept` if the phase already has a record.
+        """
 
     @abstractmethod
     def attempts(self) -> tuple[Attempt, ...]:
-        """All attempts, by phase and number."""
+        """Return all attempts, ordered by phase and number."""
 
     @abstractmethod
     def latest(self, *, lock: bool = False) -> Attempt | None:
-        """The attempt that was begun last; with `lock` nobody else can change it till this ends."""
+        """Return the attempt that started last; None if there is none.
+
+        Args:
+            lock: Whether to keep other transactions from changing the attempt until this one ends.
+        """
 
     @abstractmethod
     def add_attempt(self, attempt: Attempt) -> None:
-        """Begin an attempt; one of the same number and phase is refused."""
+        """Start an attempt.
+
+        Raises:
+            Refused: `already-kept` if the phase already has an attempt with this number.
+        """
 
     @abstractmethod
     def change_attempt(self, before: Attempt, after: Attempt) -> None:
-        """Go on with an attempt; refused if it is not as it was `before`."""
+        """Replace `before` by `after`.
+
+        Raises:
+            Refused: `changed` if the stored attempt is no longer equal to `before`.
+        """
 
     @abstractmethod
     def add_codes(self, codes: Sequence[str]) -> None:
-        """Let the holders of enrolment codes, of which these are the hashes, become clients."""
+        """Make enrolment codes valid. `codes` are their hashes."""
 
     @abstractmethod
     def enrol(self, code: str, token: str) -> str:
-        """The client of a code, which now has this token (both hashed). A code serves one token only."""
+        """Enrol a client with a one-time code and the token that it will authenticate with, both hashed.
+
+        Enrolling again with the same code and token has no effect.
+
+        Returns:
+            The client's name in the ledger.
+
+        Raises:
+            Refused: `unknown-credential` if there is no such code, `already-enrolled` if the code was used
+                with another token or the token with another code.
+        """
 
     @abstractmethod
     def client_of(self, token: str) -> str | None:
-        """Whose token (hashed) this is."""
+        """Return the client with this hashed token; None if there is none."""
 
     def standing(self, token: str) -> tuple[str, LedgerEntry | None] | None:
-        """Whose token (hashed) this is, and that client's ledger entry."""
+        """Return the client with this hashed token, and its ledger entry; None if there is no such client."""
         client = self.client_of(token)
         return None if client is None else (client, self.entry_of(client=client))
 
     @abstractmethod
     def entry_of(self, *, client: str | None = None, pseudonym: str | None = None) -> LedgerEntry | None:
-        """The ledger entry of a client, or of a pseudonym."""
+        """Return the ledger entry of a client, or of a pseudonym; None if there is none."""
 
     @abstractmethod
     def burn(self, entries: Sequence[LedgerEntry]) -> None:
-        """Spend clients' participation; refused if one was spent before."""
+        """Use up the single participation of each of these clients.
+
+        Raises:
+            Refused: `already-asked` if a client, or a pseudonym, is in the ledger already.
+        """
 
     @abstractmethod
     def members(self, phase: int, attempt: int) -> tuple[str, ...]:
-        """The pseudonyms of an attempt's cohort, sorted."""
+        """Return the pseudonyms of an attempt's cohort, sorted."""
 
     @abstractmethod
     def credentials(self, phase: int, attempt: int) -> dict[str, str]:
-        """The hashed token of each member of an attempt's cohort, by pseudonym."""
+        """Return the hashed token of each member of an attempt's cohort, by pseudonym."""
 
     @abstractmethod
     def accept(self, reports: Sequence[NewReport]) -> list[str]:
-        """Take reports in: for each `accepted`, `repeated`, `different`, `closed` or `unknown`."""
+        """Store reports, each at most once.
+
+        Returns:
+            One outcome per report: `accepted`, `repeated`, `different`, `closed`, or `unknown` if the
+            pseudonym does not belong to the attempt.
+        """
 
     @abstractmethod
     def count_reports(self, phase: int, attempt: int) -> int:
-        """How many were accepted in this attempt, whether or not they are still kept."""
+        """Return how many reports were accepted in this attempt, including deleted ones."""
 
     @abstractmethod
     def reports(self, phase: int, attempt: int, after: str = "") -> Iterator[StoredReport]:
-        """Those still kept, in the order of their pseudonyms, from the one that follows `after`."""
+        """Return the stored reports with pseudonyms greater than `after`, ordered by pseudonym."""
 
     @abstractmethod
     def drop_reports(self, phase: int, attempt: int) -> None:
-        """Forget them; that they were made stays in the ledger."""
+        """Delete the reports of an attempt. The ledger keeps which clients reported."""
 
     @abstractmethod
     def batch(self, phase: int, attempt: int) -> bytes | None:
-        """What a shuffler has made of an attempt."""
+        """Return the batch of an attempt: the sums that this party computed from its reports; None before."""
 
     @abstractmethod
     def keep_batch(self, phase: int, attempt: int, body: bytes) -> None:
-        """Journal what was made of an attempt; a second time is refused."""
+        """Journal the batch of an attempt.
+
+        Raises:
+            Refused: `already-kept` if the attempt already has a batch.
+        """
 
 
 class Store(ABC):
-    """A place that outlives the process."""
+    """Storage that survives the process (except `MemoryStore`)."""
 
     @abstractmethod
     def transaction(self) -> AbstractContextManager[Transaction]:
-        """Everything done within is durable when it ends, or undone if it ends with an error."""
+        """Open a transaction: its writes are durable when it ends, or undone if it ends with an error."""
 
     def forget(self) -> bool:
-        """Make sure that what was deleted cannot be found on the disk; whether that is so now.
+        """Erase deleted rows from the disk.
 
-        If it is not, because somebody else reads, the store catches up by itself as soon as it can.
+        Returns:
+            Whether they are erased now. If another process reads the store they may not be; the store then
+            erases them by itself as soon as it can.
         """
-        return True  # nothing to do, unless a store says otherwise
+        return True  # stores that leave deleted rows on the disk override this
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of it."""
+        """Close the store."""

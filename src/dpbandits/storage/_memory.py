@@ -1,4 +1,4 @@
-"""A store that does not outlive its process: for tests, and the plainest statement of the rules."""
+"""`MemoryStore`: a store in memory, for tests and short runs, and the simplest form of the rules."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class _Tables:
 
 
 class MemoryStore(Store):
-    """Dictionaries under a lock; a transaction works on copies."""
+    """A store in memory that ends with its process. Each transaction works on copies of all tables."""
 
     def __init__(self) -> None:
         self._tables = _Tables()
@@ -59,14 +59,14 @@ class MemoryStore(Store):
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:
-        """One at a time; kept when it ends well."""
+        """Run one transaction at a time; its changes are kept unless it ends with an error."""
         with self._lock:
             tables = self._tables.copy()
             yield _MemoryTransaction(tables)
             self._tables = tables
 
     def close(self) -> None:
-        """Nothing to let go of."""
+        """Do nothing: there is nothing to close."""
 
 
 class _MemoryTransaction(Transaction):
@@ -77,25 +77,27 @@ class _MemoryTransaction(Transaction):
         return self._tables.study.get("study")
 
     def begin_study(self, record: StudyRecord) -> None:
-        _once(self._tables.study, "study", record, "this store has a study")
+        _once(self._tables.study, "study", record, "this store already has a study")
 
     def plans(self) -> tuple[PlanRecord, ...]:
         return tuple(plan for _, plan in sorted(self._tables.plans.items()))
 
     def add_plan(self, record: PlanRecord) -> None:
-        _once(self._tables.plans, record.phase, record, f"phase {record.phase} has a plan")
+        _once(self._tables.plans, record.phase, record, f"phase {record.phase} already has a plan")
 
     def releases(self) -> tuple[ReleaseRecord, ...]:
         return tuple(release for _, release in sorted(self._tables.releases.items()))
 
     def add_release(self, record: ReleaseRecord) -> None:
-        _once(self._tables.releases, record.phase, record, f"phase {record.phase} has a release")
+        _once(self._tables.releases, record.phase, record, f"phase {record.phase} already has a release")
 
     def progress(self) -> tuple[ProgressRecord, ...]:
         return tuple(record for _, record in sorted(self._tables.progress.items()))
 
     def add_progress(self, record: ProgressRecord) -> None:
-        _once(self._tables.progress, record.phase, record, f"phase {record.phase} has a progress record")
+        _once(
+            self._tables.progress, record.phase, record, f"phase {record.phase} already has a progress record"
+        )
 
     def attempts(self) -> tuple[Attempt, ...]:
         return tuple(attempt for _, attempt in sorted(self._tables.attempts.items()))
@@ -104,11 +106,16 @@ class _MemoryTransaction(Transaction):
         return max(self._tables.attempts.items(), default=(None, None))[1]
 
     def add_attempt(self, attempt: Attempt) -> None:
-        _once(self._tables.attempts, (attempt.phase, attempt.number), attempt, "this attempt was begun")
+        _once(
+            self._tables.attempts,
+            (attempt.phase, attempt.number),
+            attempt,
+            "this attempt was already started",
+        )
 
     def change_attempt(self, before: Attempt, after: Attempt) -> None:
         if self._tables.attempts.get((before.phase, before.number)) != before:
-            raise Refused("changed", "this attempt is not as it was read")
+            raise Refused("changed", "this attempt was changed after it was read")
         self._tables.attempts[after.phase, after.number] = after
 
     def add_codes(self, codes: Sequence[str]) -> None:
@@ -119,7 +126,7 @@ class _MemoryTransaction(Transaction):
         if code not in self._tables.codes:
             raise Refused("unknown-credential", "no such enrolment code")
         if self._tables.codes[code] not in (None, token) or self.client_of(token) not in (None, code):
-            raise Refused("already-enrolled", "this code, or this token, was used by another")
+            raise Refused("already-enrolled", "this code or this token was already used by another client")
         self._tables.codes[code] = token
         return code
 
@@ -133,7 +140,7 @@ class _MemoryTransaction(Transaction):
     def burn(self, entries: Sequence[LedgerEntry]) -> None:
         for entry in entries:
             if entry.client in self._tables.ledger or entry.pseudonym in self._tables.clients:
-                raise Refused("already-asked", "a client, or a pseudonym, takes part once")
+                raise Refused("already-asked", "a client or a pseudonym has already taken part")
             self._tables.ledger[entry.client] = entry
             self._tables.clients[entry.pseudonym] = entry.client
 
@@ -180,7 +187,7 @@ class _MemoryTransaction(Transaction):
         return self._tables.batches.get((phase, attempt))
 
     def keep_batch(self, phase: int, attempt: int, body: bytes) -> None:
-        _once(self._tables.batches, (phase, attempt), body, "this attempt has a batch")
+        _once(self._tables.batches, (phase, attempt), body, "this attempt already has a batch")
 
 
 def _once(table: dict[Key, Value], key: Key, value: Value, why_not: str) -> None:

@@ -1,8 +1,8 @@
-"""From an empty or older schema to the newest: numbered steps, each in a transaction of its own.
+"""Schema migrations: numbered steps from an empty or older schema to the newest, each in its own transaction.
 
-A step and the number that says it was done are written together, so a process that is killed half-way leaves
-the schema before the step or after it. Steps are never edited once a version with them was published; what
-changes is a new step. Several workers may open a store at once: one migrates, the others wait.
+A step and its number are committed together, so a process that is killed during a step leaves the schema as
+it was before the step or as it is after it. A step is never edited once a version with it has been published;
+every change is a new step. Several workers may open a store at once: one migrates, the others wait.
 """
 
 from __future__ import annotations
@@ -30,34 +30,34 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE TABLE reports (pseudonym TEXT PRIMARY KEY, phase BIGINT NOT NULL, attempt BIGINT NOT NULL, "
         "sealed {bytes} NOT NULL)",
     ),
-    (  # the shuffler's split mode: shares that are passed on, and batches that are fetched again
+    (  # for the shuffler's split mode: shares for the coordinator, and batches that it may fetch again
         "ALTER TABLE reports ADD COLUMN relayed {bytes} NOT NULL DEFAULT {no_bytes}",
         "CREATE TABLE batches (phase BIGINT NOT NULL, attempt BIGINT NOT NULL, body {bytes} NOT NULL, "
         "PRIMARY KEY (phase, attempt))",
     ),
-    (  # a report is taken in without touching the ledger, which is marked when reports are dropped
+    (  # accepting a report no longer writes to the ledger, which is updated when reports are deleted
         "ALTER TABLE reports ADD COLUMN digest TEXT NOT NULL DEFAULT ''",
         "UPDATE reports SET digest = (SELECT report FROM ledger WHERE ledger.pseudonym = reports.pseudonym)",
         "UPDATE ledger SET report = NULL WHERE pseudonym IN (SELECT pseudonym FROM reports)",
         "CREATE INDEX reports_by_attempt ON reports (phase, attempt)",
     ),
-    (  # what the learner knows after each phase; phases before this step are filled in when a study is opened
+    (  # what the learner knows after each phase; opening a study adds the records of earlier phases
         "CREATE TABLE progress (phase BIGINT PRIMARY KEY, body {bytes} NOT NULL)",
     ),
 )
 
 NEWEST = len(MIGRATIONS)
-_LOCK = 7_302_981  # any number: workers that open the same PostgreSQL database wait for one another on it
+_LOCK = 7_302_981  # an arbitrary key: workers that open the same PostgreSQL database take this advisory lock
 
 
 def migrate(engine: Engine, *, newest: int = NEWEST, hook: Hook = lambda _step: None) -> None:
-    """Bring the schema up to `newest`; the hook is told each step, before and after it is written."""
+    """Upgrade the schema to version `newest`. The hook is called before and after each commit, for tests."""
     while _step(engine, newest, hook):
         pass
 
 
 def version(connection: Connection) -> int:
-    """How many steps were done."""
+    """Return the number of the last migration that was applied; 0 for an empty database."""
     if not inspect(connection).has_table("schema_version"):
         return 0
     return int(connection.execute(text("SELECT max(version) FROM schema_version")).scalar_one())

@@ -1,4 +1,4 @@
-"""Open a store by its URL."""
+"""Opens a store by its URL."""
 
 from dpbandits.errors import InvalidValue
 from dpbandits.storage._interface import Store
@@ -11,8 +11,13 @@ def open_store(url: str) -> Store:
     Args:
         url: `sqlite:///FILE`, `postgresql://…`, or `memory:` for a store that ends with its process.
 
+    Returns:
+        The store, with its schema upgraded to the newest version.
+
     Raises:
-        InvalidValue: SQLAlchemy is not installed, or the URL is not one of the above.
+        InvalidValue: SQLAlchemy is not installed, the URL is not one of the above, or the schema is of a
+            newer version of dpbandits.
+        StorageError: The database cannot be opened.
     """
     if url == "memory:":
         return MemoryStore()

@@ -1,4 +1,8 @@
-"""What is kept. Every record is frozen; bodies are the protocol's JSON, sealed reports are ciphertext."""
+"""The records that a store keeps.
+
+Every record is frozen. Bodies are JSON from `dpbandits.protocol.encode`. In the service, sealed reports are
+ciphertext.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +11,19 @@ from dataclasses import dataclass
 from dpbandits._checks import one_of, whole
 
 ATTEMPT_STATES = ("gathering", "playing", "opening", "collecting", "closed", "released", "failed", "done")
-"""In the order of their lives; rounds/_machine.py and service/shuffler say which state follows which."""
+"""The states of an attempt, in order; rounds/_machine.py and service/shuffler define the transitions."""
 
 FINAL_STATES = ("released", "failed", "done")
 
 
 @dataclass(frozen=True, kw_only=True)
 class StudyRecord:
-    """The study that this store belongs to: one store, one study."""
+    """The study that a store belongs to. A store serves one study.
+
+    Attributes:
+        digest: The name of the study (`Study.name`).
+        body: JSON that the owner of the store needs to continue the study.
+    """
 
     digest: str
     body: bytes
@@ -22,7 +31,7 @@ class StudyRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class PlanRecord:
-    """The plan of a phase, journalled before anything of it is played or told."""
+    """The plan of a phase, journalled before the phase is played and before any client receives the plan."""
 
     phase: int
     digest: str
@@ -31,7 +40,7 @@ class PlanRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class ReleaseRecord:
-    """What a phase released, and which attempt it was that did."""
+    """The release of a phase, and the number of the attempt that it came from."""
 
     phase: int
     attempt: int
@@ -40,7 +49,7 @@ class ReleaseRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class ProgressRecord:
-    """What the learner knows after a phase (`dpbandits.protocol.Progress`), journalled when it has learnt."""
+    """What the learner knows after a phase (`dpbandits.protocol.Progress`), journalled after the update."""
 
     phase: int
     body: bytes
@@ -48,7 +57,17 @@ class ProgressRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class Attempt:
-    """One try at a phase: how far it is. A state that ends by time began at `since` and lasts `seconds`."""
+    """One attempt to complete a phase.
+
+    Attributes:
+        phase: The number of the phase, counted from 1.
+        number: The number of the attempt at this phase, counted from 1.
+        state: One of `ATTEMPT_STATES`.
+        joined: How many clients have joined.
+        played: How many rounds have been played.
+        since: When a state with a deadline began, in seconds since 1970.
+        seconds: How long that state lasts; None if it has no deadline.
+    """
 
     phase: int
     number: int
@@ -65,11 +84,14 @@ class Attempt:
 
     @property
     def over(self) -> bool:
-        """Whether nothing more can happen in this attempt."""
+        """Whether the attempt is in a final state."""
         return self.state in FINAL_STATES
 
     def remaining(self, now: float) -> float | None:
-        """Seconds to the deadline, never more than the state lasts, however the clock was set meanwhile."""
+        """Return the seconds until the deadline; None if there is none.
+
+        The result is at most `seconds`, even if the clock was set back in the meantime.
+        """
         if self.seconds is None:
             return None
         return min(self.since + self.seconds - now, self.seconds)
@@ -77,9 +99,14 @@ class Attempt:
 
 @dataclass(frozen=True, kw_only=True)
 class LedgerEntry:
-    """A client's one participation, burned before its task is told.
+    """A client's single participation in a study, written before the client receives its task.
 
-    `report` is the digest of the bytes that were accepted from it, None before.
+    Attributes:
+        client: The name of the client.
+        phase: The phase that the client joined.
+        attempt: The number of the attempt that it joined.
+        pseudonym: The name under which it reports.
+        report: The digest of the report that was accepted from it; None before.
     """
 
     client: str
@@ -91,7 +118,16 @@ class LedgerEntry:
 
 @dataclass(frozen=True, kw_only=True)
 class NewReport:
-    """A report on its way in: what its reader shall open, and what is to be passed on still sealed."""
+    """A report to be stored.
+
+    Attributes:
+        phase: The phase.
+        attempt: The number of the attempt.
+        pseudonym: The client's pseudonym.
+        digest: A digest of the report, by which a repeated report is recognised.
+        sealed: The report, or the share of it for the owner of this store.
+        relayed: In the shuffler's split mode, the share for the coordinator, which the shuffler cannot open.
+    """
 
     phase: int
     attempt: int
@@ -103,7 +139,7 @@ class NewReport:
 
 @dataclass(frozen=True, kw_only=True)
 class StoredReport:
-    """A report of a running phase, as sealed as it came."""
+    """A stored report of a running phase; `sealed` and `relayed` are unchanged from `NewReport`."""
 
     pseudonym: str
     sealed: bytes

@@ -1,14 +1,16 @@
-"""The store in a SQL database: SQLite in a file for one process, PostgreSQL for several workers.
+"""`SqlStore`: a store in a SQL database, SQLite for one process or PostgreSQL for several workers.
 
-SQLite runs with a write-ahead log and `synchronous=FULL`: what a transaction has ended with survives a
-power cut. Deleted reports are overwritten (`secure_delete`), and `forget` empties the log. While somebody
-else reads, such as a backup, the log cannot be emptied: that is told in the logs, and caught up after the
-first transaction that ends when nobody reads any more, or when the store is opened next.
-Every transaction takes the write lock when it begins (`BEGIN IMMEDIATE`), so none fails half-way for it.
+SQLite runs with a write-ahead log and `synchronous=FULL`, so a committed transaction survives a power cut.
+Deleted reports are overwritten (`secure_delete`), and `forget` empties the write-ahead log, which may still
+contain them. While another process reads the database, for example a backup, the log cannot be emptied. The
+store then logs a warning, and empties it after the first transaction that ends without another reader, or
+when the store is next opened. Every transaction takes the write lock at its start (`BEGIN IMMEDIATE`), so
+that none fails halfway because it cannot get the lock.
 
-On PostgreSQL transactions read committed rows and lock what they decide on, in one order: the attempt, then
-ledger rows sorted by pseudonym. Taking reports in shares the attempt's lock; closing it needs it alone. So no
-report is accepted that a release has not seen.
+On PostgreSQL, transactions run at isolation level READ COMMITTED and lock the rows that they depend on,
+always in the same order: the attempt first, then ledger rows sorted by pseudonym. Accepting reports takes a
+shared lock on the attempt, closing the attempt an exclusive one. So every accepted report is part of the
+release.
 """
 
 from __future__ import annotations
@@ -31,11 +33,11 @@ from dpbandits.storage._sql_transaction import SqlTransaction
 
 log = logging.getLogger("dpbandits.storage")
 
-_PATIENCE = 30_000  # milliseconds for which a transaction waits for those of others
-_EMPTYING = 1000  # milliseconds for which emptying the log waits for readers: nobody can write meanwhile
-# Names are random, so reports are written all over the pages: these stay in memory (32 MB), and are moved
-# from the log to their place when many are there (40 MB), each once for all its changes. What a statement
-# would need to be undone stays in memory as well.
+_PATIENCE = 30_000  # milliseconds that a transaction waits for the lock
+_EMPTYING = 1000  # milliseconds that emptying the log waits for readers; writers are blocked during this time
+# Pseudonyms are random, so reports are written to random pages. A page cache of 32 MB keeps these in memory,
+# and checkpoints happen only at 40 MB of log, so that a page with many changes is copied to the database
+# once. Statement journals stay in memory as well.
 _PRAGMAS = (
     "journal_mode=WAL",
     "synchronous=FULL",
@@ -48,44 +50,59 @@ _DRIVERS = {"postgresql": "postgresql+psycopg", "postgres": "postgresql+psycopg"
 
 
 class SqlStore(Store):
-    """A store behind a SQLAlchemy URL; opening it migrates its schema."""
+    """A store in a SQL database. Opening it upgrades the schema.
+
+    Args:
+        url: `sqlite:///FILE` or `postgresql://…`.
+        hook: Called with the name of each migration step, for fault injection.
+
+    Raises:
+        InvalidValue: The URL cannot be used, or the schema is of a newer version.
+        StorageError: The database cannot be opened.
+    """
 
     def __init__(self, url: str, *, hook: Hook = lambda _step: None) -> None:
         self._engine = _engine(url)
         self._emptying = threading.Lock()
-        self._owed = self._engine.dialect.name == "sqlite"  # whoever had it before may have died owing it
+        # A process that died may have deleted reports without emptying the log, so this is due at the start.
+        self._owed = self._engine.dialect.name == "sqlite"
         try:
             migrate(self._engine, hook=hook)
             self._catch_up()
         except BaseException as error:
             self._engine.dispose()
             if isinstance(error, DBAPIError):
-                raise StorageError(f"storage: cannot open it ({_short(error)})") from None
+                raise StorageError(f"storage: cannot open the database ({_short(error)})") from None
             raise
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:
-        """All of it, durably, or nothing. What the database cannot do is a `StorageError`."""
+        """Open a transaction.
+
+        Raises:
+            Refused: `changed` if another worker wrote the same rows at the same time.
+            StorageError: The database failed; nothing was written.
+        """
         try:
             with self._engine.begin() as connection:
                 yield SqlTransaction(connection)
-        except IntegrityError as error:  # another worker was faster: the rules of the interface held
+        except IntegrityError as error:  # another worker inserted the same row first
             raise Refused("changed", "another worker did this at the same time") from error
         except SQLAlchemyError as error:
             raise StorageError(f"storage: {_short(error)}") from error
         self._catch_up()
 
     def forget(self) -> bool:
-        """Overwrite what the write-ahead log still holds of deleted rows; SQLite only."""
+        """Empty the write-ahead log, which may still contain deleted rows; SQLite only."""
         if self._engine.dialect.name != "sqlite":
             return True
         if not self._emptied(_EMPTYING):
-            log.warning("log-not-emptied", extra={"kind": "somebody else uses the store"})
+            log.warning("log-not-emptied", extra={"kind": "another process uses the store"})
             return False
         return True
 
     def _catch_up(self) -> None:
-        """What `forget` could not do, without waiting for anybody; if it cannot be done now, then later."""
+        """Empty the log if `forget` could not, without waiting for readers; later calls retry."""
         if self._owed:
             with contextlib.suppress(StorageError):
                 self._emptied(0)
@@ -125,7 +142,7 @@ def _engine(url: str) -> Engine:
     try:
         engine = create_engine(f"{_DRIVERS[scheme]}:{rest}", **options)
     except (ArgumentError, NoSuchModuleError, ImportError) as error:
-        raise InvalidValue("storage", scheme, f"a database that can be used here ({error})") from None
+        raise InvalidValue("storage", scheme, f"a database with an installed driver ({error})") from None
     if scheme == "sqlite":
         event.listen(engine, "connect", _configure_sqlite)
         event.listen(engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN IMMEDIATE"))
@@ -133,13 +150,13 @@ def _engine(url: str) -> Engine:
 
 
 def _configure_sqlite(connection: Any, _record: Any) -> None:
-    connection.isolation_level = None  # the driver must not begin or end transactions by itself
+    connection.isolation_level = None  # the driver must not start or end transactions itself
     for pragma in (*_PRAGMAS, f"busy_timeout={_PATIENCE}"):
         connection.execute(f"PRAGMA {pragma}")
 
 
 def _short(error: SQLAlchemyError | sqlite3.Error) -> str:
-    """The driver's own words, without the statement and its parameters."""
+    """Return the driver's message without the statement and its parameters, which may contain reports."""
     original = error if isinstance(error, sqlite3.Error) else getattr(error, "orig", None)
     return (
         type(error).__name__ if original is None else f"{type(original).__name__}: {original}".split("\n")[0]

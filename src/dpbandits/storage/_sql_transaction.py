@@ -1,4 +1,4 @@
-"""One transaction in SQL. Statements are SQLAlchemy Core's, so that both databases run the same ones."""
+"""`SqlTransaction`: a transaction in SQLAlchemy Core, so that both databases run the same statements."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ from dpbandits.storage._tables import (
     STUDY,
 )
 
-_AT_ONCE = 500  # parameters of one statement, and rows of one fetch
+_AT_ONCE = 500  # the most parameters of a statement, and rows of a fetch
 
-# The digest of a report that is kept is beside it; the ledger's is set when it is dropped. So taking one in
-# rewrites no page of the ledger, where a cohort's entries lie far apart.
+# The digest of a stored report is in its own row. It is copied to the ledger when the report is deleted. So
+# accepting a report writes no page of the ledger, where the entries of a cohort are on many different pages.
 _KEPT = REPORTS.c.pseudonym == LEDGER.c.pseudonym
 _ENTRY = (
     *(column for column in LEDGER.c if column.name != "report"),
@@ -68,14 +68,14 @@ class SqlTransaction(Transaction):
         return None if row is None else StudyRecord(digest=row.digest, body=bytes(row.body))
 
     def begin_study(self, record: StudyRecord) -> None:
-        self._once(STUDY, {"only": 1}, {"only": 1, **asdict(record)}, "this store has a study")
+        self._once(STUDY, {"only": 1}, {"only": 1, **asdict(record)}, "this store already has a study")
 
     def plans(self) -> tuple[PlanRecord, ...]:
         rows = self._connection.execute(select(PLANS).order_by(PLANS.c.phase))
         return tuple(PlanRecord(phase=r.phase, digest=r.digest, body=bytes(r.body)) for r in rows)
 
     def add_plan(self, record: PlanRecord) -> None:
-        why_not = f"phase {record.phase} has a plan"
+        why_not = f"phase {record.phase} already has a plan"
         self._once(PLANS, {"phase": record.phase}, asdict(record), why_not)
 
     def releases(self) -> tuple[ReleaseRecord, ...]:
@@ -83,7 +83,7 @@ class SqlTransaction(Transaction):
         return tuple(ReleaseRecord(phase=r.phase, attempt=r.attempt, body=bytes(r.body)) for r in rows)
 
     def add_release(self, record: ReleaseRecord) -> None:
-        why_not = f"phase {record.phase} has a release"
+        why_not = f"phase {record.phase} already has a release"
         self._once(RELEASES, {"phase": record.phase}, asdict(record), why_not)
 
     def progress(self) -> tuple[ProgressRecord, ...]:
@@ -91,7 +91,7 @@ class SqlTransaction(Transaction):
         return tuple(ProgressRecord(phase=r.phase, body=bytes(r.body)) for r in rows)
 
     def add_progress(self, record: ProgressRecord) -> None:
-        why_not = f"phase {record.phase} has a progress record"
+        why_not = f"phase {record.phase} already has a progress record"
         self._once(PROGRESS, {"phase": record.phase}, asdict(record), why_not)
 
     def attempts(self) -> tuple[Attempt, ...]:
@@ -104,13 +104,13 @@ class SqlTransaction(Transaction):
 
     def add_attempt(self, attempt: Attempt) -> None:
         key = {"phase": attempt.phase, "number": attempt.number}
-        self._once(ATTEMPTS, key, asdict(attempt), "this attempt was begun")
+        self._once(ATTEMPTS, key, asdict(attempt), "this attempt was already started")
 
     def change_attempt(self, before: Attempt, after: Attempt) -> None:
         unchanged = [ATTEMPTS.c[name].is_not_distinct_from(value) for name, value in asdict(before).items()]
         done = self._connection.execute(update(ATTEMPTS).where(*unchanged).values(**asdict(after)))
         if done.rowcount != 1:
-            raise Refused("changed", "this attempt is not as it was read")
+            raise Refused("changed", "this attempt was changed after it was read")
 
     def add_codes(self, codes: Sequence[str]) -> None:
         known = self._present(CODES, "code", codes)
@@ -125,7 +125,7 @@ class SqlTransaction(Transaction):
         if row is None:
             raise Refused("unknown-credential", "no such enrolment code")
         if row.token not in (None, token) or self.client_of(token) not in (None, code):
-            raise Refused("already-enrolled", "this code, or this token, was used by another")
+            raise Refused("already-enrolled", "this code or this token was already used by another client")
         if row.token is None:
             self._connection.execute(update(CODES).where(CODES.c.code == code).values(token=token))
         return code
@@ -152,7 +152,7 @@ class SqlTransaction(Transaction):
         clients, names = ([entry.client for entry in entries], [entry.pseudonym for entry in entries])
         used = self._present(LEDGER, "client", clients) or self._present(LEDGER, "pseudonym", names)
         if used or len(set(clients)) < len(clients) or len(set(names)) < len(names):
-            raise Refused("already-asked", "a client, or a pseudonym, takes part once")
+            raise Refused("already-asked", "a client or a pseudonym has already taken part")
         if entries:
             self._connection.execute(insert(LEDGER), [asdict(entry) for entry in entries])
 
@@ -189,7 +189,7 @@ class SqlTransaction(Transaction):
         return outcomes
 
     def _collecting(self, attempts: set[tuple[int, int]]) -> set[tuple[int, int]]:
-        """Those that take reports, and will till this transaction has ended."""
+        """Return the attempts that are collecting, and lock them so that they stay so until the end."""
         wanted = tuple_(ATTEMPTS.c.phase, ATTEMPTS.c.number).in_(sorted(attempts))
         query = select(ATTEMPTS.c.phase, ATTEMPTS.c.number).where(wanted, ATTEMPTS.c.state == "collecting")
         rows = self._connection.execute(query.with_for_update(read=True))
@@ -199,7 +199,7 @@ class SqlTransaction(Transaction):
         query = select(LEDGER.c.pseudonym, LEDGER.c.phase, LEDGER.c.attempt, LEDGER.c.report)
         query = query.where(LEDGER.c.pseudonym.in_(pseudonyms)).order_by(LEDGER.c.pseudonym)
         rows = self._connection.execute(query.with_for_update()).all()
-        kept = self._digests(pseudonyms)  # only now: what others kept before they let go of the locks is seen
+        kept = self._digests(pseudonyms)  # after locking, to see what other workers stored
         return {
             row.pseudonym: (row.phase, row.attempt, row.report or kept.get(row.pseudonym)) for row in rows
         }
@@ -234,10 +234,10 @@ class SqlTransaction(Transaction):
 
     def keep_batch(self, phase: int, attempt: int, body: bytes) -> None:
         key = {"phase": phase, "attempt": attempt}
-        self._once(BATCHES, key, {**key, "body": body}, "this attempt has a batch")
+        self._once(BATCHES, key, {**key, "body": body}, "this attempt already has a batch")
 
     def _once(self, table: Table, key: dict[str, Any], row: dict[str, Any], why_not: str) -> None:
-        """Insert what must not be there yet. Two workers at once are told apart by the primary key."""
+        """Insert a row that must not exist yet. If two workers do so at once, the primary key stops one."""
         found = (
             select(func.count()).select_from(table).where(*(table.c[name] == v for name, v in key.items()))
         )

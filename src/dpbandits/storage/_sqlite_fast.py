@@ -1,8 +1,8 @@
-"""Taking many reports in at once, the usual case, on SQLite: two statements whatever their number.
+"""Accepts many reports at once on SQLite with two statements, in the usual case that all of them are new.
 
-The driver hands Python's lock over for every row that it writes or reads, and the thread that answers
-requests takes it each time. One statement for all rows spares both threads most of that. It may only be done
-where the transaction has the store to itself, as `BEGIN IMMEDIATE` gives: nothing is locked row by row.
+The driver releases Python's global interpreter lock for every row that it reads or writes, and the thread
+that serves requests takes it each time. One statement for all rows avoids most of these switches. This code
+locks no rows, so it needs a transaction with exclusive write access, which `BEGIN IMMEDIATE` gives.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 
 from dpbandits.storage._records import NewReport
 
-# A plus keeps SQLite from going through the whole attempt by the index of its phase and number.
+# The unary plus keeps SQLite from using the index on (phase, attempt), which would scan the whole attempt.
 _FRESH = (
     "SELECT count(*) FROM ledger WHERE +phase = ? AND +attempt = ? AND report IS NULL AND pseudonym IN ({}) "
     "AND NOT EXISTS (SELECT 1 FROM reports WHERE reports.pseudonym = ledger.pseudonym)"
@@ -22,7 +22,11 @@ _KEEP = "INSERT INTO reports (pseudonym, phase, attempt, sealed, relayed, digest
 
 
 def take_all(connection: Connection, reports: Sequence[NewReport], collecting: set[tuple[int, int]]) -> bool:
-    """Accept all of them if every one is fresh and of one attempt that collects; otherwise do nothing."""
+    """Accept all reports if all are new and belong to one collecting attempt; otherwise do nothing.
+
+    Returns:
+        Whether the reports were accepted.
+    """
     attempts = {(report.phase, report.attempt) for report in reports}
     names = {report.pseudonym for report in reports}
     if len(attempts) != 1 or not attempts <= collecting or len(names) < len(reports):

@@ -1,4 +1,4 @@
-"""The tables of the newest schema, for queries; _migrations.py makes them."""
+"""The tables of the newest schema, for building queries; _migrations.py creates them."""
 
 from __future__ import annotations
 

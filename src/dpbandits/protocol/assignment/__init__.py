@@ -1,4 +1,4 @@
-"""Assignment: which actions a client of a phase reports on. One file per implementation."""
+"""Assignments: the rules that say which actions a client of a phase reports on. One file per rule."""
 
 import lazy_loader
 

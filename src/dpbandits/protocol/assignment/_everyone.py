@@ -1,7 +1,8 @@
 """Assignment "everyone": each client of a phase reports on all of its actions (paper, Algorithm 1, DP-DPE).
 
-One cohort and one mechanism per phase. The released means have independent errors from the plays, an error
-from the mechanism, and the mean deviation of the clients' own parameters in common:
+There is one cohort and one mechanism per phase. The error of a released mean has three parts: the noise of
+the plays, which is independent between actions; the noise of the mechanism; and the mean deviation of the
+clients' own parameters, which all means share. So
 
     ⟨v, θ̃ − θ*⟩   has variance proxy   v'Cv,   C = A·diag(1/(n·T(x)) + s_n²)·A' + (σ²/n)·I.
 """
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from dpbandits.protocol._study import State, Study
     from dpbandits.protocol.model import Fit
 
-_SLACK = 1e-9  # relative, for the roundings of eigenvalues and factors
+_SLACK = 1e-9  # relative allowance for rounding errors in eigenvalues and factors
 
 
 class Everyone(Assignment):
@@ -43,15 +44,15 @@ class Everyone(Assignment):
         calibrate(study.privacy, coordinates=1, cohort=study.privacy.smallest_cohort, bound=study.bound)
 
     def participants(self, study: Study) -> int:
-        """The schedule's cohorts within the horizon, added up."""
+        """Return the total of the schedule's cohorts within the horizon."""
         return study.schedule.participants(study.horizon)
 
     def has_cohort(self, state: State) -> bool:
-        """Whether as many clients are left as the schedule asks for."""
+        """Return whether enough clients are left for the scheduled cohort."""
         return state.study.schedule.cohort(state.phase) <= state.clients_left
 
     def plan(self, state: State, design: Design, plays: IntArray, known: Fit | None) -> Plan:
-        """One mechanism. Once there is a fit, clients report and clip what it leaves open."""
+        """Return a plan with one mechanism. Once there is a fit, clients may report residuals around it."""
         study, clients = state.study, state.study.schedule.cohort(state.phase)
         coordinates, bound, shape, offsets = len(plays), study.bound, "box", list[float]()
         mixing: FloatArray | None = None
@@ -76,7 +77,7 @@ class Everyone(Assignment):
         )
 
     def evidence(self, state: State, plan: Plan, counts: tuple[int, ...], known: Fit | None) -> PhaseEvidence:
-        """Where clients clipped numbers that may be real, how far that may move the means."""
+        """Return the evidence with upper bounds on how far clipping may have moved the means."""
         study, mechanism, bias = state.study, plan.asked_mechanism, tuple[float, ...]()
         if study.learning.recentred:
             statistics = _statistics(study, np.array(plan.support), np.array(plan.plays))
@@ -90,16 +91,16 @@ class Everyone(Assignment):
         return PhaseEvidence(plan=plan, reports=counts[0], clipping_bias=bias)
 
     def errors(self, study: Study, evidence: PhaseEvidence) -> MeanErrors:
-        """Those of one cohort's means."""
+        """Return the errors of the means of one cohort."""
         return CohortErrors(study, evidence)
 
     def simulate(self, plan: Plan, crowd: Crowd, rng: np.random.Generator) -> Iterator[Iterable[FloatArray]]:
-        """The reports of the whole cohort, in one block."""
+        """Yield the reports of the whole cohort, in one block."""
         yield [plan.reported(crowd.averages(plan.cohort, plan.support, plan.plays, rng))]
 
 
 def _statistics(study: Study, support: IntArray, plays: IntArray) -> Statistics:
-    """The averages of the supported actions that a client has."""
+    """Return the statistics of a client that reports its averages of the supported actions."""
     return Statistics(
         rows=study.actions.matrix[support],
         plays=plays.astype(np.float64),
@@ -108,11 +109,11 @@ def _statistics(study: Study, support: IntArray, plays: IntArray) -> Statistics:
 
 
 class CohortErrors(MeanErrors):
-    """The errors of means over one cohort, whose clients report on all actions."""
+    """The errors of means over one cohort in which every client reports on all actions."""
 
     @cached_property
     def weights(self) -> FloatArray:
-        """The plays of each action."""
+        """T(x), the number of plays of each action."""
         return np.array(self.evidence.plan.plays, dtype=np.float64)
 
     @cached_property
@@ -127,7 +128,7 @@ class CohortErrors(MeanErrors):
         return self.study.heterogeneity**2 / self.evidence.reports
 
     def factor(self, coefficients: FloatArray) -> FloatArray:
-        """Of mixed reports the plays' part is that of the averages they were mixed from."""
+        """Return the factor F; for mixed reports, the noise of the plays enters through the averages."""
         plan, reports = self.evidence.plan, self.evidence.reports
         if plan.mixing_matrix is None:
             return super().factor(coefficients)
@@ -138,7 +139,7 @@ class CohortErrors(MeanErrors):
     def radius(
         self, coefficients: FloatArray, directions: FloatArray, *, confidence: float | None = None
     ) -> FloatArray:
-        """With sub-Gaussian noise √(2·v'Cv·log(1/β)), and what clipping adds."""
+        """Return the radius, √(2·v'Cv·log(1/β)) for sub-Gaussian noise, plus the clipping bias."""
         study, plan, clients = self.study, self.evidence.plan, self.evidence.reports
         on_averages = coefficients if plan.mixing_matrix is None else coefficients @ plan.mixing_matrix
         variances = (on_averages**2) @ (1 / (clients * self.weights))
@@ -154,7 +155,10 @@ class CohortErrors(MeanErrors):
         return np.asarray(radius + np.abs(coefficients) @ bias, dtype=np.float64)
 
     def norm_radius(self, coefficients: FloatArray, directions: FloatArray) -> float:
-        """√tr K + √(2‖K‖·log(1/β)) for sub-Gaussian errors with proxy K (Hsu, Kakade and Zhang 2012)."""
+        """Return √tr K + √(2‖K‖·log(1/β)) for sub-Gaussian errors with proxy K, plus clipping bias.
+
+        The bound is from Hsu, Kakade and Zhang 2012.
+        """
         errors, bias = self.factor(coefficients), self.evidence.clipping_bias
         spectrum = np.linalg.eigvalsh(errors @ errors.T + self.common * directions @ directions.T)
         level = 2 * math.log(1 / self.study.confidence)
@@ -166,10 +170,10 @@ class CohortErrors(MeanErrors):
         return radius + float(np.linalg.norm(coefficients, axis=0) @ np.array(bias))
 
     def factors(self, map_in_span: FloatArray, covariance: FloatArray) -> tuple[float, float] | None:
-        """For the noise from the mechanism's `radius_factors`, and for the clipping bias from its shape.
+        """Add the factors for the noise (`Mechanism.radius_factors`) and for the clipping bias.
 
-        The latter is e·‖a‖ for a = A'v where clients clip to a ball. In a box it is Σ e_x·|a_x|: at least the
-        ℓ2 norm of (e_x·a_x), and at most √(Σ e_x)·√(Σ e_x·a_x²) by Cauchy and Schwarz.
+        The clipping bias is e·‖a‖ with a = A'v if clients clip to a ball. For a box it is Σ e_x·|a_x|, which
+        is at least the ℓ2 norm of (e_x·a_x), and at most √(Σ e_x)·√(Σ e_x·a_x²) by Cauchy and Schwarz.
         """
         within, mechanism, reports = map_in_span, self._mechanism, self.evidence.reports
         shares = extremes(mechanism.error_deviation(reports) ** 2 * (within @ within.T), covariance)
@@ -188,7 +192,7 @@ class CohortErrors(MeanErrors):
         return None if bias is None else (low + bias[0], high + bias[1])
 
     def paper_width(self) -> float:
-        """Eq. W_l with σ_n of Table 4."""
+        """Return W_l of the paper, with σ_n of Table 4."""
         plan = self.evidence.plan
         return paper_width(
             rank=plan.rank,
@@ -226,18 +230,18 @@ def paper_width(
     heterogeneity: float,
     confidence: float,
 ) -> float:
-    """W_l = (√(2d/(|U|h)) + σ/√|U| + σ_n)·√(2 log(1/β)), with the rank of the span for d.
+    """Return W_l = (√(2d/(|U|h)) + σ/√|U| + σ_n)·√(2 log(1/β)), where d is the rank of the span.
 
     With Laplace noise of scale b on the mean, the last term is 2sdb + 2db·log(1/β) instead: the paper
     prints √(2 log(1/β)), but its proof needs log(1/β).
     """
-    quantile = math.sqrt(2 * math.log(1 / confidence))  # of a sub-Gaussian variable, in deviations
+    quantile = math.sqrt(2 * math.log(1 / confidence))  # of a sub-Gaussian variable, in standard deviations
     action_related = math.sqrt(2 * rank / (clients * length))
     client_related = heterogeneity / math.sqrt(clients)
     width = (action_related + client_related) * quantile
     if isinstance(mechanism, CentralLattice) and mechanism.noise == "laplace":
         on_mean = mechanism.scale * mechanism.lattice.step / clients
         return width + 2 * rank * on_mean * (mechanism.coordinates + math.log(1 / confidence))
-    # Table 4: σ_n = 2σ_nc√(Sd), 2σ_nl√(Sd/|U|), 2σ_ns√(Sd); each is the mean's error times 2√(Sd).
+    # Table 4: σ_n = 2σ_nc√(Sd), 2σ_nl√(Sd/|U|), 2σ_ns√(Sd). Each is the deviation of the mean times 2√(Sd).
     privacy_noise = 2 * mechanism.error_deviation(clients) * math.sqrt(support_bound(rank) * rank)
     return width + privacy_noise * quantile

@@ -1,8 +1,9 @@
-"""What the learner needs to know about an assignment of clients to actions.
+"""The interface of an assignment of clients to actions, as the learner uses it.
 
-An `Assignment` plans whom a phase asks for what, and says what can be concluded from the release. A
-`MeanErrors` says how far the released means of one phase may lie from the mean rewards they stand for. Reward
-models compute their confidence widths from it, so a reward model works with every assignment.
+An `Assignment` plans which clients of a phase report on which actions, and computes the evidence from their
+release. `MeanErrors` bounds how far the released means of one phase may be from the mean rewards that they
+estimate. Reward models compute their confidence widths from it, so every reward model works with every
+assignment.
 """
 
 from __future__ import annotations
@@ -30,10 +31,10 @@ class Crowd(Protocol):
     def averages(
         self, cohort: int, support: Sequence[int], plays: Sequence[int], rng: np.random.Generator
     ) -> FloatArray:
-        """The average reward of each supported action: one row per client."""
+        """Draw the average reward of each supported action: one row per client."""
 
     def rewards(self, cohort: int, action: int, rng: np.random.Generator) -> Iterator[FloatArray]:
-        """One reward of one action per client: columns, a block of clients at a time."""
+        """Draw one reward of one action per client, as a sequence of columns with a block of clients each."""
 
 
 class MeanErrors(ABC):
@@ -51,12 +52,12 @@ class MeanErrors(ABC):
     @property
     @abstractmethod
     def weights(self) -> FloatArray:
-        """How many plays are behind each mean, up to a factor: the paper's weights of least squares."""
+        """The number of plays that each mean averages, up to a common factor: the paper's weights."""
 
     @property
     @abstractmethod
     def variances(self) -> FloatArray:
-        """The variance of each mean, except for what all reports of a client have in common."""
+        """The variance of each mean, without the `common` part that all means share."""
 
     @property
     @abstractmethod
@@ -64,27 +65,31 @@ class MeanErrors(ABC):
         """The variance, along every unit vector, of the mean of the clients' own parameters."""
 
     def factor(self, coefficients: FloatArray) -> FloatArray:
-        """F, so that FF' is the covariance of coefficients·means, except for the `common` part."""
+        """Return F such that FF' is the covariance of coefficients·means, without the `common` part."""
         return coefficients * np.sqrt(self.variances)
 
     @abstractmethod
     def radius(
         self, coefficients: FloatArray, directions: FloatArray, *, confidence: float | None = None
     ) -> FloatArray:
-        """What ⟨a, e⟩ exceeds with a small probability, clipping included.
+        """Return upper bounds of ⟨a, e⟩ that fail with a small probability, clipping included.
 
         Args:
             coefficients: One row a of coefficients of the reported numbers per bound.
-            directions: For each row the same combination of the numbers' features, along which clients'
-                own parameters deviate.
-            confidence: The probability, β = `Study.confidence` if not given.
+            directions: For each row, the same combination of the features of the reported numbers. The
+                clients' own parameters deviate along it.
+            confidence: The failure probability of each bound; β = `Study.confidence` by default.
 
         Returns:
-            One bound per row. Each holds on one side: ⟨a, e⟩ may also be far below zero.
+            One bound per row. Each bound is one-sided: ⟨a, e⟩ may be far below zero.
         """
 
     def norm_radius(self, coefficients: FloatArray, directions: FloatArray) -> float:  # noqa: ARG002
-        """What the length of the vector of all ⟨a, e⟩ exceeds with a probability of at most β."""
+        """Return an upper bound on the norm of the vector of all ⟨a, e⟩ that fails with probability β.
+
+        Raises:
+            NotAvailable: The assignment has no such bound.
+        """
         raise NotAvailable(f"no bound on the length of errors with assignment {self.study.assignment}")
 
     def factors(
@@ -92,24 +97,24 @@ class MeanErrors(ABC):
         map_in_span: FloatArray,  # noqa: ARG002
         covariance: FloatArray,  # noqa: ARG002
     ) -> tuple[float, float] | None:
-        """What `radius` is at least and at most, as multiples of the standard deviation.
+        """Return a lower and an upper bound of `radius`, as multiples of the standard deviation.
 
         Args:
             map_in_span: The linear map from means to the estimate, in a basis of the span.
             covariance: The covariance of the estimate in the same basis.
 
         Returns:
-            The two factors; None if they are unknown, and every width must be computed.
+            The two factors; None if they are unknown, so that every width must be computed.
         """
         return None
 
     @abstractmethod
     def paper_width(self) -> float:
-        """W_l, one width for all actions, with the paper's constants."""
+        """Return the paper's W_l, one width for all actions."""
 
 
 class Assignment(ABC):
-    """Who is asked for what in a phase."""
+    """A rule for how many clients a phase asks, and on which actions each of them reports."""
 
     @abstractmethod
     def check_privacy(self, study: Study) -> None:
@@ -117,24 +122,24 @@ class Assignment(ABC):
 
     @abstractmethod
     def participants(self, study: Study) -> int:
-        """The most clients that the study can ask."""
+        """Return an upper bound on the number of clients that the study asks."""
 
     def has_cohort(self, state: State) -> bool:  # noqa: ARG002
-        """Whether enough clients are left for the next phase, as far as its length is not yet known."""
+        """Return whether enough clients are left for the next phase, before its design is computed."""
         return True
 
     def has_clients(self, state: State, plays: IntArray) -> bool:  # noqa: ARG002
-        """Whether enough clients are left for a phase that plays each action this often."""
+        """Return whether enough clients are left for a phase that plays each action `plays` times."""
         return True
 
     @abstractmethod
     def plan(self, state: State, design: Design, plays: IntArray, known: Fit | None) -> Plan:
-        """The plan of a phase that asks clients.
+        """Plan a phase that asks clients.
 
         Args:
             state: The state before the phase.
-            design: What the phase plays.
-            plays: The rounds of each supported action.
+            design: The design of the phase.
+            plays: The number of rounds for each supported action.
             known: The last fit, around which clients may clip; None before the first release.
 
         Returns:
@@ -143,7 +148,7 @@ class Assignment(ABC):
 
     @abstractmethod
     def evidence(self, state: State, plan: Plan, counts: tuple[int, ...], known: Fit | None) -> PhaseEvidence:
-        """What the errors of a phase depend on, clipping included; without means and estimate.
+        """Return the evidence of a phase without its means and estimate: what the errors depend on.
 
         Args:
             state: The state before the phase.
@@ -154,8 +159,8 @@ class Assignment(ABC):
 
     @abstractmethod
     def errors(self, study: Study, evidence: PhaseEvidence) -> MeanErrors:
-        """How far the means of a phase may be off."""
+        """Return the errors of the released means of a phase."""
 
     @abstractmethod
     def simulate(self, plan: Plan, crowd: Crowd, rng: np.random.Generator) -> Iterator[Iterable[FloatArray]]:
-        """For each mechanism of the plan, what its clients report before clipping, in blocks of clients."""
+        """Yield, for each mechanism of the plan, its clients' reports before clipping, in blocks of rows."""

@@ -1,14 +1,14 @@
 """Assignment "one": every round has a new client, who reports its one reward (paper, Algorithm 3, DP-PE).
 
-One cohort and one mechanism per action. A reward of action x has mean ⟨θ*, x⟩ and is sub-Gaussian around it
-with v = 1 + σ²‖x‖²: the client's own deviation is just more noise. So the means of n(x) rewards are
-independent over actions, and
+There is one cohort and one mechanism per action. A reward of action x has mean ⟨θ*, x⟩ and is sub-Gaussian
+around it with variance v = 1 + σ²‖x‖²: each client reports once, so its own deviation acts as additional
+noise. So the means of n(x) rewards are independent between actions, and
 
     ⟨v, θ̃ − θ*⟩   has variance proxy   Σ_x (A'v)²_x·(v(x)/n(x) + s²(x)),   s(x) the mechanism's error.
 
-A reward less its offset, of mean m with |m| ≤ W, is clipped at R = W + z√v. What is cut off, e ≥ 0, has
-P(e > t) ≤ p·exp(−t/c) with p = 2·exp(−z²/2), c = √v/z. Hence E e ≤ p·c, and the cut is sub-Gamma around
-its mean with variance 2p·c² and scale c: with probability 1 − β all cuts pull ⟨v, θ̃⟩ by less than
+A reward minus its offset has mean m with |m| ≤ W and is clipped at R = W + z√v. The amount e ≥ 0 that is cut
+off satisfies P(e > t) ≤ p·exp(−t/c) with p = 2·exp(−z²/2), c = √v/z. Hence E e ≤ p·c, and e is sub-Gamma
+around its mean with variance 2p·c² and scale c. With probability 1 − β, clipping moves ⟨v, θ̃⟩ by less than
 
     Σ|a|·p·c + √(2·log(1/β)·Σ a²·2p·c²/n) + log(1/β)·max |a|·c/n,   a = A'v.
 
@@ -39,9 +39,10 @@ if TYPE_CHECKING:
     from dpbandits.protocol._study import State, Study
     from dpbandits.protocol.model import Fit
 
-# Of n rewards about this times √n are cut: their pull is then a hundredth of the rewards' own scatter.
+# Clipping cuts about _CUT·√n of n rewards. It then moves the mean by about a hundredth of the standard
+# deviation that the rewards themselves cause.
 _CUT = 0.04
-# Beyond this many deviations there is no reward: the chance is below 10⁻³⁴⁷.
+# A reward is this many standard deviations from its mean with a probability below 10⁻³⁴⁷.
 _NOBODY = 40.0
 
 
@@ -53,15 +54,15 @@ class OnePerRound(Assignment):
         calibrate_per_action(study.privacy, cohorts=[1], bounds=[study.bound])
 
     def participants(self, study: Study) -> int:
-        """One client per round."""
+        """Return the horizon: there is one client per round."""
         return study.horizon
 
     def has_clients(self, state: State, plays: IntArray) -> bool:
-        """Whether there is a client for every round of the phase."""
+        """Return whether there is a client for every round of the phase."""
         return bool(plays.sum() <= state.clients_left)
 
     def plan(self, state: State, design: Design, plays: IntArray, known: Fit | None) -> Plan:
-        """One mechanism per action. Once there is a fit, clients clip what it leaves open."""
+        """Return a plan with one mechanism per action. Once there is a fit, clients may clip around it."""
         study, support = state.study, tuple(design.support.tolist())
         bounds, offsets = np.full(len(plays), study.bound), list[float]()
         if study.clips_what_is_likely:
@@ -82,18 +83,22 @@ class OnePerRound(Assignment):
         )
 
     def evidence(self, state: State, plan: Plan, counts: tuple[int, ...], known: Fit | None) -> PhaseEvidence:
-        """The clipping is a function of what was known before the phase, so the plan need not hold it."""
+        """Return the evidence with the clipping scales.
+
+        The scales follow from what was known before the phase, so they are recomputed instead of stored in
+        the plan.
+        """
         study, scales = state.study, tuple[float, ...]()
         if study.clips_what_is_likely:
             scales = tuple(_clipping(study, plan.support, np.array(plan.plays), known).scales.tolist())
         return PhaseEvidence(plan=plan, reports=sum(counts), counts=counts, clipping_scales=scales)
 
     def errors(self, study: Study, evidence: PhaseEvidence) -> MeanErrors:
-        """Those of independent means, one per action."""
+        """Return the errors of independent means, one per action."""
         return PerActionErrors(study, evidence)
 
     def simulate(self, plan: Plan, crowd: Crowd, rng: np.random.Generator) -> Iterator[Iterable[FloatArray]]:
-        """For each action the single rewards of its own clients."""
+        """Yield, for each action, the single rewards of its own clients."""
         for cohort, action, offset in zip(plan.plays, plan.support, plan.centre.tolist(), strict=True):
             rewards = crowd.rewards(cohort, action, rng)
             yield _shifted(rewards, offset) if offset else rewards
@@ -106,7 +111,13 @@ def _shifted(rewards: Iterable[FloatArray], offset: float) -> Iterator[FloatArra
 
 @dataclass(frozen=True, kw_only=True)
 class Clipping:
-    """Where each action's clients clip, whether around the last estimate, and the scale of what is cut."""
+    """How the clients of each action clip.
+
+    Attributes:
+        bounds: The clip radius of each action.
+        recentred: Whether clients of the action subtract the last estimate before they clip.
+        scales: The scale c of the amount that clipping cuts off; 0 if it cuts nothing.
+    """
 
     bounds: FloatArray
     recentred: NDArray[np.bool_]
@@ -114,7 +125,11 @@ class Clipping:
 
 
 def clipping(study: Study, rows: FloatArray, cohorts: IntArray, widths: FloatArray | None) -> Clipping:
-    """Around zero, where means keep the study's bound, or around an estimate that is off by `widths`."""
+    """Choose, for each action, to clip around zero or around the last estimate, whichever radius is smaller.
+
+    Around zero, means lie within the study's bound. The last estimate is off by at most `widths`; None if
+    there is no estimate.
+    """
     deviations = reward_deviations(study, rows)
     if not study.privacy.trust_model.private:
         nowhere = np.zeros(len(rows), dtype=bool)
@@ -126,7 +141,7 @@ def clipping(study: Study, rows: FloatArray, cohorts: IntArray, widths: FloatArr
     return Clipping(
         bounds=np.where(recentred, around_estimate, around_zero),
         recentred=recentred,
-        # Bounded rewards lose nothing at their bound.
+        # Clipping bounded rewards at their bound cuts nothing.
         scales=np.where(~recentred & study.bounded_rewards, 0.0, deviations / margins),
     )
 
@@ -140,19 +155,19 @@ def _clipping(study: Study, support: tuple[int, ...], plays: IntArray, known: Fi
 
 @lru_cache(maxsize=1)
 def _widths(study: Study, known: Fit, support: tuple[int, ...]) -> FloatArray:
-    """How far the last estimate may be off; a phase needs it when it begins and when it ends."""
+    """Bound the error of the last estimate. Cached, since a phase needs it at its start and at its end."""
     found = known.target_widths(study.actions.matrix[list(support)]) + 1 / GRID
     found.flags.writeable = False
     return found
 
 
 def reward_deviations(study: Study, rows: FloatArray) -> FloatArray:
-    """√v of a single reward of each action, its client's deviation included."""
+    """Return √v of a single reward of each action, including the client's own deviation."""
     return residual_deviations(rows, np.ones(len(rows)), study.heterogeneity)
 
 
 class PerActionErrors(MeanErrors):
-    """The errors of independent means, each of one action's own clients."""
+    """The errors of independent means, each over the clients of one action."""
 
     @property
     def weights(self) -> FloatArray:
@@ -167,7 +182,7 @@ class PerActionErrors(MeanErrors):
 
     @property
     def common(self) -> float:
-        """Every reward has its own client, so means have no deviation in common."""
+        """Zero: every reward has its own client, so the means share no deviation."""
         return 0.0
 
     def radius(
@@ -177,7 +192,10 @@ class PerActionErrors(MeanErrors):
         *,
         confidence: float | None = None,
     ) -> FloatArray:
-        """From the joint law of all mechanisms' errors; half of β pays for what clipping cuts off."""
+        """Return bounds from the joint distribution of all mechanisms' errors, plus the effect of clipping.
+
+        If clipping may cut rewards, each of the two parts may fail with probability β/2.
+        """
         evidence, cut = self.evidence, any(self.evidence.clipping_scales)
         confidence = (confidence or self.study.confidence) / (2 if cut else 1)
         radius = per_action_radius(
@@ -190,9 +208,9 @@ class PerActionErrors(MeanErrors):
         return radius + self.pull(coefficients, confidence) if cut else radius
 
     def pull(self, coefficients: FloatArray, confidence: float) -> FloatArray:
-        """How far clipping moves an estimate at most, with probability 1 − `confidence`."""
+        """Return how far clipping moves an estimate at most, with probability 1 − `confidence`."""
         scales, counts = np.array(self.evidence.clipping_scales), np.array(self.evidence.counts)
-        with np.errstate(divide="ignore"):  # nothing is cut where the scale is zero: the margin is infinite
+        with np.errstate(divide="ignore"):  # a scale of zero gives an infinite margin: nothing is cut
             chances = 2 * np.exp(-((reward_deviations(self.study, self._rows) / scales) ** 2) / 2)
         level, sizes = math.log(1 / confidence), np.abs(coefficients)
         steady = sizes @ (chances * scales)
@@ -201,10 +219,11 @@ class PerActionErrors(MeanErrors):
         return np.asarray(steady + wandering + single, dtype=np.float64)
 
     def paper_width(self) -> float:
-        """W_l = (√(2d/h) + σ_n)·√(2 log(1/β)) with σ_n of Table 5, and the rank of the span for d.
+        """Return W_l = (√(2d/h) + σ_n)·√(2 log(1/β)) with σ_n of Table 5, where d is the rank of the span.
 
-        Table 5: σ_n = 2dσ_nc√s/h, 2dσ_nl√(2s/h), 2dσ_ns√s/h, in deviations of one action's sum (central,
-        shuffle) or of one client's report (local). Clients that differ scatter by 1 + σ² instead of 1.
+        Table 5: σ_n = 2dσ_nc√s/h, 2dσ_nl√(2s/h), 2dσ_ns√s/h, in standard deviations of one action's sum
+        (central, shuffle) or of one client's report (local). Since clients differ, the variance of a reward
+        is 1 + σ² instead of 1.
         """
         study, plan, level = self.study, self.evidence.plan, math.log(1 / self.study.confidence)
         length, support = study.schedule.length(plan.phase), len(plan.support)
@@ -222,11 +241,11 @@ class PerActionErrors(MeanErrors):
         return width + 2 * plan.rank * privacy * math.sqrt(2 * level)
 
     def _laplace_sum(self, level: float) -> float:
-        """What N Laplace variables of scale one, times factors of at most one, add up to.
+        """Bound the sum of N Laplace variables of scale 1, each times a factor of at most 1.
 
-        The paper prints no width for this. Each is sub-Gamma with variance 2 and scale 1, so
-        2√(N·log(1/β)) + log(1/β) is exceeded with probability at most β. N counts the noises: one per action,
-        or one per client.
+        The paper prints no width for this case. Each variable is sub-Gamma with variance 2 and scale 1, so
+        the sum exceeds 2√(N·log(1/β)) + log(1/β) with probability at most β. N is the number of noise
+        variables: one per action, or one per client.
         """
         plan = self.evidence.plan
         noises = (
@@ -240,13 +259,13 @@ class PerActionErrors(MeanErrors):
 
     @cached_property
     def _scatter(self) -> FloatArray:
-        """v(x)/n(x): what the scatter of rewards adds to the variance of each mean."""
+        """v(x)/n(x): the variance of each mean that comes from the rewards themselves."""
         found = reward_deviations(self.study, self._rows) ** 2 / np.array(self.evidence.counts)
         return np.asarray(found, dtype=np.float64)
 
 
 def _laplace_scale(mechanism: Mechanism) -> float:
-    """The scale of Laplace noise in units of rewards; zero for any other noise."""
+    """Return the scale of Laplace noise in units of rewards; zero for any other noise."""
     if isinstance(mechanism, CentralLattice | LocalLattice) and mechanism.noise == "laplace":
         return mechanism.scale * mechanism.lattice.step
     return 0.0

@@ -1,4 +1,4 @@
-"""The assignments that a study can name."""
+"""`ASSIGNMENTS`: the values that `Study.assignment` can have, with their implementations."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""What the learner needs to know about a reward model.
+"""The interface of a reward model, as the learner uses it.
 
-A `RewardModel` says how mean rewards depend on an unknown parameter, and fits the parameter to the released
-means of a phase. A `Fit` holds the estimate and says how far the mean reward of an action may be off. The
-learner eliminates, commits and records progress with these alone. A new model is one file:
+A `RewardModel` defines how mean rewards depend on an unknown parameter, and fits the parameter to the
+released means of a phase. A `Fit` holds the estimate and computes how far the estimated mean reward of an
+action may be off. The learner needs only these two to drop actions, commit and record progress. A new model
+is one file:
 
     @register_model
     class Tanh(RewardModel):
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Bracket:
-    """Bounds of many widths: each is at least `low` and at most `high`, row by row."""
+    """Bounds of many widths: width i is at least `low[i]` and at most `high[i]`."""
 
     low: FloatArray
     high: FloatArray
@@ -46,8 +47,8 @@ class Fit(ABC):
 
     Attributes:
         study: The study.
-        evidence: The phase that it was fitted to.
-        errors: How far the released means of the phase may be off.
+        evidence: The phase that the model was fitted to.
+        errors: The errors of the released means of the phase.
     """
 
     def __init__(self, study: Study, evidence: PhaseEvidence, errors: MeanErrors) -> None:
@@ -62,28 +63,30 @@ class Fit(ABC):
 
     @abstractmethod
     def covariance(self) -> FloatArray:
-        """The covariance of the estimate, or an upper bound."""
+        """Return the covariance of the estimate, or an upper bound of it."""
 
     @abstractmethod
     def widths(self, actions: IntArray, *, towards: int | None = None) -> FloatArray:
-        """What the error of an estimated mean reward exceeds with a probability of at most β.
+        """Return the confidence widths of the estimated mean rewards of some actions.
+
+        The error exceeds the width with a probability of at most β = `Study.confidence`, on each side.
 
         Args:
             actions: Indices of actions.
             towards: If given, the widths are those of the differences to this action.
 
         Returns:
-            One width per action; β is `Study.confidence`.
+            One width per action.
         """
 
     @cached_property
     def precision(self) -> FloatArray:
-        """The inverse of the covariance, on its range."""
+        """The pseudo-inverse of the covariance."""
         return np.asarray(np.linalg.pinv(self.covariance(), hermitian=True), dtype=np.float64)
 
     @property
     def common_width(self) -> float | None:
-        """One width for all actions, where the preset states one; None if each action has its own."""
+        """One width for all actions, if the preset uses one; None if each action has its own width."""
         return None
 
     def bracket(
@@ -93,28 +96,28 @@ class Fit(ABC):
         *,
         towards: int | None = None,  # noqa: ARG002
     ) -> Bracket | None:
-        """Bounds of the widths of all active actions that are cheaper than these; None if there are none.
+        """Return bounds of the widths of all active actions that are cheaper to compute than the widths.
 
         Args:
             state: The state before the phase.
-            reference: An earlier phase with the same design, or the one that was fitted.
+            reference: An earlier phase with the same design, or the phase that was fitted.
             towards: As in `widths`.
 
         Returns:
-            The bounds, in the order of `state.active_actions`.
+            The bounds, in the order of `state.active_actions`; None if the model has no cheap bounds.
         """
         return None
 
     def target_means(self, targets: FloatArray) -> FloatArray:  # noqa: ARG002
-        """The estimated mean of reports that have these features, for the step `recentred`."""
+        """Return the estimated mean of reports with these features, for the step `recentred`."""
         raise NotAvailable(_no_recentring(self.study))
 
     def target_widths(self, targets: FloatArray) -> FloatArray:  # noqa: ARG002
-        """How far each of these means may be off, for the step `recentred`."""
+        """Return the confidence width of each of these means, for the step `recentred`."""
         raise NotAvailable(_no_recentring(self.study))
 
     def target_radius(self, targets: FloatArray) -> float:  # noqa: ARG002
-        """How long the vector of the errors of these means may be, for the step `recentred`."""
+        """Return an upper bound on the norm of the errors of these means, for the step `recentred`."""
         raise NotAvailable(_no_recentring(self.study))
 
 
@@ -126,9 +129,9 @@ class RewardModel(ABC):
     """How the mean reward of an action depends on its features and on an unknown parameter."""
 
     name: ClassVar[str]
-    """What `Study.model` calls it."""
+    """The value of `Study.model` that selects this model."""
     steps: ClassVar[tuple[str, ...]] = ("differences", "committed")
-    """The steps beyond the paper that it supports, see `Steps`. A study takes no others."""
+    """The steps beyond the paper that the model supports, see `Steps`. Studies with it take no others."""
 
     def check(self, study: Study) -> None:  # noqa: B027 - most models serve every study
         """Raise an `InvalidValue` if the model cannot serve a study with these settings."""
@@ -140,41 +143,41 @@ class RewardModel(ABC):
         Args:
             study: The study.
             evidence: The phase, with the released means.
-            errors: How far these means may be off.
+            errors: The errors of these means.
 
         Returns:
-            The fit; a function of the arguments alone, since it is computed again when a study is replayed.
+            The fit. It must be a function of the arguments alone, since replaying a study computes it again.
         """
 
     @abstractmethod
     def means(self, matrix: FloatArray, actions: IntArray, parameter: FloatArray) -> FloatArray:
-        """The mean rewards of some rows of the action matrix, if `parameter` were the truth."""
+        """Return the mean rewards of some rows of the action matrix for a given parameter."""
 
     def distance(self, one: FloatArray, other: FloatArray) -> float:  # noqa: ARG002
-        """The most by which the mean reward of any action differs between two parameters."""
+        """Return an upper bound on the difference of any action's mean reward between two parameters."""
         return float("inf")
 
     def pool(self, fits: Sequence[Fit]) -> FloatArray:
-        """The parameter from all phases: their estimates, weighted by their precisions."""
+        """Return the mean of all phases' estimates, weighted by their precisions."""
         precision = sum(one.precision for one in fits)
         total = sum(one.precision @ one.estimate for one in fits)
         return np.asarray(np.linalg.pinv(precision, hermitian=True) @ total, dtype=np.float64)
 
 
 def fitted(study: Study, evidence: PhaseEvidence) -> Fit:
-    """The study's reward model fitted to a phase; the same object for the same phase, while it is cached.
+    """Fit the study's reward model to a phase. Recent fits are cached, and the same object is returned.
 
     Args:
         study: The study.
         evidence: The phase, with or without an estimate.
 
     Returns:
-        The fit, which depends on the released means and not on `evidence.estimate`.
+        The fit. It does not depend on `evidence.estimate`.
     """
     return _fitted(study, replace(evidence, estimate=()))
 
 
-@lru_cache(maxsize=24)  # a study's phases; entries keep its actions alive, so not many more
+@lru_cache(maxsize=24)  # enough for the phases of a study; entries keep its actions in memory
 def _fitted(study: Study, evidence: PhaseEvidence) -> Fit:
-    """A phase's fit is needed for its widths, the next phase's clipping and every best guess."""
+    """Fit with a cache: widths, the clipping of the next phase and all best guesses use the same fit."""
     return study.reward_model.fit(study, evidence, study.assignment_rule.errors(study, evidence))

@@ -19,11 +19,11 @@ from dpbandits.protocol.model._linear_bounds import BLOCK, bracket
 if TYPE_CHECKING:
     from dpbandits.protocol._study import State, Study
 
-_SPARSE = 8  # if fewer than one row in eight is needed, these are copied first
+_SPARSE = 8  # if fewer than one row in eight is needed, the needed rows are copied first
 
 
 class LinearFit(Fit):
-    """Least squares: the estimate is A·means, so its errors are A times those of the means.
+    """A least-squares fit: the estimate is A·means, so its errors are A times the errors of the means.
 
     Attributes:
         map: A, d × s; its range is the span of the active actions.
@@ -34,9 +34,9 @@ class LinearFit(Fit):
         plan = evidence.plan
         rows = study.actions.matrix[list(plan.support)]
         if plan.mixing_matrix is None:
-            # Weighted with the variances that the server knows, or with the plays alone, as in the paper.
+            # Weighted with the variances that the server knows, or with the plays alone as in the paper.
             weights = 1 / errors.variances if study.learning.weighted else errors.weights
-        else:  # as many numbers as the rank: weights play no part
+        else:  # there are as many numbers as the rank, so weights do not change the solution
             rows, weights = plan.mixing_matrix @ rows, np.ones(plan.rank)
         self.map = least_squares(rows, weights, plan.rank)
 
@@ -46,7 +46,7 @@ class LinearFit(Fit):
         return np.asarray(self.map @ np.array(self.evidence.means), dtype=np.float64)
 
     def covariance(self) -> FloatArray:
-        """C = A·diag(1/(n·T(x)) + s_n²)·A' + (σ²/n)·I, or what takes its place for other reports."""
+        """Return C = A·diag(1/(n·T(x)) + s_n²)·A' + (σ²/n)·I, or its equivalent for other reports."""
         scaled = self.errors.factor(self.map)
         return np.asarray(scaled @ scaled.T + self.errors.common * np.eye(len(scaled)), dtype=np.float64)
 
@@ -59,7 +59,7 @@ class LinearFit(Fit):
         return np.asarray((basis / spectrum) @ basis.T, dtype=np.float64)
 
     def widths(self, actions: IntArray, *, towards: int | None = None) -> FloatArray:
-        """Computed for a block of actions at a time, to save memory."""
+        """Compute the widths for one block of actions at a time, to save memory."""
         matrix, found = self.study.actions.matrix, np.empty(len(actions))
         for start in range(0, len(actions), BLOCK):
             rows = matrix[actions[start : start + BLOCK]]
@@ -69,7 +69,7 @@ class LinearFit(Fit):
 
     @property
     def common_width(self) -> float | None:
-        """The paper's W_l, in its preset without differences."""
+        """The paper's W_l in the preset `paper` without the step `differences`; None otherwise."""
         if self.study.privacy.preset == "paper" and not self.study.learning.differences:
             return self.errors.paper_width()
         return None
@@ -77,34 +77,37 @@ class LinearFit(Fit):
     def bracket(
         self, state: State, reference: PhaseEvidence, *, towards: int | None = None
     ) -> Bracket | None:
-        """From the quadratic forms of an earlier phase, see `_linear_bounds.py`."""
+        """Return bounds from the quadratic forms of an earlier phase, see `_linear_bounds.py`."""
         return bracket(state, self, reference, towards=towards)
 
     def target_means(self, targets: FloatArray) -> FloatArray:
-        """⟨θ̃, v⟩ for each row v."""
+        """Return ⟨θ̃, v⟩ for each row v."""
         return np.asarray(targets @ self.estimate, dtype=np.float64)
 
     def target_widths(self, targets: FloatArray) -> FloatArray:
-        """What ⟨θ̃ − θ*, v⟩ exceeds with probability at most β, for each row v, clipping included."""
+        """Return, for each row v, a bound that ⟨θ̃ − θ*, v⟩ exceeds with probability at most β.
+
+        The bound includes the bias from clipping.
+        """
         return self.errors.radius(targets @ self.map, targets)
 
     def target_radius(self, targets: FloatArray) -> float:
-        """What ‖V(θ̃ − θ*)‖ exceeds with probability at most β, V the matrix of the rows."""
+        """Return a bound that ‖V(θ̃ − θ*)‖ exceeds with probability at most β, V the matrix of the rows."""
         return self.errors.norm_radius(targets @ self.map, targets)
 
 
 class Linear(RewardModel):
-    """Mean reward ⟨θ*, x⟩."""
+    """The model with mean reward ⟨θ*, x⟩ of action x."""
 
     name = "linear"
     steps = STEP_NAMES
 
     def fit(self, study: Study, evidence: PhaseEvidence, errors: MeanErrors) -> LinearFit:
-        """Least squares in the span of the active actions."""
+        """Fit by least squares in the span of the active actions."""
         return LinearFit(study, evidence, errors)
 
     def means(self, matrix: FloatArray, actions: IntArray, parameter: FloatArray) -> FloatArray:
-        """⟨x, parameter⟩ of some rows, which are not copied while they are many."""
+        """Return ⟨x, parameter⟩ of some rows, without copying the rows unless they are few."""
         found: FloatArray
         if len(actions) * _SPARSE < len(matrix):
             found = matrix[actions] @ parameter
@@ -113,11 +116,11 @@ class Linear(RewardModel):
         return found if len(actions) == len(matrix) else found[actions]
 
     def distance(self, one: FloatArray, other: FloatArray) -> float:
-        """Actions have norm one at most, so no mean differs by more than the parameters do."""
+        """Return the distance of the parameters, which bounds the difference since actions have norm ≤ 1."""
         return float(np.linalg.norm(one - other))
 
     def pool(self, fits: Sequence[Fit]) -> FloatArray:
-        """In the span of the first phase, which all later ones lie in."""
+        """Return the pooled estimate, computed in the span of the first phase, which contains the others."""
         first = fits[0]
         assert isinstance(first, LinearFit)
         basis = np.linalg.svd(first.map, full_matrices=False)[0][:, : first.evidence.plan.rank]

@@ -1,10 +1,10 @@
-"""Lower and upper bounds of many widths at once, for one vector product per phase.
+"""Lower and upper bounds of all widths of the linear model, for one matrix-vector product per phase.
 
-A width in direction v has a variance V = v'Cv, C = A·diag(1/(n·T(x)) + s_n²)·A' + (σ²/n)·I, and lies between
-two multiples of √V (`MeanErrors.factors`). The C of a phase differs little from that of an earlier phase with
-the same design, C₀: on the span λ·C₀ ≤ C ≤ Λ·C₀, the extreme generalised eigenvalues. So v'C₀v is computed
-for all actions once per design, in one pass, and all phases with that design share it. For differences
-v = b − x it is x'C₀x − 2x'C₀b + b'C₀b, which takes one more vector product.
+The error in direction v has variance V = v'Cv, C = A·diag(1/(n·T(x)) + s_n²)·A' + (σ²/n)·I, and the width
+lies between two multiples of √V (`MeanErrors.factors`). C differs little from C₀, that of an earlier phase
+with the same design: on the span λ·C₀ ≤ C ≤ Λ·C₀, where λ and Λ are the extreme generalised eigenvalues. So
+v'C₀v is computed for all actions in one pass per design, and all phases with that design share it. For
+differences v = b − x it is x'C₀x − 2x'C₀b + b'C₀b, which takes one more matrix-vector product.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from dpbandits.protocol._study import State, Study
     from dpbandits.protocol.model._linear import LinearFit
 
-BLOCK = 1 << 11  # rows whose coefficients stay in a cache
-_SLACK = 1e-9  # relative, for the roundings of eigenvalues and factors
+BLOCK = 1 << 11  # rows that are processed at once, so that their coefficients stay in the processor's cache
+_SLACK = 1e-9  # relative allowance for rounding errors in eigenvalues and factors
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Forms:
-    """C₀ = `root` `root`', and x'C₀x of every active action x, off by at most `error`."""
+    """C₀ = `root` `root`', and `values`: x'C₀x of every active action x, with rounding error ≤ `error`."""
 
     root: FloatArray
     values: FloatArray
@@ -42,17 +42,11 @@ class _Forms:
 def bracket(
     state: State, fit: LinearFit, reference: PhaseEvidence, *, towards: int | None = None
 ) -> Bracket | None:
-    """Bounds of the widths of all active actions, or of their differences to one action.
+    """Return bounds of the widths of all active actions, or of their differences to the action `towards`.
 
-    Args:
-        state: The state before the phase.
-        fit: The fit of the phase.
-        reference: An earlier phase with the same design, or the one that was fitted.
-        towards: If given, the action to which differences are taken.
-
-    Returns:
-        The bounds; None if rounding errors are too large, or if the errors of the means have no common
-        bounds, as with one mechanism per action.
+    None if rounding errors make the bounds unreliable, or if the errors of the means have no common factors,
+    as with one mechanism per action. `reference` is an earlier phase with the same design, or the phase that
+    was fitted.
     """
     study, basis = state.study, _basis(fit)
     own, first = fit.covariance(), fitted(study, _bare(reference)).covariance()
@@ -67,7 +61,7 @@ def bracket(
 
 
 def _root(squares: FloatArray, error: float, factor: float) -> FloatArray:
-    """√(squares + error), zero where that is below, times a factor; with no array more than is needed."""
+    """Return √max(squares + error, 0) times a factor, with a single new array to save memory."""
     found = squares + error
     np.maximum(found, 0.0, out=found)
     np.sqrt(found, out=found)
@@ -81,7 +75,7 @@ def _basis(fit: LinearFit) -> FloatArray:
 
 
 def _squares(forms: _Forms, study: Study, active: IntArray, towards: int | None) -> tuple[FloatArray, float]:
-    """v'C₀v of all rows, and what rounding may have changed it by; rows have norm one at most."""
+    """Return v'C₀v of all rows, and an upper bound on its rounding error for rows of norm at most 1."""
     if towards is None:
         return forms.values, forms.error
     matrix = study.actions.matrix
@@ -95,11 +89,11 @@ def _squares(forms: _Forms, study: Study, active: IntArray, towards: int | None)
 
 @lru_cache(maxsize=1)
 def _forms(study: Study, active: bytes, evidence: PhaseEvidence) -> _Forms:
-    """The one pass over all active actions.
+    """Compute x'C₀x in one pass over all active actions.
 
-    It is made in 32-bit numbers, scaled to keep their range. With γ ≈ (d + 4)·2⁻²⁴ and rows of norm one at
-    most, a row's x'·root is off by at most γ·‖root‖_F, so the square q of its length by
-    γ·‖root‖_F·(2·√q + γ·‖root‖_F) and, for summing, γ·q. Twice that, for the largest q, is allowed for.
+    The pass uses 32-bit floats, scaled to avoid overflow. Let γ ≈ (d + 4)·2⁻²⁴. For rows of norm at most 1,
+    the error of x'·root is at most γ·‖root‖_F. So the error of q, its squared norm, is at most
+    γ·‖root‖_F·(2·√q + γ·‖root‖_F), plus γ·q for the summation. `error` is twice that for the largest q.
     """
     values, directions = np.linalg.eigh(fitted(study, evidence).covariance())
     root = directions * np.sqrt(np.maximum(values, 0.0))
@@ -118,5 +112,5 @@ def _forms(study: Study, active: bytes, evidence: PhaseEvidence) -> _Forms:
 
 
 def _bare(evidence: PhaseEvidence) -> PhaseEvidence:
-    """A phase without what it estimated: that does not enter C."""
+    """Return the evidence without its estimate and clipping bias, which C does not depend on."""
     return replace(evidence, clipping_bias=(), estimate=())

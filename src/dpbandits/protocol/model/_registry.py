@@ -1,4 +1,4 @@
-"""The reward models that a study can name."""
+"""`REWARD_MODELS`: the values that `Study.model` can have, and the decorator that adds one."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ REWARD_MODELS: dict[str, RewardModel] = {Linear.name: Linear()}
 
 
 def register_model(model: Model) -> Model:
-    """Class decorator: let studies name this reward model.
+    """Register a reward model, as a class decorator, so that `Study.model` can name it.
 
     Args:
-        model: A subclass of `RewardModel` with a `name`, built without arguments.
+        model: A subclass of `RewardModel` with a `name`, whose constructor takes no arguments.
 
     Returns:
         The class itself.

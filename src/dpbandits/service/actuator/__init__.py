@@ -1,4 +1,4 @@
-"""The actuator: plays the actions that the coordinator asks for and reports how many rounds it has played."""
+"""The actuator: it plays the actions that the coordinator requests and reports how many rounds it played."""
 
 import lazy_loader
 

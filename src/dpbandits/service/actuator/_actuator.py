@@ -1,4 +1,7 @@
-"""The actuator's part: play what the coordinator asks for, and tell how far it is, as often as one likes."""
+"""The actuator: it plays the coordinator's schedule and reports how many rounds it has played.
+
+Reporting the same number of rounds again changes nothing, so every call may be retried.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +12,17 @@ from dpbandits.service.shared import Transport, call
 from dpbandits.service.wire import PlayReply, RoundsRequest, ScheduleReply
 
 Play = Callable[[int, int], None]
-"""Play an action for so many rounds in a row."""
+"""A function `play(action, rounds)` that plays one action for this number of consecutive rounds."""
 
 
 class Actuator:
-    """A synchronous client for whoever plays."""
+    """A synchronous client of the coordinator for the actuator role.
+
+    Args:
+        url: The coordinator's URL.
+        token: The actuator's token.
+        transport: Sends the requests.
+    """
 
     def __init__(self, url: str, token: str, transport: Transport) -> None:
         self._url = url.rstrip("/")
@@ -21,24 +30,45 @@ class Actuator:
         self._transport = transport
 
     def play(self) -> PlayReply:
-        """The action of the next round."""
+        """Return the action of the next round."""
         return self._transport.hold(call("GET", f"{self._url}/v1/play", PlayReply, secret=self._token))
 
     def schedule(self) -> ScheduleReply:
-        """What the whole phase plays."""
+        """Return the schedule of the running phase."""
         return self._transport.hold(
             call("GET", f"{self._url}/v1/schedule", ScheduleReply, secret=self._token)
         )
 
     def played(self, phase: int, attempt: int, rounds: int) -> ScheduleReply:
-        """So many rounds of this attempt were played in all."""
+        """Report how many rounds of an attempt have been played so far; repeating it changes nothing.
+
+        Args:
+            phase: The phase, from `ScheduleReply.phase`.
+            attempt: The attempt, from `ScheduleReply.attempt`.
+            rounds: The total number of rounds played in this attempt.
+
+        Returns:
+            The schedule, with the new number of played rounds.
+
+        Raises:
+            Refused: The attempt is not being played, or it has fewer rounds.
+        """
         request = RoundsRequest(phase=phase, attempt=attempt, played=rounds)
         url = f"{self._url}/v1/rounds"
         return self._transport.hold(call("POST", url, ScheduleReply, secret=self._token, body=request))
 
 
 def play_all(actuator: Actuator, play: Play, *, pause: float = 0.2, patience: int = 1_000_000) -> None:
-    """Play until the study ends; after a restart it goes on where the coordinator was told it is."""
+    """Play every phase until the study ends.
+
+    After a restart, playing continues at the last round that was reported to the coordinator.
+
+    Args:
+        actuator: The connection to the coordinator.
+        play: Plays one action for a number of consecutive rounds: `play(action, rounds)`.
+        pause: Seconds between two requests while nothing is to be played.
+        patience: The largest number of requests for a schedule.
+    """
     for _ in range(patience):
         schedule = actuator.schedule()
         if schedule.state == "ended":

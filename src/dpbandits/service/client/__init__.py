@@ -1,4 +1,4 @@
-"""The client SDK: check the terms of a study, enrol once, join a cohort, record rewards, send one report."""
+"""The client SDK: check a study's terms, enrol once, join a cohort, play its plan, and send one report."""
 
 import lazy_loader
 

@@ -1,4 +1,8 @@
-"""The reference agent: takes part in a study from enrolment to the one report."""
+"""The reference agent: it takes part in a study, from enrolment to its one report.
+
+`take_part` runs the agent in an event loop, `take_part_in_turn` runs it synchronously. `Recorder` averages
+the rewards that the agent observes.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +16,17 @@ from dpbandits.protocol import Plan
 from dpbandits.service.client._client import AsyncClient, Client, ClientCore
 
 Averages = Callable[[Plan], Sequence[float]]
-"""The client's own averages of a plan's supported actions, once the plan was played."""
+"""A function that plays a plan and returns the average reward of each of its supported actions."""
 
 DONE = ("over", "ended")
-_UNREACHED = 1.0  # seconds to wait for a party that was never reached
+_UNREACHED = 1.0  # seconds between polls until the coordinator has sent its own polling interval
 
 
 class Recorder:
-    """Running averages of the rewards of a plan's actions, one reward for each play."""
+    """Running averages of the rewards of a plan's actions, with one reward per play.
+
+    Example: if the plan plays action 3 twice, `record(3, 0.2)` and `record(3, 0.4)` give the average 0.3.
+    """
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
@@ -28,9 +35,17 @@ class Recorder:
         self._counts = [0] * len(plan.support)
 
     def record(self, action: int, reward: float) -> None:
-        """A reward of an action that was just played."""
+        """Record the reward of one play of an action.
+
+        Args:
+            action: The index of the action, one of the plan's supported actions.
+            reward: The observed reward.
+
+        Raises:
+            InvalidValue: The plan does not play this action, or all its plays were already recorded.
+        """
         if action not in self._places:
-            raise InvalidValue("action", action, "one of the plan's")
+            raise InvalidValue("action", action, f"one of the plan's actions, {self._plan.support}")
         place = self._places[action]
         whole(1, self._plan.plays[place], rewards=self._counts[place] + 1)
         self._totals[place] += float(reward)
@@ -38,20 +53,36 @@ class Recorder:
 
     @property
     def complete(self) -> bool:
-        """Whether every play was recorded."""
+        """Whether a reward was recorded for every play of the plan."""
         return tuple(self._counts) == self._plan.plays
 
     def averages(self) -> list[float]:
-        """Of each supported action."""
+        """Return the average reward of each supported action, in the order of the plan.
+
+        Raises:
+            InvalidValue: Some plays of the plan have no reward yet.
+        """
         if not self.complete:
-            raise InvalidValue("rewards", tuple(self._counts), f"{self._plan.plays}, one for each play")
+            raise InvalidValue("rewards", tuple(self._counts), f"{self._plan.plays}, one reward per play")
         return [total / count for total, count in zip(self._totals, self._counts, strict=True)]
 
 
 async def take_part(client: AsyncClient, code: str, averages: Averages, *, patience: int = 100_000) -> bool:
-    """Enrol, wait to be asked, answer once; whether an answer was accepted.
+    """Enrol, wait until the coordinator asks for a report, and send one.
 
-    A party that cannot be reached is tried again while the attempt is open, `patience` times at most.
+    A party that cannot be reached is retried while the attempt is open.
+
+    Args:
+        client: The client that takes part.
+        code: The client's one-time enrolment code.
+        averages: Plays the plan and returns the average reward of each supported action.
+        patience: The largest number of polls and retries.
+
+    Returns:
+        True if a report was accepted. False if the attempt or the study ended first, or `patience` ran out.
+
+    Raises:
+        Refused: The client does not consent to the terms or the plan, or a party refused a request.
     """
     seconds = _UNREACHED
     for _ in range(patience):
@@ -75,7 +106,7 @@ async def take_part(client: AsyncClient, code: str, averages: Averages, *, patie
 
 
 def take_part_in_turn(client: Client, code: str, averages: Averages, *, patience: int = 100_000) -> bool:
-    """The same, synchronously."""
+    """Do the same as `take_part`, synchronously."""
     seconds = _UNREACHED
     for _ in range(patience):
         try:
@@ -99,12 +130,12 @@ def take_part_in_turn(client: Client, code: str, averages: Averages, *, patience
 
 def _plan(core: ClientCore) -> Plan:
     if core.plan is None:
-        raise Refused("not-asked", "this client has no task")
+        raise Refused("not-asked", "this client was not asked for a report")
     return core.plan
 
 
 def _too_late(refusal: Refused) -> bool:
-    """A report that comes after the end does not count, and is no error."""
+    """Return False if the attempt is closed: a report that arrives too late is no error. Else raise."""
     if refusal.reason != "closed":
         raise refusal
     return False

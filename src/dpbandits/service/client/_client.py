@@ -1,12 +1,15 @@
-"""A client's part: agree to the terms, enrol once, join, record rewards, send one report.
+"""The client: it agrees to a study's terms, enrols once, joins a cohort, and sends one report.
 
-A client fails closed. It asks for the study's terms first, checks them against what it has pinned (`Pins`)
-and what it consents to (`Consent`), and only then enrols. A plan is answered only if it keeps the terms and
-the consent. Where the report goes, and whom it is sealed to, follows from the terms.
+A client fails closed. It first requests the study's terms and checks them against its pins (`Pins`) and its
+consent (`Consent`). Only then does it enrol. It reports for a plan only if the plan keeps the terms and the
+consent. The terms also say where the report goes and which public key it is encrypted to.
 
-What must not be made twice is kept in `ClientMemory` before it is sent: the token, the ticket and the sealed
-report. So a retry, even after a restart, sends the same bytes, and noise is drawn once for one answer.
-`Client` is synchronous, `AsyncClient` is not; they differ in the transport alone.
+The client saves its token, its ticket and its sealed report in `ClientMemory` before it sends them, because
+each must be made only once. A retry, even after a restart, therefore sends the same bytes, and the noise of a
+report is drawn once.
+
+`ClientCore` has the whole protocol except the network. `Client` runs it synchronously, `AsyncClient` runs it
+in an event loop. They differ only in the transport.
 """
 
 from __future__ import annotations
@@ -38,11 +41,11 @@ from dpbandits.service.wire import (
     split_shares,
 )
 
-MOST_ATTEMPTS = 10**6  # no path of the protocol names a higher one
+MOST_ATTEMPTS = 10**6  # the highest attempt number that a URL path of the protocol accepts
 
 
 class ClientMemory(msgspec.Struct, kw_only=True):
-    """What a client keeps of a study. Whoever reads it can act as the client."""
+    """The state that a client saves about a study. Anyone who can read it can act as the client."""
 
     token: str = ""
     ticket: str = ""
@@ -56,13 +59,13 @@ class ClientMemory(msgspec.Struct, kw_only=True):
 
     @staticmethod
     def new() -> ClientMemory:
-        """With secrets of its own."""
+        """Return a memory with a new random token and ticket."""
         return ClientMemory(token=new_secret(), ticket=new_secret())
 
 
 @dataclass(frozen=True, kw_only=True)
 class Agreed:
-    """The terms that a client agreed to, and the text that has their digest."""
+    """The terms that a client agreed to, decoded and as the signed text."""
 
     terms: Terms
     signed: SignedTerms
@@ -70,11 +73,22 @@ class Agreed:
 
 @dataclass(kw_only=True)
 class ClientCore:
-    """All of a client but the network. `save` is called before anything that must be remembered is sent.
+    """The whole client except the network: each method is a dialogue that a transport carries out.
 
-    No configuration reaches `noise`: it is the operating system's. A test may hand in a seeded source.
-    `pins` is what the client knows from elsewhere than the coordinator; in the shuffle model it must say
-    something.
+    Example: `Client(ClientCore(url="https://study.example"), Transport()).enrol(code)`.
+
+    Attributes:
+        url: The coordinator's URL.
+        memory: The state to continue from; by default a new one, with new secrets.
+        consent: The terms and plans that the client accepts.
+        noise: The source of the report's noise. No configuration sets it: the default is the generator of the
+            operating system. Tests pass a seeded source.
+        save: Called with the memory before the client sends anything that it must remember.
+        pins: What the client knows about the study from a source other than the coordinator. In the shuffle
+            model at least one pin is required.
+        agreed: The terms that the client agreed to in this process, or None.
+        plan: The plan that the client was asked to report for, or None.
+        trouble: The last error of a party that could not be reached, or an empty string.
     """
 
     url: str
@@ -85,16 +99,24 @@ class ClientCore:
     pins: Pins = field(default_factory=Pins)
     agreed: Agreed | None = None
     plan: Plan | None = None
-    trouble: str = ""  # why a party could not be reached, the last time that one could not
+    trouble: str = ""
 
     def agree(self) -> Dialogue[Agreed]:
-        """Ask for the study's terms and agree to them, or raise `Refused`. Nothing is spent by this."""
+        """Request the study's terms and agree to them. This spends no participation.
+
+        Returns:
+            The terms, decoded and as the signed text.
+
+        Raises:
+            Refused: The terms are not the pinned ones, changed since the client agreed, or are outside the
+                client's consent.
+        """
         if self.agreed is None:
             about = yield from call("GET", f"{self.url}/v1/study", StudyReply)
             signed = SignedTerms(terms=about.terms, signature=about.signature)
             terms = signed.opened()
             if about.study != signed.digest or self.memory.terms not in ("", signed.digest):
-                raise Refused("other-terms", "the study's terms are not those that this client agreed to")
+                raise Refused("other-terms", "the study's terms are not the ones that this client agreed to")
             self.pins.check(terms, signed)
             self.pins.require_path(terms)
             self.consent.check_terms(terms)
@@ -104,7 +126,14 @@ class ClientCore:
         return self.agreed
 
     def enrol(self, code: str) -> Dialogue[None]:
-        """Become a client of the study, by a one-time code, once its terms are agreed to."""
+        """Agree to the terms if that is not done yet, then enrol in the study; repeating it is harmless.
+
+        Args:
+            code: The one-time enrolment code from the study's operator.
+
+        Raises:
+            Refused: The client does not agree to the terms, or the coordinator does not accept the code.
+        """
         yield from self.agree()
         if not self.memory.enrolled:
             self.save(self.memory)
@@ -114,7 +143,16 @@ class ClientCore:
             self.save(self.memory)
 
     def task(self) -> Dialogue[TaskReply]:
-        """Where this client stands; it joins if there is a place. The plan is checked against the consent."""
+        """Request this client's task, and check the plan if the reply has one.
+
+        The coordinator adds the client to the cohort if a place is free.
+
+        Returns:
+            The coordinator's reply. Its `state` says what to do next.
+
+        Raises:
+            Refused: The plan is outside the terms or the consent, or the coordinator refused the request.
+        """
         agreed = yield from self.agree()
         have = "" if self.plan is None else self.plan.digest
         request = TaskRequest(pseudonym=hashed(self.memory.ticket), have=have)
@@ -122,29 +160,38 @@ class ClientCore:
         task = yield from call("POST", url, TaskReply, secret=self.memory.token, body=request)
         if bytes(task.plan) != b"null":
             self.plan = self._checked(task, agreed)
-        if not self.memory.sealed:  # what is sealed is for the phase and attempt that it was sealed for
+        if not self.memory.sealed:  # a sealed report stays bound to the phase and attempt it was sealed for
             self.memory.phase, self.memory.attempt = task.phase, task.attempt
         return task
 
     def _checked(self, task: TaskReply, agreed: Agreed) -> Plan:
-        """The plan of a task, or `Refused`, whatever the coordinator has sent."""
+        """Decode and check the plan of a task; anything malformed or not consented to raises `Refused`."""
         try:
             plan = decode(bytes(task.plan), Plan)
-        except Exception:  # a plan that was made up may lead to any error
-            raise Refused("no-consent", "the plan is not one of this version") from None
+        except Exception:  # a forged plan may cause any error
+            raise Refused("no-consent", "the plan is not a valid plan of this version") from None
         if plan.digest != task.plan_digest or plan.phase != task.phase:
-            raise Refused("no-consent", "the plan is not the one that the coordinator names")
+            raise Refused("no-consent", "the plan does not match the coordinator's digest and phase")
         self.consent.check(plan, agreed.terms, agreed.signed)
         return plan
 
     def report(self, averages: Sequence[float]) -> Dialogue[None]:
-        """Randomize and send the average reward of each supported action; once, whatever is retried."""
+        """Randomize the averages and send the report.
+
+        The noise is drawn once. Calling this again, even after a restart, sends the same bytes.
+
+        Args:
+            averages: The average reward of each supported action, in the order of `Plan.support`.
+
+        Raises:
+            Refused: The client was not asked for a report, or the receiving party refused it.
+        """
         if not self.memory.sealed:
             self._prepare(averages, (yield from self.agree()).terms)
         yield from self.resend()
 
     def resend(self) -> Dialogue[None]:
-        """Send what was prepared, which may have been sent before."""
+        """Send the prepared report unless it was already accepted; the receiver takes a repeat once."""
         if self.memory.sealed and not self.memory.sent:
             terms = (yield from self.agree()).terms
             party = self.url if terms.shuffler is None else terms.shuffler.url.rstrip("/")
@@ -154,12 +201,12 @@ class ClientCore:
             self.save(self.memory)
 
     def _prepare(self, averages: Sequence[float], terms: Terms) -> None:
-        """Draw the noise, once, and remember the sealed report before anything is sent."""
+        """Draw the noise once, and save the sealed report before anything is sent."""
         plan = self.plan
         if plan is None:
-            raise Refused("not-asked", "this client has no task")
+            raise Refused("not-asked", "this client was not asked for a report")
         if self.memory.phase != plan.phase or not 1 <= self.memory.attempt <= MOST_ATTEMPTS:
-            raise Refused("no-consent", "the coordinator names a phase or an attempt that is not the plan's")
+            raise Refused("no-consent", "the coordinator's phase or attempt does not match the plan")
         place = Place(
             study=plan.study,
             phase=plan.phase,
@@ -182,56 +229,61 @@ class ClientCore:
 
 
 class Client:
-    """A synchronous client."""
+    """A synchronous client; each method carries out the `ClientCore` dialogue of the same name."""
 
     def __init__(self, core: ClientCore, transport: Transport) -> None:
         self.core = core
         self._transport = transport
 
     def agree(self) -> Terms:
-        """Ask for the study's terms and agree to them; raises `Refused` if they promise too little."""
+        """Request the study's terms and agree to them; see `ClientCore.agree`."""
         return self._transport.hold(self.core.agree()).terms
 
     def enrol(self, code: str) -> None:
-        """Become a client of the study, by a one-time code."""
+        """Enrol in the study with a one-time code; see `ClientCore.enrol`."""
         self._transport.hold(self.core.enrol(code))
 
     def task(self) -> TaskReply:
-        """Where this client stands; it joins if there is a place."""
+        """Request this client's task; see `ClientCore.task`."""
         return self._transport.hold(self.core.task())
 
     def report(self, averages: Sequence[float]) -> None:
-        """Randomize and send; once, whatever is retried."""
+        """Randomize the averages and send the report; see `ClientCore.report`."""
         self._transport.hold(self.core.report(averages))
 
     def resend(self) -> None:
-        """Send what was prepared before a restart."""
+        """Send the report that was prepared before a restart; see `ClientCore.resend`."""
         self._transport.hold(self.core.resend())
 
 
 class AsyncClient:
-    """An asynchronous client."""
+    """A client for an event loop; each method carries out the `ClientCore` dialogue of the same name.
+
+    Args:
+        core: The client's state and protocol.
+        transport: Sends the requests; many clients may share one.
+    """
 
     def __init__(self, core: ClientCore, transport: AsyncTransport) -> None:
         self.core = core
         self._transport = transport
 
     async def agree(self) -> Terms:
-        """Ask for the study's terms and agree to them; raises `Refused` if they promise too little."""
+        """Request the study's terms and agree to them; see `ClientCore.agree`."""
         return (await self._transport.hold(self.core.agree())).terms
 
     async def enrol(self, code: str) -> None:
-        """Become a client of the study, by a one-time code."""
+        """Enrol in the study with a one-time code; see `ClientCore.enrol`."""
         await self._transport.hold(self.core.enrol(code))
 
     async def task(self) -> TaskReply:
-        """Where this client stands; it joins if there is a place."""
+        """Request this client's task; see `ClientCore.task`."""
         return await self._transport.hold(self.core.task())
 
     async def report(self, averages: Sequence[float]) -> None:
-        """Randomize and send; once, whatever is retried."""
+        """Randomize the averages and send the report; see `ClientCore.report`."""
         await self._transport.hold(self.core.report(averages))
 
     async def resend(self) -> None:
-        """Send what was prepared before a restart."""
+        """Send the report that was prepared before a restart; see `ClientCore.resend`."""
         await self._transport.hold(self.core.resend())

@@ -1,8 +1,8 @@
-"""What a client agrees to. It checks the study's terms and every plan itself, and refuses whatever it cannot
-prove.
+"""A client's consent: the terms and plans that it accepts.
 
-The terms are checked before the client enrols, so that no participation is spent on a study it would refuse.
-The plan is checked when it arrives. A coordinator that asks for more gets no answer.
+The client checks the terms and every plan itself, and refuses a plan whose privacy it cannot prove. It checks
+the terms before it enrols, so that it spends no participation on a study it would refuse. It checks a plan
+when the plan arrives. If a plan asks for more than the consent allows, the client sends no report.
 """
 
 from __future__ import annotations
@@ -15,20 +15,29 @@ from dpbandits.privacy import TRUST_MODELS
 from dpbandits.protocol import Plan
 from dpbandits.service.wire import MODES, MOST_COHORT, SignedTerms, Terms, proved_delta
 
-LARGEST_REPORT = 1 << 20  # bytes: a plan must not make a client send, or hold in memory, more than this
+LARGEST_REPORT = 1 << 20  # bytes; limits what a plan can make a client send or keep in memory
 
 
 @dataclass(frozen=True, kw_only=True)
 class Consent:
-    """Acceptable trust models and shuffler modes, the weakest (ε, δ), and demands on the cohort.
+    """The trust models, shuffler modes, (ε, δ) and cohort sizes that a client accepts.
 
-    In the shuffle model the guarantee rests on other clients' noise. A coordinator that invents clients
-    takes it away. `minimum_cohort` demands that at least this many reports are in every release,
-    `largest_cohort` that one client's own noise is at least this large a part of the whole, and
-    `least_silent_share` that the noise suffices even if this share of the reports has none. `biased_bits`
-    accepts the paper's Algorithm 2, whose noise bits are not fair coins.
+    In the shuffle model the guarantee depends on the noise of other clients. A coordinator that invents
+    clients removes that noise. `minimum_cohort`, `largest_cohort` and `least_silent_share` limit this attack.
 
     Example: `Consent(epsilon=1, delta=1e-6, modes=("split",), minimum_cohort=500, least_silent_share=0.5)`.
+
+    Attributes:
+        trusts: The accepted trust models.
+        epsilon: The largest accepted ε.
+        delta: The largest accepted δ.
+        modes: The accepted modes of the shuffler.
+        minimum_cohort: The least number of reports in every release.
+        largest_cohort: The largest cohort. A client's own noise is a smaller part of the total in a larger
+            cohort.
+        least_silent_share: The share of reports that may contain no noise while the noise of the others still
+            suffices. A study's `silent_share` must be at least this.
+        biased_bits: Whether to accept the paper's Algorithm 2, in which noise bits are not fair coins.
     """
 
     trusts: tuple[str, ...] = ("local", "shuffle")
@@ -52,37 +61,65 @@ class Consent:
         between(0, 0.99, least_silent_share=self.least_silent_share)
 
     def check_terms(self, terms: Terms) -> None:
-        """Refuse terms that promise less than was agreed to."""
+        """Check that the terms promise at least what this consent requires.
+
+        Args:
+            terms: The study's terms.
+
+        Raises:
+            Refused: The terms promise less; the message names the first field that does.
+        """
         _demand(
-            terms.trust in self.trusts, f"trust model {terms.trust} is not among {', '.join(self.trusts)}"
+            terms.trust in self.trusts, f"trust: got {terms.trust}, expected one of {', '.join(self.trusts)}"
         )
         _demand(
             terms.minimum_reports >= self.minimum_cohort,
-            f"releases may have {terms.minimum_reports:,} reports",
+            f"minimum_reports: got {terms.minimum_reports:,}, expected at least {self.minimum_cohort:,}",
         )
         _demand(
-            terms.largest_cohort <= self.largest_cohort, f"a cohort may have {terms.largest_cohort:,} clients"
+            terms.largest_cohort <= self.largest_cohort,
+            f"largest_cohort: got {terms.largest_cohort:,}, expected at most {self.largest_cohort:,}",
         )
         if terms.trust_model.shuffler:
-            _demand(terms.mode in self.modes, f"mode {terms.mode} is not among {', '.join(self.modes)}")
+            _demand(
+                terms.mode in self.modes, f"mode: got {terms.mode}, expected one of {', '.join(self.modes)}"
+            )
         if terms.trust_model.shares_noise:
             _demand(
-                terms.silent_share >= self.least_silent_share, f"silent_share is only {terms.silent_share:g}"
+                terms.silent_share >= self.least_silent_share,
+                f"silent_share: got {terms.silent_share:g}, expected at least {self.least_silent_share:g}",
             )
         if terms.trust_model.private:
             promised = terms.epsilon <= self.epsilon and terms.delta <= self.delta
             _demand(
-                promised, f"the terms promise ({terms.epsilon:g}, {terms.delta:g})-DP, which is too little"
+                promised,
+                f"privacy: got ({terms.epsilon:g}, {terms.delta:g})-DP, "
+                f"expected ({self.epsilon:g}, {self.delta:g})-DP or stronger",
             )
 
     def check(self, plan: Plan, terms: Terms, signed: SignedTerms) -> None:
-        """Refuse a plan outside the terms, or whose noise does not give (ε, δ): computed, not believed."""
+        """Check that a plan keeps the terms and that its noise gives this consent's (ε, δ).
+
+        The client computes the privacy of the plan with its own accountant.
+
+        Args:
+            plan: The plan that the coordinator sent.
+            terms: The terms that the client agreed to.
+            signed: The text of these terms; the plan must name its digest.
+
+        Raises:
+            Refused: The plan is outside the terms or this consent.
+        """
         mechanism = terms.check(plan, signed.digest)
-        _demand(not mechanism.simulated_only, "floating-point noise must not leave a machine")
+        _demand(
+            not mechanism.simulated_only, "the plan uses floating-point noise, which is for simulation only"
+        )
         fair = getattr(mechanism, "noise_probability", 0.5) == 0.5
-        _demand(fair or self.biased_bits, "noise bits are not fair coins")
+        _demand(fair or self.biased_bits, "the plan's noise bits are not fair coins (see biased_bits)")
         size = mechanism.message.size
-        _demand(size <= LARGEST_REPORT, f"a report has {size:,} bytes, above the {LARGEST_REPORT:,} allowed")
+        _demand(
+            size <= LARGEST_REPORT, f"report size: got {size:,} bytes, expected at most {LARGEST_REPORT:,}"
+        )
         if mechanism.trust_model.private:
             enough = proved_delta(mechanism, self.epsilon) <= self.delta
             _demand(enough, f"the plan's noise does not give ({self.epsilon:g}, {self.delta:g})-DP")

@@ -1,4 +1,4 @@
-"""A client's memory in a file that only its owner may read, replaced as a whole or not at all."""
+"""A client's memory in a file that only its owner may read, replaced atomically."""
 
 from __future__ import annotations
 
@@ -12,26 +12,38 @@ from dpbandits.service.client._client import ClientMemory
 
 
 class MemoryFile:
-    """Load and save."""
+    """Loads and saves a client's memory.
+
+    Example, with `file = MemoryFile(Path("client.json"))`:
+    `ClientCore(url="https://study.example", memory=file.load(), save=file.save)`.
+
+    Args:
+        path: The JSON file; the first `save` creates it.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     def load(self) -> ClientMemory:
-        """What was kept, or a new memory."""
+        """Return the saved memory, or a new one if the file does not exist.
+
+        Raises:
+            InvalidValue: The file is not a client memory of this version.
+        """
         if not self._path.exists():
             return ClientMemory.new()
         try:
             return msgspec.json.decode(self._path.read_bytes(), type=ClientMemory)
         except msgspec.DecodeError:
-            raise InvalidValue("memory", self._path, "a client's memory of this version") from None
+            raise InvalidValue("memory", self._path, "a client memory file of this version") from None
 
     def save(self, memory: ClientMemory) -> None:
-        """Durably: whoever acts on it after this finds it after a crash."""
-        beside = self._path.with_name(self._path.name + ".new")
-        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        """Write the memory durably; after a crash the file has either the old or the new memory."""
+        # Renaming a complete, synced file is atomic; writing in place is not.
+        temporary = self._path.with_name(self._path.name + ".new")
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(descriptor, "wb") as file:
             file.write(msgspec.json.encode(memory))
             file.flush()
             os.fsync(file.fileno())
-        beside.replace(self._path)
+        temporary.replace(self._path)

@@ -1,4 +1,4 @@
-"""Study files of the coordinator and configuration files of the shuffler (TOML)."""
+"""Configuration files (TOML): study files for the coordinator, and shuffler files."""
 
 import lazy_loader
 

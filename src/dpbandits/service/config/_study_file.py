@@ -1,22 +1,22 @@
-"""Study files for the coordinator, configuration files for the shuffler (TOML).
+"""Reading study files for the coordinator and configuration files for the shuffler (TOML). Their sections:
 
     [study]      actions (a file), horizon, bound, bounded_rewards, heterogeneity, population,
                  when_clients_run_out, design_tolerance, stop_when_decided
     [privacy]    trust, epsilon, delta, preset, noise, minimum_share, silent_share
-    [schedule]   participants (planned at the first start), or cohorts, alpha or fixed_cohort; maximum_cohort,
-                 first_length, growth
+    [schedule]   participants (the schedule is then planned at the first start), cohorts, alpha or
+                 fixed_cohort; maximum_cohort, first_length, growth
     [timing]     report_seconds, join_seconds, poll_seconds
     [storage]    url
     [terms]      file (the study's terms, written by `dpbandits terms`)
-    [keys]       reports (the private key that reports are sealed to), progress (a file that says how far the
-                 study is; without it, the key's file with .progress added)
-    [server]     host, port, certificate, key, url (the public address; by default that of host and port)
-    [tokens]     the SHA-256 of each role's token
+    [keys]       reports (the file of the private key that reports are sealed to), progress (a file that
+                 records how far the study has got; by default the name of the key file plus .progress)
+    [server]     host, port, certificate, key, url (the public address; by default made of host and port)
+    [tokens]     operator, actuator, coordinator: the SHA-256 of each role's token
     [limits]     body_bytes, trusted_body_bytes, requests_per_second, burst
-    [shuffler]   coordinator: url, key, mode, token_file, certificates;
-                 shuffler: mode, minimum_reports, terms (a digest), operator_key
+    [shuffler]   in a study file: url, key, mode, token_file, certificates;
+                 in a shuffler file: mode, minimum_reports, terms (a digest), operator_key
 
-Paths are relative to the file. Noise is not configured anywhere.
+Paths are relative to the directory of the file. No setting changes how noise is drawn.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ _SHUFFLER = {"shuffler": ("mode", "minimum_reports", "terms", "operator_key"), *
 
 @dataclass(frozen=True, kw_only=True)
 class CoordinatorFile:
-    """A study file that was read and checked."""
+    """The checked content of a coordinator's study file."""
 
     context: Context
     storage: str
@@ -75,13 +75,13 @@ class CoordinatorFile:
     link: HttpLink | None
 
     def coordinator(self) -> Coordinator:
-        """Open the store and go on where it left off."""
+        """Open the store and return a coordinator that continues from it."""
         return Coordinator(self.context, open_store(self.storage), self.link)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ShufflerFile:
-    """A shuffler's configuration that was read and checked."""
+    """The checked content of a shuffler's configuration file."""
 
     context: ShufflerContext
     watermark: Watermark
@@ -91,12 +91,22 @@ class ShufflerFile:
     limits: Limits
 
     def shuffler(self) -> Shuffler:
-        """Open the store and go on where it left off."""
+        """Open the store and return a shuffler that continues from it."""
         return Shuffler(self.context, WatchedStore(open_store(self.storage), self.watermark))
 
 
 def read_study(path: Path) -> CoordinatorFile:
-    """A coordinator's file."""
+    """Read and check a coordinator's study file.
+
+    Args:
+        path: The TOML file.
+
+    Returns:
+        The content; call `coordinator()` on it to open the store.
+
+    Raises:
+        InvalidValue: A section, key or value is missing or not accepted; the error names the line.
+    """
     file = TomlFile(path)
     file.sections(_STUDY)
     (address, link), (study, participants), keys = _shuffler(file), described(file), _key_pair(file)
@@ -122,7 +132,17 @@ def read_study(path: Path) -> CoordinatorFile:
 
 
 def read_shuffler(path: Path) -> ShufflerFile:
-    """A shuffler's file."""
+    """Read and check a shuffler's configuration file.
+
+    Args:
+        path: The TOML file.
+
+    Returns:
+        The content; call `shuffler()` on it to open the store.
+
+    Raises:
+        InvalidValue: A section, key or value is missing or not accepted; the error names the line.
+    """
     file = TomlFile(path)
     file.sections(_SHUFFLER)
     keys = _key_pair(file)
@@ -132,22 +152,34 @@ def read_shuffler(path: Path) -> ShufflerFile:
 
 
 def study_of(file: TomlFile) -> Study:
-    """The study that a file describes, planned if the file leaves that to us."""
+    """Return the study that a file describes. If the file gives `participants`, plan its schedule.
+
+    Args:
+        file: A study file.
+
+    Returns:
+        The study, with its final schedule.
+
+    Raises:
+        InvalidValue: A value is missing or not accepted; the error names the line.
+    """
     study, participants = described(file)
     return study if participants is None else spent(study, budgeted(study, participants))
 
 
 def described(file: TomlFile) -> tuple[Study, int | None]:
-    """The study of a file and, if its schedule is to be planned, for how many participants.
+    """Return the study of a file and, if its schedule must still be planned, the number of participants.
 
-    A schedule that is to be planned is one cohort of all participants until it is.
+    Until it is planned, the schedule has a single cohort of all participants as a placeholder.
     """
     privacy = file.build("privacy", PrivacyRequest)
     participants = file.section("schedule").get("participants")
     schedule = file.build("schedule", _schedule)
     actions = file.build("study", lambda **_keys: Actions.load(file.file("study", "actions")), at="actions")
     given: dict[str, Any] = {"actions": actions, "privacy": privacy, "schedule": schedule}
-    if participants is not None:  # planned schedules begin with few plays, where rewards scatter
+    # A planned schedule starts with few plays per action, and the average of few rewards can lie outside
+    # [−bound, bound]. So by default such a study does not assume that rewards are bounded.
+    if participants is not None:
         given["bounded_rewards"] = file.section("study").get("bounded_rewards", False)
     return file.build("study", Study, **given), participants
 
@@ -163,7 +195,7 @@ def _schedule(participants: int | None = None, **keys: Any) -> Schedule:
     if participants is not None:
         if set(keys) - {"maximum_cohort"}:
             raise InvalidValue(
-                "participants", participants, "no other key but maximum_cohort: all else is planned"
+                "participants", participants, "only maximum_cohort as a further key: the rest is planned"
             )
         keys["cohorts"] = [whole(1, 2**40, participants=participants)]
     if "cohorts" in keys:
@@ -205,19 +237,19 @@ def _shuffler_context(
 
 
 def _terms(file: TomlFile) -> SignedTerms:
-    """The terms of a file, which must be readable terms."""
+    """Read the file of the terms and check that it has valid terms."""
     path = file.existing("terms", "file")
     try:
         signed = msgspec.json.decode(path.read_bytes(), type=SignedTerms)
         signed.opened()
     except (msgspec.DecodeError, Refused) as error:
-        raise InvalidValue("file", path, f"a file that `dpbandits terms` has written ({error})") from None
+        raise InvalidValue("file", path, f"a file that `dpbandits terms` wrote ({error})") from None
     return signed
 
 
 def _web(url: str) -> str:
     if not url.startswith(("https://", "http://")):
-        raise InvalidValue("url", url, "https://…")
+        raise InvalidValue("url", url, "a URL that starts with https:// or http://")
     return url
 
 
@@ -239,7 +271,7 @@ def _with_paths(file: TomlFile, keys: dict[str, Any]) -> dict[str, Any]:
 
 
 def _storage(file: TomlFile) -> str:
-    """A relative SQLite path is relative to the file too."""
+    """Return the store's URL; a relative SQLite path is taken relative to the file's directory."""
     url = file.text("storage", "url")
     prefix = "sqlite:///"
     if url.startswith(prefix) and not url.startswith("sqlite:////"):

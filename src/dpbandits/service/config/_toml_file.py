@@ -1,4 +1,4 @@
-"""TOML files whose mistakes are told with the line they are on."""
+"""TOML files with errors that name the file, the line, the section and the key."""
 
 from __future__ import annotations
 
@@ -14,7 +14,16 @@ Value = TypeVar("Value")
 
 
 class TomlFile:
-    """A file of sections; what is not asked for is a mistake too."""
+    """A TOML file that consists of sections.
+
+    Example of an error: `study.toml, line 7, privacy.epsilon: got -1, expected a finite number > 0`.
+
+    Args:
+        path: The file.
+
+    Raises:
+        InvalidValue: The file does not exist or is not valid TOML.
+    """
 
     def __init__(self, path: Path) -> None:
         if not path.is_file():
@@ -24,10 +33,17 @@ class TomlFile:
         try:
             self._content = tomllib.loads(self._text)
         except tomllib.TOMLDecodeError as error:
-            raise InvalidValue(str(path), "unreadable TOML", f"valid TOML ({error})") from None
+            raise InvalidValue(str(path), "invalid TOML", f"valid TOML ({error})") from None
 
     def sections(self, known: Mapping[str, tuple[str, ...]]) -> None:
-        """Refuse sections and keys that nobody knows."""
+        """Check that the file has no unknown sections or keys.
+
+        Args:
+            known: The known keys of each section; an empty tuple accepts all keys.
+
+        Raises:
+            InvalidValue: A section or key is unknown; the error names its line and the accepted names.
+        """
         for section, content in self._content.items():
             if section not in known:
                 raise self._mistake(section, None, section, "one of " + ", ".join(known))
@@ -38,26 +54,34 @@ class TomlFile:
                     raise self._mistake(section, key, key, "one of " + ", ".join(known[section]))
 
     def section(self, name: str) -> dict[str, Any]:
-        """The keys and values of a section; empty if it is not there."""
+        """Return the keys and values of a section; empty if the file does not have it."""
         return dict(self._content.get(name, {}))
 
     def has(self, section: str) -> bool:
-        """Whether there is such a section."""
+        """Return whether the file has this section."""
         return section in self._content
 
     def text(self, section: str, key: str) -> str:
-        """A text that must be there."""
+        """Return a required string.
+
+        Raises:
+            InvalidValue: The key is missing, or its value is not a string.
+        """
         value = self._content.get(section, {}).get(key)
         if not isinstance(value, str):
-            raise self._mistake(section, key, value, "a text")
+            raise self._mistake(section, key, value, "a string")
         return value
 
     def file(self, section: str, key: str) -> Path:
-        """A path, relative to the file's own directory."""
+        """Return a required path, taken relative to the file's directory."""
         return self.path.parent / self.text(section, key)
 
     def existing(self, section: str, key: str) -> Path:
-        """The same for a file that must be there."""
+        """Return a required path of a file that exists.
+
+        Raises:
+            InvalidValue: The key is missing, or there is no such file.
+        """
         path = self.file(section, key)
         if not path.is_file():
             raise self._mistake(section, key, path, "an existing file")
@@ -66,12 +90,26 @@ class TomlFile:
     def build(
         self, section: str, make: Callable[..., Value], *, at: str | None = None, **fixed: Any
     ) -> Value:
-        """A value from a section's keys; what it refuses is told with its line, or that of the key `at`."""
+        """Construct an object from the keys of a section, and add the line to its errors.
+
+        Args:
+            section: The section.
+            make: Called with the keys of the section as keyword arguments.
+            at: The key that an error points to if its field is not a key of the section.
+            **fixed: Further arguments; they override keys of the section.
+
+        Returns:
+            The result of `make`.
+
+        Raises:
+            InvalidValue: A value is missing or not accepted; the error names its line.
+            DpbanditsError: `make` raised another error of dpbandits; the message names the section.
+        """
         content = self.section(section)
         try:
             return make(**{**content, **fixed})
         except InvalidValue as error:
-            if error.field.startswith(f"{self.path}, "):  # it is told already where
+            if error.field.startswith(f"{self.path}, "):  # the error already names the line
                 raise
             key = error.field.split(".")[-1].split("[")[0]
             known = key if key in content else at
@@ -95,7 +133,7 @@ class TomlFile:
         return f"{self.path}" if line is None else f"{self.path}, line {line}"
 
     def _line(self, section: str, key: str | None) -> int | None:
-        """Where a key is, or its section, or nothing if neither is there."""
+        """Return the line of a key, or else of its section, or None if the file has neither."""
         found, inside = None, False
         for number, line in enumerate(self._text.splitlines(), 1):
             heading = re.match(r"\s*\[\s*([\w-]+)", line)

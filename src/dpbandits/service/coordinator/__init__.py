@@ -1,4 +1,4 @@
-"""The coordinator of a study: its state machine, what each party may ask of it, and its HTTP application."""
+"""The coordinator of a deployed study: its context, what each role may request of it, and its HTTP API."""
 
 import lazy_loader
 

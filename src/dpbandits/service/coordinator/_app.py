@@ -1,4 +1,4 @@
-"""The coordinator over HTTP: a table of endpoints, and the thread that moves the study on."""
+"""The HTTP application of a coordinator: its endpoints, and the background thread that advances the study."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ from dpbandits.service.wire import (
 log = logging.getLogger("dpbandits.service")
 
 
-_TOGETHER = 0.02  # seconds in which pokes are taken as one
+_TOGETHER = 0.02  # seconds within which several pokes lead to one step
 
 
 class CoordinatorService(Served):
-    """Handlers; each is a line or two around what the coordinator does."""
+    """The request handlers. Each is a thin wrapper around a method of the coordinator."""
 
     def __init__(self, coordinator: Coordinator, driver: Driver, metrics: Metrics) -> None:
         super().__init__(coordinator.writer, metrics, coordinator.context.keys)
@@ -59,23 +59,23 @@ class CoordinatorService(Served):
         self._driver = driver
 
     async def study(self, _call: Call) -> StudyReply:
-        """What everybody may know."""
+        """Return the public description of the study."""
         return self._coordinator.operator.about()
 
     async def enrolments(self, call: Call) -> EnrolmentReply:
-        """New one-time codes."""
+        """Create one-time enrolment codes."""
         reply = self._coordinator.operator.new_codes(call.body.count)
         await self.run("codes", lambda t: self._coordinator.operator.keep_codes(t, reply.codes))
         return reply
 
     async def clients(self, call: Call) -> ClientReply:
-        """A client enrols."""
+        """Enrol a client."""
         return await self.run(
             "enrol", lambda t: self._coordinator.clients.enrol(t, call.secret, call.body.token)
         )
 
     async def tasks(self, call: Call) -> TaskReply:
-        """A client asks whether it is asked."""
+        """Let a client join if there is a place, and return its task."""
         request: TaskRequest = call.body
         task = self._coordinator.clients.task
         reply = await self.run("join", lambda t: task(t, call.secret, request.pseudonym, request.have))
@@ -83,7 +83,7 @@ class CoordinatorService(Served):
         return reply
 
     async def slot(self, call: Call) -> ReportSlot:
-        """Where a client's report is expected."""
+        """Return the place that a client's report belongs to."""
         plan = await self._plan(call.phase)
         return self._coordinator.clients.slot(plan, call.attempt, call.secret)
 
@@ -100,39 +100,40 @@ class CoordinatorService(Served):
         return known
 
     async def play(self, _call: Call) -> PlayReply:
-        """What to play now."""
+        """Return the action of the next round."""
         return await self.run("read", self._coordinator.actuator.play)
 
     async def schedule(self, _call: Call) -> ScheduleReply:
-        """What the whole phase plays."""
+        """Return the actions and rounds of the whole phase."""
         return await self.run("read", self._coordinator.actuator.schedule)
 
     async def rounds(self, call: Call) -> ScheduleReply:
-        """What was played."""
-        told: RoundsRequest = call.body
+        """Record how many rounds were played."""
+        request: RoundsRequest = call.body
         count = self._coordinator.actuator.rounds
-        reply = await self.run("rounds", lambda t: count(t, told.phase, told.attempt, told.played))
+        reply = await self.run("rounds", lambda t: count(t, request.phase, request.attempt, request.played))
         self._driver.poke()
         return reply
 
     async def status(self, _call: Call) -> StatusReply:
-        """How far the study is, and what keeps it from going on."""
+        """Return the state of the study, and the error that blocks it, if any."""
         reply = await self.run("read", self._coordinator.operator.status)
         return msgspec.structs.replace(reply, trouble=self._driver.trouble)
 
     async def progress(self, _call: Call) -> ProgressReply:
-        """What was learnt, phase by phase."""
+        """Return one progress record per phase."""
         return await self.run("read", self._coordinator.operator.progress)
 
     async def results(self, _call: Call) -> ResultsReply:
-        """What was learnt."""
+        """Return the results with the privacy guarantee."""
         return await self.run("read", self._coordinator.operator.results)
 
 
 class Driver:
-    """A thread that moves the study on: at once when poked, and every `seconds` for what time decides.
+    """A thread that advances the study: at once when poked, and every `seconds` to check deadlines.
 
-    A step that cannot be taken (the shuffler is away, the disk full) is tried again, ever less often.
+    A step that fails, for example because the shuffler is down or the disk is full, is retried with
+    exponential backoff, at most 50 × `seconds` apart. `trouble` is the last error; empty after a success.
     """
 
     def __init__(self, coordinator: Coordinator, metrics: Metrics, *, seconds: float = 0.2) -> None:
@@ -145,15 +146,15 @@ class Driver:
         self._thread = threading.Thread(target=self._run, name="driver", daemon=True)
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread."""
         self._thread.start()
 
     def poke(self) -> None:
-        """Something may have become due."""
+        """Take the next step soon: something may have become due."""
         self._poked.set()
 
     def stop(self) -> None:
-        """End after the step that is under way."""
+        """Stop the thread after its current step."""
         self._stopped.set()
         self._poked.set()
         self._thread.join()
@@ -177,7 +178,7 @@ class Driver:
             self.trouble = str(error)
             log.error("step", extra={"kind": type(error).__name__, "told": str(error)})
         except Exception as error:
-            self.trouble = f"an error of the program: {type(error).__name__}"
+            self.trouble = f"internal error: {type(error).__name__}"
             log.error("step", extra={"kind": type(error).__name__})
         else:
             self.trouble = ""
@@ -199,7 +200,16 @@ class Driver:
 
 
 def coordinator_app(coordinator: Coordinator, roles: Roles, limits: Limits | None = None) -> Starlette:
-    """The application; it owns the coordinator and closes it at the end."""
+    """Build the HTTP application of a coordinator.
+
+    Args:
+        coordinator: The coordinator. The application closes it when it shuts down.
+        roles: The hashed tokens of the roles, such as operator and actuator.
+        limits: Limits on requests; the defaults of `Limits` if not given.
+
+    Returns:
+        The application, which starts the driver thread when it starts.
+    """
     metrics, limits = Metrics(), limits or Limits()
     driver = Driver(coordinator, metrics)
     served = CoordinatorService(coordinator, driver, metrics)
@@ -218,14 +228,14 @@ def coordinator_app(coordinator: Coordinator, roles: Roles, limits: Limits | Non
 
 
 def coordinator_endpoints(served: CoordinatorService) -> list[Endpoint]:
-    """Version 1 of the API. Reports come first: routes are tried in turn."""
+    """Return the endpoints of version 1 of the API. Reports come first, since routes are tried in order."""
     return [*_for_clients(served), *_for_the_actuator(served), *_for_the_operator(served)]
 
 
 def _for_clients(served: CoordinatorService) -> list[Endpoint]:
-    """What a client sends and asks for."""
+    """Return the endpoints for clients."""
     return [
-        report_endpoint(served, "Send the one report, sealed"),
+        report_endpoint(served, "Send the client's report, sealed"),
         Endpoint(
             method="GET",
             path="/v1/study",
@@ -248,7 +258,7 @@ def _for_clients(served: CoordinatorService) -> list[Endpoint]:
             method="POST",
             path="/v1/tasks",
             role="client",
-            summary="Join a cohort if there is a place, and see where one stands",
+            summary="Join a cohort if there is a place, and get the client's task",
             takes=TaskRequest,
             gives=TaskReply,
             handler=served.tasks,
@@ -258,13 +268,13 @@ def _for_clients(served: CoordinatorService) -> list[Endpoint]:
 
 
 def _for_the_actuator(served: CoordinatorService) -> list[Endpoint]:
-    """What to play, and what was played."""
+    """Return the endpoints for the actuator."""
     return [
         Endpoint(
             method="GET",
             path="/v1/play",
             role="actuator",
-            summary="Play now",
+            summary="The action of the next round",
             gives=PlayReply,
             handler=served.play,
         ),
@@ -272,7 +282,7 @@ def _for_the_actuator(served: CoordinatorService) -> list[Endpoint]:
             method="GET",
             path="/v1/schedule",
             role="actuator",
-            summary="What the whole phase plays",
+            summary="The actions and rounds of the whole phase",
             gives=ScheduleReply,
             handler=served.schedule,
         ),
@@ -280,7 +290,7 @@ def _for_the_actuator(served: CoordinatorService) -> list[Endpoint]:
             method="POST",
             path="/v1/rounds",
             role="actuator",
-            summary="How many rounds of an attempt were played in all",
+            summary="Record how many rounds of an attempt were played so far",
             takes=RoundsRequest,
             gives=ScheduleReply,
             handler=served.rounds,
@@ -290,13 +300,13 @@ def _for_the_actuator(served: CoordinatorService) -> list[Endpoint]:
 
 
 def _for_the_operator(served: CoordinatorService) -> list[Endpoint]:
-    """Who may enrol, how far the study is, and what was learnt."""
+    """Return the endpoints for the operator."""
     return [
         Endpoint(
             method="POST",
             path="/v1/enrolments",
             role="operator",
-            summary="New one-time codes by which clients enrol",
+            summary="Create one-time enrolment codes",
             takes=EnrolmentRequest,
             gives=EnrolmentReply,
             handler=served.enrolments,
@@ -305,7 +315,7 @@ def _for_the_operator(served: CoordinatorService) -> list[Endpoint]:
             method="GET",
             path="/v1/status",
             role="operator",
-            summary="How far the study is",
+            summary="The state of the study",
             gives=StatusReply,
             handler=served.status,
         ),
@@ -313,7 +323,7 @@ def _for_the_operator(served: CoordinatorService) -> list[Endpoint]:
             method="GET",
             path="/v1/progress",
             role="operator",
-            summary="What was learnt in each phase",
+            summary="One progress record per phase",
             gives=ProgressReply,
             handler=served.progress,
         ),
@@ -321,7 +331,7 @@ def _for_the_operator(served: CoordinatorService) -> list[Endpoint]:
             method="GET",
             path="/v1/results",
             role="operator",
-            summary="What was learnt",
+            summary="The results with the privacy guarantee",
             gives=ResultsReply,
             handler=served.results,
         ),

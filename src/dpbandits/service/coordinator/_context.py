@@ -1,4 +1,4 @@
-"""What the parts of a coordinator share: the study, its terms, its keys, its timing."""
+"""`Context`: what the parts of a coordinator share. It has the study, its terms, its keys and its timing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from dpbandits.storage import StudyRecord, Transaction
 
 @dataclass(frozen=True, kw_only=True)
 class Beginning:
-    """What the store keeps of how a study began: its terms, and its schedule if that was planned here."""
+    """What the store keeps from the start of a study: its terms, and its schedule if it was planned here."""
 
     signed: SignedTerms
     spending: Spending | None = None
@@ -27,14 +27,23 @@ class Beginning:
 
 @dataclass(frozen=True, kw_only=True)
 class Context:
-    """A study, its key, its timing, and where noise and time come from.
+    """A study with everything that its coordinator needs.
 
-    With `participants` the schedule is planned for that many clients when the store begins, and kept there.
-    `url` is the coordinator's public address. `signed` are the study's terms: those of a file, or None until
-    the store is opened (`settled`). No configuration reaches `noise`: what a command starts has keyed noise
-    in its releases (_fingerprint.py). A test may hand in a seeded source; its releases are stamped as
-    simulated. `hook` is told every journal step by name. With a `watermark` a store that was set back stops
-    the study.
+    Attributes:
+        study: The study.
+        participants: If given, the schedule is planned for this many clients when the store is created, and
+            kept there.
+        keys: The coordinator's key pair.
+        timing: How long clients have to join and to report, and how often they poll.
+        shuffler: The address and key of the shuffler; None outside the shuffle model.
+        url: The coordinator's public address.
+        signed: The terms of the study: from a file, or None until the store is opened (`settled`).
+        noise: The source of noise for releases. It cannot be configured: a coordinator that a command starts
+            uses keyed noise (_fingerprint.py). A test may pass a seeded source; its releases are marked as
+            simulated.
+        clock: The source of time.
+        hook: Called with the name of every journal step, for fault injection.
+        watermark: If given, the study stops when its store is an old copy (_watermark.py).
     """
 
     study: Study
@@ -52,30 +61,30 @@ class Context:
     def __post_init__(self) -> None:
         privacy = self.study.privacy
         if self.study.assignment != "everyone":
-            raise InvalidValue("assignment", self.study.assignment, "everyone: the service has no other")
+            raise InvalidValue("assignment", self.study.assignment, "everyone: the service supports no other")
         if privacy.only_simulated:
             raise FloatingPointNoise(
                 f"noise: got {privacy.mechanism_noise}, expected integer noise such as discrete-gaussian: "
-                "floats are for simulations only"
+                "noise in floating point is for simulations only"
             )
         if privacy.trust_model.shuffler != (self.shuffler is not None):
             given = None if self.shuffler is None else self.shuffler.url
-            raise InvalidValue("shuffler", given, "one in the shuffle model, and none in any other")
+            raise InvalidValue("shuffler", given, "one in the shuffle model, and none in other models")
 
     @property
     def name(self) -> str:
-        """The digest of the terms, by which every message names the study."""
+        """The digest of the terms, which names the study in every message."""
         return self.study.name
 
     @cached_property
     def terms(self) -> Terms:
         """The terms that the study runs under."""
         if self.signed is None:
-            raise InvalidValue("terms", None, "terms, which a coordinator has once its store is open")
+            raise InvalidValue("terms", None, "terms, which are known once the store is open")
         return self.signed.opened()
 
     def terms_for(self, run: str) -> Terms:
-        """The terms that this configuration leads to, for a run of this name."""
+        """Return the terms that follow from this configuration, for a run with this name."""
         shuffler, mode = None, ""
         if self.shuffler is not None:
             shuffler, mode = PartyTerms(url=self.shuffler.url, key=self.shuffler.key), self.shuffler.mode
@@ -83,7 +92,10 @@ class Context:
         return terms_of(self.study, run=run, coordinator=own, shuffler=shuffler, mode=mode)
 
     def planned(self, found: StudyRecord | None) -> Context:
-        """This context with the schedule that the store has, or a new one if that is to be planned."""
+        """Return this context with the schedule from the store, or with a new one if the store has none.
+
+        Without `participants` the schedule is configured, and nothing changes.
+        """
         if self.participants is None:
             return self
         spending = None if found is None else decode(found.body, Beginning).spending
@@ -91,7 +103,13 @@ class Context:
         return replace(self, study=spent(self.study, spending))
 
     def settled(self, transaction: Transaction) -> Context:
-        """This context under the store's terms; an empty store gets those of the file, or new ones."""
+        """Return this context with the terms of the store.
+
+        An empty store first gets the terms of the file or, without a file, new ones.
+
+        Raises:
+            InvalidValue: The terms of the store differ from those of the file or of the configuration.
+        """
         found = transaction.study()
         if found is None:
             signed = self.signed or SignedTerms.of(self.terms_for(new_run()))
@@ -102,8 +120,8 @@ class Context:
                 raise InvalidValue(
                     "terms", self.signed.digest[:12], f"{signed.digest[:12]}, as the store has"
                 )
-            signed = self.signed or signed  # the same text, perhaps signed since
-        own = self if found is None else self.planned(found)  # another worker may have planned meanwhile
+            signed = self.signed or signed  # the same text, which may have been signed since
+        own = self if found is None else self.planned(found)  # another worker may have planned first
         _check_configured(signed.opened(), own)
         return replace(own, signed=signed, study=replace(own.study, terms=signed.digest))
 
@@ -115,11 +133,11 @@ class Context:
 
     @property
     def shuffled(self) -> bool:
-        """Whether reports go to a shuffler."""
+        """Whether clients send their reports to a shuffler."""
         return self.shuffler is not None
 
     def place(self, plan: Plan, attempt: int, pseudonym: str) -> Place:
-        """Where a report of this plan belongs."""
+        """Return the place that a report of this plan belongs to; sealed reports are bound to it."""
         return Place(
             study=self.name,
             phase=plan.phase,
@@ -130,10 +148,10 @@ class Context:
 
 
 def _check_configured(terms: Terms, context: Context) -> None:
-    """Refuse to run a study whose configuration does not lead to its terms: one store serves one study."""
+    """Raise unless the configuration leads to the same terms: one store serves one study."""
     own = context.terms_for(terms.run)
     for name in msgspec.structs.fields(Terms):
         given, agreed = getattr(own, name.name), getattr(terms, name.name)
         if given != agreed:
-            expected = f"{given}, as configured: one store, and one set of terms, serve one study"
+            expected = f"{given}, as configured: a store and a set of terms serve one study"
             raise InvalidValue("storage or terms", f"{name.name} {agreed}", expected)

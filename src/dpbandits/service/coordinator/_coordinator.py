@@ -1,13 +1,14 @@
-"""The coordinator of a deployed study: the rounds of `dpbandits.rounds`, with clients, keys and a shuffler.
+"""`Coordinator`: the rounds of `dpbandits.rounds` for a deployment, with clients, keys and a shuffler.
 
-The states of an attempt, and what leads from one to the next, are at the head of rounds/_machine.py. The
-coordinator adds what only a deployment over a network has:
+The docstring of rounds/_machine.py lists the states of an attempt and their transitions. The coordinator adds
+what only a deployment over a network needs:
 
-- clients enrol with one-time codes and authenticate with tokens (_participation.py);
-- reports are stored sealed to the coordinator's key, and the noise of a release is derived from them
-  (_releasing.py);
-- in the shuffle model reports go to a shuffler, which the coordinator trusts in nothing (_shuffling.py);
-- a file outside the store says how far the study has come, so that a store that was set back is noticed
+- Clients enrol with one-time codes and authenticate with tokens (_participation.py).
+- Reports are stored sealed to the coordinator's key, and the noise of a release is derived from them
+  (_releasing.py).
+- In the shuffle model clients send reports to a shuffler. The coordinator checks everything that the shuffler
+  sends (_shuffling.py).
+- A file outside the store records how far the study has come, so that an old copy of the store is detected
   (_watermark.py).
 """
 
@@ -29,11 +30,26 @@ from dpbandits.storage import Store
 
 
 class Coordinator:
-    """All of a coordinator but the network: what callers may do, and `advance`, which moves the study on."""
+    """A coordinator without the network. `advance` takes the next step of the study.
+
+    Args:
+        context: The study with its keys, terms and timing.
+        store: The store of the study. The coordinator closes it.
+        link: The link to the shuffler; needed in the shuffle model.
+
+    Attributes:
+        clients: What clients may do.
+        actuator: What the actuator may do.
+        operator: What the operator may do.
+
+    Raises:
+        InvalidValue: The link is missing, or the store belongs to another study or other terms.
+        PlanMismatch: A journalled plan differs from the one that this study computes.
+    """
 
     def __init__(self, context: Context, store: Store, link: ShufflerLink | None = None) -> None:
         if context.shuffled and link is None:
-            raise InvalidValue("shuffler", None, "a link to it")
+            raise InvalidValue("shuffler", None, "a link to the shuffler")
         self.store = store if context.watermark is None else WatchedStore(store, context.watermark)
         self.writer = Writer(self.store, hook=context.hook)
         try:
@@ -48,16 +64,16 @@ class Coordinator:
         self.advance = self.rounds.advance
 
     def _settled(self, given: Context) -> Context:
-        """The context under the store's terms."""
+        """Return the context with the terms of the store."""
         planned = given.planned(self.writer.run("read", lambda transaction: transaction.study()))
         return self.writer.run("begin", planned.settled, alone=True)
 
     def _rounds(self, link: ShufflerLink | None) -> Rounds:
-        """The rounds, once the whole journal was replayed."""
+        """Return the rounds, after replaying the whole journal."""
         context = self.context
 
         def check(plan: Plan) -> None:
-            """Clients would refuse a plan outside the terms, after their participation was spent."""
+            """Refuse a plan outside the terms: clients would refuse it after using up their participation."""
             context.terms.check(plan, context.name)
 
         return Rounds(
@@ -75,10 +91,10 @@ class Coordinator:
 
     @property
     def ended(self) -> bool:
-        """Whether the horizon is reached."""
+        """Whether all rounds have been played."""
         return self.rounds.state.ended
 
     def close(self) -> None:
-        """Finish what is under way and let go of the store."""
+        """Finish the transactions in progress, and close the store."""
         self.writer.close()
         self.store.close()

@@ -1,7 +1,7 @@
-"""A keyed digest of what a release is made of, and the noise that follows from it.
+"""A keyed digest of the reports behind a release, and the noise that is derived from it.
 
-Noise that is drawn again for the same reports is the same noise: it is a function of the reports, the plan,
-the attempt, the study, and a key that is derived from the coordinator's private key and is in no store.
+Drawing noise again for the same reports gives the same noise: it is a function of the reports, the plan, the
+attempt, the study, and a key that is derived from the coordinator's private key and is never stored.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from dpbandits.service.wire import KeyPair
 
 
 def derived(keys: KeyPair, purpose: str) -> bytes:
-    """A key for one purpose, by HKDF-SHA256 from the private key that reports are sealed to."""
+    """Derive a key for one purpose, by HKDF-SHA256 from the private key that reports are sealed to."""
     info = f"dpbandits v1 {purpose}".encode()
     return HKDF(algorithm=SHA256(), length=32, salt=None, info=info).derive(keys.private_bytes())
 
 
 class Fingerprint:
-    """Of the reports of an attempt, in the order of their pseudonyms.
+    """A keyed digest of the reports of an attempt, added in the order of their pseudonyms.
 
-    Of their plaintexts: a report that is sealed anew is the same report, and must not change the noise. The
-    digest is keyed, because reports could be guessed and tried against a plain one.
+    It is over the plaintexts: sealing the same report again gives another ciphertext, which must not change
+    the noise. It is keyed, since otherwise anybody could test guesses of the reports against it.
     """
 
     def __init__(self, context: Context, plan: Plan, attempt: int) -> None:
@@ -44,7 +44,7 @@ class Fingerprint:
             self._add(part)
 
     def add(self, name: str, content: bytes) -> None:
-        """One report under its pseudonym; or all that a shuffler revealed."""
+        """Add a report under its pseudonym, or the sums that a shuffler revealed."""
         self._add(name.encode())
         self._add(content)
 
@@ -53,11 +53,11 @@ class Fingerprint:
 
     @property
     def text(self) -> str:
-        """In hexadecimal digits."""
+        """The digest in hexadecimal."""
         return self._mac.hexdigest()
 
     def noise(self) -> NoiseSource:
-        """What the release of these reports draws from. A simulated source, of tests, stays as it is."""
+        """Return the noise source of the release of these reports; a simulated source is used unchanged."""
         if self._context.noise.simulated:
             return self._context.noise
         key = derived(self._context.keys, "noise of a release")

@@ -18,7 +18,15 @@ from dpbandits.service.wire import (
 
 
 class HttpLink:
-    """Tries a few times; whoever drives the coordinator tries again later."""
+    """A `ShufflerLink` over HTTPS.
+
+    Each call is tried three times before it raises `Unreachable`; the coordinator's driver retries later.
+
+    Args:
+        url: The address of the shuffler.
+        token: The coordinator's token for the shuffler.
+        certificates: A file with the accepted certificates; None for those of the system.
+    """
 
     def __init__(self, url: str, token: str, *, certificates: Path | None = None) -> None:
         self._url = url.rstrip("/")
@@ -26,20 +34,22 @@ class HttpLink:
         self._transport = Transport(certificates=certificates, patience=Patience(tries=3))
 
     def open(self, phase: int, attempt: int, request: CollectionRequest) -> CollectionReply:
-        """Tell it the plan and the cohort."""
+        """Send the plan and the cohort."""
         return self._call("PUT", phase, attempt, "", request)
 
     def look(self, phase: int, attempt: int) -> CollectionReply:
-        """Whether it is there, and what state a collection is in."""
+        """Return the state of a collection."""
         return self._call("GET", phase, attempt, "")
 
     def close(self, phase: int, attempt: int) -> CollectionReply:
-        """Take no more reports."""
+        """Close a collection."""
         return self._call("POST", phase, attempt, "/close")
 
     def shares(self, phase: int, attempt: int) -> Iterator[tuple[str, bytes]]:
-        """The coordinator's sealed shares, by pseudonym, page by page; the caller ends it after the last
-        member."""
+        """Yield the coordinator's sealed shares with their pseudonyms, page by page.
+
+        A shuffler could send pages without end, so the caller must stop after the last member.
+        """
         after = ""
         while True:
             url = self._path(phase, attempt, f"/shares?after={after}")
@@ -52,7 +62,7 @@ class HttpLink:
             after = page[-1][0]
 
     def sums(self, phase: int, attempt: int, without: list[str]) -> CollectionReply:
-        """The shuffler's sums."""
+        """Return the shuffler's sums."""
         return self._call("POST", phase, attempt, "/sums", SumsRequest(without=without))
 
     def _path(self, phase: int, attempt: int, rest: str) -> str:

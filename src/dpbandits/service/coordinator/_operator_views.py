@@ -1,4 +1,4 @@
-"""The coordinator's part with its operator: how far the study is and what was learnt."""
+"""What a coordinator shows its operator: enrolment codes, status, progress and results."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from dpbandits.storage import Attempt, Transaction
 
 
 class OperatorViews:
-    """What an operator may do, and what everybody may know."""
+    """The operator's requests, and the public description of the study."""
 
     def __init__(self, context: Context, rounds: Rounds) -> None:
         self._context = context
         self._rounds = rounds
 
     def about(self) -> StudyReply:
-        """What everybody may know."""
+        """Return the public description of the study."""
         study, signed = self._context.study, self._context.signed
         assert signed is not None
         return StudyReply(
@@ -45,16 +45,16 @@ class OperatorViews:
         )
 
     def new_codes(self, count: int) -> EnrolmentReply:
-        """One-time codes; `keep_codes` makes them valid."""
+        """Create one-time codes; `keep_codes` makes them valid."""
         codes = [new_secret() for _ in range(count)]
         return EnrolmentReply(study=self._context.name, codes=codes)
 
     def keep_codes(self, transaction: Transaction, codes: Sequence[str]) -> None:
-        """Keep the hashes."""
+        """Store the hashes of the codes, which makes the codes valid."""
         transaction.add_codes([hashed(code) for code in codes])
 
     def status(self, transaction: Transaction) -> StatusReply:
-        """How far the study is, by the journal alone: this waits for no learning."""
+        """Return the state of the study from the journal alone, without waiting for the learner."""
         attempts, learnt = transaction.attempts(), transaction.progress()
         last = decode(learnt[-1].body, Progress) if learnt else None
         known, left = (
@@ -85,14 +85,15 @@ class OperatorViews:
         return "beginning" if latest is None else latest.state
 
     def progress(self, transaction: Transaction) -> ProgressReply:
-        """What was learnt in each phase."""
+        """Return one progress record per phase."""
         records = [decode(record.body, Progress) for record in transaction.progress()]
         return ProgressReply(study=self._context.name, phases=records)
 
     def results(self, transaction: Transaction) -> ResultsReply:
-        """All that was learnt, with the guarantee that holds.
+        """Return the results with the privacy guarantee that holds.
 
-        A release is listed once the learner was told of it, so that it fits the actions and the estimate.
+        A release is listed only after the learner has processed it, so that it matches the listed actions and
+        the estimate.
         """
         state = self._rounds.state
         plans = {record.phase: record for record in transaction.plans()}
@@ -122,7 +123,7 @@ class OperatorViews:
 
 
 def _unlearnt(latest: Attempt | None, learnt: int) -> int:
-    """The rounds of a phase that is under way, or has ended and is about to be learnt."""
+    """Return the rounds of a phase in progress, or of one that has ended but is not yet learnt."""
     if latest is None or latest.state == "failed" or latest.phase <= learnt:
         return 0
     return latest.played

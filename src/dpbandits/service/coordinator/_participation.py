@@ -1,4 +1,4 @@
-"""The coordinator's part with clients: enrol, join, report. Each client is asked once in a study."""
+"""What clients may request of a coordinator: enrol, join, report. Each client is asked once per study."""
 
 from __future__ import annotations
 
@@ -15,19 +15,33 @@ _TASK = {"gathering": "joined", "playing": "joined", "opening": "joined", "colle
 
 
 class Participation:
-    """What clients may do."""
+    """The requests of clients."""
 
     def __init__(self, context: Context, rounds: Rounds) -> None:
         self._context = context
         self._rounds = rounds
 
     def enrol(self, transaction: Transaction, code: str, token: str) -> ClientReply:
-        """Make the holder of a one-time code a client; `token` is the hash of what it chose."""
+        """Enrol a client with a one-time code; `token` is the hash of the token that it chose."""
         transaction.enrol(hashed(code), token)
         return ClientReply(study=self._context.name)
 
     def task(self, transaction: Transaction, secret: str, pseudonym: str, have: str = "") -> TaskReply:
-        """Where a client stands; it joins if there is a place. The ledger is written before this returns."""
+        """Return a client's task. The client joins if there is a place; the ledger entry is written first.
+
+        Args:
+            transaction: The reply may be sent only after it has been committed.
+            secret: The client's token.
+            pseudonym: The name under which the client will report.
+            have: The digest of the plan that the client already has; the reply then omits the plan.
+
+        Returns:
+            The task: wait, joined, report, over or ended.
+
+        Raises:
+            Refused: `unknown-credential` if there is no such client, `already-asked` if it takes part under
+                another pseudonym.
+        """
         found = transaction.standing(hashed(secret))
         if found is None:
             raise Refused("unknown-credential", "no such client")
@@ -48,12 +62,12 @@ class Participation:
         if attempt.state != "gathering" or attempt.joined >= plan.cohort:
             return None
         asked = transaction.entry_of(client=client)
-        if asked is not None:  # by another worker, while we waited for the lock
+        if asked is not None:  # it joined through another worker while this one waited for the lock
             return asked
         return take_places(transaction, plan, attempt, [(client, pseudonym)])[0]
 
     def _unasked(self, transaction: Transaction, latest: Attempt | None) -> TaskReply:
-        """Once a plan asks nobody, it is the last: nobody will be asked any more."""
+        """Reply `ended` if no more clients will be asked, else `wait`. A plan that asks nobody is final."""
         if latest is None:
             return self._reply("wait")
         last = not self._rounds.journal.plan(transaction, latest.phase).asks
@@ -83,7 +97,11 @@ class Participation:
         return TaskReply(study=self._context.name, state=state, poll_seconds=seconds, plan=nothing)
 
     def slot(self, plan: Plan, attempt: int, secret: str) -> ReportSlot:
-        """Where the report of a ticket's holder belongs, or a refusal. Touches no store."""
+        """Return the place that a client's report belongs to, without reading the store.
+
+        Raises:
+            Refused: `elsewhere` if clients of this study report to its shuffler.
+        """
         if self._context.shuffled:
             raise Refused("elsewhere", "reports of this study go to its shuffler")
         return ReportSlot(plan=plan, place=self._context.place(plan, attempt, hashed(secret)))

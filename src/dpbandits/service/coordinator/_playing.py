@@ -1,4 +1,4 @@
-"""The coordinator's part with the actuator: what to play, and what was played."""
+"""What the actuator may request of a coordinator: which actions to play, and recording played rounds."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from dpbandits.storage import Transaction
 
 
 class Playing:
-    """What an actuator may do."""
+    """The requests of the actuator."""
 
     def __init__(self, context: Context, rounds: Rounds) -> None:
         self._context = context
         self._rounds = rounds
 
     def schedule(self, transaction: Transaction) -> ScheduleReply:
-        """What the current attempt plays: each supported action's rounds in a row."""
+        """Return the actions of the current attempt, each with its number of consecutive rounds."""
         latest = transaction.latest()
         if latest is None:
             return ScheduleReply(
@@ -39,7 +39,7 @@ class Playing:
         )
 
     def play(self, transaction: Transaction) -> PlayReply:
-        """The action of the next round."""
+        """Return the action of the next round."""
         latest = transaction.latest()
         if latest is None or latest.state != "playing":
             state = "beginning" if latest is None else latest.state
@@ -50,10 +50,16 @@ class Playing:
         return self._play(latest.state, latest.phase, latest.number, latest.played, action)
 
     def rounds(self, transaction: Transaction, phase: int, attempt: int, played: int) -> ScheduleReply:
-        """So many rounds of this attempt were played in all; fewer than known changes nothing."""
+        """Record how many rounds of an attempt were played so far, and return the schedule.
+
+        A number that is not larger than the recorded one changes nothing, so the call is idempotent.
+
+        Raises:
+            Refused: `not-playing` or `too-many-rounds`.
+        """
         latest = transaction.latest(lock=True)
         if latest is None or (phase, attempt) > (latest.phase, latest.number):
-            raise Refused("not-playing", "this attempt has not begun")
+            raise Refused("not-playing", "this attempt has not started")
         if (phase, attempt) == (latest.phase, latest.number):
             count_rounds(transaction, self._rounds.journal.plan(transaction, phase), latest, played)
         return self.schedule(transaction)

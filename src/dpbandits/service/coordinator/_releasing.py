@@ -1,7 +1,7 @@
-"""The reports of an attempt, sealed to the coordinator's key, and the noise that their release draws.
+"""`SealedReports`: opens the sealed reports of an attempt, and derives the noise of its release from them.
 
-If the process dies before the release is committed, the same reports give the same noise again, and so the
-same release (_fingerprint.py). What is about to be released is noted outside the store first (_watermark.py).
+If the process crashes before the release is committed, the same reports give the same noise again, and so the
+same release (_fingerprint.py). A digest of the release is written outside the store first (_watermark.py).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dpbandits.storage import ReleaseRecord, StoredReport
 
 
 class SealedReports:
-    """Of one attempt at its end (`dpbandits.rounds.Custody`)."""
+    """The sealed reports of one attempt at its end (implements `dpbandits.rounds.Custody`)."""
 
     def __init__(self, context: Context, plan: Plan, attempt: int) -> None:
         self._context = context
@@ -26,22 +26,22 @@ class SealedReports:
         self._made_of = Fingerprint(context, plan, attempt)
 
     def open(self, report: StoredReport) -> bytes:
-        """Decrypt a report; it becomes part of the fingerprint."""
+        """Decrypt a report, and add it to the fingerprint."""
         place = self._context.place(self._plan, self._attempt, report.pseudonym)
         opened = self._context.keys.open(report.sealed, place, "report")
         self._made_of.add(report.pseudonym, opened)
         return opened
 
     def revealed(self, sums: Sums) -> None:
-        """The sums of a shuffler become part of the fingerprint."""
+        """Add the sums of a shuffler to the fingerprint."""
         self._made_of.add("sums", encode(sums))
 
     def noise(self) -> NoiseSource:
-        """A function of the fingerprint and of the coordinator's key."""
+        """Return noise that is a function of the fingerprint and of the coordinator's key."""
         return self._made_of.noise()
 
     def intend(self, record: ReleaseRecord) -> None:
-        """Note the release outside the store."""
+        """Record the release in the progress file, if there is one."""
         if self._context.watermark is None:
             return
         self._context.watermark.intend(
@@ -55,6 +55,6 @@ class SealedReports:
         self._context.hook("release-intended")
 
     def give_up(self) -> None:
-        """Refuse to let the attempt fail once its phase was released, or was about to be."""
+        """Raise `StoreWentBack` if the progress file says that the phase was released or about to be."""
         if self._context.watermark is not None:
             self._context.watermark.fail(self._plan.phase, self._attempt)

@@ -1,9 +1,9 @@
-"""What a shuffler reveals, checked: the coordinator believes none of it.
+"""Checks everything that a shuffler sends; the coordinator does not trust it.
 
-A shuffler may return one client's share many times, invent members, send pages without end, or reveal sums
-that are no residues. Each of these raises `ProtocolError`: nothing is released, and the log has the line. If
-it sums another set than the coordinator does, the attempt fails and fresh clients are asked. What it cannot
-be kept from is adding a number of its own to the sums: see docs/privacy.md.
+A shuffler may return one client's share many times, invent members, send pages without end, or send sums that
+are not residues of the modulus. Each of these raises `ProtocolError`: nothing is released, and the error is
+logged. If the shuffler sums over another set of clients than the coordinator, the attempt fails and new
+clients are asked. No check can keep a shuffler from adding its own number to the sums: see docs/privacy.md.
 """
 
 from __future__ import annotations
@@ -22,7 +22,13 @@ STATES = ("closed", "summed", "failed")
 
 @dataclass(frozen=True, kw_only=True)
 class OwnSums:
-    """In split mode: the sums of the coordinator's shares, who is not in them, and the checksum of who is."""
+    """The coordinator's sums in split mode.
+
+    Attributes:
+        sums: The sums of the coordinator's shares.
+        without: The pseudonyms whose shares are not in the sums, since they could not be read.
+        checksum: A checksum over the set of shares that are in the sums.
+    """
 
     sums: Sums
     without: list[str]
@@ -36,10 +42,23 @@ def own_sums(
     credentials: Mapping[str, str],
     shares: Iterable[tuple[str, bytes]],
 ) -> OwnSums:
-    """Add up the coordinator's shares of distinct members, given in ascending order of their pseudonyms.
+    """Add up the coordinator's shares.
 
-    `credentials` has the token's hash of each member. A share that does not open, or that its client did not
-    make, is left out; the shuffler is told to leave its own half out, too.
+    A share that cannot be decrypted, or that was not made by its client, is left out. The coordinator asks
+    the shuffler to leave out the other half, too.
+
+    Args:
+        context: The study with its keys.
+        plan: The plan of the attempt.
+        attempt: The number of the attempt.
+        credentials: The hashed token of each member, by pseudonym.
+        shares: Pseudonyms and sealed shares, in ascending order of distinct pseudonyms.
+
+    Returns:
+        The sums and the set that they are over.
+
+    Raises:
+        ProtocolError: Shares are repeated, out of order, or of a client outside the cohort.
     """
     without, summed, last = list[str](), list[tuple[str, bytes]](), ""
 
@@ -50,7 +69,7 @@ def own_sums(
                 raise ProtocolError("the shuffler sent shares twice or out of order: nothing is released")
             if pseudonym not in credentials:
                 raise ProtocolError(
-                    "the shuffler sent a share of somebody who is no member: nothing is released"
+                    "the shuffler sent a share of a client outside the cohort: nothing is released"
                 )
             last = pseudonym
             place = context.place(plan, attempt, pseudonym)
@@ -69,23 +88,30 @@ def own_sums(
 
 
 def check_reply(context: Context, plan: Plan, attempt: Attempt, reply: CollectionReply) -> None:
-    """Refuse a reply to closing or summing that is not about this attempt, or that no honest shuffler gives.
+    """Check a reply to closing or summing.
 
     Raises:
-        ProtocolError: Nothing is released.
+        ProtocolError: The reply is about another attempt, or no honest shuffler would send it. Nothing is
+            released.
     """
     place = (context.name, attempt.phase, attempt.number)
     if (reply.study, reply.phase, reply.attempt) != place or reply.state not in STATES:
-        raise ProtocolError("the shuffler answered about another collection, or in no known state")
+        raise ProtocolError("the shuffler replied about another collection, or with an unknown state")
     if not 0 <= reply.reports <= min(attempt.joined, plan.cohort):
-        raise ProtocolError(f"the shuffler counts {reply.reports:,} reports of {attempt.joined:,} members")
+        raise ProtocolError(
+            f"the shuffler counts {reply.reports:,} reports, expected at most {attempt.joined:,}"
+        )
 
 
 def revealed_sums(plan: Plan, reply: CollectionReply) -> Sums | None:
-    """The sums in a reply, or None if there were too few reports."""
+    """Return the sums in a reply; None if there were too few reports.
+
+    Raises:
+        ProtocolError: The number of sums is wrong, or a sum is not a residue of the plan's modulus.
+    """
     if reply.state != "summed":
         return None
     modulus = 1 << plan.asked_mechanism.sum_bits
     if len(reply.sums) != plan.numbers or not all(0 <= one < modulus for one in reply.sums):
-        raise ProtocolError("the shuffler's sums are no residues of this plan")
+        raise ProtocolError("the shuffler's sums are not residues of this plan's modulus")
     return Sums(plan=plan.digest, sums=tuple(reply.sums), reports=reply.reports)

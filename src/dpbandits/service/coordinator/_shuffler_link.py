@@ -1,4 +1,4 @@
-"""What a coordinator asks of a shuffler. Every call may be repeated and then gives the same answer."""
+"""`ShufflerLink`: the calls of a coordinator to its shuffler. Every call is idempotent."""
 
 from __future__ import annotations
 
@@ -9,24 +9,28 @@ from dpbandits.service.wire import CollectionReply, CollectionRequest
 
 
 class ShufflerLink(Protocol):
-    """A shuffler, near or far. A call that cannot reach it raises `Unreachable`."""
+    """A connection to a shuffler. A call that cannot reach it raises `Unreachable`."""
 
     def open(self, phase: int, attempt: int, request: CollectionRequest) -> CollectionReply:
-        """Tell it the plan and the cohort."""
+        """Send the plan and the cohort; the shuffler accepts reports from now on."""
         ...
 
     def look(self, phase: int, attempt: int) -> CollectionReply:
-        """Whether it is there, and what state a collection is in."""
+        """Return the state of a collection."""
         ...
 
     def close(self, phase: int, attempt: int) -> CollectionReply:
-        """Take no more reports; the sums, or in split mode that shares can be fetched, or that it failed."""
+        """Close a collection.
+
+        Returns:
+            The sums; in split mode, that the shares can be fetched; or that there were too few reports.
+        """
         ...
 
     def shares(self, phase: int, attempt: int) -> Iterator[tuple[str, bytes]]:
-        """The coordinator's sealed shares, by pseudonym."""
+        """Yield the coordinator's sealed shares with their pseudonyms, ordered by pseudonym."""
         ...
 
     def sums(self, phase: int, attempt: int, without: list[str]) -> CollectionReply:
-        """The shuffler's sums over all but those whose other share could not be read."""
+        """Return the shuffler's sums over all clients except `without`, whose other share was unreadable."""
         ...

@@ -1,7 +1,7 @@
-"""The coordinator's part with its shuffler: open a collection, close it, and compute the sums.
+"""How a coordinator uses its shuffler: it opens a collection, closes it, and computes the sums.
 
-In split mode each party sums its own shares. The coordinator journals its sums before it asks the shuffler
-for the other half, because the shuffler deletes the shares then.
+In split mode each party sums its own shares. The coordinator journals its sums before it requests those of
+the shuffler, since the shuffler then deletes the shares.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ log = logging.getLogger("dpbandits.service")
 
 
 class Shuffling:
-    """A shuffler as the party that collects reports (`dpbandits.rounds.Collector`)."""
+    """A shuffler as the party that collects reports (implements `dpbandits.rounds.Collector`)."""
 
     def __init__(self, context: Context, writer: Writer, link: ShufflerLink) -> None:
         self._context = context
@@ -31,7 +31,7 @@ class Shuffling:
         self._link = link
 
     def open(self, plan: Plan, attempt: Attempt) -> None:
-        """Send it the terms, the plan and the cohort's pseudonyms."""
+        """Send the shuffler the terms, the plan and the cohort's pseudonyms."""
         members = self._writer.run("read", lambda t: t.members(attempt.phase, attempt.number))
         signed = self._context.signed
         assert signed is not None
@@ -46,16 +46,24 @@ class Shuffling:
         self._context.hook("shuffler-opened")
 
     def is_collecting(self, attempt: Attempt) -> bool:
-        """Whether it still takes reports."""
+        """Return whether the shuffler still accepts reports."""
         return self._link.look(attempt.phase, attempt.number).state == "collecting"
 
     def close(self, plan: Plan, attempt: Attempt) -> Sums | None:
-        """Close the collection; return the sums, or None if too few reported or the two sets differ."""
+        """Close the collection, and return the sums.
+
+        Returns:
+            The sums; None if too few clients reported, or the two parties summed over different sets.
+
+        Raises:
+            ProtocolError: No honest shuffler would send this reply.
+            Unreachable: The shuffler cannot be reached.
+        """
         key = (attempt.phase, attempt.number)
         reply = self._link.close(*key)
         check_reply(self._context, plan, attempt, reply)
         if reply.state == "closed" and self._context.terms.mode == "trusted":
-            raise ProtocolError("the shuffler splits reports, but the study's mode is trusted")
+            raise ProtocolError("the shuffler runs in split mode, but the study's mode is trusted")
         if reply.state == "failed" or self._context.terms.mode == "trusted":
             sums = revealed_sums(plan, reply)
         else:
@@ -69,13 +77,13 @@ class Shuffling:
         check_reply(self._context, plan, attempt, reply)
         theirs = revealed_sums(plan, reply)
         if theirs is not None and reply.checksum != kept.checksum:
-            # Both sums are journalled and will never agree, so fresh clients are asked.
+            # Both parties have journalled their sums, so a retry cannot help: the attempt fails.
             log.warning("sets-differ", extra={"phase": attempt.phase, "attempt": attempt.number})
             return None
         return None if theirs is None else combine(plan, kept.sums, theirs)
 
     def _own_sums(self, plan: Plan, attempt: Attempt) -> OwnSums:
-        """The sums of the coordinator's shares, journalled before the shuffler is asked for its own."""
+        """Return the sums of the coordinator's shares, journalled before the shuffler's are requested."""
         key = (attempt.phase, attempt.number)
         found = self._writer.run("read", lambda t: t.batch(*key))
         if found is not None:
@@ -84,7 +92,7 @@ class Shuffling:
         own = own_sums(self._context, plan, attempt.number, credentials, self._link.shares(*key))
 
         def keep(transaction: Transaction) -> OwnSums:
-            """Another worker may have kept its own, from when the shuffler still had all shares."""
+            """Store the sums, unless another worker did so first; then return those."""
             found = transaction.batch(*key)
             if found is not None:
                 return decode(found, OwnSums)

@@ -1,21 +1,22 @@
-"""How far a study has come, in a small file outside the store: a store that was set back is noticed.
+"""The progress file: a small file outside the store that says how far a study has come.
 
-A backup of the store that is put back would ask clients again and release a phase again. So the coordinator
-notes in a file, which is kept with its private key and never restored with the store,
+It detects that an old copy of the store was restored, which would ask clients again and release a phase
+twice. The coordinator keeps the file with its private key; it must never be restored with the store. It
+contains
 
-    furthest   the furthest (phase, attempt, state) of which anybody outside may have heard
+    furthest   the furthest (phase, attempt, state) that any other party may know of
     intent     the release that is about to be committed: its attempt, a keyed digest of the reports, a digest
                of the release
 
-- Every transaction first reads the file and then where the store is. A store that is behind raises
-  `StoreWentBack`, so nothing is written, released or told. The file is read first: what was committed then
-  must still be there, however many workers move the study on meanwhile.
-- `furthest` is written after a commit that moved the study on, and before anybody is answered.
+- Every transaction first reads the file and then the position of the store. A store that is behind the file
+  raises `StoreWentBack`, so nothing is written, released or sent. The file is read first: everything that was
+  committed by then must be in the store, even if other workers advance the study in the meantime.
+- `furthest` is written after a commit that advanced the study, and before any reply is sent.
 - The intent is written before the commit. A phase with an intent is released as intended or not at all. If
-  the process dies between the two, the attempt is `closed`: no report comes in, and the same reports give the
-  same release again.
-- The file is replaced as a whole: written under another name, synced, renamed, and the directory synced.
-  Workers on one machine share it, and lock its directory while they change it.
+  the process crashes between the two, the attempt is `closed`: it accepts no more reports, so the same
+  reports give the same release again.
+- The file is replaced atomically: written under another name, synced and renamed, and then the directory is
+  synced. Workers on one machine share it, and lock its directory while they change it.
 
 A shuffler has the same file for its collections, without intents.
 """
@@ -36,14 +37,14 @@ from dpbandits.protocol import decode, encode
 from dpbandits.storage import ATTEMPT_STATES, Attempt, Store, Transaction
 
 _REMEDY = (
-    "Nothing is released and no client is asked. Put the newest store back, or begin a new study with a new "
+    "Nothing is released and no client is asked. Restore the newest store, or start a new study with a new "
     "key, a new store and new clients; see docs/deploying.md, Backups"
 )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Position:
-    """Where a store is: the state of its latest attempt. Phase 0 is a store without any attempt."""
+    """The position of a store: the state of its latest attempt. In phase 0 there is no attempt yet."""
 
     phase: int = 0
     attempt: int = 0
@@ -51,17 +52,24 @@ class Position:
 
     @property
     def rank(self) -> tuple[int, int, int]:
-        """Never falls while a study runs: states are listed in the order of their lives."""
+        """A sort key that never decreases while a study runs, since `ATTEMPT_STATES` is in order."""
         return self.phase, self.attempt, ATTEMPT_STATES.index(self.state) if self.state else -1
 
     def __str__(self) -> str:
-        """For people."""
+        """Return the position for error messages."""
         return f"phase {self.phase}, attempt {self.attempt}, {self.state}" if self.phase else "the beginning"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Intent:
-    """A release that is about to be committed, or was."""
+    """A release that is about to be committed, or has been.
+
+    Attributes:
+        phase: The phase.
+        attempt: The number of the attempt.
+        reports: The keyed digest of the reports.
+        release: The digest of the release.
+    """
 
     phase: int
     attempt: int
@@ -71,7 +79,7 @@ class Intent:
 
 @dataclass(frozen=True, kw_only=True)
 class Mark:
-    """What the file holds."""
+    """The content of the file."""
 
     owner: str
     furthest: Position = Position()
@@ -79,14 +87,27 @@ class Mark:
 
 
 class Watermark:
-    """The file. `owner` says whose it is: the study's digest, for a coordinator."""
+    """The progress file.
+
+    Args:
+        path: The path of the file.
+        owner: Identifies the study that the file belongs to; for a coordinator, the study's digest.
+    """
 
     def __init__(self, path: Path, owner: str) -> None:
         self.path = path
         self.owner = owner
 
     def read(self) -> Mark | None:
-        """What is in the file now; None if there is none."""
+        """Read the file.
+
+        Returns:
+            Its content; None if there is no file.
+
+        Raises:
+            InvalidValue: The file is malformed, or belongs to another study.
+            StorageError: The file cannot be read.
+        """
         try:
             content = self.path.read_bytes()
         except FileNotFoundError:
@@ -99,33 +120,41 @@ class Watermark:
             raise InvalidValue("progress file", self.path, "a file that dpbandits wrote") from None
         if mark.owner != self.owner:
             raise InvalidValue(
-                "progress file", self.path, "this study's own: each study has a key of its own"
+                "progress file", self.path, "the file of this study: each study has its own key"
             )
         return mark
 
     def check(self, mark: Mark | None, position: Position) -> None:
-        """Compare a store with what the file said before the store was read."""
+        """Compare the position of a store with the file, which was read before the store.
+
+        Raises:
+            StoreWentBack: The store is behind the file, or has a position but no file.
+        """
         if mark is None and position.phase and not self.path.exists():
             raise StoreWentBack(
-                f"storage: the store is at {position}, but there is no {self.path}, which says how far the "
-                "study was: copy it from the machine that ran the study, or from another worker. Without it "
-                "an old copy of a store looks like a new one"
+                f"storage: the store is at {position}, but there is no progress file {self.path}: copy it "
+                "from the machine that ran the study, or from another worker. Without it, an old copy of the "
+                "store cannot be detected"
             )
         if mark is not None and position.rank < mark.furthest.rank:
             raise StoreWentBack(
-                f"storage: the store is at {position}, but the study was at {mark.furthest} before, by "
-                f"{self.path}: an old copy of the store was put back. {_REMEDY}"
+                f"storage: the store is at {position}, but the study was at {mark.furthest} before, "
+                f"according to {self.path}: an old copy of the store was restored. {_REMEDY}"
             )
 
     def seen(self, position: Position) -> None:
-        """Note that the store was here, if that is further than what is noted."""
+        """Record the position of the store, if it is further than the recorded one."""
         with self._locked() as directory:
             mark = self.read()
             if mark is None or mark.furthest.rank < position.rank:
                 self._write(directory, replace(mark or Mark(owner=self.owner), furthest=position))
 
     def intend(self, intent: Intent) -> None:
-        """Note a release before it is committed; refused if another one was noted for its phase."""
+        """Record a release before it is committed.
+
+        Raises:
+            StoreWentBack: Another release was recorded for this phase or a later one.
+        """
         with self._locked() as directory:
             mark = self.read() or Mark(owner=self.owner)
             if mark.intent == intent:
@@ -134,19 +163,24 @@ class Watermark:
             self._write(directory, replace(mark, intent=intent))
 
     def fail(self, phase: int, attempt: int) -> None:
-        """Refuse to let an attempt fail once its phase was released, or was about to be."""
+        """Check that an attempt may fail.
+
+        Raises:
+            StoreWentBack: The phase, or a later one, was released or about to be released.
+        """
         self._refuse_other(self.read(), phase, f"attempt {attempt}, with too few reports")
 
     def _refuse_other(self, mark: Mark | None, phase: int, now: str) -> None:
         if mark is not None and mark.intent is not None and mark.intent.phase >= phase:
             raise StoreWentBack(
                 f"storage: the store closes phase {phase} in {now}, but phase {mark.intent.phase} was "
-                f"released, or about to be, in attempt {mark.intent.attempt}, by {self.path}. {_REMEDY}"
+                f"released, or about to be, in attempt {mark.intent.attempt}, according to {self.path}. "
+                f"{_REMEDY}"
             )
 
     @contextmanager
     def _locked(self) -> Iterator[int]:
-        """Hold the directory, which unlike the file is never replaced."""
+        """Lock the directory, since the file itself is replaced on every write."""
         try:
             directory = os.open(self.path.parent, os.O_RDONLY | os.O_DIRECTORY)
         except OSError as error:
@@ -160,7 +194,7 @@ class Watermark:
     def _write(self, directory: int, mark: Mark) -> None:
         draft = self.path.with_name(f"{self.path.name}.new")
         try:
-            with contextlib.suppress(FileNotFoundError):  # of a process that died here
+            with contextlib.suppress(FileNotFoundError):  # left by a process that died here
                 draft.unlink()
             with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
                 file.write(encode(mark))
@@ -173,12 +207,17 @@ class Watermark:
 
     def _broken(self, error: OSError) -> StorageError:
         return StorageError(
-            f"storage: {self.path}: {error.strerror}; [keys] progress names a file that can be written"
+            f"storage: {self.path}: {error.strerror}; [keys] progress must name a file that can be written"
         )
 
 
 class WatchedStore(Store):
-    """A store that is compared with its watermark in every transaction."""
+    """A store that is compared with its progress file in every transaction.
+
+    Args:
+        store: The store.
+        watermark: The progress file.
+    """
 
     def __init__(self, store: Store, watermark: Watermark) -> None:
         self._store = store
@@ -186,7 +225,11 @@ class WatchedStore(Store):
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:
-        """As the store's own, unless the store is behind."""
+        """Open a transaction of the store.
+
+        Raises:
+            StoreWentBack: The store is behind the progress file.
+        """
         mark = self._watermark.read()
         with self._store.transaction() as transaction:
             noticing = _Noticing(transaction, _position(transaction.latest()))
@@ -196,16 +239,16 @@ class WatchedStore(Store):
             self._watermark.seen(noticing.reached)
 
     def forget(self) -> bool:
-        """As the store's own."""
+        """Erase deleted rows from the disk, see `Store.forget`."""
         return self._store.forget()
 
     def close(self) -> None:
-        """As the store's own."""
+        """Close the store."""
         self._store.close()
 
 
 class _Noticing:
-    """A transaction that knows how far it has brought its store; to read that back would cost a query."""
+    """A transaction that keeps track of the position of its store, to save a query for it at the end."""
 
     def __init__(self, transaction: Transaction, reached: Position) -> None:
         self._transaction = transaction

@@ -1,4 +1,4 @@
-"""What the parties share: HTTP endpoints and calls, the writer thread, TLS, logs, metrics, rate limits."""
+"""Code that the parties share: HTTP endpoints and calls, writer thread, TLS, logs, metrics, rate limits."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""What coordinator and shuffler serve alike: reports, health, readiness, metrics, their own description."""
+"""Endpoints of both coordinator and shuffler: reports, health, readiness, metrics, OpenAPI document."""
 
 from __future__ import annotations
 
@@ -24,7 +24,13 @@ ATTEMPT = "/v1/phases/{phase}/attempts/{attempt}"
 
 
 class Served(ABC):
-    """Endpoints over a writer."""
+    """The base class of a party's HTTP handlers; they reach the store through a writer.
+
+    Args:
+        writer: Runs transactions in the writer thread.
+        metrics: The party's Prometheus metrics.
+        keys: The private key that reports for this party are sealed to.
+    """
 
     def __init__(self, writer: Writer, metrics: Metrics, keys: KeyPair) -> None:
         self.writer = writer
@@ -33,10 +39,14 @@ class Served(ABC):
 
     @abstractmethod
     async def slot(self, call: Call) -> ReportSlot:
-        """Where a report that came to this party belongs, or a refusal."""
+        """Return the slot of a received report, or raise `Refused`."""
 
     async def reports(self, call: Call) -> None:
-        """Take a report in; it is durable when this returns. Whoever has no ticket hears that and no more."""
+        """Check and store a report; it is durable when this returns.
+
+        A caller without a valid ticket gets `unknown-credential` and no other error. So an error says nothing
+        about a study to someone who does not take part in it.
+        """
         try:
             slot = await self.slot(call)
             report = slot.received(call.body)
@@ -47,24 +57,41 @@ class Served(ABC):
         accept(await self.writer.take_async(report))
 
     async def run(self, name: str, work: Callable[[Transaction], Result], *, alone: bool = False) -> Result:
-        """In a transaction; answered when it is durable."""
+        """Run `work` in a transaction; it is durable when this returns.
+
+        Args:
+            name: The name of the step, for the writer's hook.
+            work: What to do in the transaction.
+            alone: Whether the transaction must not be shared with other requests.
+
+        Returns:
+            The result of `work`.
+        """
         return await self.writer.run_async(name, work, alone=alone)
 
     async def authenticate(self, known: Callable[[Transaction], object]) -> None:
-        """Refuse whoever the store does not know."""
+        """Raise `Refused` if `known` finds no credential of the caller in the store."""
         if await self.run("read", known) is None:
-            raise Refused("unknown-credential", "no such credential")
+            raise Refused("unknown-credential", "the credential is not known")
 
 
 def accept(outcome: str) -> None:
-    """What taking a report in came to; everything but success is a refusal."""
+    """Raise `Refused` unless the store accepted the report."""
     if outcome == UNKNOWN:
-        raise Refused("unknown-credential", "no such ticket in this attempt")
+        raise Refused("unknown-credential", "the ticket is not known in this attempt")
     check_accepted(outcome)
 
 
 def report_endpoint(served: Served, summary: str) -> Endpoint:
-    """Where clients report."""
+    """Return the endpoint that receives reports.
+
+    Args:
+        served: The handlers of the party.
+        summary: The endpoint's summary in the OpenAPI document.
+
+    Returns:
+        The endpoint; put it first in the table, because reports are the most frequent requests.
+    """
     return Endpoint(
         method="POST",
         path=f"{ATTEMPT}/reports",
@@ -78,7 +105,16 @@ def report_endpoint(served: Served, summary: str) -> Endpoint:
 
 
 def common_endpoints(title: str, served: Served, others: list[Endpoint]) -> list[Endpoint]:
-    """A party's own endpoints and those that every party has."""
+    """Return a party's own endpoints followed by those that every party has.
+
+    Args:
+        title: The title of the OpenAPI document.
+        served: The handlers of the party.
+        others: The party's own endpoints.
+
+    Returns:
+        All endpoints of the party.
+    """
 
     async def health(_call: Call) -> Response:
         return Response("alive\n", media_type="text/plain")
@@ -87,7 +123,7 @@ def common_endpoints(title: str, served: Served, others: list[Endpoint]) -> list
         try:
             await asyncio.wait_for(served.run("read", lambda transaction: transaction.latest()), 5)
         except Exception:
-            raise Refused("unavailable", "the store does not answer") from None
+            raise Refused("unavailable", "the store does not respond") from None
         return Response("ready\n", media_type="text/plain")
 
     async def metrics(_call: Call) -> Response:
@@ -100,13 +136,13 @@ def common_endpoints(title: str, served: Served, others: list[Endpoint]) -> list
 
     endpoints = [
         *others,
-        Endpoint(method="GET", path="/healthz", role=None, summary="Alive?", gives=str, handler=health),
-        Endpoint(method="GET", path="/readyz", role=None, summary="Can it work?", gives=str, handler=ready),
+        Endpoint(method="GET", path="/healthz", role=None, summary="Liveness", gives=str, handler=health),
+        Endpoint(method="GET", path="/readyz", role=None, summary="Readiness", gives=str, handler=ready),
         Endpoint(
             method="GET",
             path="/metrics",
             role="operator",
-            summary="For Prometheus",
+            summary="Metrics for Prometheus",
             gives=str,
             handler=metrics,
         ),
@@ -114,7 +150,7 @@ def common_endpoints(title: str, served: Served, others: list[Endpoint]) -> list
             method="GET",
             path="/openapi.json",
             role=None,
-            summary="This description",
+            summary="This OpenAPI document",
             gives=dict,
             handler=openapi,
         ),

@@ -1,10 +1,10 @@
-"""Decrypt sealed reports without blocking the event loop.
+"""Decryption of sealed reports, in a helper process under load.
 
-Decrypting a report takes about as long as the rest of its request, and the library that does it keeps
-Python's lock. So with a second core, reports are decrypted in a helper process under load: when at least 4
-arrive in one pass of the event loop (_decryption_process.py). They go there 16 at a time, so that the first
-ones need not wait for all the others. Fewer than 4 are decrypted here, which is faster for them. If the
-helper process ends, everything is decrypted here.
+Decrypting a report takes about as long as the rest of its request, and the cryptography library holds the
+global interpreter lock meanwhile. If the machine has a second core, reports are therefore decrypted in a
+helper process (_decryption_process.py) when at least 4 arrive in one pass of the event loop. They are sent in
+batches of 16, so that the first ones do not wait for all the others. Fewer than 4 reports are decrypted in
+this process, which is faster for them. If the helper process ends, all reports are decrypted in this process.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ import msgspec
 from dpbandits.errors import Refused
 from dpbandits.service.wire import KeyPair, Place, _decryption_process as opener_process, unreadable
 
-_WORTH = 4  # reports that are worth a message to the process
-_AT_ONCE = 16
+_WORTH = 4  # the least number of reports that are worth a message to the helper process
+_AT_ONCE = 16  # reports per message
 
 log = logging.getLogger("dpbandits.service")
 
@@ -31,18 +31,35 @@ Waiting = list[tuple[tuple[bytes, Place, str], "asyncio.Future[bytes | None]"]]
 
 
 class Opener:
-    """Of one event loop. `beside`: whether a process may be started; by default, if it has a core."""
+    """Decrypts the reports that arrive in one event loop.
 
-    def __init__(self, keys: KeyPair, *, beside: bool | None = None) -> None:
+    Args:
+        keys: The private key of the party.
+        helper: Whether a helper process may be started; by default only if there is a second core.
+    """
+
+    def __init__(self, keys: KeyPair, *, helper: bool | None = None) -> None:
         self._keys = keys
-        self._beside = _cores() > 1 if beside is None else beside
+        self._helper = _cores() > 1 if helper is None else helper
         self._passing: Waiting = []
         self._asked: deque[Waiting] = deque()
         self._process: Process | None = None
         self._running: asyncio.Task[None] | None = None
 
     async def open(self, sealed: bytes, place: Place, purpose: str) -> bytes:
-        """The plaintext, if it was sealed to this key for this place; as `KeyPair.open`."""
+        """Decrypt a sealed report, as `KeyPair.open` does.
+
+        Args:
+            sealed: The ciphertext.
+            place: The place that it must be bound to.
+            purpose: The purpose that it must be sealed for.
+
+        Returns:
+            The plaintext.
+
+        Raises:
+            Refused: It was sealed to a different key or place, or was altered.
+        """
         loop = asyncio.get_running_loop()
         done: asyncio.Future[bytes | None] = loop.create_future()
         if not self._passing:
@@ -54,17 +71,17 @@ class Opener:
         return opened
 
     async def close(self) -> None:
-        """End the process; whatever is still asked is opened here."""
-        self._beside = False
+        """End the helper process; reports that still wait are decrypted in this process."""
+        self._helper = False
         if self._process is not None and self._process.stdin is not None:
             self._process.stdin.close()
         if self._running is not None:
             await self._running
 
     def _take(self) -> None:
-        """All that came in this pass."""
+        """Decrypt all reports that arrived in this pass of the event loop, or send them to the helper."""
         waiting, self._passing = self._passing, []
-        if len(waiting) >= _WORTH and self._beside and self._running is None:
+        if len(waiting) >= _WORTH and self._helper and self._running is None:
             self._running = asyncio.create_task(self._run())
         if len(waiting) < _WORTH or self._process is None:
             self._open_here(waiting)
@@ -87,10 +104,10 @@ class Opener:
             _settle(done, opened)
 
     async def _run(self) -> None:
-        """The life of the process."""
+        """Start the helper process and receive its replies until it ends."""
         script = str(opener_process.__file__)
         try:
-            # In a session of its own, an interrupt from a terminal does not reach it.
+            # In a new session, Ctrl-C in a terminal does not reach the helper: it must outlive open requests.
             process = await asyncio.create_subprocess_exec(
                 sys.executable, script, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, start_new_session=True
             )
@@ -99,10 +116,10 @@ class Opener:
             return
         assert process.stdin is not None
         assert process.stdout is not None
-        if self._beside:
+        if self._helper:
             process.stdin.write(self._keys.private_bytes())
             self._process = process
-        else:  # closed before it was there
+        else:  # `close` was called while the process was starting
             process.stdin.close()
         with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
             while True:
@@ -115,7 +132,7 @@ class Opener:
         self._process = None
         while self._asked:
             self._open_here(self._asked.popleft())
-        if self._beside:
+        if self._helper:
             log.warning("opener-ended")
 
     async def _answer(self, source: asyncio.StreamReader) -> None:

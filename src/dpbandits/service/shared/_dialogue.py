@@ -1,7 +1,8 @@
-"""What callers say and hear, apart from how it travels: the synchronous and the asynchronous client share it.
+"""Dialogues: sequences of requests and replies, independent of the transport.
 
-A dialogue is a generator that yields requests and is sent replies. `Patience` says how long a caller tries
-again when the network fails or the server is busy; every request of the protocol may be repeated safely.
+A dialogue is a generator that yields requests and receives replies. Synchronous and asynchronous callers run
+the same dialogues (_transport.py). `Patience` sets how often a request is retried when the network fails or
+the server is busy. Every request of the protocol is idempotent, so a retry is safe.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from dpbandits.service.wire import ErrorReply
 
 Value = TypeVar("Value")
 
-# What bytes that are no message of this version may lead to: deep nesting and invalid UTF-8 included.
+# The errors that decoding a malformed message can raise, including deep nesting and invalid UTF-8.
 _UNREADABLE = (msgspec.DecodeError, RecursionError, ValueError)
 
 RETRIED = (408, 429, 500, 502, 503, 504)
@@ -27,7 +28,7 @@ RETRIED = (408, 429, 500, 502, 503, 504)
 
 @dataclass(frozen=True, kw_only=True)
 class Outgoing:
-    """A request to a party's URL; `secret` goes into the header and nowhere else."""
+    """A request to a party; `secret` is sent in the `Authorization` header only."""
 
     method: str
     url: str
@@ -36,13 +37,13 @@ class Outgoing:
 
     @property
     def headers(self) -> dict[str, str]:
-        """The bearer, if any."""
+        """The `Authorization` header, if there is a secret."""
         return {"Authorization": f"Bearer {self.secret}"} if self.secret else {}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Incoming:
-    """A reply."""
+    """A reply: the HTTP status and the body."""
 
     status: int
     content: bytes = field(repr=False)
@@ -53,7 +54,15 @@ Dialogue = Generator[Outgoing, Incoming, Value]
 
 @dataclass(frozen=True, kw_only=True)
 class Patience:
-    """Try so often, waiting twice as long each time, with a random part so that callers spread out."""
+    """How often and how fast to retry: exponential backoff with jitter, so that callers spread out.
+
+    Example: by default the waits are at most 0.1, 0.2, 0.4, … 5 seconds, over 10 tries.
+
+    Attributes:
+        tries: The number of tries.
+        first_seconds: The longest wait after the first failed try; it doubles with every try.
+        longest_seconds: The upper bound of every wait.
+    """
 
     tries: int = 10
     first_seconds: float = 0.1
@@ -65,21 +74,44 @@ class Patience:
         positive(longest_seconds=self.longest_seconds)
 
     def waits(self) -> Iterator[float]:
-        """How long to wait after each try that failed."""
+        """Yield the wait in seconds after each failed try; each is 50 to 100 % of the longest wait."""
         for number in range(self.tries):
             longest = min(self.longest_seconds, self.first_seconds * 2**number)
             yield longest * (0.5 + random.random() / 2)
 
 
 def call(method: str, url: str, kind: type[Value], *, secret: str = "", body: Any = None) -> Dialogue[Value]:
-    """One request and its reply; a refusal is raised."""
+    """Send one request and decode its JSON reply.
+
+    Args:
+        method: The HTTP method.
+        url: The full URL.
+        kind: The type of the reply.
+        secret: The bearer token, if the endpoint needs one.
+        body: The message to send as JSON, if any.
+
+    Returns:
+        The reply, when a transport carries out the dialogue.
+
+    Raises:
+        Refused: The party refused the request, or the reply is not a message of this version.
+    """
     content = b"" if body is None else msgspec.json.encode(body)
     reply = yield from _ask(Outgoing(method=method, url=url, secret=secret, content=content), 200)
     return _read(reply, kind)
 
 
 def tell(url: str, content: bytes, *, secret: str) -> Dialogue[None]:
-    """Send bytes that are answered by nothing but that they were taken; a refusal is raised."""
+    """Post bytes to an endpoint that replies with 204 No Content.
+
+    Args:
+        url: The full URL.
+        content: The body.
+        secret: The bearer token.
+
+    Raises:
+        Refused: The party refused the request.
+    """
     yield from _ask(Outgoing(method="POST", url=url, secret=secret, content=content), 204)
 
 
@@ -88,14 +120,14 @@ def _ask(outgoing: Outgoing, expected: int) -> Dialogue[bytes]:
     if incoming.status == expected:
         return incoming.content
     try:
-        told = msgspec.json.decode(incoming.content, type=ErrorReply)
+        reply = msgspec.json.decode(incoming.content, type=ErrorReply)
     except _UNREADABLE:
-        told = ErrorReply(error="unavailable", message=f"status {incoming.status}")
-    raise Refused(told.error, told.message)
+        reply = ErrorReply(error="unavailable", message=f"status {incoming.status}")
+    raise Refused(reply.error, reply.message)
 
 
 def _read(content: bytes, kind: type[Value]) -> Value:
     try:
         return msgspec.json.decode(content, type=kind)
     except _UNREADABLE:
-        raise Refused("unreadable", f"the reply is no {kind.__name__} of this version") from None
+        raise Refused("unreadable", f"the reply is not a {kind.__name__} of this version") from None

@@ -1,9 +1,9 @@
-"""One table of endpoints makes the routes, the checks before them, and the OpenAPI description.
+"""HTTP endpoints: one table defines the routes, the checks before each handler, and the OpenAPI document.
 
-Before a handler runs: the body is no longer than its caller may send, the caller is within its rate, the
-token is of the endpoint's role, and a JSON body is of its type. Roles of single clients (`client`,
-`enrolment`, `ticket`) are checked by the handler, against the store. Nothing of a request is logged but its
-route, status and time.
+Before a handler runs, these checks pass: the token belongs to the endpoint's role, the caller is within its
+rate limit, the body is within the caller's size limit, and a JSON body has the expected type. The roles of
+single clients (`client`, `enrolment`, `ticket`) are checked by the handler, against the store. The log has
+only the method, route, status and duration of a request.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from dpbandits.service.wire import ErrorReply, role_of
 log = logging.getLogger("dpbandits.service")
 
 PER_CLIENT = ("client", "enrolment", "ticket")
-"""Roles that single clients have; the store knows their secrets' hashes."""
+"""The roles of single clients; the store has the hashes of their secrets."""
 
 STATUS = {
     "unknown-credential": 401,
@@ -46,13 +46,21 @@ STATUS = {
     "too-fast": 429,
     "unavailable": 503,
 }
-"""By reason; every other refusal is a conflict, 409."""
+"""The HTTP status of each reason of a refusal; every other reason is 409 Conflict."""
 
-_NUMBER_LIMIT = 10**6  # of phases and attempts in paths
+_NUMBER_LIMIT = 10**6  # the largest phase or attempt number in a path
 
 
 class Call(msgspec.Struct, frozen=True, kw_only=True):
-    """A request that passed the checks."""
+    """A request that passed the checks.
+
+    Attributes:
+        secret: The bearer token; empty for endpoints without a role.
+        body: The decoded body: a message, `bytes`, or `b""`.
+        phase: The phase in the path; 0 if the path has none.
+        attempt: The attempt in the path; 0 if the path has none.
+        query: The query parameters that the endpoint declares; empty strings for missing ones.
+    """
 
     secret: str
     body: Any
@@ -63,7 +71,19 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, kw_only=True)
 class Endpoint:
-    """A method and path, who may call it, what it takes and gives: types, `bytes`, or None for nothing."""
+    """One endpoint of a party.
+
+    Attributes:
+        method: The HTTP method.
+        path: The path, for example `/v1/phases/{phase}/attempts/{attempt}/reports`.
+        role: The role that may call it; None for everybody.
+        summary: One line for the OpenAPI document.
+        gives: The type of the reply; None for 204 No Content.
+        handler: The function that handles a checked request.
+        takes: The type of the body: a message type, `bytes`, or None for no body.
+        query: The names of the query parameters.
+        refusals: The statuses of refusals in addition to those that every endpoint has.
+    """
 
     method: str
     path: str
@@ -78,7 +98,14 @@ class Endpoint:
 
 @dataclass(frozen=True, kw_only=True)
 class Guard:
-    """What all endpoints of a party share."""
+    """What the checks of all endpoints of a party share.
+
+    Attributes:
+        roles: The hash of each role's token.
+        limits: The sizes and rates that callers are limited to.
+        rates: The rate limiter.
+        metrics: The party's Prometheus metrics.
+    """
 
     roles: Mapping[str, str]
     limits: Limits
@@ -87,9 +114,10 @@ class Guard:
 
 
 class _Application(Starlette):
-    """Starlette, but its first route, reports, is looked at before everything else.
+    """Starlette with a shortcut for the first route, which receives reports.
 
-    So the busiest requests pass by layers that turn errors into answers: what handles them lets no error out.
+    Reports are the most frequent requests. They skip Starlette's middleware, which turns exceptions into
+    responses. They do not need it: `_Dispatch` itself turns every exception into a response.
     """
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -104,7 +132,16 @@ class _Application(Starlette):
 
 
 def application(endpoints: Sequence[Endpoint], guard: Guard, **options: Any) -> Starlette:
-    """The routes of a table, the busiest first, and errors that are JSON and never a traceback."""
+    """Build an ASGI application from a table of endpoints. Its errors are JSON and never a traceback.
+
+    Args:
+        endpoints: The endpoints, the most frequent one first.
+        guard: What the checks share.
+        **options: Further arguments of `Starlette`, for example `lifespan`.
+
+    Returns:
+        The application.
+    """
     by_path: dict[str, dict[str, Endpoint]] = {}
     for endpoint in endpoints:
         by_path.setdefault(endpoint.path, {})[endpoint.method] = endpoint
@@ -117,7 +154,7 @@ def application(endpoints: Sequence[Endpoint], guard: Guard, **options: Any) -> 
 
 
 class _Dispatch:
-    """What answers at one path: an ASGI application that makes no more of a request than it uses."""
+    """The ASGI application of one path. It parses only those parts of a request that it uses."""
 
     def __init__(self, path: str, methods: dict[str, Endpoint], guard: Guard) -> None:
         self._path = path
@@ -157,7 +194,7 @@ def _status(response: Response | None) -> int:
 
 
 async def _answer(scope: Scope, receive: Receive, endpoint: Endpoint, guard: Guard) -> Response | None:
-    """None if all is well and there is nothing to tell."""
+    """Check and handle a request; None means 204 No Content."""
     try:
         return _reply(await endpoint.handler(await _checked(scope, receive, endpoint, guard)))
     except Refused as refusal:
@@ -170,12 +207,12 @@ async def _answer(scope: Scope, receive: Receive, endpoint: Endpoint, guard: Gua
         return _refusal(Refused("unavailable", "try again later"))
     except ClientDisconnect:
         return _refusal(Refused("unreadable", "the request ended early"))
-    except Exception as error:  # a mistake of ours: where it was is logged, what it was about is not
+    except Exception as error:  # a bug: log its type and place, but not its text, which may have private data
         log.error(
             "failure", extra={"route": endpoint.path, "kind": type(error).__name__, "at": _where(error)}
         )
         guard.metrics.failures.inc()
-        return _json(500, ErrorReply(error="failure", message="this is a mistake of the server"))
+        return _json(500, ErrorReply(error="failure", message="internal server error"))
 
 
 async def _checked(scope: Scope, receive: Receive, endpoint: Endpoint, guard: Guard) -> Call:
@@ -211,9 +248,9 @@ def _check_role(endpoint: Endpoint, role: str | None, given: bool) -> None:
     if endpoint.role is None or (role is None and endpoint.role in PER_CLIENT and given):
         return
     if role is None:
-        raise Refused("unknown-credential", "no such token")
+        raise Refused("unknown-credential", "the token is not known")
     if role != endpoint.role:
-        raise Refused("wrong-role", f"this is for the {endpoint.role}")
+        raise Refused("wrong-role", f"role: got {role}, expected {endpoint.role}")
 
 
 async def _body(receive: Receive, largest: int) -> bytes:
@@ -241,12 +278,12 @@ def _decoded(data: bytes, endpoint: Endpoint) -> Any:
 
 
 def _safe(error: Exception) -> str:
-    """What msgspec says names a field and a type, never a value."""
+    """Return the first line of a msgspec error. It names a field and a type, never a value."""
     return str(error).split("\n", maxsplit=1)[0][:200]
 
 
 def _number(text: str | None) -> int:
-    """A phase or an attempt of the path; none is 0."""
+    """Parse a phase or an attempt of the path; 0 if the path has none."""
     if text is None:
         return 0
     if not (text.isascii() and text.isdigit() and len(text) <= 7 and int(text) <= _NUMBER_LIMIT):

@@ -1,7 +1,7 @@
 """httpx without its command line.
 
-Where click, pygments and rich are installed, `import httpx` also imports them for `httpx.main`, which costs a
-client 5 MB of memory. httpx does without that module if it cannot be imported, so it is hidden meanwhile.
+If click, pygments and rich are installed, `import httpx` also imports them for `httpx.main`. This costs a
+client 5 MB of memory. httpx works without that module, so this file hides it while httpx is imported.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Structured logs: one JSON object a line. Only fields that are listed here are ever written.
+"""Structured logs: one JSON object per line. Only the fields that are listed here are written.
 
-So a reward, a token, a report, a pseudonym or an address cannot get in by mistake: none of them is listed,
-and messages are fixed words.
+A reward, token, report, pseudonym or address therefore cannot get into the log by mistake: none of them is a
+listed field, and every message is a fixed word.
 """
 
 from __future__ import annotations
@@ -15,10 +15,13 @@ _FIELDS = ("method", "route", "status", "took", "phase", "attempt", "state", "ki
 
 
 class JsonLines(logging.Formatter):
-    """A line for each record."""
+    """Formats a log record as one line of JSON."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The level, the fixed word and the listed fields."""
+        """Return the time, the level, the event and the listed fields as JSON.
+
+        Records of other libraries show the name of the logger in place of the message.
+        """
         ours = record.name.startswith("dpbandits")
         line = {
             "time": self.formatTime(record),
@@ -30,7 +33,15 @@ class JsonLines(logging.Formatter):
 
 
 def configure_logs(*, level: str = "INFO", stream: TextIO | None = None) -> None:
-    """To standard error. Of libraries, whose words are not ours, only that something happened is told."""
+    """Send all logs to one stream as JSON lines.
+
+    The messages of other libraries may contain private data. So only the name of their logger is written, and
+    only for warnings and errors.
+
+    Args:
+        level: The lowest level of dpbandits' own records, for example `DEBUG` to log every request.
+        stream: Where to write; by default standard error.
+    """
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(JsonLines())
     root = logging.getLogger()

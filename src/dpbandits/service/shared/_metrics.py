@@ -1,5 +1,8 @@
-"""Counts for Prometheus. No label names a client, and only the operator's token opens them: how many requests
-came in between two looks at them is nobody else's business."""
+"""Prometheus metrics of a party.
+
+No label identifies a client. Only the operator may read the metrics, because two readings show how many
+requests arrived between them.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 
 
 class Metrics:
-    """One registry for each party, so that several can run in one process."""
+    """The metrics of one party, in a registry of its own, so that several parties can run in one process."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -19,26 +22,28 @@ class Metrics:
             registry=self.registry,
         )
         self._seconds = Histogram(
-            "dpbandits_request_seconds", "Time to answer, by route", ["route"], registry=self.registry
+            "dpbandits_request_seconds", "Response time by route", ["route"], registry=self.registry
         )
-        self.failures = Counter("dpbandits_failures", "Mistakes of the server", registry=self.registry)
+        self.failures = Counter("dpbandits_failures", "Internal server errors", registry=self.registry)
         self.phase = Gauge("dpbandits_phase", "The running phase", registry=self.registry)
         self.releases = Gauge("dpbandits_releases", "Phases released", registry=self.registry)
         self.failed_attempts = Gauge(
             "dpbandits_failed_attempts", "Attempts with too few reports", registry=self.registry
         )
-        self.rounds_played = Gauge("dpbandits_rounds_played", "Rounds of the horizon", registry=self.registry)
+        self.rounds_played = Gauge(
+            "dpbandits_rounds_played", "Rounds of the horizon played", registry=self.registry
+        )
         self.actions_left = Gauge(
-            "dpbandits_actions_left", "Actions that may be best", registry=self.registry
+            "dpbandits_actions_left", "Actions that may still be the best", registry=self.registry
         )
         self.driver_errors = Counter(
             "dpbandits_driver_errors",
-            "Steps that could not be taken and are tried again",
+            "Steps that failed and are retried",
             registry=self.registry,
         )
 
     def requested(self, method: str, route: str, status: int, seconds: float) -> None:
-        """A request was answered."""
+        """Count a request and its response time in seconds."""
         key = (method, route, status)
         if key not in self._known:
             counter, histogram = (
@@ -51,5 +56,5 @@ class Metrics:
         histogram.observe(seconds)
 
     def text(self) -> bytes:
-        """As Prometheus reads it."""
+        """Return all metrics in the Prometheus text format."""
         return generate_latest(self.registry)

@@ -1,4 +1,4 @@
-"""The OpenAPI description of a table of endpoints; types describe themselves."""
+"""The OpenAPI document of a table of endpoints. The schemas come from the message types."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TEXT = {"text/plain": {"schema": {"type": "string"}}}
 
 
 def description(title: str, endpoints: Sequence[Endpoint]) -> dict[str, Any]:
-    """OpenAPI 3.1."""
+    """Return the OpenAPI 3.1 document of these endpoints."""
     kinds = {kind for e in endpoints for kind in (e.takes, e.gives) if _is_struct(kind)} | {ErrorReply}
     ordered = sorted(kinds, key=lambda kind: kind.__name__)
     schemas, components = msgspec.json.schema_components(ordered, ref_template="#/components/schemas/{name}")
@@ -92,7 +92,7 @@ def _responses(endpoint: Endpoint, schemas: dict[Any, Any]) -> dict[str, Any]:
 
 def _success(gives: Any, schemas: dict[Any, Any]) -> dict[str, Any]:
     if gives is None:
-        return {"204": {"description": "done; there is nothing to tell"}}
+        return {"204": {"description": "done; no content"}}
     if _is_struct(gives):
         content = {"application/json": {"schema": schemas[gives]}}
     else:

@@ -1,4 +1,4 @@
-"""Serve an application with uvicorn, over TLS, until the process is told to end."""
+"""Serving an application with uvicorn, over TLS, until the process receives SIGTERM or SIGINT."""
 
 from __future__ import annotations
 
@@ -17,16 +17,23 @@ from dpbandits._checks import whole
 from dpbandits.errors import InvalidValue
 
 LOOPBACK_HOSTS = ("127.0.0.1", "::1", "localhost")
-_GRACE = 10  # seconds for requests that are under way when the process is told to end
-_YOUNG = 20_000  # new objects before cycles are looked for: several times those of the requests under way
-_KEPT = 60  # seconds for which a connection that is silent is kept: a new one costs a TLS handshake
+_GRACE = 10  # seconds that open requests have to finish after SIGTERM or SIGINT
+_YOUNG = 20_000  # new objects between garbage collections: several times those of the open requests
+_KEPT = 60  # seconds until an idle connection is closed; a new connection costs a TLS handshake
 
 log = logging.getLogger("dpbandits.service")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Listening:
-    """Where to listen, and with which certificate. Without one only loopback addresses are allowed."""
+    """The address and the TLS certificate of a server. Only loopback hosts may go without a certificate.
+
+    Attributes:
+        host: The address to listen on.
+        port: The port to listen on.
+        certificate: The PEM file of the certificate chain.
+        key: The PEM file of the certificate's private key.
+    """
 
     host: str = "127.0.0.1"
     port: int = 8443
@@ -36,7 +43,7 @@ class Listening:
     def __post_init__(self) -> None:
         whole(1, 65_535, port=self.port)
         if (self.certificate is None) != (self.key is None):
-            raise InvalidValue("tls", "a certificate or a key alone", "both")
+            raise InvalidValue("tls", "only one of certificate and key", "both")
         if self.certificate is None and self.host not in LOOPBACK_HOSTS:
             raise InvalidValue("tls", "none", f"a certificate and a key, to listen on {self.host}")
         for path in (self.certificate, self.key):
@@ -49,17 +56,27 @@ class Listening:
         try:
             ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(certificate, self.key)
         except ssl.SSLError:
-            raise InvalidValue("tls", certificate, f"a PEM certificate whose key is {self.key}") from None
+            raise InvalidValue(
+                "tls", certificate, f"a PEM certificate that fits the key {self.key}"
+            ) from None
 
     @property
     def url(self) -> str:
-        """Where callers find it."""
+        """The URL of the server, for example `https://127.0.0.1:8443`."""
         scheme = "http" if self.certificate is None else "https"
         return f"{scheme}://{self.host}:{self.port}"
 
 
 def server_for(app: Starlette, listening: Listening) -> uvicorn.Server:
-    """A server that is not started yet. It logs no addresses: uvicorn's own access log is off."""
+    """Return a server that is not started yet. It logs no addresses: uvicorn's access log is off.
+
+    Args:
+        app: The application.
+        listening: The address and the certificate.
+
+    Returns:
+        The uvicorn server.
+    """
     config = uvicorn.Config(
         app,
         host=listening.host,
@@ -78,9 +95,14 @@ def server_for(app: Starlette, listening: Listening) -> uvicorn.Server:
 
 
 def serve(app: Starlette, listening: Listening) -> None:
-    """Until SIGTERM or SIGINT; then requests under way are finished and the store is closed."""
+    """Serve until SIGTERM or SIGINT, then finish open requests and close the store.
+
+    Args:
+        app: The application.
+        listening: The address and the certificate.
+    """
     _settle_memory()
-    # Once all is finished uvicorn raises the signal that ended it again: no reason to die of it.
+    # After a graceful shutdown uvicorn raises SIGTERM again. Exit with status 0 then.
     signal.signal(signal.SIGTERM, lambda _signal, _frame: sys.exit(0))
     log.info("listening", extra={"where": listening.url})
     try:
@@ -90,7 +112,10 @@ def serve(app: Starlette, listening: Listening) -> None:
 
 
 def _settle_memory() -> None:
-    """What was loaded stays: looking for cycles goes through requests alone, and not after every few."""
+    """Collect garbage less often, and only among objects that are created from now on.
+
+    What is loaded at the start stays in use, so scanning it again with every collection would waste time.
+    """
     gc.collect()
     gc.freeze()
     gc.set_threshold(_YOUNG)

@@ -1,4 +1,4 @@
-"""What a coordinator and a shuffler are told, besides the study: validated when built."""
+"""Settings of a coordinator or a shuffler in addition to the study. They are validated when constructed."""
 
 from __future__ import annotations
 
@@ -16,10 +16,17 @@ ROLES = ("operator", "actuator", "coordinator")
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """What one caller may ask for."""
+    """Limits on the requests of one caller.
+
+    Attributes:
+        body_bytes: The largest body of a client's request.
+        trusted_body_bytes: The largest body of a request with a role's token; it may list a whole cohort.
+        requests_per_second: The rate at which a caller may send requests.
+        burst: The number of requests that a caller may send at once.
+    """
 
     body_bytes: int = 1 << 20
-    trusted_body_bytes: int = 1 << 28  # of a party with a role's token: lists of whole cohorts
+    trusted_body_bytes: int = 1 << 28
     requests_per_second: float = 100.0
     burst: int = 200
 
@@ -32,7 +39,11 @@ class Limits:
 
 @dataclass(frozen=True, kw_only=True)
 class Timing(Deadlines):
-    """How long clients have, and how often they poll."""
+    """The deadlines of clients, and how often they poll.
+
+    Attributes:
+        poll_seconds: The seconds between two polls of a client.
+    """
 
     poll_seconds: float = 5.0
 
@@ -43,7 +54,13 @@ class Timing(Deadlines):
 
 @dataclass(frozen=True, kw_only=True)
 class ShufflerAddress:
-    """Where a study's shuffler is, the public key that reports for it are sealed to, and how it works."""
+    """The address, the public key and the mode of a study's shuffler.
+
+    Attributes:
+        url: The shuffler's URL.
+        key: The public key that reports are sealed to, 64 hexadecimal digits.
+        mode: `trusted` or `split`.
+    """
 
     url: str
     key: str
@@ -57,7 +74,11 @@ class ShufflerAddress:
 
 @dataclass(frozen=True, kw_only=True)
 class Roles:
-    """The hashes of the tokens of roles."""
+    """The hash of the token of each role.
+
+    Attributes:
+        hashes: Maps `operator`, `actuator` or `coordinator` to the SHA-256 of its token.
+    """
 
     hashes: Mapping[str, str] = field(default_factory=dict)
 

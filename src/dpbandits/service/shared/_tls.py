@@ -1,4 +1,4 @@
-"""Self-made certificates, for trying things out and for networks of one's own."""
+"""Self-signed certificates, for tests and private networks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,17 @@ LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 def self_signed(certificate: Path, key: Path, hosts: Sequence[str] = LOOPBACK, *, days: int = 365) -> None:
-    """Write a new key and a certificate for these hosts, which callers are told to trust."""
+    """Write a new private key and a self-signed certificate; callers must be configured to trust it.
+
+    Args:
+        certificate: The PEM file to write the certificate to.
+        key: The PEM file to write the private key to; it must not exist yet.
+        hosts: The host names and IP addresses of the server.
+        days: The number of days until the certificate expires.
+
+    Raises:
+        InvalidValue: The key file exists.
+    """
     private = ec.generate_private_key(ec.SECP256R1())
     public = private.public_key()
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, hosts[0])])
@@ -33,10 +43,11 @@ def self_signed(certificate: Path, key: Path, hosts: Sequence[str] = LOOPBACK, *
         .not_valid_before(now - datetime.timedelta(days=1))
         .not_valid_after(now + datetime.timedelta(days=days))
         .add_extension(x509.SubjectAlternativeName([_host(host) for host in hosts]), critical=False)
-        # A leaf, not an authority: who trusts it trusts this key for these hosts, and nothing that it signs.
+        # A leaf certificate, not an authority: trusting it covers these hosts, but nothing that the key
+        # signs.
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-        # By these a caller who trusts several such certificates for the same host tells them apart.
+        # These identifiers distinguish several trusted certificates for the same host.
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(public), critical=False)
         .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(public), critical=False)
         .sign(private, hashes.SHA256())

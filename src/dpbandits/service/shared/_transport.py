@@ -1,4 +1,4 @@
-"""How dialogues travel: httpx, synchronously or not, over TLS, with patience."""
+"""Transports: they carry out dialogues with httpx, over TLS, and retry with exponential backoff."""
 
 from __future__ import annotations
 
@@ -17,27 +17,30 @@ from dpbandits.service.shared._httpx import httpx
 
 Value = TypeVar("Value")
 
-TIMEOUT = 30.0
+TIMEOUT = 30.0  # seconds
 
 
 def trusting(certificates: Path | None) -> ssl.SSLContext:
-    """Trust the system's authorities, or those of a file alone."""
+    """Return a TLS context that trusts the system's authorities, or only the certificates of a file."""
     if certificates is None:
         return ssl.create_default_context()
     return ssl.create_default_context(cafile=str(certificates))
 
 
 def origin(url: str) -> str:
-    """Scheme, host and port of an address."""
+    """Return the scheme, host and port of a URL, for example `https://study.example:8443`."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc}"
 
 
 class Transport:
-    """Synchronous.
+    """The synchronous transport. Use it in a `with` statement, or call `close`.
 
-    `certificates` is whom to trust for TLS. `per_party` has such a file for single addresses: with one file
-    for all, each party could show a certificate that names the other's host.
+    Args:
+        certificates: A PEM file with the certificates to trust; by default the system's authorities.
+        per_party: A separate PEM file per URL. With one file for all parties, each party could present a
+            certificate with the other party's host name.
+        patience: How often to retry.
     """
 
     def __init__(
@@ -54,7 +57,18 @@ class Transport:
         self._patience = patience or Patience()
 
     def hold(self, dialogue: Dialogue[Value]) -> Value:
-        """Hold a dialogue to its end."""
+        """Carry out a dialogue.
+
+        Args:
+            dialogue: The dialogue, for example `ClientCore.enrol(code)`.
+
+        Returns:
+            The result of the dialogue.
+
+        Raises:
+            Unreachable: A party did not respond, or was busy, at every try.
+            Refused: A party refused a request.
+        """
         try:
             outgoing = next(dialogue)
             while True:
@@ -79,7 +93,7 @@ class Transport:
         raise Unreachable(f"{outgoing.url}: {trouble}")
 
     def close(self) -> None:
-        """Close connections."""
+        """Close all connections."""
         self._http.close()
 
     def __enter__(self) -> Transport:
@@ -92,7 +106,14 @@ class Transport:
 
 
 class AsyncTransport:
-    """Asynchronous; many clients may share one. `certificates` and `per_party` are as in `Transport`."""
+    """The transport for an event loop; many clients may share one.
+
+    Args:
+        certificates: As in `Transport`.
+        per_party: As in `Transport`.
+        patience: How often to retry.
+        connections: The largest number of open connections.
+    """
 
     def __init__(
         self,
@@ -114,7 +135,18 @@ class AsyncTransport:
         self._patience = patience or Patience()
 
     async def hold(self, dialogue: Dialogue[Value]) -> Value:
-        """Hold a dialogue to its end."""
+        """Carry out a dialogue.
+
+        Args:
+            dialogue: The dialogue, for example `ClientCore.enrol(code)`.
+
+        Returns:
+            The result of the dialogue.
+
+        Raises:
+            Unreachable: A party did not respond, or was busy, at every try.
+            Refused: A party refused a request.
+        """
         try:
             outgoing = next(dialogue)
             while True:
@@ -139,7 +171,7 @@ class AsyncTransport:
         raise Unreachable(f"{outgoing.url}: {trouble}")
 
     async def close(self) -> None:
-        """Close connections."""
+        """Close all connections."""
         await self._http.aclose()
 
     async def __aenter__(self) -> AsyncTransport:

@@ -1,12 +1,14 @@
-"""One thread owns the store: what waits while a commit is on its way goes into the next, together.
+"""The writer: one thread that owns the store and commits many requests in one transaction (group commit).
 
-A caller is answered after the commit, so whatever was answered is durable. What comes in one pass of an event
-loop is handed over at once, and its callers are woken at once. If what was put together cannot be committed
-together (another worker was faster, or one job failed), each is tried again alone; nothing of it had left the
-process.
+Jobs that arrive during a commit wait and are committed together in the next one. A caller gets its result
+after the commit, so every result that was returned is durable. Jobs from the same pass of an event loop are
+queued together, and their callers are woken together.
 
-The hook is told every commit by name, `NAME-before-commit` within the transaction and `NAME-after-commit`
-before anybody hears of it: a fault injection can end the process there.
+If a group cannot be committed, because another worker process changed the same rows or because one job
+failed, each of its jobs is retried alone. This is safe: no result of the failed group had left the process.
+
+The hook is called with a name around every commit: `NAME-before-commit` inside the transaction, and
+`NAME-after-commit` before any caller gets its result. Tests inject crashes there.
 """
 
 from __future__ import annotations
@@ -27,13 +29,13 @@ from dpbandits.storage import NewReport, Store, Transaction
 
 Result = TypeVar("Result")
 
-_TOGETHER = 1024  # with so many jobs a commit waits for no more
-_TRIES = 5  # when another worker changes the same rows
+_TOGETHER = 1024  # once a group has this many jobs, no more are added
+_TRIES = 5  # tries per job while another worker changes the same rows
 
 
 @dataclass(slots=True, kw_only=True)
 class _Job:
-    """`done` is of a thread that waits, or of an event loop, `loop`, that does not."""
+    """A job and the future of its result: of a waiting thread, or of the event loop `loop`."""
 
     name: str
     work: Callable[[Transaction], Any] | NewReport
@@ -43,7 +45,7 @@ class _Job:
     begun: bool = False
 
     def begin(self) -> bool:
-        """Whether anybody still waits for it; from now on it will be done."""
+        """Mark the job as started, and return False if its caller has cancelled it."""
         if not self.begun and isinstance(self.done, Future):
             self.begun = self.done.set_running_or_notify_cancel()
         elif not self.begun:
@@ -52,7 +54,12 @@ class _Job:
 
 
 class Writer:
-    """Group commit."""
+    """The writer thread of a store.
+
+    Args:
+        store: The store; only the writer thread opens transactions on it.
+        hook: Called with the name of each step around a commit.
+    """
 
     def __init__(self, store: Store, *, hook: Hook = lambda _step: None) -> None:
         self._store = store
@@ -64,22 +71,36 @@ class Writer:
 
     @property
     def alive(self) -> bool:
-        """Whether anything can be written."""
+        """Whether the writer thread is running."""
         return self._thread.is_alive()
 
     def submit(
         self, name: str, work: Callable[[Transaction], Result], *, alone: bool = False
     ) -> Future[Result]:
-        """Do it in a transaction, together with others or `alone`. It may be done again if that fails.
+        """Run `work` in a transaction, without waiting for it.
 
-        Together with others, `work` must not raise `Refused` once it has written.
+        Args:
+            name: The name of the step, for the hook.
+            work: What to do in the transaction. It is run again if the transaction fails. Unless `alone` is
+                set, it must not raise `Refused` after it has written: the group would commit these writes.
+            alone: Whether to use a transaction that is not shared with other jobs.
+
+        Returns:
+            A future with the result of `work`, done after the commit.
         """
         done = Future[Result]()
         self._queue.put([_Job(name=name, work=work, alone=alone, done=done)])
         return done
 
     def submit_report(self, report: NewReport) -> Future[str]:
-        """Take a report in; all that wait are taken in by one statement."""
+        """Store a report, without waiting for it. One SQL statement stores all reports of a group.
+
+        Args:
+            report: The report.
+
+        Returns:
+            A future with the outcome, as `Transaction.accept` returns it.
+        """
         done = Future[str]()
         self._queue.put([_Job(name="report", work=report, alone=False, done=done)])
         return done
@@ -87,21 +108,21 @@ class Writer:
     async def run_async(
         self, name: str, work: Callable[[Transaction], Result], *, alone: bool = False
     ) -> Result:
-        """Submit it and wait, in an event loop."""
+        """Run `work` in a transaction and await the commit; the arguments are those of `submit`."""
         loop = asyncio.get_running_loop()
         done: asyncio.Future[Result] = loop.create_future()
         self._gather(loop, _Job(name=name, work=work, alone=alone, done=done, loop=loop))
         return await done
 
     async def take_async(self, report: NewReport) -> str:
-        """Take a report in, in an event loop."""
+        """Store a report, await the commit, and return the outcome."""
         loop = asyncio.get_running_loop()
         done: asyncio.Future[str] = loop.create_future()
         self._gather(loop, _Job(name="report", work=report, alone=False, done=done, loop=loop))
         return await done
 
     def _gather(self, loop: asyncio.AbstractEventLoop, job: _Job) -> None:
-        """Hand it over with all that comes in the same pass of the loop."""
+        """Queue a job together with all others from the same pass of the event loop."""
         if loop in self._passing:
             self._passing[loop].append(job)
         else:
@@ -109,11 +130,11 @@ class Writer:
             loop.call_soon(lambda: self._queue.put(self._passing.pop(loop)))
 
     def run(self, name: str, work: Callable[[Transaction], Result], *, alone: bool = False) -> Result:
-        """Submit it and wait."""
+        """Run `work` in a transaction and block until the commit; the arguments are those of `submit`."""
         return self.submit(name, work, alone=alone).result()
 
     def close(self) -> None:
-        """Finish what was submitted."""
+        """Finish all submitted jobs and end the thread."""
         self._queue.put(None)
         self._thread.join()
 
@@ -126,7 +147,7 @@ class Writer:
                     self._commit(together)
 
     def _add_waiting(self, jobs: list[_Job]) -> bool:
-        """Take what else has come; whether the end has."""
+        """Add the jobs that have arrived meanwhile; return whether `close` was called."""
         while len(jobs) < _TOGETHER:
             try:
                 following = self._queue.get_nowait()
@@ -148,7 +169,7 @@ class Writer:
         _fulfil(list(zip(jobs, outcomes, strict=True)))
 
     def _one_by_one(self, jobs: list[_Job]) -> list[Any]:
-        """Each alone; if already the first finds the store gone, the others are not made to wait for it."""
+        """Commit each job alone. If the first one finds the store unreachable, fail the others at once."""
         outcomes = list[Any]()
         for job in jobs:
             if outcomes and isinstance(outcomes[0], StorageError):
@@ -158,7 +179,7 @@ class Writer:
         return outcomes
 
     def _again(self, job: _Job, error: Exception | None) -> Any:
-        """What a job comes to by itself; tried again while another worker is faster, but not for ever."""
+        """Return the outcome of one job alone; retry a few times while another worker changes its rows."""
         for _ in range(_TRIES):
             if error is not None and not (isinstance(error, Refused) and error.reason == "changed"):
                 return error
@@ -167,7 +188,7 @@ class Writer:
             except Exception as another:
                 error = another
         changed = isinstance(error, Refused) and error.reason == "changed"
-        return StorageError("storage: others keep changing the same rows") if changed else error
+        return StorageError("storage: other workers keep changing the same rows") if changed else error
 
     def _transact(self, jobs: list[_Job]) -> list[Any]:
         names = list(dict.fromkeys(job.name for job in jobs))
@@ -192,7 +213,10 @@ class Writer:
 
 
 def _attempt(work: Callable[[Transaction], Any], transaction: Transaction, single: bool) -> Any:
-    """Among others a refusal is an outcome, unless another worker is why; alone it undoes all."""
+    """Run a job. A refusal rolls back the transaction of a single job, but is just a result in a group.
+
+    The reason `changed` means that another worker changed the rows: then the whole group must be retried.
+    """
     try:
         return work(transaction)
     except Refused as refusal:
@@ -202,7 +226,7 @@ def _attempt(work: Callable[[Transaction], Any], transaction: Transaction, singl
 
 
 def _fulfil(outcomes: list[tuple[_Job, Any]]) -> None:
-    """Tell everybody; a loop is woken once for all that wait in it."""
+    """Deliver all results. Each event loop is woken once for all of its callers."""
     by_loop = dict[asyncio.AbstractEventLoop, list[tuple[_Job, Any]]]()
     for job, outcome in outcomes:
         if job.loop is None:
@@ -210,7 +234,7 @@ def _fulfil(outcomes: list[tuple[_Job, Any]]) -> None:
         else:
             by_loop.setdefault(job.loop, []).append((job, outcome))
     for loop, settled in by_loop.items():
-        with contextlib.suppress(RuntimeError):  # the loop has ended, and with it whoever waited
+        with contextlib.suppress(RuntimeError):  # the event loop is closed, so no caller waits in it
             loop.call_soon_threadsafe(_settle_all, settled)
 
 

@@ -1,4 +1,4 @@
-"""The shuffler of the shuffle model: a state machine over its own store, and its HTTP application."""
+"""The shuffler of the shuffle model: a state machine with its own store, and its HTTP application."""
 
 import lazy_loader
 

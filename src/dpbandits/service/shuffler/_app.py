@@ -1,4 +1,4 @@
-"""The shuffler over HTTP: clients report here, the coordinator opens and closes collections."""
+"""The shuffler's HTTP application: clients send reports, and the coordinator opens and closes collections."""
 
 from __future__ import annotations
 
@@ -35,42 +35,42 @@ from dpbandits.service.wire import (
 
 
 class ShufflerService(Served):
-    """Handlers; each is a line or two around what the shuffler does."""
+    """The HTTP handlers; each calls the method of `Shuffler` that does the work."""
 
     def __init__(self, shuffler: Shuffler, metrics: Metrics) -> None:
         super().__init__(shuffler.writer, metrics, shuffler.context.keys)
         self._shuffler = shuffler
 
     async def key(self, _call: Call) -> KeyReply:
-        """Whom to seal to."""
+        """Return the public key that reports are sealed to, and the mode."""
         context = self._shuffler.context
         return KeyReply(key=str(context.keys.public), mode=context.mode)
 
     async def open(self, call: Call) -> CollectionReply:
-        """The coordinator opens a collection."""
+        """Open a collection for the coordinator."""
         request: CollectionRequest = call.body
         opening = await asyncio.to_thread(self._shuffler.checked, call.phase, request)
         work = self._shuffler.open
         return await self.run("open", lambda t: work(t, call.phase, call.attempt, opening), alone=True)
 
     async def look(self, call: Call) -> CollectionReply:
-        """What state a collection is in."""
+        """Return the state of a collection."""
         return await self.run("read", lambda t: self._shuffler.look(t, call.phase, call.attempt))
 
     async def close(self, call: Call) -> CollectionReply:
-        """The coordinator closes a collection."""
+        """Close a collection for the coordinator."""
         work = self._shuffler.close
         reply = await self.run("close", lambda t: work(t, call.phase, call.attempt), alone=True)
         await asyncio.to_thread(self._shuffler.store.forget)
         return reply
 
     async def shares(self, call: Call) -> SharesReply:
-        """The coordinator fetches its sealed shares."""
+        """Return one page of the coordinator's sealed shares."""
         after = call.query["after"]
         return await self.run("read", lambda t: self._shuffler.shares(t, call.phase, call.attempt, after))
 
     async def sums(self, call: Call) -> CollectionReply:
-        """The coordinator asks for the sums of a split."""
+        """Return the sums of the shuffler's shares, in split mode."""
         request: SumsRequest = call.body
         work = self._shuffler.sums
         reply = await self.run(
@@ -80,7 +80,7 @@ class ShufflerService(Served):
         return reply
 
     async def slot(self, call: Call) -> ReportSlot:
-        """Where a client's report, or both its shares, are expected."""
+        """Return the slot for a client's report, or for both its shares."""
         known = self._shuffler.known_plan(call.phase)
         if known is None:
             known = await self.run("read", lambda t: self._shuffler.load_plan(t, call.phase))
@@ -90,7 +90,16 @@ class ShufflerService(Served):
 
 
 def shuffler_app(shuffler: Shuffler, roles: Roles, limits: Limits | None = None) -> Starlette:
-    """The application; it owns the shuffler and closes it at the end."""
+    """Return the shuffler's application. It closes the shuffler and its store when the server shuts down.
+
+    Args:
+        shuffler: The shuffler.
+        roles: The hashes of the tokens of operator and coordinator.
+        limits: The limits on requests; by default `Limits()`.
+
+    Returns:
+        The ASGI application.
+    """
     metrics, limits = Metrics(), limits or Limits()
     served = ShufflerService(shuffler, metrics)
     endpoints = common_endpoints("dpbandits shuffler", served, shuffler_endpoints(served))
@@ -106,19 +115,19 @@ def shuffler_app(shuffler: Shuffler, roles: Roles, limits: Limits | None = None)
 
 
 def shuffler_endpoints(served: ShufflerService) -> list[Endpoint]:
-    """Version 1 of the API. Reports come first: routes are tried in turn."""
+    """Return the endpoints of version 1 of the API. Reports come first, because routes are tried in order."""
     return [*_for_clients(served), *_for_the_coordinator(served), *_of_a_split(served)]
 
 
 def _for_clients(served: ShufflerService) -> list[Endpoint]:
-    """Where a report goes, and whom it is sealed to."""
+    """Return the endpoints for clients: sending a report, and the public key that it is sealed to."""
     return [
         report_endpoint(served, "Send the one report, or both its shares, sealed"),
         Endpoint(
             method="GET",
             path="/v1/key",
             role=None,
-            summary="Whom to seal to",
+            summary="The public key that reports are sealed to",
             gives=KeyReply,
             handler=served.key,
         ),
@@ -126,7 +135,7 @@ def _for_clients(served: ShufflerService) -> list[Endpoint]:
 
 
 def _for_the_coordinator(served: ShufflerService) -> list[Endpoint]:
-    """A collection from its opening to its close."""
+    """Return the coordinator's endpoints that open, query and close a collection."""
     return [
         Endpoint(
             method="PUT",
@@ -142,7 +151,7 @@ def _for_the_coordinator(served: ShufflerService) -> list[Endpoint]:
             method="GET",
             path=f"{ATTEMPT}/collection",
             role="coordinator",
-            summary="What state a collection is in",
+            summary="The state of a collection",
             gives=CollectionReply,
             handler=served.look,
         ),
@@ -150,7 +159,7 @@ def _for_the_coordinator(served: ShufflerService) -> list[Endpoint]:
             method="POST",
             path=f"{ATTEMPT}/collection/close",
             role="coordinator",
-            summary="Take no more reports, and reveal the sums or that there are too few",
+            summary="Close a collection, and return the sums or that there are too few reports",
             gives=CollectionReply,
             handler=served.close,
         ),
@@ -158,7 +167,7 @@ def _for_the_coordinator(served: ShufflerService) -> list[Endpoint]:
 
 
 def _of_a_split(served: ShufflerService) -> list[Endpoint]:
-    """What else the coordinator asks for where each report is in two shares."""
+    """Return the coordinator's further endpoints in split mode, where each report has two shares."""
     return [
         Endpoint(
             method="GET",
@@ -174,7 +183,7 @@ def _of_a_split(served: ShufflerService) -> list[Endpoint]:
             method="POST",
             path=f"{ATTEMPT}/collection/sums",
             role="coordinator",
-            summary="Reveal the sums of the shuffler's shares",
+            summary="The sums of the shuffler's shares",
             takes=SumsRequest,
             gives=CollectionReply,
             handler=served.sums,

@@ -1,27 +1,31 @@
-"""The shuffler as a state machine over a store of its own: no network, no clock.
+"""The shuffler as a state machine with its own store. It uses no network and no clock.
 
-A collection, one for each attempt at a phase of the shuffle model, goes through these states:
+There is one collection per attempt at a phase of the shuffle model. A collection has these states:
 
-    collecting   opened by the coordinator with the plan and the cohort's pseudonyms; clients report.
-                 → failed   closed with fewer reports than the plan's noise was calibrated to, or than this
-                            shuffler's own minimum: all are deleted, nothing is revealed
-                 → summed   closed, `trusted`: sums journalled and reports deleted in one transaction
-                 → closed   closed, `split`: no more reports; the coordinator fetches its sealed shares
-    closed       → summed   the coordinator says which of its shares it could not read; the sums over the
-                            others are journalled and all shares deleted in one transaction
-                 → failed   if too few are left
+    collecting   the coordinator opened it with the plan and the cohort's pseudonyms; clients send reports
+                 → failed   on close, there are fewer reports than the plan's noise was calibrated for, or
+                            fewer than this shuffler's own minimum: all reports are deleted, and nothing is
+                            revealed
+                 → summed   on close, mode `trusted`: the sums are journalled and the reports are deleted in
+                            one transaction
+                 → closed   on close, mode `split`: no more reports; the coordinator fetches its sealed shares
+    closed       → summed   the coordinator lists the shares that it could not read; the sums over the others
+                            are journalled and all shares are deleted in one transaction
+                 → failed   too few readable shares are left
 
-- Every request may be repeated and then gets the same answer. So the sums of a collection are revealed once,
-  over one set, whatever is asked for afterwards.
-- A collection opens only for a plan that keeps the study's terms, and terms that name this party's own key
-  and mode. The operator may pin the terms, or the key that signs them.
-- `trusted`: this party opens each report to check its range (`Mechanism.message`), and refuses a report that
-  no honest client sends. It keeps reports sealed as they came.
-- `split`: a client sends two shares in one request, each uniform by itself: one sealed to this party, one to
-  the coordinator, which this party passes on unread. Neither alone learns anything of a report. The two
-  parties together would, so they must not collude. No range can be checked: one client that lies can move
-  the sums anywhere. It cannot touch the privacy of others.
-- The coordinator learns pseudonyms in their own order, and nothing of arrival, time or address.
+- Every request is idempotent: repeating it returns the same reply. So the sums of a collection are revealed
+  once, over one set, and later requests cannot change the set.
+- A collection opens only for a plan that keeps the study's terms, and only if the terms name this shuffler's
+  own key and mode. The operator may pin the terms, or the key that signs them.
+- In mode `trusted` the shuffler decrypts each report to check its range (`Mechanism.message`), and refuses a
+  report that no honest client sends. It stores reports encrypted, as they arrived.
+- In mode `split` a client sends two shares in one request, and each share by itself is uniformly distributed.
+  One is sealed to the shuffler. The other is sealed to the coordinator, and the shuffler relays it unread.
+  Neither party alone learns anything about a report. Both together can read it, so they must not collude.
+  No range can be checked: one dishonest client can move the sums anywhere. It cannot weaken the privacy of
+  other clients.
+- The coordinator receives pseudonyms in sorted order. It learns nothing about the order or the time of
+  arrival, or about addresses.
 """
 
 from __future__ import annotations
@@ -52,16 +56,22 @@ from dpbandits.service.wire import (
 )
 from dpbandits.storage import Attempt, LedgerEntry, PlanRecord, Store, StudyRecord, Transaction
 
-# What a stored attempt's state is called here.
+# The name of a collection's state for each state of the stored attempt.
 _STATES = {"collecting": "collecting", "closed": "closed", "released": "summed", "failed": "failed"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class ShufflerContext:
-    """A shuffler's key and its mode; it never closes a collection with fewer than `minimum_reports`.
+    """The configuration of a shuffler.
 
-    `pins` are the terms, or the key that signs them, that the shuffler's operator agreed to; by default any
-    terms that name this shuffler's key and mode are accepted.
+    Attributes:
+        keys: The private key that reports are sealed to.
+        mode: `trusted` or `split`.
+        minimum_reports: The shuffler's own minimum: a collection with fewer reports fails, and nothing is
+            revealed.
+        pins: The terms, or the key that signs them, that the shuffler's operator agreed to. By default all
+            terms that name this shuffler's key and mode are accepted.
+        hook: Called with the name of each step; tests inject crashes there.
     """
 
     keys: KeyPair
@@ -76,13 +86,13 @@ class ShufflerContext:
 
     @property
     def split(self) -> bool:
-        """Whether clients send shares."""
+        """Whether clients send two shares per report."""
         return self.mode == "split"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Opening:
-    """A request to open a collection that was checked: its plan is within its terms."""
+    """A checked request to open a collection: the plan keeps the terms."""
 
     plan: Plan
     signed: SignedTerms
@@ -90,7 +100,12 @@ class Opening:
 
 
 class Shuffler:
-    """All of a shuffler but the network. Methods that take a transaction run in the writer's thread."""
+    """The whole shuffler except the network. Methods that take a transaction run in the writer thread.
+
+    Args:
+        context: The configuration.
+        store: The shuffler's own store.
+    """
 
     def __init__(self, context: ShufflerContext, store: Store) -> None:
         self.context = context
@@ -99,18 +114,31 @@ class Shuffler:
         self._plans: dict[int, tuple[str, Plan]] = {}
 
     def close_store(self) -> None:
-        """Finish what is under way and let go of the store."""
+        """Finish all submitted jobs and close the store."""
         self.writer.close()
         self.store.close()
 
     def open(self, transaction: Transaction, phase: int, attempt: int, opening: Opening) -> CollectionReply:
-        """Begin to collect; the same request again is answered the same."""
+        """Open a collection; repeating the request returns its current state.
+
+        Args:
+            transaction: The transaction to run in.
+            phase: The phase.
+            attempt: The attempt at the phase.
+            opening: The checked request, from `checked`.
+
+        Returns:
+            The state of the collection.
+
+        Raises:
+            Refused: The store has another study, or the collection was opened with another plan or cohort.
+        """
         self._same_study(transaction, opening.signed)
         self._same_plan(transaction, opening.plan)
         found = self._find(transaction, phase, attempt)
         if found is not None:
             if transaction.members(phase, attempt) != tuple(sorted(opening.members)):
-                raise Refused("changed-request", "this collection was opened for others")
+                raise Refused("changed-request", "this collection was opened for a different cohort")
             return self.look(transaction, phase, attempt)
         self._begin(transaction, phase, attempt, opening.members)
         return CollectionReply(
@@ -124,8 +152,22 @@ class Shuffler:
         transaction.add_attempt(begun)
 
     def checked(self, phase: int, request: CollectionRequest) -> Opening:
-        """What a request asks for, or a refusal. Touches no store, and may take as long as an account
-        does."""
+        """Check a request to open a collection.
+
+        This does not access the store. It runs the privacy accountant, which can take a long time, so call it
+        outside the writer thread.
+
+        Args:
+            phase: The phase in the path of the request.
+            request: The request.
+
+        Returns:
+            The decoded plan, the terms and the cohort.
+
+        Raises:
+            Refused: The plan does not keep the terms, the terms do not name this shuffler, or the cohort does
+                not fit the plan.
+        """
         signed = SignedTerms(terms=request.terms, signature=request.signature)
         terms = signed.opened()
         self.context.pins.check(terms, signed)
@@ -135,15 +177,17 @@ class Shuffler:
             or terms.shuffler is None
             or (terms.shuffler.key, terms.mode) != own
         ):
-            raise Refused("other-terms", "the terms do not name this shuffler, its key and its mode")
+            raise Refused("other-terms", "the terms do not name this shuffler's key and mode")
         try:
             plan = decode(bytes(request.plan), Plan)
-        except Exception:  # a plan that was made up may lead to any error
-            raise Refused("unreadable", "the plan is not one of this version") from None
+        except Exception:  # a forged plan may cause any error
+            raise Refused("unreadable", "the plan is not a valid plan of this version") from None
         terms.check(plan, signed.digest)
         members = tuple(request.members)
         if plan.phase != phase or not 1 <= len(set(members)) == len(members) <= plan.cohort:
-            raise Refused("unreadable", "the plan is another phase's, or the members are not a cohort of it")
+            raise Refused(
+                "unreadable", "the plan is for a different phase, or the members do not fit its cohort"
+            )
         return Opening(plan=plan, signed=signed, members=members)
 
     def _same_study(self, transaction: Transaction, signed: SignedTerms) -> None:
@@ -151,17 +195,21 @@ class Shuffler:
         if found is None:
             transaction.begin_study(StudyRecord(digest=signed.digest, body=encode(signed)))
         elif found.digest != signed.digest:
-            raise Refused("other-study", "this store has another study, key or mode")
+            raise Refused("other-study", "this store belongs to a study with different terms")
 
     def _same_plan(self, transaction: Transaction, plan: Plan) -> None:
         found = {record.phase: record.digest for record in transaction.plans()}
         if plan.phase not in found:
             transaction.add_plan(PlanRecord(phase=plan.phase, digest=plan.digest, body=encode(plan)))
         elif found[plan.phase] != plan.digest:
-            raise Refused("changed-request", "this phase was opened with another plan")
+            raise Refused("changed-request", "this phase was opened with a different plan")
 
     def look(self, transaction: Transaction, phase: int, attempt: int) -> CollectionReply:
-        """What state a collection is in; how many reported is told once it is closed."""
+        """Return the state of a collection. The number of reports is included only after it has ended.
+
+        Raises:
+            Refused: No such collection was opened.
+        """
         found = self._attempt(transaction, phase, attempt)
         kept = transaction.batch(phase, attempt)
         if kept is not None:
@@ -172,7 +220,19 @@ class Shuffler:
         )
 
     def close(self, transaction: Transaction, phase: int, attempt: int) -> CollectionReply:
-        """Take no more reports. All that is revealed is in the reply; the same for every repetition."""
+        """Close a collection: it takes no more reports. Repeating this returns the same reply.
+
+        Args:
+            transaction: The transaction to run in.
+            phase: The phase.
+            attempt: The attempt at the phase.
+
+        Returns:
+            Everything that is revealed: the sums in mode `trusted`, or that there were too few reports.
+
+        Raises:
+            Refused: No such collection was opened.
+        """
         found = self._attempt(transaction, phase, attempt, lock=True)
         if found.state != "collecting":
             return self.look(transaction, phase, attempt)
@@ -185,7 +245,21 @@ class Shuffler:
         return self._end(transaction, found, *self._total(transaction, found, set()))
 
     def shares(self, transaction: Transaction, phase: int, attempt: int, after: str) -> SharesReply:
-        """The coordinator's shares, still sealed, in the order of pseudonyms."""
+        """Return one page of the coordinator's sealed shares, in the order of pseudonyms.
+
+        Args:
+            transaction: The transaction to run in.
+            phase: The phase.
+            attempt: The attempt at the phase.
+            after: The last pseudonym of the previous page; empty for the first page.
+
+        Returns:
+            Up to 1,000 shares; none after the last page.
+
+        Raises:
+            Refused: The collection is not closed, or was not opened.
+            InvalidValue: `after` is not a pseudonym.
+        """
         found = self._attempt(transaction, phase, attempt)
         if found.state == "collecting":
             raise Refused("not-closed", "this collection is not closed")
@@ -196,7 +270,20 @@ class Shuffler:
         return SharesReply(study=study, shares=[(report.pseudonym, report.relayed) for report in page])
 
     def sums(self, transaction: Transaction, phase: int, attempt: int, without: list[str]) -> CollectionReply:
-        """The sums over all but these; what is asked for first decides."""
+        """Return the sums of the shuffler's shares. The first request decides which reports are left out.
+
+        Args:
+            transaction: The transaction to run in.
+            phase: The phase.
+            attempt: The attempt at the phase.
+            without: The pseudonyms of the shares that the coordinator could not read.
+
+        Returns:
+            The sums and the checksum of the set, or `failed` if too few reports are left.
+
+        Raises:
+            Refused: The collection is not closed, or was not opened.
+        """
         found = self._attempt(transaction, phase, attempt, lock=True)
         if found.state == "collecting":
             raise Refused("not-closed", "this collection is not closed")
@@ -211,7 +298,7 @@ class Shuffler:
         return max(plan.asked_mechanism.minimum_reports, self.context.minimum_reports)
 
     def _total(self, transaction: Transaction, attempt: Attempt, without: set[str]) -> tuple[Sums, str]:
-        """The sums, and in split mode the checksum of the set that was summed."""
+        """Return the sums and, in split mode, the checksum of the set that was summed."""
         study, plan = self._plan(transaction, attempt.phase)
         split, summed = self.context.split, list[tuple[str, bytes]]()
 
@@ -229,7 +316,7 @@ class Shuffler:
     def _end(
         self, transaction: Transaction, attempt: Attempt, total: Sums | None, checksum: str = ""
     ) -> CollectionReply:
-        """Journal what is revealed and delete the reports, in this one transaction."""
+        """Journal the reply and delete the reports in this transaction; without a total the attempt fails."""
         study, _ = self._plan(transaction, attempt.phase)
         count = transaction.count_reports(attempt.phase, attempt.number)
         reply = CollectionReply(
@@ -249,11 +336,11 @@ class Shuffler:
         return reply
 
     def known_plan(self, phase: int) -> tuple[str, Plan] | None:
-        """The study and the plan of a phase that was seen before; any thread may ask."""
+        """Return the study's digest and the plan of a phase from memory, or None; safe in any thread."""
         return self._plans.get(phase)
 
     def load_plan(self, transaction: Transaction, phase: int) -> tuple[str, Plan] | None:
-        """The same from the store."""
+        """Return the study's digest and the plan of a phase, from memory or the store, or None."""
         if phase not in self._plans:
             study = transaction.study()
             for record in transaction.plans():
@@ -262,7 +349,7 @@ class Shuffler:
         return self._plans.get(phase)
 
     def slot(self, known: tuple[str, Plan], attempt: int, secret: str) -> ReportSlot:
-        """Where the report of a ticket's holder belongs. Touches no store."""
+        """Return the slot for the report of the client with this ticket, without access to the store."""
         study, plan = known
         return self._slot(study, plan, attempt, hashed(secret))
 
@@ -280,9 +367,9 @@ class Shuffler:
         return next((one for one in transaction.attempts() if (one.phase, one.number) == wanted), None)
 
     def _attempt(self, transaction: Transaction, phase: int, attempt: int, *, lock: bool = False) -> Attempt:
-        if lock:  # one collection runs at a time, the last: whoever closes it holds it
+        if lock:  # only the latest collection can be open, so locking the latest attempt is enough
             transaction.latest(lock=True)
         found = self._find(transaction, phase, attempt)
         if found is None:
-            raise Refused("no-collection", "no such collection was opened")
+            raise Refused("no-collection", "this collection was not opened")
         return found

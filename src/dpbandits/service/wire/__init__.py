@@ -1,4 +1,4 @@
-"""What the parties send one another: messages, sealed reports, terms, signatures, tokens."""
+"""What the parties send each other: JSON messages, sealed reports, terms, signatures and tokens."""
 
 import lazy_loader
 

@@ -1,15 +1,16 @@
-"""Bind a share to its client, so that no other party can speak for it.
+"""Tags that bind a share to its client, so that no other party can forge the share.
 
-In split mode the shuffler passes the coordinator's share of each report on. HPKE's base mode authenticates
-nobody: a shuffler could seal a share of its own under any pseudonym, take the place of all other members of
-a cohort, and leave one client's answer without their noise. So the client appends a tag to the coordinator's
-share:
+In split mode the shuffler relays the coordinator's share of each report. HPKE's base mode does not
+authenticate the sender. Without a tag, a shuffler could seal forged shares under the pseudonyms of all other
+members of a cohort, and so remove the noise that protects one client's report. The client therefore appends a
+tag to the coordinator's share:
 
-    tag = HMAC-SHA256(key, info ‖ share)        key = SHA-256 of the client's token, `info` as in _sealing.py
+    tag = HMAC-SHA256(key, info ‖ newline ‖ share)
+    key = SHA-256 of the client's token; `info` is defined in _sealing.py
 
-The coordinator keeps SHA-256 of each token; the shuffler never sees a token or its hash. In the other
-direction, a report is posted to the shuffler with the client's ticket, of which the coordinator knows only
-the hash.
+The coordinator stores the SHA-256 of each token. The shuffler never sees a token or its hash. Conversely, a
+client posts its report to the shuffler with its ticket, and the coordinator knows only the hash of the
+ticket.
 """
 
 from __future__ import annotations
@@ -25,12 +26,33 @@ PURPOSE = "share-coordinator"
 
 
 def bound_share(share: bytes, place: Place, credential: str) -> bytes:
-    """The share and its tag; `credential` is the SHA-256 of the client's token in hexadecimal digits."""
+    """Append the tag to a share.
+
+    Args:
+        share: The packed share for the coordinator.
+        place: The study, phase, attempt, plan and pseudonym that the share is for.
+        credential: The SHA-256 of the client's token, in hexadecimal digits.
+
+    Returns:
+        The share followed by its tag of 32 bytes.
+    """
     return share + _tag(share, place, credential)
 
 
 def unbound_share(data: bytes, place: Place, credential: str) -> bytes:
-    """The share, if the client with this credential made it for this place; else `Refused`."""
+    """Check the tag of a share and remove it.
+
+    Args:
+        data: A share followed by its tag.
+        place: Where the share was received.
+        credential: The SHA-256 of the client's token, in hexadecimal digits.
+
+    Returns:
+        The share without its tag.
+
+    Raises:
+        Refused: The client with this credential did not make this share for this place.
+    """
     share, tag = data[:-TAG], data[-TAG:]
     if not hmac.compare_digest(tag, _tag(share, place, credential)):
         raise unreadable()
@@ -43,7 +65,16 @@ def _tag(share: bytes, place: Place, credential: str) -> bytes:
 
 
 def set_checksum(shares: Iterable[tuple[str, bytes]]) -> str:
-    """A fingerprint of a set of sealed shares, given as pseudonym and bytes in the order of pseudonyms."""
+    """Return a SHA-256 checksum of a set of sealed shares.
+
+    Both parties of a split compute it, to verify that they summed the same set.
+
+    Args:
+        shares: Pairs of pseudonym and sealed share, in the order of pseudonyms.
+
+    Returns:
+        The checksum in hexadecimal digits.
+    """
     whole_set = hashlib.sha256()
     for pseudonym, sealed in shares:
         whole_set.update(pseudonym.encode() + hashlib.sha256(sealed).digest())

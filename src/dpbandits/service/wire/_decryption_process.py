@@ -1,10 +1,10 @@
-"""A process that opens what is sealed to a key: a script that imports nothing of this package.
+"""The helper process that decrypts sealed reports: a script that imports no other module of this package.
 
-    standard input    the private key, 32 bytes; then batches: pairs of `info` and sealed bytes
-    standard output   for each batch, what its pairs opened to, in their order: bytes, or null
+    standard input    the private key, 32 bytes; then batches of pairs (`info`, sealed bytes)
+    standard output   per batch, a list with the plaintext of each pair in order, or null if it does not open
 
-A batch and its answer are MessagePack after their length in four bytes. The process ends with its input, so
-it never outlives whoever started it.
+Each message is MessagePack, preceded by its length in four bytes, big-endian. The process ends when its input
+ends, so it does not outlive the process that started it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Batch = list[tuple[bytes, bytes]]
 
 
 def opened(private: X25519PrivateKey, info: bytes, sealed: bytes) -> bytes | None:
-    """The plaintext, or None: other key, place or bytes."""
+    """Return the plaintext, or None if it was sealed to a different key or place or was altered."""
     try:
         return SUITE.decrypt(sealed, private, info=info)
     except (InvalidTag, ValueError):
@@ -32,13 +32,13 @@ def opened(private: X25519PrivateKey, info: bytes, sealed: bytes) -> bytes | Non
 
 
 def framed(message: Batch | list[bytes | None]) -> bytes:
-    """As it is written."""
+    """Encode a message with its length in front."""
     content = msgspec.msgpack.encode(message)
     return len(content).to_bytes(PREFIX, "big") + content
 
 
 def serve(source: BinaryIO, sink: BinaryIO) -> None:
-    """Answer batches until there are no more."""
+    """Read the private key and then decrypt batches until the input ends."""
     private = X25519PrivateKey.from_private_bytes(source.read(32))
     while prefix := source.read(PREFIX):
         batch = msgspec.msgpack.decode(source.read(int.from_bytes(prefix, "big")), type=Batch)

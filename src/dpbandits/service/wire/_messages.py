@@ -1,4 +1,8 @@
-"""What goes over HTTP as JSON. Unknown fields are refused; every reply names the study it is of."""
+"""The JSON messages of the HTTP API. Unknown fields are rejected.
+
+The docstrings are also the descriptions in `/openapi.json`. The field `study` of a reply is the digest of the
+study's terms.
+"""
 
 from __future__ import annotations
 
@@ -12,25 +16,29 @@ Digest = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}$", description="hex
 Count = Annotated[int, msgspec.Meta(ge=0, le=10**15)]
 Phase = Annotated[int, msgspec.Meta(ge=1, le=10**6)]
 
-SHARES_AT_ONCE = 1000  # of one page that a shuffler sends
+SHARES_AT_ONCE = 1000  # the largest number of shares on one page of `SharesReply`
 TASK_STATES = ("wait", "joined", "report", "over", "ended")
 
 
 class Wire(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A frozen JSON object."""
+    """The base class of messages: an immutable JSON object without unknown fields."""
 
 
 class ErrorReply(Wire, frozen=True, kw_only=True):
-    """Why not: one of a few words, and a sentence."""
+    """Why a request was refused.
+
+    `error` is one of a fixed list of codes, for example `wrong-role`; `message` is a sentence for people.
+    """
 
     error: str
     message: str
 
 
 class StudyReply(Wire, frozen=True, kw_only=True):
-    """What everybody may know of a study.
+    """The public description of a study.
 
-    `terms` is the text whose SHA-256 is `study`; `signature` is its signature, or empty if nobody signed it.
+    `study` is the SHA-256 of the text `terms`. `signature` is the signature of that text, or empty if the
+    terms are not signed.
     """
 
     study: Digest
@@ -42,20 +50,20 @@ class StudyReply(Wire, frozen=True, kw_only=True):
 
 
 class EnrolmentRequest(Wire, frozen=True, kw_only=True):
-    """How many clients may enrol."""
+    """The number of enrolment codes to create."""
 
     count: Annotated[int, msgspec.Meta(ge=1, le=100_000)]
 
 
 class EnrolmentReply(Wire, frozen=True, kw_only=True):
-    """One-time codes, which are told this once; what is kept is their hashes."""
+    """One-time enrolment codes. They are returned only here: the coordinator stores only their hashes."""
 
     study: Digest
     codes: list[str]
 
 
 class ClientRequest(Wire, frozen=True, kw_only=True):
-    """The hash of the token by which the client will be known; it chooses the token itself."""
+    """The hash of the token that the client chose and will authenticate with."""
 
     token: Digest
 
@@ -67,18 +75,23 @@ class ClientReply(Wire, frozen=True, kw_only=True):
 
 
 class TaskRequest(Wire, frozen=True, kw_only=True):
-    """A pseudonym, the hash of a ticket that the client chose, and the plan that it has already, if any."""
+    """A client's request for its task.
+
+    `pseudonym` is the hash of a ticket that the client chose. `have` is the digest of the plan that the
+    client already has, or empty.
+    """
 
     pseudonym: Digest
     have: str = ""
 
 
 class TaskReply(Wire, frozen=True, kw_only=True):
-    """Where the client stands.
+    """The state of a client.
 
-    `wait`: not asked, ask again; `joined`: asked, the phase is being played; `report`: send it now;
-    `over`: the attempt is closed; `ended`: the study is, and nobody will be asked. Sums of answers are kept
-    modulo 2^`sum_bits`: it follows from the plan, and is told for those who do not compute it.
+    `state` is `wait` (not in a cohort: poll again after `poll_seconds`), `joined` (in the cohort, and the
+    phase is being played), `report` (send the report now), `over` (the attempt is closed), or `ended` (the
+    study has ended, and no client will be asked). Sums of reports are kept modulo 2^`sum_bits`. The plan
+    determines `sum_bits`; it is included for clients that do not compute it.
     """
 
     study: Digest
@@ -93,14 +106,14 @@ class TaskReply(Wire, frozen=True, kw_only=True):
 
 
 class Run(Wire, frozen=True, kw_only=True):
-    """Play an action for so many rounds in a row."""
+    """One action, played for `plays` consecutive rounds."""
 
     action: int
     plays: int
 
 
 class ScheduleReply(Wire, frozen=True, kw_only=True):
-    """What a whole phase plays, in this order; `state` says whether now is the time."""
+    """The runs of a whole phase, in the order of play. `state` says whether the phase is being played now."""
 
     study: Digest
     state: str
@@ -112,7 +125,7 @@ class ScheduleReply(Wire, frozen=True, kw_only=True):
 
 
 class PlayReply(Wire, frozen=True, kw_only=True):
-    """The action to play now; none while nothing is to be played."""
+    """The action to play now, or null while nothing is to be played."""
 
     study: Digest
     state: str
@@ -124,7 +137,7 @@ class PlayReply(Wire, frozen=True, kw_only=True):
 
 
 class RoundsRequest(Wire, frozen=True, kw_only=True):
-    """How many rounds of an attempt were played so far, in all: telling it twice changes nothing."""
+    """The total number of rounds of an attempt played so far. Sending it again has no effect."""
 
     phase: Phase
     attempt: Phase
@@ -132,10 +145,10 @@ class RoundsRequest(Wire, frozen=True, kw_only=True):
 
 
 class StatusReply(Wire, frozen=True, kw_only=True):
-    """How far the study is; nothing about any client.
+    """The progress of the study, with nothing about any single client.
 
-    `trouble` says why the last step could not be taken, such as a shuffler that is away or that lies; it is
-    empty while all is well.
+    `trouble` says why the last step failed, for example that the shuffler cannot be reached or sent
+    inconsistent sums. It is empty after a step that succeeded.
     """
 
     study: Digest
@@ -153,9 +166,9 @@ class StatusReply(Wire, frozen=True, kw_only=True):
 
 
 class ProgressReply(Wire, frozen=True, kw_only=True):
-    """One record per phase that was learnt.
+    """One record per phase that the learner has processed.
 
-    Everything in a record follows from the releases; nothing is about any client.
+    Every record is computed from releases only, with nothing about any single client.
     """
 
     study: Digest
@@ -163,7 +176,7 @@ class ProgressReply(Wire, frozen=True, kw_only=True):
 
 
 class GuaranteeReply(Wire, frozen=True, kw_only=True):
-    """What holds for one client replaced."""
+    """The (ε, δ) guarantee of a study if one client is replaced, and what it depends on (`needs`)."""
 
     trust: str
     epsilon: float
@@ -174,9 +187,9 @@ class GuaranteeReply(Wire, frozen=True, kw_only=True):
 
 
 class PhaseResult(Wire, frozen=True, kw_only=True):
-    """A phase's plan and release, as they are kept.
+    """The plan and the release of a phase, as stored.
 
-    `plausible` is false if the released means lie further out than honest clients can bring them.
+    `plausible` is false if the released means are outside the range that honest clients can cause.
     """
 
     phase: int
@@ -187,7 +200,7 @@ class PhaseResult(Wire, frozen=True, kw_only=True):
 
 
 class ResultsReply(Wire, frozen=True, kw_only=True):
-    """All that was learnt."""
+    """The results of a study: the remaining actions, the estimate, the guarantee, and every phase."""
 
     study: Digest
     ended: bool
@@ -198,14 +211,14 @@ class ResultsReply(Wire, frozen=True, kw_only=True):
 
 
 class KeyReply(Wire, frozen=True, kw_only=True):
-    """The shuffler's public key and how it works."""
+    """The shuffler's public key and its mode, `trusted` or `split`."""
 
     key: str
     mode: str
 
 
 class CollectionRequest(Wire, frozen=True, kw_only=True):
-    """Open a collection: the study's terms, the plan, and the pseudonyms of the cohort."""
+    """A request to open a collection: the study's terms, the plan, and the pseudonyms of the cohort."""
 
     study: Digest
     terms: str
@@ -215,10 +228,12 @@ class CollectionRequest(Wire, frozen=True, kw_only=True):
 
 
 class CollectionReply(Wire, frozen=True, kw_only=True):
-    """`collecting`; `closed`, with shares to be fetched; `summed`, with the sums; or `failed`: too few.
+    """The state of a collection.
 
-    In split mode `checksum` names the set that was summed: the SHA-256 over the pseudonym of each report and
-    the SHA-256 of its sealed share for the coordinator, in the order of pseudonyms.
+    `state` is `collecting`, `closed` (the coordinator can fetch its shares), `summed` (`sums` has the sums),
+    or `failed` (too few reports). In split mode `checksum` identifies the set that was summed: it is the
+    SHA-256 over the pseudonym of each report and the SHA-256 of its sealed share for the coordinator, in the
+    order of pseudonyms.
     """
 
     study: Digest
@@ -231,9 +246,10 @@ class CollectionReply(Wire, frozen=True, kw_only=True):
 
 
 class SharesReply(Wire, frozen=True, kw_only=True):
-    """Pairs of pseudonym and sealed share, for the coordinator, up to `SHARES_AT_ONCE` of them.
+    """One page of the coordinator's shares: up to 1,000 pairs of pseudonym and sealed share.
 
-    In JSON a sealed share is base64. Ask again with `after` set to the last pseudonym until a page is empty.
+    In JSON a sealed share is base64. To get the next page, set the query parameter `after` to the last
+    pseudonym of this page. An empty page is the end.
     """
 
     study: Digest
@@ -241,6 +257,6 @@ class SharesReply(Wire, frozen=True, kw_only=True):
 
 
 class SumsRequest(Wire, frozen=True, kw_only=True):
-    """Add up all but these, whose other share could not be read."""
+    """The pseudonyms to leave out of the sums, because the coordinator could not read its share of them."""
 
     without: list[Digest]

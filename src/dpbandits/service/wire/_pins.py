@@ -1,11 +1,11 @@
-"""What a client or a shuffler knows about a study from somewhere else than the coordinator.
+"""Pins: what a client or a shuffler knows about a study from a source other than the coordinator.
 
-In the shuffle model a client is protected from the coordinator, so the coordinator must not choose where
-reports go or whom they are sealed to. One of these must be known beforehand, from a web page, an app or a
+The shuffle model protects a client from the coordinator. So the coordinator must not choose where reports go
+or which key they are sealed to. A client must know one of these beforehand, from a web page, an app or a
 letter:
 
-    terms           the digest of the study's terms
-    operator_key    the public key that signed the terms
+    terms                         the digest of the study's terms
+    operator_key                  the public key that signed the terms
     shuffler_url, shuffler_key    the shuffler's address and public key, both
 """
 
@@ -22,7 +22,16 @@ from dpbandits.service.wire._tokens import checked_hash
 
 @dataclass(frozen=True, kw_only=True)
 class Pins:
-    """What is known beforehand; what is not known is None."""
+    """What is known about a study beforehand; None for what is not known.
+
+    Example: `Pins(operator_key=VerifyKey.parse(text))`, where `text` is printed in an information letter.
+
+    Attributes:
+        terms: The digest of the study's terms, 64 hexadecimal digits.
+        operator_key: The public key that signed the terms.
+        shuffler_url: The shuffler's address.
+        shuffler_key: The shuffler's public key.
+    """
 
     terms: str | None = None
     operator_key: VerifyKey | None = None
@@ -34,26 +43,44 @@ class Pins:
             checked_hash(terms=self.terms)
 
     def check(self, terms: Terms, signed: SignedTerms) -> None:
-        """Refuse terms that are not the ones that were pinned."""
+        """Check that the terms are the pinned ones.
+
+        Args:
+            terms: The study's terms.
+            signed: The text of these terms, with its signature.
+
+        Raises:
+            Refused: The terms differ from what is pinned.
+        """
         if self.terms is not None and signed.digest != self.terms:
-            raise Refused("other-terms", f"the study's terms are {signed.digest[:12]}…, not those pinned")
+            raise Refused(
+                "other-terms",
+                f"the digest of the terms: got {signed.digest[:12]}…, expected {self.terms[:12]}…, as pinned",
+            )
         if self.operator_key is not None and not signed.signed_by(self.operator_key):
             raise Refused("other-terms", "the study's terms are not signed by the operator's key")
         shuffler = terms.shuffler
         if shuffler is None:
             return
         if self.shuffler_key is not None and shuffler.key != str(self.shuffler_key):
-            raise Refused("other-terms", "the terms name another shuffler's key than the one pinned")
+            raise Refused("other-terms", "the shuffler's key in the terms is not the pinned key")
         if self.shuffler_url is not None and shuffler.url.rstrip("/") != self.shuffler_url.rstrip("/"):
-            raise Refused("other-terms", "the terms name another shuffler's address than the one pinned")
+            raise Refused("other-terms", "the shuffler's address in the terms is not the pinned address")
 
     def require_path(self, terms: Terms) -> None:
-        """Refuse, in the shuffle model, if nothing pins where reports go: the coordinator could choose it."""
+        """Check that, in the shuffle model, a pin determines where reports go.
+
+        Args:
+            terms: The study's terms.
+
+        Raises:
+            Refused: Nothing is pinned, so the coordinator could choose the shuffler.
+        """
         path = self.shuffler_key is not None and self.shuffler_url is not None
         pinned = path or self.terms is not None or self.operator_key is not None
         if terms.trust_model.shuffler and not pinned:
             raise Refused(
                 "not-pinned",
-                "the coordinator alone names the shuffler: pin the terms' digest, the operator's key, "
+                "only the coordinator names the shuffler: pin the digest of the terms, the operator's key, "
                 "or the shuffler's address and key",
             )

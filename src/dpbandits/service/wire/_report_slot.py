@@ -1,7 +1,7 @@
-"""A report on its way from the network into the store: what a party opens of it, checks, and keeps.
+"""How a party checks a received report before it stores it.
 
-The party opens the sealed report once to check it, and keeps it sealed. In split mode the body has two sealed
-shares; the party opens the first one, and passes the second one on unread.
+The party opens the sealed report once to check it, and stores it sealed. In split mode the body has two
+sealed shares: the shuffler opens the first one, and relays the second one unread.
 """
 
 from __future__ import annotations
@@ -19,7 +19,13 @@ from dpbandits.storage import NewReport
 
 
 class ReportSlot(msgspec.Struct, frozen=True, kw_only=True):
-    """Where one client's report is expected. All bodies for one plan have the same length."""
+    """The expected report of one client. All request bodies for one plan have the same length.
+
+    Attributes:
+        plan: The plan that the report belongs to.
+        place: The study, phase, attempt, plan and pseudonym that the report must be sealed for.
+        split: Whether the body has two sealed shares.
+    """
 
     plan: Plan
     place: Place
@@ -27,28 +33,36 @@ class ReportSlot(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def message(self) -> Message:
-        """What this party opens: the report, or its share of it."""
+        """The format of what this party opens: the report, or its share of it."""
         return share_message(self.plan) if self.split else self.plan.asked_mechanism.message
 
     @property
     def purpose(self) -> str:
-        """What it is sealed for."""
+        """The purpose that this party's part is sealed for; see _sealing.py."""
         return "share-shuffler" if self.split else "report"
 
     @property
     def body_size(self) -> int:
-        """The length of every body: one sealed report, or two sealed shares, the second one with a tag."""
+        """The length of a body in bytes: one sealed report, or two sealed shares, the second with a tag."""
         sealed = self.message.size + OVERHEAD
         return 2 * sealed + TAG if self.split else sealed
 
     def received(self, body: bytes) -> NewReport:
-        """Divide a body into what this party opens and what it passes on.
+        """Split a request body into the part that this party opens and the part that it relays.
+
+        Args:
+            body: The body of the client's request.
+
+        Returns:
+            The report to store.
 
         Raises:
-            Refused: The body has another length.
+            Refused: The body has the wrong length.
         """
         if len(body) != self.body_size:
-            raise Refused("unreadable", "the report has another length than the plan's reports have")
+            raise Refused(
+                "unreadable", f"report length: got {len(body):,} bytes, expected {self.body_size:,} bytes"
+            )
         size = self.message.size + OVERHEAD
         return NewReport(
             phase=self.plan.phase,
@@ -60,13 +74,16 @@ class ReportSlot(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def check(self, opened: bytes) -> None:
-        """Refuse what no honest client sends; the refusal says nothing about the content.
+        """Check the decrypted part of a report. The error never includes the content.
+
+        Args:
+            opened: The plaintext of the part that this party opens.
 
         Raises:
-            Refused: The report is out of its range, or the share is not a residue.
+            Refused: No honest client sends this: the report is out of range, or the share is not a residue.
         """
         try:
             self.message.unpack([opened])
         except InvalidValue:
-            refused = "the report is not one that the plan's mechanism can make"
+            refused = "the report is not one that the plan's mechanism can produce"
             raise Refused("unreadable", refused) from None

@@ -1,7 +1,8 @@
-"""Reports sealed to the public key of the one party that may read them (HPKE, RFC 9180, base mode).
+"""Keys and encryption: each report is sealed to the one party that may read it (HPKE, RFC 9180, base mode).
 
-Suite: DHKEM(X25519, HKDF-SHA256), HKDF-SHA256, AES-128-GCM; a ciphertext is 32 bytes of encapsulated key,
-the encrypted text, and 16 bytes of tag. What the report is for is bound into `info`, a line for each part:
+The suite is DHKEM(X25519, HKDF-SHA256), HKDF-SHA256, AES-128-GCM. A ciphertext is 32 bytes of encapsulated
+key, the encrypted text, and 16 bytes of tag. The HPKE parameter `info` binds the ciphertext to its purpose
+and place. It has one line per part:
 
     dpbandits v1
     purpose          report | share-shuffler | share-coordinator
@@ -11,8 +12,8 @@ the encrypted text, and 16 bytes of tag. What the report is for is bound into `i
     plan             digest of the plan
     pseudonym        hexadecimal SHA-256 of the client's ticket
 
-so nothing that was sealed for one place can be opened in another: not under another client's pseudonym, not
-in another attempt or study, not by the other party of a split.
+So a report that was sealed for one place does not open in another: under another client's pseudonym, in
+another attempt or study, or as the other share of a split report.
 """
 
 from __future__ import annotations
@@ -41,7 +42,15 @@ PURPOSES = ("report", "share-shuffler", "share-coordinator")
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """Where a sealed report belongs."""
+    """The place that a sealed report is bound to.
+
+    Attributes:
+        study: The digest of the study's terms.
+        phase: The phase.
+        attempt: The attempt at the phase.
+        plan: The digest of the plan.
+        pseudonym: The SHA-256 of the client's ticket, in hexadecimal digits.
+    """
 
     study: str
     phase: int
@@ -50,19 +59,19 @@ class Place:
     pseudonym: str
 
     def info(self, purpose: str) -> bytes:
-        """What is bound into the ciphertext."""
+        """Return the HPKE `info` for a purpose: `report`, `share-shuffler` or `share-coordinator`."""
         parts = ("dpbandits v1", purpose, self.study, self.phase, self.attempt, self.plan, self.pseudonym)
         return "\n".join(map(str, parts)).encode()
 
 
 @dataclass(frozen=True)
 class HexKey:
-    """A public key of 32 bytes, which is written as 64 hexadecimal digits."""
+    """A public key of 32 bytes, written as 64 hexadecimal digits."""
 
     raw: bytes
 
     label: ClassVar[str] = "key"
-    """What errors call it."""
+    """The name of the key in error messages."""
 
     def __post_init__(self) -> None:
         if len(self.raw) != 32:
@@ -70,7 +79,17 @@ class HexKey:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read a key from hexadecimal digits."""
+        """Read a key from hexadecimal digits.
+
+        Args:
+            text: 64 hexadecimal digits.
+
+        Returns:
+            The key.
+
+        Raises:
+            InvalidValue: The text is something else. The error does not repeat it: it may be a secret.
+        """
         try:
             return cls(bytes.fromhex(text.strip()))
         except ValueError:
@@ -82,12 +101,21 @@ class HexKey:
 
 @dataclass(frozen=True)
 class PublicKey(HexKey):
-    """Whom to seal to."""
+    """The public key that reports are sealed to."""
 
     label = "public key"
 
     def seal(self, plaintext: bytes, place: Place, purpose: str) -> bytes:
-        """For the key's owner only, and for this place only."""
+        """Encrypt a text so that only the owner of this key can open it, and only for this place.
+
+        Args:
+            plaintext: The packed report or share.
+            place: What the ciphertext is bound to.
+            purpose: `report`, `share-shuffler` or `share-coordinator`.
+
+        Returns:
+            The ciphertext, 48 bytes longer than the plaintext.
+        """
         return SUITE.encrypt(plaintext, self._key, info=place.info(purpose))
 
     @cached_property
@@ -96,56 +124,90 @@ class PublicKey(HexKey):
 
 
 class KeyPair:
-    """The private key of a reader of reports. Its text form never shows it."""
+    """The private key of a party that reads reports. Its `repr` does not show the key."""
 
     def __init__(self, private: X25519PrivateKey) -> None:
         self._private = private
 
     @staticmethod
     def new() -> KeyPair:
-        """Of the operating system's generator."""
+        """Generate a key with the random generator of the operating system."""
         return KeyPair(X25519PrivateKey.generate())
 
     @staticmethod
     def load(path: Path) -> KeyPair:
-        """From a PEM file."""
+        """Read a key from a PEM file.
+
+        Args:
+            path: The file.
+
+        Returns:
+            The key.
+
+        Raises:
+            InvalidValue: The file has no X25519 private key.
+        """
         try:
             private = load_pem_private_key(path.read_bytes(), password=None)
         except ValueError:
             private = None
         if not isinstance(private, X25519PrivateKey):
-            raise InvalidValue("key file", path, "a PEM file with an X25519 private key (dpbandits keys)")
+            raise InvalidValue(
+                "key file", path, "a PEM file with an X25519 private key, as `dpbandits keys sealing` writes"
+            )
         return KeyPair(private)
 
     def save(self, path: Path) -> None:
-        """To a new PEM file that only its owner may read."""
+        """Write the key to a new PEM file that only its owner may read."""
         pem = self._private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
         write_private(path, pem)
 
     @property
     def public(self) -> PublicKey:
-        """What may be told to everybody."""
+        """The public key, which may be published."""
         return PublicKey(self._private.public_key().public_bytes_raw())
 
     def open(self, sealed: bytes, place: Place, purpose: str) -> bytes:
-        """The plaintext, if it was sealed to this key for this place."""
+        """Decrypt a sealed report.
+
+        Args:
+            sealed: The ciphertext.
+            place: The place that it must be bound to.
+            purpose: `report`, `share-shuffler` or `share-coordinator`.
+
+        Returns:
+            The plaintext.
+
+        Raises:
+            Refused: It was sealed to a different key or place, or the bytes were altered.
+        """
         try:
             return SUITE.decrypt(sealed, self._private, info=place.info(purpose))
         except (InvalidTag, ValueError):
             raise unreadable() from None
 
     def private_bytes(self) -> bytes:
-        """The key itself, for a process of the same party."""
+        """Return the raw private key, for a helper process of the same party."""
         return self._private.private_bytes_raw()
 
 
 def unreadable() -> Refused:
-    """What is said of bytes that do not open."""
-    return Refused("unreadable", "the report does not open: other key, place or bytes")
+    """Return the error for a report that cannot be decrypted."""
+    return Refused(
+        "unreadable", "the report cannot be decrypted: it has a different key or place, or was altered"
+    )
 
 
 def write_private(path: Path, content: bytes) -> None:
-    """A new file that only its owner may read; an old one is never overwritten."""
+    """Write a new file that only its owner may read.
+
+    Args:
+        path: A path where no file exists.
+        content: The content of the file.
+
+    Raises:
+        InvalidValue: A file exists at this path; it is not overwritten.
+    """
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:

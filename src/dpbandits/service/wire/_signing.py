@@ -1,7 +1,8 @@
-"""Signatures under a study's terms (Ed25519): a party that clients trust says which terms are right.
+"""Ed25519 signatures of a study's terms: a party that clients trust confirms the terms.
 
-The signer is not the coordinator. It is the party that clients know from elsewhere, such as an ethics board,
-a data-protection officer or the shuffler's operator. Its private key stays offline: it signs a file once.
+The signer is not the coordinator. It is a party that clients know independently, such as an ethics board, a
+data-protection officer or the shuffler's operator. Its private key stays offline, because it signs one file
+once.
 """
 
 from __future__ import annotations
@@ -24,12 +25,20 @@ from dpbandits.service.wire._sealing import HexKey, write_private
 
 @dataclass(frozen=True)
 class VerifyKey(HexKey):
-    """The public half of a signing key."""
+    """The public key that verifies signatures."""
 
     label = "operator key"
 
     def accepts(self, message: bytes, signature: str) -> bool:
-        """Whether `signature`, in hexadecimal digits, is this key's signature under the message."""
+        """Return whether a signature of a message was made with this key.
+
+        Args:
+            message: The bytes that were signed.
+            signature: The signature in hexadecimal digits; any other text is rejected.
+
+        Returns:
+            True if the signature is valid.
+        """
         try:
             Ed25519PublicKey.from_public_bytes(self.raw).verify(bytes.fromhex(signature), message)
         except (InvalidSignature, ValueError):
@@ -38,25 +47,35 @@ class VerifyKey(HexKey):
 
 
 class SigningKey:
-    """A private signing key. Its text form never shows it."""
+    """A private signing key. Its `repr` does not show the key."""
 
     def __init__(self, private: Ed25519PrivateKey) -> None:
         self._private = private
 
     @staticmethod
     def new() -> SigningKey:
-        """A fresh key from the operating system's generator."""
+        """Generate a key with the random generator of the operating system."""
         return SigningKey(Ed25519PrivateKey.generate())
 
     @staticmethod
     def load(path: Path) -> SigningKey:
-        """Read a key from a PEM file."""
+        """Read a key from a PEM file.
+
+        Args:
+            path: The file, as `dpbandits keys signing` writes it.
+
+        Returns:
+            The key.
+
+        Raises:
+            InvalidValue: The file cannot be read or has no Ed25519 private key.
+        """
         try:
             private = load_pem_private_key(path.read_bytes(), password=None)
         except (OSError, ValueError):
             private = None
         if not isinstance(private, Ed25519PrivateKey):
-            raise InvalidValue("signing key", path, "a PEM file of `dpbandits keys signing`")
+            raise InvalidValue("signing key", path, "a PEM file that `dpbandits keys signing` wrote")
         return SigningKey(private)
 
     def save(self, path: Path) -> None:
@@ -65,9 +84,9 @@ class SigningKey:
 
     @property
     def public(self) -> VerifyKey:
-        """The half that everybody may know."""
+        """The public key, which may be published."""
         return VerifyKey(self._private.public_key().public_bytes_raw())
 
     def sign(self, message: bytes) -> str:
-        """The signature under a message, in hexadecimal digits."""
+        """Return the signature of a message, in hexadecimal digits."""
         return self._private.sign(message).hex()

@@ -1,16 +1,17 @@
 """The terms of a study: everything that a client consents to, in one object with one digest.
 
-A client that knows the digest of the terms, or the key that signed them, knows the trust model, both
-parties' keys and addresses, (ε, δ), the smallest and largest cohort, and the mechanisms that may be used.
-The coordinator, from which the shuffle model protects, cannot change any of it:
+The terms fix the trust model, the keys and addresses of both parties, (ε, δ), the least number of reports in
+a release, the largest cohort, and the mechanisms that may be used. A client that knows the digest of the
+terms, or the key that signed them, can verify all of these. The coordinator, from which the shuffle model
+protects, cannot change any of them:
 
-- every plan names the terms by their digest (`Plan.study`), and so does every sealed report;
-- `run` is random, so two runs of one study have different terms, and a report of one does not open in the
-  other;
-- a client checks each plan against the terms (`Terms.check`), the shuffler does so when a collection opens,
-  and the coordinator does so before it asks anybody.
+- Every plan contains the digest of the terms (`Plan.study`), and every sealed report is bound to it.
+- `run` is random. Two runs of the same study have different terms, so a report of one run does not open in
+  the other.
+- Each client checks each plan against the terms (`Terms.check`). The shuffler does so when a collection
+  opens, and the coordinator does so before it asks any client.
 
-Terms travel as the text that was digested and signed. Nobody has to encode JSON the same way twice.
+Terms are sent as the exact text that was digested and signed, so no party has to encode the same JSON again.
 """
 
 from __future__ import annotations
@@ -38,18 +39,36 @@ VERSION = "dpbandits terms v1"
 MOST_COHORT = 2**40
 MOST_SUM_BITS = 63
 _RUN = re.compile(r"[0-9a-f]{32}")
-_WORDS = 64  # mechanisms or noises that terms may list
+_WORDS = 64  # the largest number of mechanisms, and of noise distributions, in the terms
 
 
 class PartyTerms(Wire, frozen=True, kw_only=True):
-    """Where a party is, and the public key that reports for it are sealed to."""
+    """A party's address and the public key that its reports are sealed to."""
 
     url: Annotated[str, msgspec.Meta(max_length=2000)]
     key: Digest
 
 
 class Terms(Wire, frozen=True, kw_only=True):
-    """What a client consents to. Outside the shuffle model `mode` is empty and there is no shuffler."""
+    """The terms that a client consents to.
+
+    Attributes:
+        version: The version of the format.
+        run: 32 random hexadecimal digits that identify one run of the study.
+        study: The digest of the study without its terms.
+        trust: The trust model, for example `shuffle`.
+        mode: The shuffler's mode, `trusted` or `split`; empty without a shuffler.
+        epsilon: The promised ε.
+        delta: The promised δ.
+        minimum_reports: The least number of reports in a release.
+        largest_cohort: The largest number of clients that a plan may ask.
+        silent_share: The share of reports that may contain no noise while (ε, δ) still holds.
+        mechanisms: The kinds of mechanism that plans may use.
+        noises: The noise distributions that plans may use.
+        sum_bits: Sums are taken modulo at most 2^`sum_bits`.
+        coordinator: The coordinator's address and public key.
+        shuffler: The shuffler's address and public key; None without a shuffler.
+    """
 
     version: Literal["dpbandits terms v1"] = "dpbandits terms v1"
     run: str
@@ -83,34 +102,44 @@ class Terms(Wire, frozen=True, kw_only=True):
 
     @property
     def trust_model(self) -> TrustModel:
-        """The trust model, as a value."""
+        """The trust model that `trust` names."""
         return TRUST_MODELS[self.trust]
 
     def _check_path(self) -> None:
         PublicKey.parse(self.coordinator.key)
         if not self.trust_model.shuffler:
             if self.shuffler is not None or self.mode:
-                raise InvalidValue("terms.shuffler", "one", f"none, as trust is {self.trust}")
+                raise InvalidValue("terms.shuffler", "a shuffler or a mode", f"none for trust {self.trust}")
             return
         one_of(MODES, mode=self.mode)
         if self.shuffler is None:
-            raise InvalidValue("terms.shuffler", None, f"its address and key, as trust is {self.trust}")
+            raise InvalidValue("terms.shuffler", None, f"an address and a key for trust {self.trust}")
         PublicKey.parse(self.shuffler.key)
 
     def check(self, plan: Plan, digest: str) -> Mechanism:
-        """The plan's mechanism, if the plan keeps these terms, whose digest is given; else `Refused`.
+        """Check that a plan keeps these terms.
 
-        The privacy of the mechanism is computed by the accountant. If it cannot prove (ε, δ), the plan is
-        refused.
+        The accountant computes the privacy of the plan's mechanism. A plan is refused if the accountant
+        cannot prove (ε, δ).
+
+        Args:
+            plan: The plan to check.
+            digest: The digest of these terms.
+
+        Returns:
+            The plan's mechanism.
+
+        Raises:
+            Refused: `outside-terms`; the message says which term the plan does not keep.
         """
         mechanism = plan.mechanism
         if plan.study != digest:
             raise Refused("outside-terms", "the plan belongs to other terms")
         if mechanism is None:
-            raise Refused("outside-terms", "the plan asks nobody")
+            raise Refused("outside-terms", "the plan asks no client for a report")
         self._check_mechanism(mechanism)
         if not 1 <= plan.cohort <= self.largest_cohort:
-            raise Refused("outside-terms", f"the cohort is above the {self.largest_cohort:,} of the terms")
+            raise Refused("outside-terms", f"the plan's cohort is not from 1 to {self.largest_cohort:,}")
         if self.trust_model.private and not proved_delta(mechanism, self.epsilon) <= self.delta:
             raise Refused("outside-terms", f"the noise does not give ({self.epsilon:g}, {self.delta:g})-DP")
         return mechanism
@@ -119,77 +148,118 @@ class Terms(Wire, frozen=True, kw_only=True):
         if mechanism.trust != self.trust:
             raise Refused("outside-terms", f"the plan's trust model is not {self.trust}")
         if mechanism.kind not in self.mechanisms or mechanism.noise_name not in self.noises:
-            raise Refused("outside-terms", "the plan's mechanism or noise is not one of the terms")
+            raise Refused("outside-terms", "the plan's mechanism or noise is not listed in the terms")
         if mechanism.sum_bits > self.sum_bits:
-            raise Refused("outside-terms", f"sums are taken modulo more than 2^{self.sum_bits}")
+            raise Refused("outside-terms", f"the plan's sums need more than {self.sum_bits} bits")
         if not self.trust_model.shares_noise:
             return
         if mechanism.minimum_reports < self.minimum_reports:
-            raise Refused("outside-terms", f"noise is meant for fewer than {self.minimum_reports:,} reports")
+            raise Refused(
+                "outside-terms", f"the noise is calibrated for fewer than {self.minimum_reports:,} reports"
+            )
         if not getattr(mechanism, "silent_share", 0.0) >= self.silent_share:
-            raise Refused("outside-terms", "noise counts on more clients than the terms allow")
+            raise Refused(
+                "outside-terms",
+                f"noise must suffice even if a share {self.silent_share:g} of reports has none",
+            )
 
 
 def proved_delta(mechanism: Mechanism, epsilon: float) -> float:
-    """δ(ε) of a mechanism that somebody else chose: 1 if the accountant cannot prove less, for any reason."""
+    """Return the accountant's δ(ε) for a mechanism that another party chose.
+
+    Args:
+        mechanism: The mechanism of a plan that may be forged.
+        epsilon: The ε at which to compute δ.
+
+    Returns:
+        δ(ε), or 1, which promises nothing, if the accountant fails for any reason.
+    """
     try:
         delta = float(mechanism.event.delta(epsilon))
-    except Exception:  # a plan that was made up may lead to any error
+    except Exception:  # a forged plan may cause any error
         return 1.0
     return delta if 0 <= delta <= 1 else 1.0
 
 
 class SignedTerms(Wire, frozen=True, kw_only=True):
-    """The text of the terms, and a signature under it in hexadecimal digits; empty if nobody signed."""
+    """The text of the terms, with its signature.
+
+    Example: `SignedTerms.of(terms).sign(key)`.
+
+    Attributes:
+        terms: The JSON text of the terms.
+        signature: The signature of the text in hexadecimal digits; empty if the terms are not signed.
+    """
 
     terms: Annotated[str, msgspec.Meta(max_length=100_000)]
     signature: Annotated[str, msgspec.Meta(max_length=200)] = ""
 
     @staticmethod
     def of(terms: Terms) -> SignedTerms:
-        """Terms as text that nobody has signed yet."""
+        """Encode terms as text, without a signature."""
         return SignedTerms(terms=msgspec.json.encode(terms).decode())
 
     @property
     def digest(self) -> str:
-        """The hexadecimal SHA-256 of the text: the name of the study wherever a study is named."""
+        """The SHA-256 of the text in hexadecimal digits; it identifies the study in all messages."""
         return hashlib.sha256(self.terms.encode()).hexdigest()
 
     def opened(self) -> Terms:
-        """What the text says, or `Refused` if it is not terms of this version."""
+        """Decode the text.
+
+        Returns:
+            The terms.
+
+        Raises:
+            Refused: The text is not valid terms of this version.
+        """
         try:
             return msgspec.json.decode(self.terms, type=Terms)
         except (msgspec.DecodeError, ValueError, RecursionError) as error:
-            raise Refused("unreadable", f"these are no terms of this version ({error})") from None
+            raise Refused("unreadable", f"the text is not valid terms of this version ({error})") from None
 
     def signed_by(self, key: VerifyKey) -> bool:
-        """Whether this key signed the text."""
+        """Return whether this key signed the text."""
         return key.accepts(self._message, self.signature)
 
     def sign(self, key: SigningKey) -> SignedTerms:
-        """The same terms, signed with this key."""
+        """Return the same terms with a signature of this key."""
         return SignedTerms(terms=self.terms, signature=key.sign(self._message))
 
     @property
     def _message(self) -> bytes:
-        """What is signed: a label, so that the signature fits nothing else, and the text."""
+        """The signed bytes: the version, so that no other message fits the signature, and the text."""
         return VERSION.encode() + b"\n" + self.terms.encode()
 
 
 def new_run() -> str:
-    """A random name of a run."""
+    """Return a random identifier for one run of a study, 32 hexadecimal digits."""
     return secrets.token_hex(16)
 
 
 def terms_of(
     study: Study, *, run: str, coordinator: PartyTerms, shuffler: PartyTerms | None = None, mode: str = ""
 ) -> Terms:
-    """The terms under which a study runs. Its cohorts follow from its schedule."""
+    """Return the terms of a study. The cohort sizes come from its schedule.
+
+    Args:
+        study: The study.
+        run: The identifier of the run, from `new_run`.
+        coordinator: The coordinator's address and public key.
+        shuffler: The shuffler's address and public key, if the trust model has a shuffler.
+        mode: The shuffler's mode, `trusted` or `split`; empty without a shuffler.
+
+    Returns:
+        The terms.
+
+    Raises:
+        InvalidValue: No phase of the study asks for reports, or the parties do not fit the trust model.
+    """
     privacy = study.privacy
     phases = range(1, study.schedule.reporting_phases(study.horizon) + 1)
     cohorts = [study.schedule.cohort(phase) for phase in phases]
     if not cohorts:
-        raise InvalidValue("horizon", study.horizon, "one within which at least one phase ends and asks")
+        raise InvalidValue("horizon", study.horizon, "a horizon in which a phase asks for reports")
     return Terms(
         run=run,
         study=study.without_terms.digest,
@@ -209,7 +279,10 @@ def terms_of(
 
 
 def _mechanisms(privacy: PrivacyRequest) -> tuple[str, ...]:
-    """The trust model's kinds, or the one kind that the request names. Other plugins do not change them."""
+    """Return the trust model's kinds, or the one kind that the request names.
+
+    The result does not depend on which plugins are installed.
+    """
     model = privacy.trust_model
     named = model.named(privacy.mechanism_noise) if model.private else None
     return model.kinds if named is None else (named.kind,)

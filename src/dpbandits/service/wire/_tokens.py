@@ -1,6 +1,7 @@
-"""Bearer secrets. Whoever checks one keeps its hash only, and compares in constant time.
+"""Bearer tokens and their hashes.
 
-A secret is 256 random bits, so a plain SHA-256 cannot be searched; nothing slower is needed.
+A party that checks tokens stores only their hashes, and compares in constant time. A token is 256 random
+bits. It cannot be found from its SHA-256 by search, so a slow password hash is not needed.
 """
 
 from __future__ import annotations
@@ -17,25 +18,43 @@ _HASH = re.compile(r"[0-9a-f]{64}")
 
 
 def new_secret() -> str:
-    """Of the operating system's generator, in letters that fit a header."""
+    """Return a new random secret of 256 bits, in characters that are allowed in an HTTP header."""
     return secrets.token_urlsafe(32)
 
 
 def hashed(secret: str) -> str:
-    """What may be stored, or told to others, of a secret."""
+    """Return the SHA-256 of a secret in hexadecimal digits; it may be stored and sent to other parties."""
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
 def checked_hash(**named: str) -> str:
-    """The hexadecimal SHA-256 of something."""
+    """Check that a value is a SHA-256 in hexadecimal digits.
+
+    Args:
+        **named: One value, passed under the name of its field: `checked_hash(terms=text)`.
+
+    Returns:
+        The value.
+
+    Raises:
+        InvalidValue: It is something else. The error does not repeat it: it may be a secret.
+    """
     ((field, value),) = named.items()
-    if not _HASH.fullmatch(str(value)):  # a file may have a number here
+    if not _HASH.fullmatch(str(value)):  # the value may come from a TOML file, and be a number there
         raise InvalidValue(field, "another text", "64 hexadecimal digits, a SHA-256")
     return value
 
 
 def role_of(secret: str, roles: Mapping[str, str]) -> str | None:
-    """The role whose token this is; every role is compared, so that the time tells nothing."""
+    """Return the role that a token belongs to, or None.
+
+    Args:
+        secret: The token of a request.
+        roles: The hash of each role's token.
+
+    Returns:
+        The role. Every hash is compared, so that the time does not depend on the role.
+    """
     given, found = hashed(secret), None
     for role, expected in roles.items():
         if hmac.compare_digest(given, expected):

@@ -9,7 +9,7 @@
 
 d = 20, k = 1000, σ = 0: all clients are equal. Run it with
 
-    python benchmarks/one_client_a_round.py [--runs 32] [--workers 2]
+    python benchmarks/one_client_per_round.py [--runs 32] [--workers 2]
 """
 
 from __future__ import annotations
