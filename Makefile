@@ -29,6 +29,7 @@ lint: $(VENV)/dev.installed
 ## Measure speed; each figure is a ratio of two times from the same run (docs/benchmarks.md).
 bench: $(VENV)/dev.installed
 	$(BIN)/python benchmarks/startup.py
+	$(BIN)/python benchmarks/verified_sums.py
 	$(BIN)/python benchmarks/run_cost.py
 	$(BIN)/python benchmarks/shuffle_accounting.py
 	$(BIN)/python benchmarks/calibration_time.py

@@ -28,7 +28,7 @@
     shares = [vdaf.aggregate(vdaf.finish_batch(ready, messages)) for ready in (ready_a, ready_b)]
     print(vdaf.unshard(shares, reports=1))  # [1, 20, 100]
 
-The package needs pycryptodomex: pip install 'dpbandits[verified]'.
+The package needs pycryptodomex: pip install '.[verified]' in a clone.
 """
 
 import lazy_loader

@@ -66,6 +66,6 @@ def _turboshake() -> Callable[..., TurboSHAKE]:
     try:
         from Cryptodome.Hash import TurboSHAKE128
     except ImportError:
-        remedy = "an installed pycryptodomex: pip install 'dpbandits[verified]'"
+        remedy = "an installed pycryptodomex: pip install '.[verified]' in a clone"
         raise InvalidValue("pycryptodomex", "no such package", remedy) from None
     return TurboSHAKE128.new
