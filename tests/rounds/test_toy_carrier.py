@@ -31,7 +31,7 @@ def answer(rounds: Rounds, phase: int) -> Report:
 
 
 def carry(rounds: Rounds, crowd: list[str]) -> None:
-    """The whole carrier: `crowd` has six names per attempt; whoever is called "quiet…" never answers."""
+    """The whole carrier: `crowd` has six names per attempt; participants called "quiet…" never report."""
     while (latest := rounds.settle()) is not None and not rounds.state.ended:
         if latest.state == "gathering":
             rounds.join(*[crowd.pop() for _ in range(rounds.plan(latest.phase).cohort)])
