@@ -71,12 +71,8 @@ def add_privacy_options(
         epsilon_note: Text after the help of `--epsilon`, about a default that the command chooses.
         delta_note: The same for `--delta`.
     """
-    group.add_argument(
-        "--preset",
-        choices=PRESETS,
-        default=preset,
-        help="exact calibration, or the paper's constants as printed",
-    )
+    presets = "exact calibration, or the paper's constants as printed"
+    group.add_argument("--preset", choices=PRESETS, default=preset, help=presets)
     group.add_argument("--noise", choices=NOISES, help="noise distribution (default: the trust model's)")
     group.add_argument(
         "--epsilon", type=number, default=epsilon, metavar="E", help=f"privacy ε{epsilon_note}"

@@ -54,9 +54,6 @@ def own_sums(
         credentials: The hashed token of each member, by pseudonym.
         shares: Pseudonyms and sealed shares, in ascending order of distinct pseudonyms.
 
-    Returns:
-        The sums and the set that they are over.
-
     Raises:
         ProtocolError: Shares are repeated, out of order, or of a client outside the cohort.
     """
@@ -68,9 +65,7 @@ def own_sums(
             if pseudonym <= last:
                 raise ProtocolError("the shuffler sent shares twice or out of order: nothing is released")
             if pseudonym not in credentials:
-                raise ProtocolError(
-                    "the shuffler sent a share of a client outside the cohort: nothing is released"
-                )
+                raise ProtocolError("the shuffler sent a share from outside the cohort: nothing is released")
             last = pseudonym
             place = context.place(plan, attempt, pseudonym)
             try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -104,6 +105,14 @@ def report_endpoint(served: Served, summary: str) -> Endpoint:
     )
 
 
+_METRICS = partial(
+    Endpoint, method="GET", path="/metrics", role="operator", summary="Metrics for Prometheus", gives=str
+)
+_DESCRIPTION = partial(
+    Endpoint, method="GET", path="/openapi.json", role=None, summary="This OpenAPI document", gives=dict
+)
+
+
 def common_endpoints(title: str, served: Served, others: list[Endpoint]) -> list[Endpoint]:
     """Return a party's own endpoints followed by those that every party has.
 
@@ -138,22 +147,8 @@ def common_endpoints(title: str, served: Served, others: list[Endpoint]) -> list
         *others,
         Endpoint(method="GET", path="/healthz", role=None, summary="Liveness", gives=str, handler=health),
         Endpoint(method="GET", path="/readyz", role=None, summary="Readiness", gives=str, handler=ready),
-        Endpoint(
-            method="GET",
-            path="/metrics",
-            role="operator",
-            summary="Metrics for Prometheus",
-            gives=str,
-            handler=metrics,
-        ),
-        Endpoint(
-            method="GET",
-            path="/openapi.json",
-            role=None,
-            summary="This OpenAPI document",
-            gives=dict,
-            handler=openapi,
-        ),
+        _METRICS(handler=metrics),
+        _DESCRIPTION(handler=openapi),
     ]
     described.update(description(title, endpoints))
     return endpoints
