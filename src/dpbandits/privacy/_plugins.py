@@ -13,9 +13,12 @@ looked up. No other code is imported: a name in a plan or a study file does not 
 from __future__ import annotations
 
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
+from typing import TYPE_CHECKING
 
 from dpbandits.errors import InvalidValue
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 GROUP = "dpbandits.mechanisms"
 
@@ -27,6 +30,8 @@ def load_plugins() -> tuple[InvalidValue, ...]:
     Returns:
         One error for each plugin that cannot be loaded. A broken plugin does not stop the others.
     """
+    from importlib.metadata import entry_points  # slow to import, and needed for names that are not built in
+
     return tuple(error for entry in entry_points(group=GROUP) if (error := _load(entry)) is not None)
 
 
