@@ -62,6 +62,7 @@ LINK_STEPS = (
     "clock-set-back-before-commit",
     "clock-set-back-after-commit",
 )
+TRUSTED_STEPS = ("revealed-sums-before-commit", "revealed-sums-after-commit")
 SPLIT_STEPS = ("own-sums-before-commit", "own-sums-after-commit")
 SHUFFLER_STEPS = (
     *_OPENING,
@@ -95,7 +96,7 @@ def steps_of(party: str, mode: str | None) -> tuple[str, ...]:
         return SHUFFLER_STEPS + (SPLIT_SHUFFLER_STEPS if split else ())
     if mode is None:
         return COORDINATOR_STEPS + HERE_STEPS + LINK_STEPS[-2:]
-    return COORDINATOR_STEPS + HERE_STEPS[4:] + LINK_STEPS + (SPLIT_STEPS if split else ())
+    return COORDINATOR_STEPS + HERE_STEPS[4:] + LINK_STEPS + (SPLIT_STEPS if split else TRUSTED_STEPS)
 
 
 def draw_case(seed: int, number: int) -> Case:

@@ -216,7 +216,7 @@ class Child:
         self.clock = ProcessClock(start["offset"], start["now"])
         self.disk = _Disk(site.database(name))
         self.mistakes = _Mistakes()
-        logging.getLogger("dpbandits.service").addHandler(self.mistakes)
+        logging.getLogger("dpbandits").addHandler(self.mistakes)
         self.disk.watch()
         if start["disk"] in ROOM:
             self.disk.fill(start["disk"])

@@ -40,11 +40,12 @@ SHUFFLE = [
     "release-noise-drawn",
     "release-intended",
 ]
+TRUSTED = [*SHUFFLE, "revealed-sums-before-commit", "revealed-sums-after-commit"]
 SPLIT = [*SHUFFLE, "own-sums-before-commit", "own-sums-after-commit"]
 
 CASES = [
     *(("central", None, step) for step in CENTRAL),
-    *(("shuffle", "trusted", step) for step in SHUFFLE),
+    *(("shuffle", "trusted", step) for step in TRUSTED),
     *(("shuffle", "split", step) for step in SPLIT),
 ]
 

@@ -35,9 +35,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from dpbandits.errors import ProtocolError, Refused
+from dpbandits.errors import ProtocolError, Refused, StorageError
 from dpbandits.protocol import Plan, Release, decode
-from dpbandits.service.coordinator import HttpLink
+from dpbandits.service.coordinator import HttpLink, Watermark
+from dpbandits.service.coordinator._watermark import Position
 from dpbandits.service.shared import self_signed
 from dpbandits.service.shared._transport import trusting
 from dpbandits.service.wire import (
@@ -85,6 +86,7 @@ class LyingLink(NearLink):
             "fewer sums": {"sums": reply.sums[:-1]},
             "sums that are no residues": {"sums": [2**62] * len(reply.sums)},
             "negative sums": {"sums": [-1] * len(reply.sums)},
+            "moved sums": {"sums": [total ^ 1 for total in reply.sums]},
             "another phase": {"phase": reply.phase + 1},
             "another study": {"study": "0" * 64},
             "an unknown state": {"state": "released"},
@@ -109,6 +111,30 @@ def collecting(mode: str, **changes: Any) -> tuple[Deployment, list[Member], Lyi
         deployed.send(member, deployed.body(member))
     deployed.clock.time += 61
     return deployed, members, lying
+
+
+def test_sums_that_change_before_the_release_is_committed_do_not_stop_a_study(tmp_path: Path) -> None:
+    refused = list[str]()
+
+    def full_disk(step: str) -> None:
+        if step == "release-before-commit" and not refused:
+            refused.append(step)
+            raise StorageError("the disk is full")
+
+    deployed, _, lying = collecting("trusted")
+    deployed.coordinator.writer.close()
+    deployed.hook = full_disk
+    deployed.watermark = Watermark(tmp_path / "progress", "study")
+    deployed.watermark.seen(Position(phase=1, attempt=1, state="collecting"))
+    deployed.start()
+    lying.lie = "moved sums"
+    with pytest.raises(StorageError, match="full"):
+        deployed.advance()
+    lying.lie = ""
+    deployed.advance()
+    (release,) = releases(deployed)
+    assert release.reports == 6
+    assert deployed.run(deployed.coordinator.operator.status).phase == 2
 
 
 def releases(deployed: Deployment) -> list[Release]:

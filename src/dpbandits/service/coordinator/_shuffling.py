@@ -2,6 +2,11 @@
 
 In split mode each party sums its own shares. The coordinator journals its sums before it requests those of
 the shuffler, since the shuffler then deletes the shares.
+
+In trusted mode the coordinator journals the sums that the shuffler reveals before it makes a release of them.
+If the release cannot be committed, for example because the disk is full, the next try uses the same sums, and
+not others that the shuffler may send now. Otherwise the second release would differ from the one in the progress file,
+and the study would stop.
 """
 
 from __future__ import annotations
@@ -59,15 +64,19 @@ class Shuffling:
             ProtocolError: No honest shuffler would send this reply.
             Unreachable: The shuffler cannot be reached.
         """
-        key = (attempt.phase, attempt.number)
-        reply = self._link.close(*key)
+        trusted = self._context.terms.mode == "trusted"
+        if trusted and (found := self._found(attempt)) is not None:
+            return decode(found, Sums)
+        reply = self._link.close(attempt.phase, attempt.number)
         check_reply(self._context, plan, attempt, reply)
-        if reply.state == "closed" and self._context.terms.mode == "trusted":
+        if reply.state == "closed" and trusted:
             raise ProtocolError("the shuffler runs in split mode, but the study's mode is trusted")
-        if reply.state == "failed" or self._context.terms.mode == "trusted":
+        if reply.state == "failed" or trusted:
             sums = revealed_sums(plan, reply)
         else:
             sums = self._combined(plan, attempt)
+        if trusted and sums is not None:
+            sums = decode(self._kept("revealed-sums", attempt, encode(sums)), Sums)
         self._context.hook("shuffler-closed")
         return sums
 
@@ -84,19 +93,26 @@ class Shuffling:
 
     def _own_sums(self, plan: Plan, attempt: Attempt) -> OwnSums:
         """Return the sums of the coordinator's shares, journalled before the shuffler's are requested."""
+        found = self._found(attempt)
+        if found is None:
+            key = (attempt.phase, attempt.number)
+            credentials = self._writer.run("read", lambda t: t.credentials(*key))
+            own = own_sums(self._context, plan, attempt.number, credentials, self._link.shares(*key))
+            found = self._kept("own-sums", attempt, encode(own))
+        return decode(found, OwnSums)
+
+    def _found(self, attempt: Attempt) -> bytes | None:
+        """Return the journalled sums of an attempt, if there are any."""
+        return self._writer.run("read", lambda t: t.batch(attempt.phase, attempt.number))
+
+    def _kept(self, step: str, attempt: Attempt, body: bytes) -> bytes:
+        """Journal sums, unless another worker did so first; return the journalled ones."""
         key = (attempt.phase, attempt.number)
-        found = self._writer.run("read", lambda t: t.batch(*key))
-        if found is not None:
-            return decode(found, OwnSums)
-        credentials = self._writer.run("read", lambda t: t.credentials(*key))
-        own = own_sums(self._context, plan, attempt.number, credentials, self._link.shares(*key))
 
-        def keep(transaction: Transaction) -> OwnSums:
-            """Store the sums, unless another worker did so first; then return those."""
+        def keep(transaction: Transaction) -> bytes:
             found = transaction.batch(*key)
-            if found is not None:
-                return decode(found, OwnSums)
-            transaction.keep_batch(*key, encode(own))
-            return own
+            if found is None:
+                transaction.keep_batch(*key, body)
+            return found or body
 
-        return self._writer.run("own-sums", keep, alone=True)
+        return self._writer.run(step, keep, alone=True)
