@@ -5,8 +5,8 @@ the shuffler, since the shuffler then deletes the shares.
 
 In trusted mode the coordinator journals the sums that the shuffler reveals before it makes a release of them.
 If the release cannot be committed, for example because the disk is full, the next try uses the same sums, and
-not others that the shuffler may send now. Otherwise the second release would differ from the one in the progress file,
-and the study would stop.
+not others that the shuffler may send now. Otherwise the second release would differ from the one in the
+progress file, and the study would stop.
 """
 
 from __future__ import annotations
