@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from dpbandits.privacy.noise import CumulantLaw
-from dpbandits.privacy.noise._laws import LaplaceLaw, PolyaLaw, SkellamLaw
+from dpbandits.privacy.noise._laplace_laws import LaplaceLaw, PolyaLaw
+from dpbandits.privacy.noise._skellam_law import SkellamLaw
 from dpbandits.privacy.tails import joint_radius
 
 LAWS: list[tuple[CumulantLaw, int]] = [

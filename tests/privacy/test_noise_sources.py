@@ -13,7 +13,7 @@ from scipy import stats
 
 from dpbandits.privacy.noise import NoiseSource, _exact as exact, _max_norm_radius as max_norm_radius
 from dpbandits.privacy.noise._coins import Coins
-from dpbandits.privacy.noise._laws import PolyaLaw
+from dpbandits.privacy.noise._laplace_laws import PolyaLaw
 from dpbandits.privacy.noise._secure import SecureNoise
 
 from . import laws

@@ -23,9 +23,9 @@ from dpbandits.privacy import (
 )
 from dpbandits.privacy.auditing._game import reveal
 from dpbandits.privacy.noise import BoxNormLaw
-from dpbandits.privacy.noise._laws import LaplaceLaw
+from dpbandits.privacy.noise._laplace_laws import LaplaceLaw
 from dpbandits.privacy.trust import CentralLattice, ShuffledBits
-from dpbandits.privacy.trust._shuffle import algorithm_4
+from dpbandits.privacy.trust._shuffled_bits import algorithm_4
 from tests.privacy.noises import NOISES, PURE_NOISES
 
 from .conformance import errors, real_path, simulated_path

@@ -28,7 +28,8 @@ from dpbandits.privacy import (
 from dpbandits.privacy._noisy_lattice import chance_replaced, encoded_distance, least_largest
 from dpbandits.privacy.accounting import Approximated
 from dpbandits.privacy.noise import BoxNormLaw, GaussianLaw, NoiseLaw
-from dpbandits.privacy.noise._laws import LaplaceLaw, PolyaLaw, SkellamLaw
+from dpbandits.privacy.noise._laplace_laws import LaplaceLaw, PolyaLaw
+from dpbandits.privacy.noise._skellam_law import SkellamLaw
 from dpbandits.privacy.trust import LocalLattice, SummedShares
 from dpbandits.privacy.trust._local import RARELY
 from tests.privacy.noises import NOISES

@@ -151,7 +151,7 @@ def test_a_study_that_runs_out_of_clients_stops_asking() -> None:
 
 def test_a_simulation_calibrates_once_for_each_shape(monkeypatch: pytest.MonkeyPatch) -> None:
     from dpbandits.privacy import accounting
-    from dpbandits.privacy.trust._shuffle import _encoding
+    from dpbandits.privacy.trust._shuffled_bits import _encoding
 
     asked: list[tuple[float, ...]] = []
     genuine = accounting.choose_encoding

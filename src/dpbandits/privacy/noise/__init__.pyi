@@ -1,10 +1,10 @@
-from ._laws import (
-    LAWS as LAWS,
-    BoxNormLaw as BoxNormLaw,
+from ._box_norm_law import BoxNormLaw as BoxNormLaw
+from ._gaussian_law import GaussianLaw as GaussianLaw
+from ._law import (
     CumulantLaw as CumulantLaw,
-    GaussianLaw as GaussianLaw,
     NoiseLaw as NoiseLaw,
 )
+from ._laws import LAWS as LAWS
 from ._ranges import (
     MOST_COORDINATES as MOST_COORDINATES,
     checked_scale as checked_scale,

@@ -9,8 +9,6 @@ from ._local import (
 from ._none import (
     NoPrivacy as NoPrivacy,
 )
-from ._shuffle import (
-    ShuffledBits as ShuffledBits,
-    SummedShares as SummedShares,
-    noisy_reports as noisy_reports,
-)
+from ._shared_noise import noisy_reports as noisy_reports
+from ._shuffled_bits import ShuffledBits as ShuffledBits
+from ._summed_shares import SummedShares as SummedShares

@@ -11,14 +11,10 @@ from functools import cached_property
 import numpy as np
 
 from dpbandits._arrays import FloatArray
-from dpbandits.privacy._calibration import FINE, levels_and_scale
-from dpbandits.privacy._guarantee import PrivacyRequest
-from dpbandits.privacy._mechanism import Mechanism, Message, Payload
+from dpbandits.privacy._mechanism import Message, Payload
 from dpbandits.privacy._noisy_lattice import NoisyLattice, sent_message
-from dpbandits.privacy._trust_model import TrustModel
 from dpbandits.privacy.noise import NoiseSource, simulated_only
-from dpbandits.privacy.trust import _single_party
-from dpbandits.privacy.trust._single_party import ContinuousGaussian
+from dpbandits.privacy.trust._single_party import ContinuousGaussian, single_party
 
 # The grid is fine enough for cohorts of up to this size, so that one calibration serves all of them.
 _USUAL_COHORT = 2**16
@@ -95,48 +91,14 @@ class CentralGaussian(ContinuousGaussian):
         return self.scale(reports)
 
 
-def _calibrate(
-    request: PrivacyRequest,
-    *,
-    coordinates: int,
-    cohort: int,
-    bound: float,
-    shape: str,
-    least: int,  # noqa: ARG001
-) -> Mechanism:
-    if request.mechanism_noise == "gaussian":
-        ratio = _single_party.noise_ratio(request)
-        return CentralGaussian(coordinates=coordinates, cohort=cohort, bound=bound, noise_ratio=ratio)
-    values = max(cohort, _USUAL_COHORT)  # all values are rounded, but noise is added only once
-    levels, scale = levels_and_scale(request, coordinates, values, shape=shape, shares=1, rounding=FINE)
-    return CentralLattice(
-        coordinates=coordinates,
-        cohort=cohort,
-        bound=bound,
-        levels=levels,
-        noise=request.mechanism_noise,
-        scale=scale,
-        shape=shape,
-    )
-
-
-def _typical_error(request: PrivacyRequest, on_sum: float, clients: int) -> float:  # noqa: ARG001
-    return on_sum / clients
-
-
-CENTRAL = TrustModel(
+CENTRAL = single_party(
     name="central",
     rests_on="the server is trusted: it sees every report, keeps them secret, adds the noise and releases "
     "each sum once; clients may lie and collude",
     noise_by="server",
     view="release",
-    mechanisms=(CentralGaussian, CentralLattice),
-    calibrate=_calibrate,
-    noises=_single_party.NOISES,
-    pure_noises=_single_party.PURE,
-    simulated_noises=_single_party.SIMULATED,
-    defaults=_single_party.DEFAULTS,
-    gaussian_noise="discrete-gaussian",
-    laplace_noise="laplace",
-    typical_error=_typical_error,
+    gaussian=CentralGaussian,
+    lattice=CentralLattice,
+    rounded_values=lambda cohort: max(cohort, _USUAL_COHORT),
+    typical_error=lambda on_sum, clients: on_sum / clients,
 )

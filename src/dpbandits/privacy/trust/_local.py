@@ -9,15 +9,11 @@ from functools import cached_property
 import numpy as np
 
 from dpbandits._arrays import FloatArray
-from dpbandits.privacy._calibration import FINE, levels_and_scale
-from dpbandits.privacy._guarantee import PrivacyRequest
-from dpbandits.privacy._mechanism import Mechanism, Message, Payload
+from dpbandits.privacy._mechanism import Message, Payload
 from dpbandits.privacy._noisy_lattice import NoisyLattice, least_largest, sent_message
-from dpbandits.privacy._trust_model import TrustModel
 from dpbandits.privacy.noise import NoiseSource, simulated_only
 from dpbandits.privacy.tails import sub_gaussian_factor
-from dpbandits.privacy.trust import _single_party
-from dpbandits.privacy.trust._single_party import ContinuousGaussian
+from dpbandits.privacy.trust._single_party import ContinuousGaussian, single_party
 
 RARELY = 1e-12
 """Upper bound on the probability that an honest report is replaced because its noise is out of range."""
@@ -100,47 +96,14 @@ class LocalGaussian(ContinuousGaussian):
         return self.scale / math.sqrt(reports)
 
 
-def _calibrate(
-    request: PrivacyRequest,
-    *,
-    coordinates: int,
-    cohort: int,
-    bound: float,
-    shape: str,
-    least: int,  # noqa: ARG001
-) -> Mechanism:
-    if request.mechanism_noise == "gaussian":
-        ratio = _single_party.noise_ratio(request)
-        return LocalGaussian(coordinates=coordinates, cohort=cohort, bound=bound, noise_ratio=ratio)
-    levels, scale = levels_and_scale(request, coordinates, 1, shape=shape, shares=1, rounding=FINE)
-    return LocalLattice(
-        coordinates=coordinates,
-        cohort=cohort,
-        bound=bound,
-        levels=levels,
-        noise=request.mechanism_noise,
-        scale=scale,
-        shape=shape,
-    )
-
-
-def _typical_error(request: PrivacyRequest, on_sum: float, clients: int) -> float:  # noqa: ARG001
-    return on_sum / math.sqrt(clients)
-
-
-LOCAL = TrustModel(
+LOCAL = single_party(
     name="local",
     rests_on="only the client's own device is trusted, which adds the noise; the server and all other "
     "clients may collude",
     noise_by="client",
     view="report",
-    mechanisms=(LocalGaussian, LocalLattice),
-    calibrate=_calibrate,
-    noises=_single_party.NOISES,
-    pure_noises=_single_party.PURE,
-    simulated_noises=_single_party.SIMULATED,
-    defaults=_single_party.DEFAULTS,
-    gaussian_noise="discrete-gaussian",
-    laplace_noise="laplace",
-    typical_error=_typical_error,
+    gaussian=LocalGaussian,
+    lattice=LocalLattice,
+    rounded_values=lambda _cohort: 1,
+    typical_error=lambda on_sum, clients: on_sum / math.sqrt(clients),
 )

@@ -1,17 +1,20 @@
-"""The noises that the central and the local trust model have in common: one party adds all of it."""
+"""What the central and the local trust model have in common: one party adds all the noise."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from dpbandits._checks import between
 from dpbandits.privacy import accounting
+from dpbandits.privacy._calibration import FINE, levels_and_scale
 from dpbandits.privacy._guarantee import PrivacyRequest
 from dpbandits.privacy._limits import LARGEST, SMALLEST
 from dpbandits.privacy._mechanism import Mechanism
+from dpbandits.privacy._noisy_lattice import NoisyLattice
+from dpbandits.privacy._trust_model import TrustModel
 
-NOISES = ("gaussian", "discrete-gaussian", "laplace", "k-norm")
-PURE = ("laplace", "k-norm")
-SIMULATED = ("gaussian",)
-DEFAULTS = {
+_DEFAULTS = {
     ("tight", False): "discrete-gaussian",
     ("tight", True): "k-norm",
     ("paper", False): "gaussian",
@@ -43,7 +46,66 @@ class ContinuousGaussian(Mechanism):
         return accounting.GaussianEvent(noise_ratio=self.noise_ratio)
 
 
-def noise_ratio(request: PrivacyRequest) -> float:
+def single_party(
+    *,
+    name: str,
+    rests_on: str,
+    noise_by: str,
+    view: str,
+    gaussian: type[ContinuousGaussian],
+    lattice: type[NoisyLattice],
+    rounded_values: Callable[[int], int],
+    typical_error: Callable[[float, int], float],
+) -> TrustModel:
+    """Return the trust model in which one party adds all the noise.
+
+    Args:
+        name: The name.
+        rests_on: What the guarantee rests on.
+        noise_by: Who adds the noise.
+        view: What the untrusted party sees.
+        gaussian: The mechanism with continuous Gaussian noise.
+        lattice: The mechanism with integer noise.
+        rounded_values: From the cohort to the number of values that are rounded for each time noise is added.
+        typical_error: From the deviation on the sum and the number of clients to that on the mean.
+    """
+
+    def calibrate(
+        request: PrivacyRequest,
+        *,
+        coordinates: int,
+        cohort: int,
+        bound: float,
+        shape: str,
+        least: int,  # noqa: ARG001
+    ) -> Mechanism:
+        fields: dict[str, Any] = {"coordinates": coordinates, "cohort": cohort, "bound": bound}
+        if request.mechanism_noise == "gaussian":
+            fields["noise_ratio"] = _noise_ratio(request)
+            return gaussian(**fields)
+        values = rounded_values(cohort)
+        levels, scale = levels_and_scale(request, coordinates, values, shape=shape, shares=1, rounding=FINE)
+        fields |= {"levels": levels, "noise": request.mechanism_noise, "scale": scale, "shape": shape}
+        return lattice(**fields)
+
+    return TrustModel(
+        name=name,
+        rests_on=rests_on,
+        noise_by=noise_by,
+        view=view,
+        mechanisms=(gaussian, lattice),
+        calibrate=calibrate,
+        noises=("gaussian", "discrete-gaussian", "laplace", "k-norm"),
+        pure_noises=("laplace", "k-norm"),
+        simulated_noises=("gaussian",),
+        defaults=_DEFAULTS,
+        gaussian_noise="discrete-gaussian",
+        laplace_noise="laplace",
+        typical_error=lambda _request, on_sum, clients: typical_error(on_sum, clients),
+    )
+
+
+def _noise_ratio(request: PrivacyRequest) -> float:
     """Return the standard deviation of Gaussian noise divided by the ℓ2 sensitivity.
 
     Preset paper uses the classical formula as printed, preset tight the least ratio that is proved.

@@ -1,0 +1,164 @@
+"""The interface of integer noise distributions, and the part that those with a known cumulant share.
+
+Noise is added to encoded values, one row of coordinates at a time. It comes in `shares`: a `NoiseLaw`
+describes one share, and the privacy cost of revealing a sum that contains `shares` of them.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+from dpbandits._arrays import FloatArray, IntArray
+from dpbandits._checks import whole
+from dpbandits.privacy import accounting
+from dpbandits.privacy._limits import MOST_CLIENTS
+from dpbandits.privacy.noise._ranges import checked_scale
+from dpbandits.privacy.noise._sources import NoiseSource
+from dpbandits.privacy.tails import (
+    Spread,
+    chernoff_factor,
+    chernoff_radius,
+    sub_gaussian_factor,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoiseLaw(ABC):
+    """The distribution of one share of noise.
+
+    Attributes:
+        scale: The scale, between 2⁻¹⁰ and 2⁴⁰ levels.
+        shares: The least number of shares in the sum; the privacy cost is stated for this number.
+
+    Raises:
+        InvalidValue: If the scale or the number of shares is out of range.
+    """
+
+    scale: float
+    shares: int = 1
+
+    def __post_init__(self) -> None:
+        checked_scale(self.scale)
+        whole(1, MOST_CLIENTS, shares=self.shares)
+
+    @abstractmethod
+    def exceeded(self, coordinates: int, largest: int) -> float:
+        """Return an upper bound on the probability that any |coordinate| of a share exceeds `largest`.
+
+        Args:
+            coordinates: The number of coordinates of a share.
+            largest: The limit.
+        """
+
+    @abstractmethod
+    def draw(self, rows: int, coordinates: int, noise: NoiseSource) -> IntArray:
+        """Draw one row of noise per share.
+
+        Args:
+            rows: The number of shares.
+            coordinates: The number of coordinates of a share.
+            noise: The noise source.
+
+        Returns:
+            An array with `rows` rows and `coordinates` columns.
+        """
+
+    def draw_total(self, rows: int, coordinates: int, noise: NoiseSource) -> IntArray:
+        """Draw the sum of `rows` shares, directly if the distribution of the sum is known.
+
+        Args:
+            rows: The number of shares.
+            coordinates: The number of coordinates of a share.
+            noise: The noise source.
+
+        Returns:
+            An array of `coordinates` sums.
+        """
+        total: IntArray = self.draw(rows, coordinates, noise).sum(axis=0)
+        return total
+
+    @abstractmethod
+    def event(self, coordinates: int, shift: int) -> accounting.Event:
+        """Return the privacy event of revealing the sum.
+
+        Args:
+            coordinates: The number of coordinates.
+            shift: The largest change of one coordinate by one client.
+        """
+
+    @abstractmethod
+    def variance(self, coordinates: int) -> float:
+        """Return an upper bound on the variance of one coordinate of one share.
+
+        Args:
+            coordinates: The number of coordinates of a share.
+        """
+
+    @abstractmethod
+    def radius(
+        self, coefficients: FloatArray, other_variance: FloatArray, confidence: float, rows: int
+    ) -> FloatArray:
+        """Return a value that ⟨a, sum of `rows` shares⟩ + G exceeds with probability at most `confidence`.
+
+        Args:
+            coefficients: One row a per direction.
+            other_variance: The variance proxy of the independent sub-Gaussian variable G, per row.
+            confidence: The allowed probability β of exceeding the radius.
+            rows: The number of shares in the sum.
+
+        Returns:
+            One radius per row of `coefficients`.
+        """
+
+    @abstractmethod
+    def factors(self, spread: Spread, confidence: float, rows: int, coordinates: int) -> tuple[float, float]:
+        """Return lower and upper bounds on `radius`, as multiples of the total standard deviation.
+
+        Args:
+            spread: Bounds that hold for all rows of coefficients.
+            confidence: The allowed probability β of exceeding the radius.
+            rows: The number of shares in the sum.
+            coordinates: The number of coordinates of a share.
+        """
+
+
+class CumulantLaw(NoiseLaw):
+    """A distribution with a known moment generating function; its tail bound is Chernoff's."""
+
+    @property
+    @abstractmethod
+    def pole(self) -> float:
+        """The upper limit of the arguments for which the cumulant is used."""
+
+    @abstractmethod
+    def cumulant(self, argument: FloatArray) -> FloatArray:
+        """Return log E exp(argument·Z) for one share Z."""
+
+    def radius(
+        self, coefficients: FloatArray, other_variance: FloatArray, confidence: float, rows: int
+    ) -> FloatArray:
+        """Return Chernoff's bound with the exact moment generating function."""
+        return chernoff_radius(
+            coefficients,
+            other_variance,
+            confidence,
+            cumulant=lambda argument: rows * self.cumulant(argument),
+            pole=self.pole,
+            error_variance=rows * self.variance(coefficients.shape[1]),
+        )
+
+    def factors(self, spread: Spread, confidence: float, rows: int, coordinates: int) -> tuple[float, float]:  # noqa: ARG002
+        """Return bounds on the radius, as multiples of the total standard deviation.
+
+        The lower factor is the normal one: no cumulant here is below that of the normal distribution of the
+        same variance.
+        """
+        variance = self.variance(coordinates)
+        highest = chernoff_factor(
+            confidence,
+            cumulant=lambda argument: self.cumulant(argument) / variance,
+            pole=self.pole,
+            largest=spread.largest,
+        )
+        return sub_gaussian_factor(confidence), highest
