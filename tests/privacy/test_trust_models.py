@@ -66,8 +66,8 @@ def test_a_new_trust_model_is_calibrated_and_guaranteed(toy: ModuleType) -> None
     assert held.needs.startswith("the enclave is trusted")
     typical = typical_deviation(request, coordinates=4, clients=50, bound=0.7)
     assert typical == mechanism.error_deviation(50)
-    apart = calibrate_per_action(request, cohorts=[5, 9], bounds=[1.0, 0.5])
-    assert [(own.coordinates, own.cohort, own.bound) for own in apart] == [(1, 5, 1.0), (1, 9, 0.5)]
+    mechanisms = calibrate_per_action(request, cohorts=[5, 9], bounds=[1.0, 0.5])
+    assert [(own.coordinates, own.cohort, own.bound) for own in mechanisms] == [(1, 5, 1.0), (1, 9, 0.5)]
 
 
 @pytest.mark.usefixtures("toy")

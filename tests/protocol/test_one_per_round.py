@@ -170,11 +170,11 @@ def test_a_release_simulated_at_once_is_that_of_its_parts(trust: str, preset: st
         plan, noise = ask(state), _noise(seed)
         reported = [rng.normal(size=(own.cohort, 1)) for own in plan.per_action]
         groups = [[own[:2], own[2:]] for own in reported]
-        apart = [
+        releases = [
             simulate_groups(part, [blocks], noise)[0] for part, blocks in zip(plan.parts, groups, strict=True)
         ]
         release = simulate_groups(plan, groups, _noise(seed))[0]
-        assert release == gather(plan, apart)
+        assert release == gather(plan, releases)
         state = tell(state, plan, release)
     with pytest.raises(ProtocolError, match="simulated noise only"):
         simulate_groups(plan, groups, SecureNoise())
@@ -240,8 +240,10 @@ def test_clients_that_drop_out_count_for_their_action() -> None:
     ],
 )
 def test_plans_that_contradict_themselves_are_refused(changes: dict[str, Any]) -> None:
-    apart = calibrate_per_action(PrivacyRequest(), cohorts=[3, 3], bounds=[1, 1])
-    plan = Plan(study="s", phase=1, support=(4, 5), plays=(3, 3), rank=2, mechanism=None, per_action=apart)
+    mechanisms = calibrate_per_action(PrivacyRequest(), cohorts=[3, 3], bounds=[1, 1])
+    plan = Plan(
+        study="s", phase=1, support=(4, 5), plays=(3, 3), rank=2, mechanism=None, per_action=mechanisms
+    )
     assert plan.cohort == 6
     with pytest.raises(InvalidValue):
         replace(plan, **changes)
@@ -309,9 +311,9 @@ def test_the_widths_of_table_5(trust: str, delta: float, width: float) -> None:
 
 def _evidence(study: Study, plays: tuple[int, ...], bound: float = 100.0) -> PhaseEvidence:
     support = tuple(range(len(plays)))
-    apart = calibrate_per_action(study.privacy, cohorts=plays, bounds=[bound] * len(plays))
+    mechanisms = calibrate_per_action(study.privacy, cohorts=plays, bounds=[bound] * len(plays))
     plan = Plan(
-        study="s", phase=1, support=support, plays=plays, rank=3, mechanism=None, per_action=apart
+        study="s", phase=1, support=support, plays=plays, rank=3, mechanism=None, per_action=mechanisms
     )  # fmt: skip
     return PhaseEvidence(plan=plan, reports=sum(plays), counts=plays)
 

@@ -147,7 +147,15 @@ def _label_ends(axes: Any, ends: Sequence[tuple[float, str, str]]) -> None:
 
 
 def _spread(heights: Sequence[float], gap: float) -> list[float]:
-    """The ascending heights moved as little as needed to be `gap` apart; near ones are centred together."""
+    """Move labels so that they do not overlap.
+
+    Args:
+        heights: The wanted heights, ascending.
+        gap: The least distance between two labels.
+
+    Returns:
+        The heights of the labels. Labels that would overlap are centred around their mean height.
+    """
     groups: list[list[float]] = []
     for height in heights:
         groups.append([height])

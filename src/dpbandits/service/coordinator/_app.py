@@ -133,7 +133,8 @@ class Driver:
     """A thread that advances the study: at once when poked, and every `seconds` to check deadlines.
 
     A step that fails, for example because the shuffler is down or the disk is full, is retried with
-    exponential backoff, at most 50 × `seconds` apart. `trouble` is the last error; empty after a success.
+    exponential backoff; the longest pause is 50 × `seconds`. `trouble` is the last error, or empty after a
+    success.
     """
 
     def __init__(self, coordinator: Coordinator, metrics: Metrics, *, seconds: float = 0.2) -> None:
