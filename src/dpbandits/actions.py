@@ -187,9 +187,7 @@ def _check_norms(rows: FloatArray) -> None:
     worst = int(np.argmax(norms))
     if norms[worst] > 1 + _NORM_SLACK:
         raise InvalidValue(
-            f"actions[{worst}]",
-            f"norm {norms[worst]:.6g}",
-            "a vector of norm <= 1 (rescale the actions)",
+            f"actions[{worst}]", f"norm {norms[worst]:.6g}", "a vector of norm <= 1 (rescale the actions)"
         )
 
 

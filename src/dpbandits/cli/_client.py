@@ -81,11 +81,7 @@ def _add_consent(parser: argparse.ArgumentParser) -> None:
         help="shuffler mode; repeat for both (default: both)",
     )
     consent.add_argument(
-        "--minimum-cohort",
-        type=whole_number,
-        default=1,
-        metavar="N",
-        help="fewest reports in a release",
+        "--minimum-cohort", type=whole_number, default=1, metavar="N", help="fewest reports in a release"
     )
     consent.add_argument("--largest-cohort", type=whole_number, metavar="N", help="most clients in a cohort")
     consent.add_argument(

@@ -83,10 +83,7 @@ def _search_large(
 
 
 def _search_small(
-    actions: FloatArray,
-    tolerance: float,
-    max_support: int | None,
-    warm_start: WeightedSupport | None,
+    actions: FloatArray, tolerance: float, max_support: int | None, warm_start: WeightedSupport | None
 ) -> Design:
     """Search over rows that fit into memory."""
     span = find_span(actions)

@@ -89,12 +89,7 @@ class AgainstTime:
         horizon = self.presets[preset].horizon
         curves = [
             over_time(
-                _label(trust, own),
-                own,
-                horizon,
-                per_round=True,
-                colour=COLOURS[trust],
-                dashes=dashes(trust),
+                _label(trust, own), own, horizon, per_round=True, colour=COLOURS[trust], dashes=dashes(trust)
             )
             for trust, own in runs.items()
         ]

@@ -155,9 +155,7 @@ def growth_panel(series: list[Series], quantity: Quantity, preset: str) -> Panel
     curves = list[Curve]()
     for own in (own for own in series if own.preset == preset):
         colour = COLOURS[own.trust]
-        curves.append(
-            moments(own.name, own.horizons, own.values, colour=colour, dashes=dashes(own.trust)),
-        )
+        curves.append(moments(own.name, own.horizons, own.values, colour=colour, dashes=dashes(own.trust)))
         label, x, mean = f"{own.name}, bound", tuple(map(float, own.horizons)), tuple(own.bounds)
         curves.append(Curve(label=label, x=x, mean=mean, colour=colour, dashes=":", in_legend=False))
     return Panel(

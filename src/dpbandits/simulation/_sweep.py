@@ -55,11 +55,7 @@ def run_once(setting: Setting, seed: int, spending: Spending | None = None) -> R
 
 
 def sweep(
-    settings: Sequence[Setting],
-    seeds: Sequence[int],
-    *,
-    workers: int = 1,
-    checkpoint: Path | None = None,
+    settings: Sequence[Setting], seeds: Sequence[int], *, workers: int = 1, checkpoint: Path | None = None
 ) -> Iterator[tuple[Setting, RunTrace]]:
     """Run every setting with every seed.
 

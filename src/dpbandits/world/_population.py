@@ -32,12 +32,7 @@ class Population(Clients):
     """
 
     def __init__(
-        self,
-        instance: Instance,
-        *,
-        heterogeneity: float,
-        size: int | None = None,
-        rewards: str = "gaussian",
+        self, instance: Instance, *, heterogeneity: float, size: int | None = None, rewards: str = "gaussian"
     ) -> None:
         super().__init__(instance, size=size, rewards=rewards)
         self.heterogeneity = non_negative(heterogeneity=heterogeneity)
@@ -78,12 +73,7 @@ class FittedPopulation(Clients):
     """
 
     def __init__(
-        self,
-        instance: Instance,
-        *,
-        covariance: ArrayLike,
-        size: int | None = None,
-        rewards: str = "gaussian",
+        self, instance: Instance, *, covariance: ArrayLike, size: int | None = None, rewards: str = "gaussian"
     ) -> None:
         super().__init__(instance, size=size, rewards=rewards)
         matrix = finite_matrix(covariance=np.asarray(covariance))
@@ -116,12 +106,7 @@ class ResampledPopulation(Clients):
     """
 
     def __init__(
-        self,
-        instance: Instance,
-        *,
-        tastes: ArrayLike,
-        size: int | None = None,
-        rewards: str = "gaussian",
+        self, instance: Instance, *, tastes: ArrayLike, size: int | None = None, rewards: str = "gaussian"
     ) -> None:
         super().__init__(instance, size=size, rewards=rewards)
         self.tastes = finite_matrix(tastes=np.asarray(tastes))
