@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dpbandits._checks import probability, whole
-from dpbandits.cli._parser import DefaultsInHelp, number, whole_number
+from dpbandits.cli._parser import add_choice, add_flag, add_value, number, whole_number
 from dpbandits.cli._privacy_options import (
     PRIVATE,
     add_mechanism_options,
@@ -19,7 +19,7 @@ from dpbandits.cli._privacy_options import (
     offering,
     privacy_request,
 )
-from dpbandits.cli._progress import progress_bar
+from dpbandits.cli._terminal import progress_bar
 from dpbandits.cli._writing import check_writable, write_document
 from dpbandits.errors import FloatingPointNoise, InvalidValue
 from dpbandits.privacy import (
@@ -33,6 +33,11 @@ from dpbandits.privacy import (
 )
 from dpbandits.privacy.auditing import CONFIDENCE, SAMPLES
 
+DESCRIPTION = (
+    "Play the distinguishing game against the mechanisms as they run. Exit status: 0 if no violation was "
+    "found, 1 if the claim was refuted, 2 after bad input."
+)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Audit:
@@ -44,56 +49,19 @@ class Audit:
     result: AuditResult
 
 
-def add_to(commands: Any, summary: str) -> None:
-    """Add the command and its options."""
-    parser = commands.add_parser(
-        "audit",
-        help=summary,
-        description="Play the distinguishing game against the mechanisms as they run. Exit status: 0 if no "
-        "violation was found, 1 if the claim was refuted, 2 after bad input.",
-        formatter_class=DefaultsInHelp,
-    )
-    parser.set_defaults(run=run)
-    _add_claim(parser.add_argument_group("claim"))
-    _add_game(parser.add_argument_group("game and output"))
-
-
-def _add_claim(group: Any) -> None:
-    default = PrivacyRequest()
-    group.add_argument(
-        "--trust",
-        choices=PRIVATE,
-        action="append",
-        help="whom clients trust; repeat for several (default: all that have --noise)",
-    )
-    add_privacy_options(group, epsilon=default.epsilon, delta=default.delta)
-    add_mechanism_options(group, coordinates=4, cohort=8)
-
-
-def _add_game(group: Any) -> None:
-    group.add_argument(
-        "--samples",
-        type=whole_number,
-        default=SAMPLES,
-        metavar="R",
-        help="samples from each of the two data sets",
-    )
-    group.add_argument(
-        "--confidence",
-        type=number,
-        default=CONFIDENCE,
-        metavar="C",
-        help="confidence level of all statements together",
-    )
-    group.add_argument(
-        "--simulated-noise",
-        action="store_true",
-        help="audit the noise of simulations instead of the secure one",
-    )
-    group.add_argument(
-        "--seed", type=whole_number, metavar="S", help="seed of the simulated noise (default: 0)"
-    )
-    group.add_argument("--json", metavar="PATH", help="write every number; - for standard output")
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the command."""
+    claim = parser.add_argument_group("claim")
+    trusts = "whom clients trust; repeat for several (default: all that have --noise)"
+    add_choice(claim, "--trust", PRIVATE, trusts, action="append")
+    add_privacy_options(claim, epsilon=PrivacyRequest().epsilon, delta=PrivacyRequest().delta)
+    add_mechanism_options(claim, coordinates=4, cohort=8)
+    game = parser.add_argument_group("game and output")
+    add_value(game, "--samples", whole_number, "R", "samples from each of the two data sets", SAMPLES)
+    add_value(game, "--confidence", number, "C", "confidence level of all statements together", CONFIDENCE)
+    add_flag(game, "--simulated-noise", "audit the noise of simulations instead of the secure one")
+    add_value(game, "--seed", whole_number, "S", "seed of the simulated noise (default: 0)")
+    add_value(game, "--json", str, "PATH", "write every number; - for standard output")
 
 
 def run(options: argparse.Namespace) -> int:
