@@ -30,9 +30,9 @@ from dpbandits.experiments import (
     named,
     overall,
     report,
-    run_cached,
     tasks_of,
 )
+from dpbandits.simulation import run_tasks
 
 DESCRIPTION = (
     "Run the paper's experiments in both presets and compare them with its statements. Writes figures, every "
@@ -92,7 +92,7 @@ def _run_all(tasks: list[Any], workers: int, options: argparse.Namespace) -> tup
     with progress_bar("reproducing", "runs") as progress:
         task = progress.add_task("runs", total=len(tasks))
         try:
-            for finished in run_cached(tasks, workers=workers, cache=cache_file(options.out)):
+            for finished in run_tasks(tasks, workers=workers, checkpoint=cache_file(options.out)):
                 found.append(finished)
                 progress.advance(task)
         except KeyboardInterrupt:

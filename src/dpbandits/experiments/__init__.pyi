@@ -20,10 +20,4 @@ from ._findings import (
 )
 from ._models import COLOURS as COLOURS, dashes as dashes
 from ._report import report as report
-from ._running import (
-    Item as Item,
-    examined as examined,
-    named as named,
-    run_cached as run_cached,
-    tasks_of as tasks_of,
-)
+from ._running import Item as Item, examined as examined, named as named, tasks_of as tasks_of
