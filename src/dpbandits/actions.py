@@ -258,9 +258,8 @@ def _read_npz(path: Path) -> FloatArray:
             names = list(archive)
             name = "actions" if "actions" in names else names[0]
             if name != "actions" and len(names) > 1:
-                raise InvalidValue(
-                    "actions-file", f"{path} with {names}", "one array, or one named `actions`"
-                )
+                given = f"{path} with {names}"
+                raise InvalidValue("actions-file", given, "one array, or one named `actions`")
             return np.asarray(archive[name])
     except (zipfile.BadZipFile, OSError, ValueError, EOFError, IndexError) as error:
         if isinstance(error, InvalidValue):

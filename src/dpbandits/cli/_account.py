@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import numpy as np
 from rich.table import Table
 
 from dpbandits._checks import at_least_zero_below_one, whole
@@ -24,7 +23,7 @@ from dpbandits.cli._privacy_options import (
     calibrated,
     privacy_request,
 )
-from dpbandits.cli._reach import reach_of, shown_reach
+from dpbandits.cli._reach import bounded, reach_of, shown_reach
 from dpbandits.cli._terminal import console
 from dpbandits.cli._writing import check_writable, write_document
 from dpbandits.errors import InvalidValue
@@ -130,7 +129,7 @@ def _account(request: PrivacyRequest, mechanism: Mechanism, options: argparse.Na
             "delta_lower": lower,
             "delta_upper": upper,
             "at_delta": at_delta,
-            "epsilon_at_delta": _finite(event.epsilon(at_delta)),
+            "epsilon_at_delta": bounded(event.epsilon(at_delta)),
         },
         error=_error(request, mechanism),
         reach=reach_of(mechanism),
@@ -152,9 +151,11 @@ def _account(request: PrivacyRequest, mechanism: Mechanism, options: argparse.Na
 
 
 def _curve(event: Event, claimed: float) -> list[dict[str, float]]:
-    epsilons = [multiple * claimed for multiple in _MULTIPLES]
-    names = ("epsilon", "delta_lower", "delta_upper")
-    return [dict(zip(names, (epsilon, *event.delta_bounds(epsilon)), strict=True)) for epsilon in epsilons]
+    points = []
+    for multiple in _MULTIPLES:
+        low, high = event.delta_bounds(multiple * claimed)
+        points.append({"epsilon": multiple * claimed, "delta_lower": low, "delta_upper": high})
+    return points
 
 
 def _error(request: PrivacyRequest, mechanism: Mechanism) -> dict[str, float | None]:
@@ -165,10 +166,6 @@ def _error(request: PrivacyRequest, mechanism: Mechanism) -> dict[str, float | N
     distance = 2 * mechanism.bound * (1 if mechanism.shape == "ball" else math.sqrt(mechanism.coordinates))
     gaussian = gaussian_noise_ratio(request.epsilon, request.delta) * distance / mechanism.cohort
     return {"sd_of_mean": deviation, "ratio_to_central_gaussian": deviation / gaussian}
-
-
-def _finite(value: float) -> float | None:
-    return value if np.isfinite(value) else None
 
 
 def _show(account: Account) -> None:

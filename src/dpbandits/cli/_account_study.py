@@ -13,6 +13,7 @@ from typing import Any
 from rich.table import Table
 
 from dpbandits._checks import at_least_zero_below_one
+from dpbandits.cli._reach import bounded
 from dpbandits.cli._service_extra import require_service
 from dpbandits.cli._terminal import console
 from dpbandits.cli._writing import write_document
@@ -163,7 +164,7 @@ def _together(found: Sequence[_Accounted], options: argparse.Namespace) -> Toget
     return Together(
         times=options.times,
         group=options.group,
-        epsilon=epsilon if math.isfinite(epsilon) else None,
+        epsilon=bounded(epsilon),
         delta=delta,
         accountant=accountant,
     )

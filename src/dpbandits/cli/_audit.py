@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -86,9 +85,9 @@ def _check(options: argparse.Namespace) -> None:
 
 
 def _noise_source(options: argparse.Namespace) -> NoiseSource:
-    return (
-        SimulatedNoise(np.random.default_rng(options.seed or 0)) if options.simulated_noise else SecureNoise()
-    )
+    if options.simulated_noise:
+        return SimulatedNoise(np.random.default_rng(options.seed or 0))
+    return SecureNoise()
 
 
 def _requests(options: argparse.Namespace) -> list[PrivacyRequest]:
@@ -109,31 +108,22 @@ def _mechanism(request: PrivacyRequest, options: argparse.Namespace) -> Mechanis
 def _play(
     planned: list[tuple[PrivacyRequest, Mechanism]], noise: NoiseSource, options: argparse.Namespace
 ) -> list[Audit]:
+    audits = list[Audit]()
     with progress_bar("playing", "games") as progress:
         task = progress.add_task("games", total=len(planned) * 2 * options.samples)
-        return [
-            _audit(request, mechanism, noise, options, lambda plays: progress.advance(task, plays))
-            for request, mechanism in planned
-        ]
-
-
-def _audit(
-    request: PrivacyRequest,
-    mechanism: Mechanism,
-    noise: NoiseSource,
-    options: argparse.Namespace,
-    advance: Callable[[int], None],
-) -> Audit:
-    result = audit(
-        mechanism,
-        noise,
-        epsilon=request.epsilon,
-        delta=request.delta,
-        samples=options.samples,
-        confidence=options.confidence,
-        progress=advance,
-    )
-    return Audit(trust=request.trust, noise=request.mechanism_noise, mechanism=mechanism, result=result)
+        for request, mechanism in planned:
+            result = audit(
+                mechanism,
+                noise,
+                epsilon=request.epsilon,
+                delta=request.delta,
+                samples=options.samples,
+                confidence=options.confidence,
+                progress=lambda plays: progress.advance(task, plays),
+            )
+            own = request.mechanism_noise
+            audits.append(Audit(trust=request.trust, noise=own, mechanism=mechanism, result=result))
+    return audits
 
 
 def as_document(audits: list[Audit]) -> dict[str, Any]:

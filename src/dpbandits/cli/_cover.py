@@ -34,18 +34,16 @@ def run(options: argparse.Namespace) -> int:
     """Compute the cover, write it, and print its radius and the regret that it adds."""
     check_writable(options.json)
     out = None if options.out is None else _checked(Path(options.out))
-    found = cover(
-        options.kind, dimension=options.dimension, radius=options.radius, count_limit=options.count_limit
-    )
+    dimension, radius, most = options.dimension, options.radius, options.count_limit
+    found = cover(options.kind, dimension=dimension, radius=radius, count_limit=most)
     if out is not None:
         Actions(found.points, loss=found.loss).save(out)
     write_document(_document(found, options), options.json)
     if options.json != "-":
         written = "" if out is None else f" in {out}"
-        print(f"{len(found.points):,} points of the {found.kind} in {options.dimension} dimensions{written}")
-        print(
-            f"covering radius {found.radius:.6g}: regret per round grows by at most {found.loss:.6g} × ‖θ*‖"
-        )
+        print(f"{len(found.points):,} points of the {found.kind} in {dimension} dimensions{written}")
+        loss = f"regret per round grows by at most {found.loss:.6g} × ‖θ*‖"
+        print(f"covering radius {found.radius:.6g}: {loss}")
     return 0
 
 

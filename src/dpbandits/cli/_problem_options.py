@@ -44,8 +44,8 @@ def _add_rewards(group: Any, default: Problem) -> None:
 def _add_clients(group: Any) -> None:
     size = "number of clients, or `unlimited` (default: 100,000 as in the paper, unlimited for pe)"
     add_value(group, "--population", whole_number_or_unlimited, "N", size, argparse.SUPPRESS)
-    out = "refuse to start, or stop asking and play the best guess"
-    add_choice(group, "--when-clients-run-out", WHEN_CLIENTS_RUN_OUT, out, Setting().when_clients_run_out)
+    run_out = "refuse to start, or stop asking and play the best guess"
+    add_choice(group, "--when-clients-run-out", WHEN_CLIENTS_RUN_OUT, run_out, Setting().when_clients_run_out)
     asked = "clients that are asked in the whole study (default: as many as schedule exponential asks)"
     add_value(group, "--participants", whole_number, "N", asked)
     cohorts = "in schedule exponential phase l asks ⌈2^(alpha·l)⌉ clients"
