@@ -23,19 +23,10 @@ class Skellam:
     """
 
     variance: float
+    centre, symmetric = 0.0, True
 
     def __post_init__(self) -> None:
         positive(variance=self.variance)
-
-    @property
-    def centre(self) -> float:
-        """The mean."""
-        return 0.0
-
-    @property
-    def symmetric(self) -> bool:
-        """Always true."""
-        return True
 
     def reach(self, log_tail: float) -> float:
         """Return √(2vL) + L/3, by Bernstein's inequality, where L is `log_tail`.

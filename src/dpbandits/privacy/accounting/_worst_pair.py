@@ -61,9 +61,8 @@ class Ends:
         # Entry (i, j) with i < j is high(i)·low(j) − low(i)·high(j), which must not be positive.
         cross = np.triu(np.outer(above, below) - np.outer(below, above), 1)
         if (cross > 1e-15).any():
-            raise InvalidValue(
-                "high", self.high, "a distribution whose likelihood ratio to `low` never decreases"
-            )
+            expected = "a distribution whose likelihood ratio to `low` never decreases"
+            raise InvalidValue("high", self.high, expected)
 
     @classmethod
     def whole(cls, shift: int) -> Ends:
@@ -126,12 +125,9 @@ class Pair:
     error: float
     swapped: float
 
-    def finite(self) -> tuple[FloatArray, FloatArray]:
-        """Return the losses log(P/Q) and the log-masses under P of outcomes possible under both."""
-        return self._finite
-
     @cached_property
-    def _finite(self) -> tuple[FloatArray, FloatArray]:
+    def finite(self) -> tuple[FloatArray, FloatArray]:
+        """The losses log(P/Q) and the log-masses under P of outcomes possible under both."""
         both = np.isfinite(self.log_q)
         return self.log_p[both] - self.log_q[both], self.log_p[both]
 

@@ -141,11 +141,7 @@ def audit(
     evidence = _evidence(*worlds, limits=2 * (len(curve) + 1), confidence=confidence)
     bound, violation = _judge(claim, curve, evidence)
     return AuditResult(
-        claimed=claim,
-        epsilon_lower_bound=bound,
-        confidence=confidence,
-        samples=samples,
-        violation=violation,
+        claimed=claim, epsilon_lower_bound=bound, confidence=confidence, samples=samples, violation=violation
     )
 
 

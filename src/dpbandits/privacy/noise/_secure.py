@@ -57,9 +57,8 @@ def require_secure(noise: NoiseSource) -> SecureNoise | KeyedNoise:
         InvalidValue: Unless the source is a `SecureNoise` or a `KeyedNoise`.
     """
     if type(noise) is not SecureNoise and type(noise) is not KeyedNoise:
-        raise InvalidValue(
-            "noise", type(noise).__name__, "SecureNoise or KeyedNoise, for what leaves a machine"
-        )
+        expected = "SecureNoise or KeyedNoise, for what leaves a machine"
+        raise InvalidValue("noise", type(noise).__name__, expected)
     return noise
 
 

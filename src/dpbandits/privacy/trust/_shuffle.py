@@ -65,11 +65,7 @@ SHUFFLE = TrustModel(
     calibrate=_calibrate,
     noises=("binomial", "skellam", "discrete-gaussian", "polya"),
     pure_noises=("polya",),
-    defaults={
-        ("tight", False): "binomial",
-        ("tight", True): "polya",
-        ("paper", False): "binomial",
-    },
+    defaults={("tight", False): "binomial", ("tight", True): "polya", ("paper", False): "binomial"},
     gaussian_noise="discrete-gaussian",
     laplace_noise="polya",
     shuffler=True,
