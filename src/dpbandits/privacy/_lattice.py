@@ -44,9 +44,8 @@ class Lattice:
     def encode(self, clipped: FloatArray, noise: NoiseSource) -> IntArray:
         """Round each value at random to one of its two nearest levels, such that the expectation is kept."""
         scaled = self.position(clipped)
-        floor = np.minimum(
-            np.floor(scaled), self.levels - 1
-        )  # reach itself: levels − 1, plus 1 with probability 1
+        # The value `reach` itself becomes levels − 1, plus 1 with probability 1.
+        floor = np.minimum(np.floor(scaled), self.levels - 1)
         # The difference is exact in floating point, so it is a probability in [0, 1].
         return floor.astype(np.int64) + noise.bernoulli(scaled - floor)
 

@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from dpbandits._arrays import FloatArray
-from dpbandits.privacy._mechanism import Mechanism, Payload
+from dpbandits.privacy._mechanism import Mechanism
+from dpbandits.privacy._message import Payload
 from dpbandits.privacy._noisy_lattice import NoisyLattice
 from dpbandits.privacy.accounting import Approximated, IntegerSum
 from dpbandits.privacy.noise import BoxNormLaw

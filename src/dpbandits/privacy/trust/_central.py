@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 
 from dpbandits._arrays import FloatArray
-from dpbandits.privacy._mechanism import Message, Payload
+from dpbandits.privacy._message import Message, Payload
 from dpbandits.privacy._noisy_lattice import NoisyLattice, sent_message
 from dpbandits.privacy.noise import NoiseSource, simulated_only
 from dpbandits.privacy.trust._single_party import ContinuousGaussian, single_party
@@ -24,12 +24,6 @@ _USUAL_COHORT = 2**16
 class CentralLattice(NoisyLattice):
     """R encodes, S is the identity, and A adds one share of integer noise to the sum."""
 
-    coordinates: int
-    cohort: int
-    bound: float
-    levels: int
-    noise: str
-    scale: float
     shape: str = "box"
     kind: str = "central-lattice"
 
@@ -51,18 +45,11 @@ class CentralLattice(NoisyLattice):
     def _analyze(self, batch: Payload, reports: int, noise: NoiseSource) -> FloatArray:
         return self._simulated_mean(batch.sum(axis=0), reports, noise)
 
-    def _simulated_mean(self, total: Payload, reports: int, noise: NoiseSource) -> FloatArray:
-        return self.lattice.decode_mean(total + self.law.draw(1, self.coordinates, noise)[0], reports)
-
 
 @dataclass(frozen=True, kw_only=True)
 class CentralGaussian(ContinuousGaussian):
     """A adds N(0, scale²) to the mean (paper, Eq. 5), in floating point: for simulations only."""
 
-    coordinates: int
-    cohort: int
-    bound: float
-    noise_ratio: float
     kind: str = "central-gaussian"
 
     trust = "central"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from dpbandits._checks import between
@@ -22,6 +23,7 @@ _DEFAULTS = {
 }
 
 
+@dataclass(frozen=True, kw_only=True)
 class ContinuousGaussian(Mechanism):
     """The base class of mechanisms with continuous Gaussian noise, in floating point.
 
@@ -30,6 +32,9 @@ class ContinuousGaussian(Mechanism):
             move the value that the noise is added to.
     """
 
+    coordinates: int
+    cohort: int
+    bound: float
     noise_ratio: float
 
     noise = "gaussian"
@@ -71,22 +76,14 @@ def single_party(
     """
 
     def calibrate(
-        request: PrivacyRequest,
-        *,
-        coordinates: int,
-        cohort: int,
-        bound: float,
-        shape: str,
-        least: int,  # noqa: ARG001
+        request: PrivacyRequest, *, coordinates: int, cohort: int, bound: float, shape: str, **_least: int
     ) -> Mechanism:
         fields: dict[str, Any] = {"coordinates": coordinates, "cohort": cohort, "bound": bound}
         if request.mechanism_noise == "gaussian":
-            fields["noise_ratio"] = _noise_ratio(request)
-            return gaussian(**fields)
+            return gaussian(**fields, noise_ratio=_noise_ratio(request))
         values = rounded_values(cohort)
         levels, scale = levels_and_scale(request, coordinates, values, shape=shape, shares=1, rounding=FINE)
-        fields |= {"levels": levels, "noise": request.mechanism_noise, "scale": scale, "shape": shape}
-        return lattice(**fields)
+        return lattice(**fields, levels=levels, noise=request.mechanism_noise, scale=scale, shape=shape)
 
     return TrustModel(
         name=name,
@@ -110,7 +107,6 @@ def _noise_ratio(request: PrivacyRequest) -> float:
 
     Preset paper uses the classical formula as printed, preset tight the least ratio that is proved.
     """
-    formula = (
-        accounting.classical_noise_ratio if request.preset == "paper" else accounting.gaussian_noise_ratio
-    )
-    return formula(request.epsilon, request.delta)
+    if request.preset == "paper":
+        return accounting.classical_noise_ratio(request.epsilon, request.delta)
+    return accounting.gaussian_noise_ratio(request.epsilon, request.delta)
