@@ -63,7 +63,9 @@ def _cached_pair(event: Event) -> DominatingPair:
     """Compute the pair of an event; events are immutable, so the result can be cached."""
     if _is_only_pure(event):
         return _randomized_response(event.pure_epsilon)
-    top = _last_epsilon(event)
+    # The grid ends at the ε of some tail, or at zero if no tail has an ε below the limit.
+    last = (event.epsilon(tail) for tail in _TAILS)
+    top = next((epsilon for epsilon in last if epsilon <= _LARGEST_EPSILON), 0.0)
     grid = [top * index / _GRID_POINTS for index in range(_GRID_POINTS + 1)] if top else [0.0]
     known = [(epsilon, event.delta(epsilon)) for epsilon in grid]
     # The pair must dominate for every α > 0, not only for α = e^ε ≥ 1: composition evaluates it at e^{ε −
@@ -94,12 +96,6 @@ def reversed_divergence(epsilon: float, delta: float) -> float:
     H_α(P‖Q) = 1 − α + α·H_{1/α}(Q‖P) with α = e^−ε.
     """
     return -math.expm1(-epsilon) + math.exp(-epsilon) * delta
-
-
-def _last_epsilon(event: Event) -> float:
-    """Return the ε at which the grid ends, or zero if no tail has an ε below the limit."""
-    found = (event.epsilon(tail) for tail in _TAILS)
-    return next((epsilon for epsilon in found if epsilon <= _LARGEST_EPSILON), 0.0)
 
 
 def _hull_pair(points: list[Point]) -> DominatingPair:

@@ -147,8 +147,8 @@ def worst_pair(noise: Noise, first: Law, second: Law, log_tail: float) -> Pair:
     lowest = start - max(first[-1][0], second[-1][0])
     weights = noise.log_weights(lowest, stop - 1 - min(first[0][0], second[0][0]))
     log_mass = weights.values - logsumexp(weights.values)
-    log_p = _mixture(log_mass, first, start - lowest, stop - lowest)
-    log_q = _mixture(log_mass, second, start - lowest, stop - lowest)
+    log_p = mixture(log_mass, first, start - lowest, stop - lowest)
+    log_q = mixture(log_mass, second, start - lowest, stop - lowest)
     listed = np.isfinite(log_p)
     log_p, log_q = log_p[listed], log_q[listed]
     missing = 2 * math.exp(-log_tail)
@@ -171,7 +171,7 @@ def _laplace_pair(noise: DiscreteLaplace, first: Law, second: Law) -> Pair:
     log_mass = -np.abs(places) / noise.scale + (log_stop - math.log1p(math.exp(-1 / noise.scale)))
     pair = []
     for law in (first, second):
-        log_law = _mixture(log_mass, tuple((v - lowest, p) for v, p in law), span, 2 * span + 1).copy()
+        log_law = mixture(log_mass, tuple((v - lowest, p) for v, p in law), span, 2 * span + 1).copy()
         # The end points hold the whole geometric tails: 1/(1 − q) times their own mass.
         log_law[[0, -1]] -= log_stop
         pair.append(log_law)
@@ -180,8 +180,18 @@ def _laplace_pair(noise: DiscreteLaplace, first: Law, second: Law) -> Pair:
     return Pair(log_p=pair[0], log_q=pair[1], missing=0.0, error=error, swapped=0.0)
 
 
-def _mixture(log_mass: FloatArray, law: Law, start: int, stop: int) -> FloatArray:
-    """Return the logarithm of the distribution of noise plus `law` at start … stop − 1."""
+def mixture(log_mass: FloatArray, law: Law, start: int, stop: int) -> FloatArray:
+    """Return the logarithm of the distribution of noise plus `law` at start … stop − 1.
+
+    Args:
+        log_mass: The logarithms of the probabilities, or of weights, of the noise at 0, 1, 2 …
+        law: The distribution that is added, as (value, probability) pairs.
+        start: The first outcome; no value of `law` is above it.
+        stop: The outcome after the last one.
+
+    Returns:
+        One logarithm per outcome.
+    """
     rows = [log_mass[start - value : stop - value] for value, _ in law]
     if len(rows) == 1:
         return rows[0]

@@ -68,13 +68,7 @@ class LocalGaussian(ContinuousGaussian):
         return self.message.or_centre(clipped + simulated_only(noise).gaussian(self.scale, clipped.shape))
 
     def _analyze(self, batch: Payload, reports: int, noise: NoiseSource) -> FloatArray:  # noqa: ARG002
-        mean: FloatArray = batch.mean(axis=0)
-        return mean
-
-    def _simulated_mean(self, total: Payload, reports: int, noise: NoiseSource) -> FloatArray:
-        # The mean of n independent N(0, scale²) variables is one N(0, scale²/n) variable.
-        added = simulated_only(noise).gaussian(self.error_deviation(reports), (self.coordinates,))
-        return np.asarray(total / reports + added, dtype=np.float64)
+        return np.asarray(batch.mean(axis=0))
 
     def error_deviation(self, reports: int) -> float:
         """Return σ_nl/√n of the paper."""

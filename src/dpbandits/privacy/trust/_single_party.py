@@ -6,14 +6,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
+from dpbandits._arrays import FloatArray
 from dpbandits._checks import between
 from dpbandits.privacy import accounting
 from dpbandits.privacy._calibration import FINE, levels_and_scale
 from dpbandits.privacy._guarantee import PrivacyRequest
 from dpbandits.privacy._limits import LARGEST, SMALLEST
 from dpbandits.privacy._mechanism import Mechanism
+from dpbandits.privacy._message import Payload
 from dpbandits.privacy._noisy_lattice import NoisyLattice
 from dpbandits.privacy._trust_model import TrustModel
+from dpbandits.privacy.noise import NoiseSource, simulated_only
 
 _DEFAULTS = {
     ("tight", False): "discrete-gaussian",
@@ -49,6 +54,11 @@ class ContinuousGaussian(Mechanism):
     def event(self) -> accounting.Event:
         """The privacy cost of Gaussian noise, exact for every ε."""
         return accounting.GaussianEvent(noise_ratio=self.noise_ratio)
+
+    def _simulated_mean(self, total: Payload, reports: int, noise: NoiseSource) -> FloatArray:
+        # The mean of n independent N(0, σ²) variables is one N(0, σ²/n) variable.
+        added = simulated_only(noise).gaussian(self.error_deviation(reports), (self.coordinates,))
+        return np.asarray(total / reports + added, dtype=np.float64)
 
 
 def single_party(

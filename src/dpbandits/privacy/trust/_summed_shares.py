@@ -151,9 +151,12 @@ class SummedShares(SharedNoise, NoisyLattice):
         return self.message.shape
 
     def _analyze(self, batch: Payload, reports: int, noise: NoiseSource) -> FloatArray:  # noqa: ARG002
+        return self.lattice.decode_mean(self.unwrapped(batch), reports)
+
+    def unwrapped(self, sums: Payload) -> Payload:
+        """Return sums modulo 2^`modulus_bits` as signed numbers."""
         low = -self.largest_noise
-        total = (batch - low) % (1 << self.modulus_bits) + low
-        return self.lattice.decode_mean(total, reports)
+        return (sums - low) % (1 << self.modulus_bits) + low
 
     @property
     def message_size(self) -> int:
