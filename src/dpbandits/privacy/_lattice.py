@@ -51,8 +51,7 @@ class Lattice:
 
     def position(self, value: FloatArray) -> FloatArray:
         """Return the position of a value on the grid before it is rounded, in levels."""
-        scaled: FloatArray = (value + self.reach) * (self.levels / (2 * self.reach))
-        return np.clip(scaled, 0, self.levels)
+        return np.clip((value + self.reach) * (self.levels / (2 * self.reach)), 0, self.levels)
 
     def decode_mean(self, total: NDArray[Any], reports: int) -> FloatArray:
         """Return the mean of `reports` values, given the sum of their codes."""

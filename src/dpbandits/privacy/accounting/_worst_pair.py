@@ -56,8 +56,7 @@ class Ends:
         object.__setattr__(self, "high", _checked("high", self.high))
         low, high = dict(self.low), dict(self.high)
         values = sorted(low | high)
-        below = np.array([low.get(value, 0.0) for value in values])
-        above = np.array([high.get(value, 0.0) for value in values])
+        below, above = (np.array([law.get(value, 0.0) for value in values]) for law in (low, high))
         # Entry (i, j) with i < j is high(i)·low(j) − low(i)·high(j), which must not be positive.
         cross = np.triu(np.outer(above, below) - np.outer(below, above), 1)
         if (cross > 1e-15).any():
@@ -147,8 +146,7 @@ def worst_pair(noise: Noise, first: Law, second: Law, log_tail: float) -> Pair:
     lowest = start - max(first[-1][0], second[-1][0])
     weights = noise.log_weights(lowest, stop - 1 - min(first[0][0], second[0][0]))
     log_mass = weights.values - logsumexp(weights.values)
-    log_p = mixture(log_mass, first, start - lowest, stop - lowest)
-    log_q = mixture(log_mass, second, start - lowest, stop - lowest)
+    log_p, log_q = (mixture(log_mass, law, start - lowest, stop - lowest) for law in (first, second))
     listed = np.isfinite(log_p)
     log_p, log_q = log_p[listed], log_q[listed]
     missing = 2 * math.exp(-log_tail)
