@@ -44,17 +44,14 @@ def calibrate_per_action(
     model, pairs = request.trust_model, list(zip(cohorts, bounds, strict=True))
     if model.private:
         request = replace(request, noise=_noise(request))
-    if model.calibrate_one_value is not None:
-        return tuple(
-            model.calibrate_one_value(request, cohort=cohort, bound=bound) for cohort, bound in pairs
-        )
+    if (one_value := model.calibrate_one_value) is not None:
+        return tuple(one_value(request, cohort=cohort, bound=bound) for cohort, bound in pairs)
     if model.shares_noise:
         return tuple(calibrate(request, coordinates=1, cohort=cohort, bound=bound) for cohort, bound in pairs)
     # Noise that one party adds does not depend on the cohort. In units of the grid it does not depend on the
     # bound either. So one calibration serves all cohorts.
     base: Any = calibrate(request, coordinates=1, cohort=max(cohorts), bound=max(bounds))
-    found = [replace(base, cohort=cohort, bound=bound) for cohort, bound in pairs]
-    return cast("tuple[Mechanism, ...]", tuple(found))
+    return tuple(replace(base, cohort=cohort, bound=bound) for cohort, bound in pairs)
 
 
 def _noise(request: PrivacyRequest) -> str:
@@ -121,15 +118,13 @@ def per_action_radius(
     if any(law is None for law in laws):
         deviations = per_action_deviations(mechanisms, reports)
         return sub_gaussian_radius(other_variance + coefficients**2 @ deviations**2, confidence)
-    lattices = cast("Sequence[NoisyLattice]", mechanisms)
-    rounding = np.array([own.lattice.rounding_variance(n) for own, n in zip(lattices, reports, strict=True)])
-    return joint_radius(
-        coefficients * np.array([own.lattice.step / n for own, n in zip(lattices, reports, strict=True)]),
-        other_variance + coefficients**2 @ rounding,
-        confidence,
-        laws=cast("Sequence[CumulantLaw]", laws),
-        shares=[own.shares_added(n) for own, n in zip(lattices, reports, strict=True)],
-    )
+    cohorts = list(zip(cast("Sequence[NoisyLattice]", mechanisms), reports, strict=True))
+    scaled = coefficients * np.array([own.lattice.step / n for own, n in cohorts])
+    rounding = np.array([own.lattice.rounding_variance(n) for own, n in cohorts])
+    other_variance = other_variance + coefficients**2 @ rounding
+    shares = [own.shares_added(n) for own, n in cohorts]
+    heavy = cast("Sequence[CumulantLaw]", laws)
+    return joint_radius(scaled, other_variance, confidence, laws=heavy, shares=shares)
 
 
 def _tail_law(mechanism: Mechanism) -> CumulantLaw | None:

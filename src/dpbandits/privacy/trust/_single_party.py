@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
+from dpbandits._arrays import FloatArray
 from dpbandits._checks import between
 from dpbandits.privacy import accounting
 from dpbandits.privacy._calibration import FINE, levels_and_scale
 from dpbandits.privacy._guarantee import PrivacyRequest
 from dpbandits.privacy._limits import LARGEST, SMALLEST
 from dpbandits.privacy._mechanism import Mechanism
+from dpbandits.privacy._message import Payload
 from dpbandits.privacy._noisy_lattice import NoisyLattice
 from dpbandits.privacy._trust_model import TrustModel
+from dpbandits.privacy.noise import NoiseSource, simulated_only
 
 _DEFAULTS = {
     ("tight", False): "discrete-gaussian",
@@ -22,6 +28,7 @@ _DEFAULTS = {
 }
 
 
+@dataclass(frozen=True, kw_only=True)
 class ContinuousGaussian(Mechanism):
     """The base class of mechanisms with continuous Gaussian noise, in floating point.
 
@@ -30,6 +37,9 @@ class ContinuousGaussian(Mechanism):
             move the value that the noise is added to.
     """
 
+    coordinates: int
+    cohort: int
+    bound: float
     noise_ratio: float
 
     noise = "gaussian"
@@ -44,6 +54,11 @@ class ContinuousGaussian(Mechanism):
     def event(self) -> accounting.Event:
         """The privacy cost of Gaussian noise, exact for every ε."""
         return accounting.GaussianEvent(noise_ratio=self.noise_ratio)
+
+    def _simulated_mean(self, total: Payload, reports: int, noise: NoiseSource) -> FloatArray:
+        # The mean of n independent N(0, σ²) variables is one N(0, σ²/n) variable.
+        added = simulated_only(noise).gaussian(self.error_deviation(reports), (self.coordinates,))
+        return np.asarray(total / reports + added, dtype=np.float64)
 
 
 def single_party(
@@ -71,22 +86,14 @@ def single_party(
     """
 
     def calibrate(
-        request: PrivacyRequest,
-        *,
-        coordinates: int,
-        cohort: int,
-        bound: float,
-        shape: str,
-        least: int,  # noqa: ARG001
+        request: PrivacyRequest, *, coordinates: int, cohort: int, bound: float, shape: str, **_least: int
     ) -> Mechanism:
         fields: dict[str, Any] = {"coordinates": coordinates, "cohort": cohort, "bound": bound}
         if request.mechanism_noise == "gaussian":
-            fields["noise_ratio"] = _noise_ratio(request)
-            return gaussian(**fields)
+            return gaussian(**fields, noise_ratio=_noise_ratio(request))
         values = rounded_values(cohort)
         levels, scale = levels_and_scale(request, coordinates, values, shape=shape, shares=1, rounding=FINE)
-        fields |= {"levels": levels, "noise": request.mechanism_noise, "scale": scale, "shape": shape}
-        return lattice(**fields)
+        return lattice(**fields, levels=levels, noise=request.mechanism_noise, scale=scale, shape=shape)
 
     return TrustModel(
         name=name,
@@ -110,7 +117,6 @@ def _noise_ratio(request: PrivacyRequest) -> float:
 
     Preset paper uses the classical formula as printed, preset tight the least ratio that is proved.
     """
-    formula = (
-        accounting.classical_noise_ratio if request.preset == "paper" else accounting.gaussian_noise_ratio
-    )
-    return formula(request.epsilon, request.delta)
+    if request.preset == "paper":
+        return accounting.classical_noise_ratio(request.epsilon, request.delta)
+    return accounting.gaussian_noise_ratio(request.epsilon, request.delta)
