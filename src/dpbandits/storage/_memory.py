@@ -21,7 +21,6 @@ from dpbandits.storage._interface import (
 from dpbandits.storage._records import (
     Attempt,
     LedgerEntry,
-    NewReport,
     PlanRecord,
     ProgressRecord,
     ReleaseRecord,
@@ -43,7 +42,7 @@ class _Tables:
     codes: dict[str, str | None] = field(default_factory=dict)
     ledger: dict[str, LedgerEntry] = field(default_factory=dict)
     clients: dict[str, str] = field(default_factory=dict)  # by pseudonym
-    reports: dict[str, NewReport] = field(default_factory=dict)
+    reports: dict[str, StoredReport] = field(default_factory=dict)
     batches: dict[tuple[int, int], bytes] = field(default_factory=dict)
 
     def copy(self) -> _Tables:
@@ -155,10 +154,10 @@ class _MemoryTransaction(Transaction):
         entries = self._tables.ledger.values()
         return [entry for entry in entries if (entry.phase, entry.attempt) == (phase, attempt)]
 
-    def accept(self, reports: Sequence[NewReport]) -> list[str]:
+    def accept(self, reports: Sequence[StoredReport]) -> list[str]:
         return [self._accept(report) for report in reports]
 
-    def _accept(self, report: NewReport) -> str:
+    def _accept(self, report: StoredReport) -> str:
         entry = self.entry_of(pseudonym=report.pseudonym)
         if entry is None or (entry.phase, entry.attempt) != (report.phase, report.attempt):
             return UNKNOWN
@@ -177,7 +176,7 @@ class _MemoryTransaction(Transaction):
     def reports(self, phase: int, attempt: int, after: str = "") -> Iterator[StoredReport]:
         for pseudonym, kept in sorted(self._tables.reports.items()):
             if (kept.phase, kept.attempt) == (phase, attempt) and pseudonym > after:
-                yield StoredReport(pseudonym=pseudonym, sealed=kept.sealed, relayed=kept.relayed)
+                yield kept
 
     def drop_reports(self, phase: int, attempt: int) -> None:
         for report in list(self.reports(phase, attempt)):

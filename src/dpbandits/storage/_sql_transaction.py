@@ -20,7 +20,6 @@ from dpbandits.storage._interface import (
 from dpbandits.storage._records import (
     Attempt,
     LedgerEntry,
-    NewReport,
     PlanRecord,
     ProgressRecord,
     ReleaseRecord,
@@ -166,18 +165,18 @@ class SqlTransaction(Transaction):
         rows = self._connection.execute(query.where(*_of(LEDGER, phase, attempt), CODES.c.token.is_not(None)))
         return {row.pseudonym: row.token for row in rows}
 
-    def accept(self, reports: Sequence[NewReport]) -> list[str]:
+    def accept(self, reports: Sequence[StoredReport]) -> list[str]:
         outcomes = list[str]()
         for start in range(0, len(reports), _AT_ONCE):
             outcomes += self._accept(reports[start : start + _AT_ONCE])
         return outcomes
 
-    def _accept(self, reports: Sequence[NewReport]) -> list[str]:
+    def _accept(self, reports: Sequence[StoredReport]) -> list[str]:
         collecting = self._collecting({(report.phase, report.attempt) for report in reports})
         if self._connection.dialect.name == "sqlite" and take_all(self._connection, reports, collecting):
             return [ACCEPTED] * len(reports)
         entries = self._entries([report.pseudonym for report in reports])
-        outcomes, fresh = list[str](), list[NewReport]()
+        outcomes, fresh = list[str](), list[StoredReport]()
         for report in reports:
             outcome = _outcome(report, entries.get(report.pseudonym), collecting)
             outcomes.append(outcome)
@@ -185,7 +184,7 @@ class SqlTransaction(Transaction):
                 fresh.append(report)
                 entries[report.pseudonym] = (report.phase, report.attempt, report.digest)
         if fresh:
-            self._connection.execute(insert(REPORTS), [_row(report) for report in fresh])
+            self._connection.execute(insert(REPORTS), [asdict(report) for report in fresh])
         return outcomes
 
     def _collecting(self, attempts: set[tuple[int, int]]) -> set[tuple[int, int]]:
@@ -216,9 +215,7 @@ class SqlTransaction(Transaction):
     def reports(self, phase: int, attempt: int, after: str = "") -> Iterator[StoredReport]:
         while rows := self._connection.execute(_next_reports(phase, attempt, after)).all():
             for row in rows:
-                yield StoredReport(
-                    pseudonym=row.pseudonym, sealed=bytes(row.sealed), relayed=bytes(row.relayed)
-                )
+                yield StoredReport(**row._mapping)
             after = rows[-1].pseudonym
 
     def drop_reports(self, phase: int, attempt: int) -> None:
@@ -254,24 +251,13 @@ class SqlTransaction(Transaction):
 
 
 def _outcome(
-    report: NewReport, entry: tuple[int, int, str | None] | None, collecting: set[tuple[int, int]]
+    report: StoredReport, entry: tuple[int, int, str | None] | None, collecting: set[tuple[int, int]]
 ) -> str:
     if entry is None or entry[:2] != (report.phase, report.attempt):
         return UNKNOWN
     if entry[2] is not None:
         return REPEATED if entry[2] == report.digest else DIFFERENT
     return ACCEPTED if entry[:2] in collecting else CLOSED
-
-
-def _row(report: NewReport) -> dict[str, Any]:
-    return {
-        "pseudonym": report.pseudonym,
-        "phase": report.phase,
-        "attempt": report.attempt,
-        "sealed": report.sealed,
-        "relayed": report.relayed,
-        "digest": report.digest,
-    }
 
 
 def _of(table: Table, phase: int, attempt: int) -> tuple[Any, Any]:

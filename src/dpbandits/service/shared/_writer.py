@@ -25,7 +25,7 @@ from typing import Any, TypeVar
 
 from dpbandits.errors import Refused, StorageError
 from dpbandits.rounds import Hook
-from dpbandits.storage import NewReport, Store, Transaction
+from dpbandits.storage import Store, StoredReport, Transaction
 
 Result = TypeVar("Result")
 
@@ -38,7 +38,7 @@ class _Job:
     """A job and the future of its result: of a waiting thread, or of the event loop `loop`."""
 
     name: str
-    work: Callable[[Transaction], Any] | NewReport
+    work: Callable[[Transaction], Any] | StoredReport
     alone: bool
     done: Future[Any] | asyncio.Future[Any]
     loop: asyncio.AbstractEventLoop | None = None
@@ -92,7 +92,7 @@ class Writer:
         self._queue.put([_Job(name=name, work=work, alone=alone, done=done)])
         return done
 
-    def submit_report(self, report: NewReport) -> Future[str]:
+    def submit_report(self, report: StoredReport) -> Future[str]:
         """Store a report, without waiting for it. One SQL statement stores all reports of a group.
 
         Args:
@@ -114,7 +114,7 @@ class Writer:
         self._gather(loop, _Job(name=name, work=work, alone=alone, done=done, loop=loop))
         return await done
 
-    async def take_async(self, report: NewReport) -> str:
+    async def take_async(self, report: StoredReport) -> str:
         """Store a report, await the commit, and return the outcome."""
         loop = asyncio.get_running_loop()
         done: asyncio.Future[str] = loop.create_future()
@@ -199,11 +199,11 @@ class Writer:
         return outcomes
 
     def _outcomes(self, transaction: Transaction, jobs: list[_Job]) -> list[Any]:
-        reports = [job.work for job in jobs if isinstance(job.work, NewReport)]
+        reports = [job.work for job in jobs if isinstance(job.work, StoredReport)]
         taken = iter(transaction.accept(reports) if reports else ())
         single = len(jobs) == 1
         return [
-            next(taken) if isinstance(job.work, NewReport) else _attempt(job.work, transaction, single)
+            next(taken) if isinstance(job.work, StoredReport) else _attempt(job.work, transaction, single)
             for job in jobs
         ]
 

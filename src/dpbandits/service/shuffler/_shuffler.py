@@ -31,12 +31,12 @@ There is one collection per attempt at a phase of the shuffle model. A collectio
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 
 from dpbandits._checks import one_of, whole
 from dpbandits.errors import Refused
-from dpbandits.protocol import Plan, Sums, add_up, decode, encode, nothing
+from dpbandits.protocol import Plan, add_up, decode, encode, nothing
 from dpbandits.rounds import Hook
 from dpbandits.service.shared import Writer
 from dpbandits.service.wire import (
@@ -237,12 +237,10 @@ class Shuffler:
         if found.state != "collecting":
             return self.look(transaction, phase, attempt)
         _, plan = self._plan(transaction, phase)
-        if transaction.count_reports(phase, attempt) < self._minimum(plan):
-            return self._end(transaction, found, None)
-        if self.context.split:
+        if self.context.split and transaction.count_reports(phase, attempt) >= self._minimum(plan):
             transaction.change_attempt(found, replace(found, state="closed"))
             return self.look(transaction, phase, attempt)
-        return self._end(transaction, found, *self._total(transaction, found, set()))
+        return self._reveal(transaction, found)
 
     def shares(self, transaction: Transaction, phase: int, attempt: int, after: str) -> SharesReply:
         """Return one page of the coordinator's sealed shares, in the order of pseudonyms.
@@ -289,50 +287,45 @@ class Shuffler:
             raise Refused("not-closed", "this collection is not closed")
         if found.state != "closed":
             return self.look(transaction, phase, attempt)
-        total, checksum = self._total(transaction, found, set(without))
-        _, plan = self._plan(transaction, phase)
-        enough = total.reports >= self._minimum(plan)
-        return self._end(transaction, found, total if enough else None, checksum)
+        return self._reveal(transaction, found, set(without))
 
     def _minimum(self, plan: Plan) -> int:
         return max(plan.asked_mechanism.minimum_reports, self.context.minimum_reports)
 
-    def _total(self, transaction: Transaction, attempt: Attempt, without: set[str]) -> tuple[Sums, str]:
-        """Return the sums and, in split mode, the checksum of the set that was summed."""
-        study, plan = self._plan(transaction, attempt.phase)
+    def _reveal(
+        self, transaction: Transaction, attempt: Attempt, without: Collection[str] = ()
+    ) -> CollectionReply:
+        """Add up the reports, journal the reply and delete the reports, all in this transaction.
+
+        With too few reports the attempt fails, and the reply has no sums. In split mode it has a checksum of
+        the set that was summed.
+        """
+        (study, plan), key = self._plan(transaction, attempt.phase), (attempt.phase, attempt.number)
         split, summed = self.context.split, list[tuple[str, bytes]]()
 
         def opened() -> Iterator[bytes]:
-            for report in transaction.reports(attempt.phase, attempt.number):
+            for report in transaction.reports(*key):
                 if report.pseudonym not in without:
-                    if split:
-                        summed.append((report.pseudonym, report.relayed))
+                    summed.append((report.pseudonym, report.relayed))
                     slot = self._slot(study, plan, attempt.number, report.pseudonym)
                     yield self.context.keys.open(report.sealed, slot.place, slot.purpose)
 
-        total = add_up(plan, nothing(plan), opened(), shares=split)
-        return total, set_checksum(summed) if split else ""
-
-    def _end(
-        self, transaction: Transaction, attempt: Attempt, total: Sums | None, checksum: str = ""
-    ) -> CollectionReply:
-        """Journal the reply and delete the reports in this transaction; without a total the attempt fails."""
-        study, _ = self._plan(transaction, attempt.phase)
-        count = transaction.count_reports(attempt.phase, attempt.number)
+        count, least = transaction.count_reports(*key), self._minimum(plan)
+        total = add_up(plan, nothing(plan), opened() if count >= least else (), shares=split)
+        failed = total.reports < least
         reply = CollectionReply(
             study=study,
             phase=attempt.phase,
             attempt=attempt.number,
-            state="failed" if total is None else "summed",
-            reports=count if total is None else total.reports,
-            sums=[] if total is None else list(total.sums),
-            checksum="" if total is None else checksum,
+            state="failed" if failed else "summed",
+            reports=count if failed else total.reports,
+            sums=[] if failed else list(total.sums),
+            checksum=set_checksum(summed) if split and not failed else "",
         )
-        transaction.keep_batch(attempt.phase, attempt.number, encode(reply))
+        transaction.keep_batch(*key, encode(reply))
         self.context.hook("sums-journalled")
-        transaction.drop_reports(attempt.phase, attempt.number)
-        state = "failed" if total is None else "released"
-        transaction.change_attempt(attempt, replace(attempt, state=state))
+        transaction.drop_reports(*key)
+        transaction.change_attempt(attempt, replace(attempt, state="failed" if failed else "released"))
         return reply
 
     def known_plan(self, phase: int) -> tuple[str, Plan] | None:
