@@ -9,15 +9,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import TypeVar
 
 from dpbandits.errors import Refused
-from dpbandits.storage._interface import (
-    ACCEPTED,
-    CLOSED,
-    DIFFERENT,
-    REPEATED,
-    UNKNOWN,
-    Store,
-    Transaction,
-)
+from dpbandits.storage._interface import ACCEPTED, CLOSED, DIFFERENT, REPEATED, UNKNOWN, Store, Transaction
 from dpbandits.storage._records import (
     Attempt,
     LedgerEntry,
@@ -94,9 +86,8 @@ class _MemoryTransaction(Transaction):
         return tuple(record for _, record in sorted(self._tables.progress.items()))
 
     def add_progress(self, record: ProgressRecord) -> None:
-        _once(
-            self._tables.progress, record.phase, record, f"phase {record.phase} already has a progress record"
-        )
+        why_not = f"phase {record.phase} already has a progress record"
+        _once(self._tables.progress, record.phase, record, why_not)
 
     def attempts(self) -> tuple[Attempt, ...]:
         return tuple(attempt for _, attempt in sorted(self._tables.attempts.items()))
@@ -105,12 +96,8 @@ class _MemoryTransaction(Transaction):
         return max(self._tables.attempts.items(), default=(None, None))[1]
 
     def add_attempt(self, attempt: Attempt) -> None:
-        _once(
-            self._tables.attempts,
-            (attempt.phase, attempt.number),
-            attempt,
-            "this attempt was already started",
-        )
+        key = (attempt.phase, attempt.number)
+        _once(self._tables.attempts, key, attempt, "this attempt was already started")
 
     def change_attempt(self, before: Attempt, after: Attempt) -> None:
         if self._tables.attempts.get((before.phase, before.number)) != before:

@@ -12,7 +12,8 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from types import NoneType
+from typing import Any, get_type_hints
 
 import msgspec
 from starlette.applications import Starlette
@@ -94,6 +95,27 @@ class Endpoint:
     takes: Any = None
     query: tuple[str, ...] = ()
     refusals: tuple[int, ...] = ()
+
+
+def endpoint(
+    route: str,
+    role: str | None,
+    handler: Callable[[Call], Awaitable[Any]],
+    summary: str,
+    **options: Any,
+) -> Endpoint:
+    """Return an endpoint whose reply has the type that its handler is declared to return, unless given.
+
+    Args:
+        route: The method and the path, for example `GET /v1/study`.
+        role: The role that may call it; None for everybody.
+        handler: The function that handles a checked request; its result must be annotated.
+        summary: One line for the OpenAPI document.
+        **options: Further fields of `Endpoint`: `takes`, `gives`, `query` or `refusals`.
+    """
+    (method, path), declared = route.split(), get_type_hints(handler)["return"]
+    options.setdefault("gives", None if declared is NoneType else declared)
+    return Endpoint(method=method, path=path, role=role, summary=summary, handler=handler, **options)
 
 
 @dataclass(frozen=True, kw_only=True)
