@@ -216,9 +216,7 @@ class ClientCore:
             raise Refused("not-asked", "this client was not asked for a report")
         if self.memory.phase != plan.phase or not 1 <= attempt <= MOST_ATTEMPTS:
             raise Refused("no-consent", "the coordinator's phase or attempt does not match the plan")
-        pseudonym = hashed(self.memory.ticket)
-        study, phase = plan.study, plan.phase
-        return plan, Place(study=study, phase=phase, attempt=attempt, plan=plan.digest, pseudonym=pseudonym)
+        return plan, Place.of(plan.study, plan, attempt, hashed(self.memory.ticket))
 
 
 class Client:

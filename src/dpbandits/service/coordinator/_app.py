@@ -189,10 +189,7 @@ class Driver:
         self._metrics.failed_attempts.set(status.failed_attempts)
         self._metrics.rounds_played.set(status.rounds_played)
         self._metrics.actions_left.set(status.actions_left)
-        log.info(
-            "study",
-            extra={"phase": status.phase, "attempt": status.attempt, "state": status.state},
-        )
+        log.info("study", extra={"phase": status.phase, "attempt": status.attempt, "state": status.state})
 
 
 def coordinator_app(coordinator: Coordinator, roles: Roles, limits: Limits | None = None) -> Starlette:

@@ -135,21 +135,17 @@ class Shuffler:
         """
         self._same_study(transaction, opening.signed)
         self._same_plan(transaction, opening.plan)
-        found = self._find(transaction, phase, attempt)
-        if found is not None:
-            if transaction.members(phase, attempt) != tuple(sorted(opening.members)):
+        members = tuple(sorted(opening.members))
+        if self._find(transaction, phase, attempt) is not None:
+            if transaction.members(phase, attempt) != members:
                 raise Refused("changed-request", "this collection was opened for a different cohort")
             return self.look(transaction, phase, attempt)
-        self._begin(transaction, phase, attempt, opening.members)
-        return CollectionReply(
-            study=opening.signed.digest, phase=phase, attempt=attempt, state="collecting", reports=0
-        )
-
-    def _begin(self, transaction: Transaction, phase: int, attempt: int, members: tuple[str, ...]) -> None:
         entries = [LedgerEntry(client=name, phase=phase, attempt=attempt, pseudonym=name) for name in members]
         transaction.burn(entries)
         begun = Attempt(phase=phase, number=attempt, state="collecting", joined=len(entries))
         transaction.add_attempt(begun)
+        study, state = opening.signed.digest, begun.state
+        return CollectionReply(study=study, phase=phase, attempt=attempt, state=state, reports=0)
 
     def checked(self, phase: int, request: CollectionRequest) -> Opening:
         """Check a request to open a collection.
@@ -171,12 +167,8 @@ class Shuffler:
         signed = SignedTerms(terms=request.terms, signature=request.signature)
         terms = signed.opened()
         self.context.pins.check(terms, signed)
-        own = (str(self.context.keys.public), self.context.mode)
-        if (
-            signed.digest != request.study
-            or terms.shuffler is None
-            or (terms.shuffler.key, terms.mode) != own
-        ):
+        own = (request.study, str(self.context.keys.public), self.context.mode)
+        if terms.shuffler is None or (signed.digest, terms.shuffler.key, terms.mode) != own:
             raise Refused("other-terms", "the terms do not name this shuffler's key and mode")
         try:
             plan = decode(bytes(request.plan), Plan)
@@ -185,9 +177,8 @@ class Shuffler:
         terms.check(plan, signed.digest)
         members = tuple(request.members)
         if plan.phase != phase or not 1 <= len(set(members)) == len(members) <= plan.cohort:
-            raise Refused(
-                "unreadable", "the plan is for a different phase, or the members do not fit its cohort"
-            )
+            refused = "the plan is for a different phase, or the members do not fit its cohort"
+            raise Refused("unreadable", refused)
         return Opening(plan=plan, signed=signed, members=members)
 
     def _same_study(self, transaction: Transaction, signed: SignedTerms) -> None:
@@ -215,9 +206,8 @@ class Shuffler:
         if kept is not None:
             return decode(kept, CollectionReply)
         study, _ = self._plan(transaction, phase)
-        return CollectionReply(
-            study=study, phase=phase, attempt=attempt, state=_STATES[found.state], reports=0
-        )
+        state = _STATES[found.state]
+        return CollectionReply(study=study, phase=phase, attempt=attempt, state=state, reports=0)
 
     def close(self, transaction: Transaction, phase: int, attempt: int) -> CollectionReply:
         """Close a collection: it takes no more reports. Repeating this returns the same reply.
@@ -347,7 +337,7 @@ class Shuffler:
         return self._slot(study, plan, attempt, hashed(secret))
 
     def _slot(self, study: str, plan: Plan, attempt: int, pseudonym: str) -> ReportSlot:
-        place = Place(study=study, phase=plan.phase, attempt=attempt, plan=plan.digest, pseudonym=pseudonym)
+        place = Place.of(study, plan, attempt, pseudonym)
         return ReportSlot(plan=plan, place=place, split=self.context.split)
 
     def _plan(self, transaction: Transaction, phase: int) -> tuple[str, Plan]:

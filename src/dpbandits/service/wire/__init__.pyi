@@ -39,6 +39,7 @@ from ._sealing import (
     KeyPair as KeyPair,
     Place as Place,
     PublicKey as PublicKey,
+    pem as pem,
     unreadable as unreadable,
     write_private as write_private,
 )

@@ -25,6 +25,9 @@ from pathlib import Path
 from typing import ClassVar, Self
 
 from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.serialization import (
     Encoding,
@@ -34,6 +37,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from dpbandits.errors import InvalidValue, Refused
+from dpbandits.protocol import Plan
 from dpbandits.service.wire._decryption_process import SUITE
 
 OVERHEAD = 48
@@ -57,6 +61,11 @@ class Place:
     attempt: int
     plan: str
     pseudonym: str
+
+    @staticmethod
+    def of(study: str, plan: Plan, attempt: int, pseudonym: str) -> Place:
+        """Return the place of a report for a plan."""
+        return Place(study=study, phase=plan.phase, attempt=attempt, plan=plan.digest, pseudonym=pseudonym)
 
     def info(self, purpose: str) -> bytes:
         """Return the HPKE `info` for a purpose: `report`, `share-shuffler` or `share-coordinator`."""
@@ -147,20 +156,14 @@ class KeyPair:
         Raises:
             InvalidValue: The file has no X25519 private key.
         """
-        try:
-            private = load_pem_private_key(path.read_bytes(), password=None)
-        except ValueError:
-            private = None
+        private, expected = read_private(path), "an X25519 private key, as `dpbandits keys sealing` writes"
         if not isinstance(private, X25519PrivateKey):
-            raise InvalidValue(
-                "key file", path, "a PEM file with an X25519 private key, as `dpbandits keys sealing` writes"
-            )
+            raise InvalidValue("key file", path, f"a PEM file with {expected}")
         return KeyPair(private)
 
     def save(self, path: Path) -> None:
         """Write the key to a new PEM file that only its owner may read."""
-        pem = self._private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-        write_private(path, pem)
+        write_private(path, pem(self._private))
 
     @property
     def public(self) -> PublicKey:
@@ -196,6 +199,19 @@ def unreadable() -> Refused:
     return Refused(
         "unreadable", "the report cannot be decrypted: it has a different key or place, or was altered"
     )
+
+
+def pem(private: X25519PrivateKey | Ed25519PrivateKey | EllipticCurvePrivateKey) -> bytes:
+    """Return a private key in PEM format, not encrypted."""
+    return private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+
+
+def read_private(path: Path) -> PrivateKeyTypes | None:
+    """Return the private key of a PEM file; None if the file has no key or cannot be read."""
+    try:
+        return load_pem_private_key(path.read_bytes(), password=None)
+    except (OSError, ValueError):
+        return None
 
 
 def write_private(path: Path, content: bytes) -> None:
