@@ -54,7 +54,7 @@ def test_what_waits_is_committed_together_and_answered_after_the_commit() -> Non
     writer = Writer(store, hook=steps.append)
     reports = _prepared(store, 50)
     go = _blocked(writer)
-    futures = [writer.submit_report(report) for report in [*reports, reports[0]]]
+    futures = [writer.submit("report", report) for report in [*reports, reports[0]]]
     other = writer.submit("codes", lambda t: t.add_codes(["code"]))
     before = store.commits
     assert not any(future.done() for future in futures)

@@ -58,7 +58,8 @@ class Served(ABC):
         except Refused:
             await self.authenticate(lambda t: t.entry_of(pseudonym=hashed(call.secret)))
             raise
-        accept(await self.writer.take_async(report))
+        outcome: str = await self.writer.run_async("report", report)
+        accept(outcome)
 
     async def run(self, name: str, work: Callable[[Transaction], Result], *, alone: bool = False) -> Result:
         """Run `work` in a transaction; it is durable when this returns.

@@ -40,6 +40,7 @@ from ._sealing import (
     Place as Place,
     PublicKey as PublicKey,
     pem as pem,
+    replace_private as replace_private,
     unreadable as unreadable,
     write_private as write_private,
 )

@@ -230,3 +230,14 @@ def write_private(path: Path, content: bytes) -> None:
         raise InvalidValue("file", path, "a path where there is no file yet") from None
     with os.fdopen(descriptor, "wb") as file:
         file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def replace_private(path: Path, content: bytes) -> None:
+    """Write a file that only its owner may read; after a crash it has either the old or the new content."""
+    # Renaming a complete, synced file is atomic; writing in place is not.
+    draft = path.with_name(f"{path.name}.new")
+    draft.unlink(missing_ok=True)  # left by a process that died here
+    write_private(draft, content)
+    draft.replace(path)
