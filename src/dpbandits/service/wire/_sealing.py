@@ -22,7 +22,7 @@ import os
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
@@ -37,8 +37,10 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from dpbandits.errors import InvalidValue, Refused
-from dpbandits.protocol import Plan
 from dpbandits.service.wire._decryption_process import SUITE
+
+if TYPE_CHECKING:  # commands that make keys need no NumPy
+    from dpbandits.protocol import Plan
 
 OVERHEAD = 48
 PURPOSES = ("report", "share-shuffler", "share-coordinator")
