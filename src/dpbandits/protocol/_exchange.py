@@ -116,8 +116,8 @@ def analyze(plan: Plan, batch: Batch | Sums, noise: NoiseSource) -> Release:
         array = mechanism.batch_of_sums(signed_totals(plan, batch), batch.reports)
     else:
         array = _batch_message(mechanism, batch.reports).unpack([batch.payload])[0]
-    means = mechanism.analyze(array, batch.reports, noise) + plan.centre
-    return _release(plan, means, batch.reports, noise)
+    means = tuple((mechanism.analyze(array, batch.reports, noise) + plan.centre).tolist())
+    return Release(plan=plan.digest, means=means, reports=batch.reports, simulated=noise.simulated)
 
 
 def _batch_message(mechanism: Mechanism, reports: int) -> Message:
@@ -146,9 +146,14 @@ def gather(plan: Plan, releases: Sequence[Release]) -> Release:
         raise PlanMismatch(f"the releases are not those of the {len(plan.parts)} parts of phase {plan.phase}")
     if not plan.per_action:
         return releases[0]
-    means = [mean for release in releases for mean in release.means]
-    counts = [release.reports for release in releases]
-    return _gathered(plan, means, counts, simulated=any(release.simulated for release in releases))
+    counts = tuple(release.reports for release in releases)
+    return Release(
+        plan=plan.digest,
+        means=tuple(mean for release in releases for mean in release.means),
+        reports=sum(counts),
+        simulated=any(release.simulated for release in releases),
+        counts=counts,
+    )
 
 
 def simulate_release(plan: Plan, averages: FloatArray, noise: NoiseSource) -> Release:
@@ -210,13 +215,3 @@ def simulate_groups(
         counts=plan.plays if plan.per_action else (),
     )
     return release, cut / (plan.cohort * means[0].size)
-
-
-def _release(plan: Plan, means: FloatArray, reports: int, noise: NoiseSource) -> Release:
-    return Release(plan=plan.digest, means=tuple(means.tolist()), reports=reports, simulated=noise.simulated)
-
-
-def _gathered(plan: Plan, means: Sequence[float], counts: Sequence[int], *, simulated: bool) -> Release:
-    return Release(
-        plan=plan.digest, means=tuple(means), reports=sum(counts), simulated=simulated, counts=tuple(counts)
-    )
