@@ -42,6 +42,23 @@ def respond(plan: Plan, rewards: Sequence[Sequence[float]], noise: NoiseSource) 
 def respond_with_averages(plan: Plan, averages: Sequence[float], noise: NoiseSource) -> Report:
     """At a client that kept running averages instead of single rewards: clip and randomize them (R).
 
+    Args:
+        plan: The plan that was played.
+        averages: The average reward of each action of `plan.support`.
+        noise: The source of the client's noise.
+
+    Returns:
+        The report. Its `payload` is what leaves the client (`packed_report`).
+
+    Raises:
+        ProtocolError: The number of averages is not one per action, or the plan asks nobody.
+    """
+    return Report(plan=plan.digest, payload=packed_report(plan, averages, noise))
+
+
+def packed_report(plan: Plan, averages: Sequence[float], noise: NoiseSource) -> bytes:
+    """Return the bytes that leave a client: its averages, clipped, randomized (R) and packed.
+
     As with `respond`, no value of an average makes this function raise.
 
     Args:
@@ -50,7 +67,7 @@ def respond_with_averages(plan: Plan, averages: Sequence[float], noise: NoiseSou
         noise: The source of the client's noise.
 
     Returns:
-        The report. Its `payload` is what leaves the client.
+        The packed report.
 
     Raises:
         ProtocolError: The number of averages is not one per action, or the plan asks nobody.
@@ -58,8 +75,7 @@ def respond_with_averages(plan: Plan, averages: Sequence[float], noise: NoiseSou
     if len(averages) != len(plan.support):
         raise ProtocolError(f"averages: got {len(averages)}, expected {len(plan.support)}, one per action")
     mechanism = plan.asked_mechanism
-    randomized = mechanism.randomize(plan.reported(tamed(averages)[None]), noise)[0]
-    return Report(plan=plan.digest, payload=mechanism.message.pack(randomized))
+    return mechanism.message.pack(mechanism.randomize(plan.reported(tamed(averages)[None]), noise)[0])
 
 
 def shuffle(plan: Plan, reports: Sequence[Report], noise: NoiseSource) -> Batch:

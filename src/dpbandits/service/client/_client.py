@@ -21,7 +21,7 @@ import msgspec
 
 from dpbandits.errors import Refused
 from dpbandits.privacy import NoiseSource, SecureNoise
-from dpbandits.protocol import Plan, decode, respond_with_averages
+from dpbandits.protocol import Plan, decode, packed_report
 from dpbandits.service.client._consent import Consent
 from dpbandits.service.shared import AsyncTransport, Dialogue, Transport, call, tell
 from dpbandits.service.wire import (
@@ -192,7 +192,7 @@ class ClientCore:
         party = self.url if terms.shuffler is None else terms.shuffler.url.rstrip("/")
         if not self.memory.sealed:
             plan, place = self._asked()
-            payload = respond_with_averages(plan, averages, self.noise).payload
+            payload = packed_report(plan, averages, self.noise)
             coordinator = PublicKey.parse(terms.coordinator.key)
             reader = coordinator if terms.shuffler is None else PublicKey.parse(terms.shuffler.key)
             if terms.mode == "split":
