@@ -17,7 +17,7 @@ how far that moves the means (docs/theory.md). `Bounds` subtracts 3L/T from `fai
 
 Of the intervals of several phases the narrowest is taken. Their intersection would hold as well, but it is
 misleading if mean rewards are not quite linear: phases with different designs then estimate different
-numbers, and the intersection becomes narrow. Phases that contradict each other are reported instead (`consistent`).
+numbers, and the intersection becomes narrow. Phases that contradict each other are reported (`consistent`).
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ class Bounds:
 
     @cached_property
     def covariance(self) -> FloatArray:
-        """The inverse of the sum of the phases' precisions: the covariance of `estimate` if designs are fixed."""
+        """The covariance of `estimate` for fixed designs: the inverse of the sum of all precisions."""
         total = sum(fitted(self._study, one).precision for one in self._end.history)
         return np.asarray(np.linalg.pinv(total, hermitian=True), dtype=np.float64)
 
