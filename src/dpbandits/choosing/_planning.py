@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from dpbandits.choosing._bounds import radii
+from dpbandits.choosing._bounds import left_for_widths, radii
 from dpbandits.choosing._people import Knowledge, People
 from dpbandits.errors import InvalidValue
 from dpbandits.options import Options
 from dpbandits.privacy import PrivacyRequest
 from dpbandits.protocol import Schedule, Steps, Study, ask, plan_study
 
+_LONG = 10**9  # a horizon into which every first phase fits
 _MOST_DOUBLINGS = 12  # how far an error message looks for a sufficient number of participants
 
 
@@ -63,7 +64,12 @@ def planned(
             privacy=privacy,
             **settings,
         )
-    _check_resolved(study, options, people, participants, failure)
+    left = left_for_widths(study, people.knowledge, failure)
+    first = ask(study.begin())
+    if not first.asks:
+        least = sum(ask(replace(study, horizon=_LONG).begin()).plays)
+        raise InvalidValue("horizon", f"{horizon:,}", f"at least {least:,} rounds, which one phase needs")
+    _check_resolved(study, options, people, participants, left)
     return study
 
 
@@ -89,13 +95,9 @@ def _check_resolved(
 def _best_width(study: Study, people: People, participants: int, failure: float) -> float:
     """Return the least width of an option's mean reward if all participants are asked at once."""
     longest = study.schedule.length(len(study.schedule.cohorts or (0,)))
-    length = max(1, min(longest, study.horizon // 2))
-    schedule = Schedule(cohorts=(participants,), first_length=length)
-    state = replace(study, schedule=schedule).begin()
+    schedule = Schedule(cohorts=(participants,), first_length=longest)
+    state = replace(study, schedule=schedule, horizon=_LONG).begin()
     plan = ask(state)
-    if not plan.asks:
-        expected = f"at least {2 * study.actions.count:,} rounds for {study.actions.count} options"
-        raise InvalidValue("horizon", f"{study.horizon:,}", expected)
     evidence = state.study.assignment_rule.evidence(state, plan, (participants,), None)
     evidence = replace(evidence, means=(0.0,) * plan.numbers)
     matrix = study.actions.matrix
