@@ -14,6 +14,7 @@ import numpy as np
 import dpbandits as dp
 
 MONTHS = {"none": 0, "1 year": 12, "2 years": 24}
+TERMS = list(MONTHS)  # in order
 NETWORKS = {"red": 0.0, "blue": 0.6, "green": -0.3}
 
 
@@ -52,14 +53,9 @@ MEANS = {plan["name"]: mean_rating(plan["name"]) for plan in PLANS}
 
 def main() -> dp.Found:
     """Find the best plan."""
-    kinds = {
-        "price": None,
-        "gigabytes": dp.Number(log=True),
-        "contract": dp.Ordered(list(MONTHS)),
-        "network": None,
-    }
+    kinds = {"price": None, "gigabytes": dp.Number(log=True), "contract": dp.Ordered(TERMS), "network": None}
     options = dp.Options.from_table(PLANS, label="name", features=kinds, current="plan 01")
-    found = dp.choose(options, people=customer, participants=5000, reward_range=(0, 10), seed=1)
+    found = dp.choose(options, people=customer, horizon=100_000, reward_range=(0, 10), seed=1)
     print(found)
     return found
 

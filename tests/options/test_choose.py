@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import ast
 import re
 import subprocess
 import sys
-import textwrap
 from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
@@ -470,8 +468,8 @@ def test_the_sixty_plans_are_answered_in_six_lines(
     import sixty_options  # type: ignore[import-not-found]
 
     body = (examples / "sixty_options.py").read_text().partition('"""Find the best plan."""\n')[2]
-    statements = body.partition("return found")[0].strip()
-    assert len(ast.parse(textwrap.dedent("    " + statements)).body) <= 6
+    answer_lines = body.partition("    return found")[0].splitlines()
+    assert 3 <= len(answer_lines) <= 6
     found = sixty_options.main()
     assert len(found.options) == 60
     assert found.best == max(sixty_options.MEANS, key=sixty_options.MEANS.get)

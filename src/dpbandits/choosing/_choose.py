@@ -33,7 +33,7 @@ def choose(
     trust: str = "shuffle",
     epsilon: float = 1.0,
     delta: float = 1e-6,
-    horizon: int = 100_000,
+    horizon: int = 1_000_000,
     reward_range: tuple[float, float] = (-1.0, 1.0),
     heterogeneity: float | None = None,
     level: float = 0.95,
