@@ -177,6 +177,21 @@ def test_csv_rows_columns_and_frames_give_the_same_options(tmp_path: Path) -> No
         assert again == options
 
 
+def test_names_in_a_file_stay_text(tmp_path: Path) -> None:
+    path = tmp_path / "plans.csv"
+    path.write_text("name,price\n007,1\n08,2\n", encoding="utf-8")
+    assert Options.from_table(path, current="007").labels == ("007", "08")
+
+
+def test_values_of_numpy_survive_json() -> None:
+    rows = [
+        {"name": name, "kind": np.str_("abc"[n % 3]), "sale": np.bool_(n % 2), "size": np.int64(n * n)}
+        for n, name in enumerate("abcdef")
+    ]
+    options = Options.from_table(rows)
+    assert Options.from_json(options.to_json()) == options
+
+
 class _Frame:
     """What pandas and Polars have in common: `columns`, and columns that convert to lists."""
 

@@ -172,6 +172,16 @@ WRONG: dict[str, tuple[Any, dict[str, Any], str]] = {
         "table: got int, expected a data frame, a .csv file, a mapping of columns or a list of dicts",
     ),
     "no file": ("nowhere.csv", {}, "table: got nowhere.csv, expected an existing file that ends in .csv"),
+    "names that collide": (
+        {**GOOD, "colour=blue": [3, 1, 4, 1, 5, 9, 2, 6]},
+        {},
+        "features: got two columns 'colour=blue', expected names that differ when encoded",
+    ),
+    "interactions twice": (
+        GOOD,
+        {"features": Options.from_table(GOOD).encoding, "interactions": "all"},
+        "interactions: got 'all', expected none with an encoding, which has its own",
+    ),
     "date": (
         _with(price=[np.datetime64("2020-01-01")] * 8),
         {},

@@ -47,6 +47,9 @@ class Encoding:
             for name in pair:
                 if name not in names:
                     raise InvalidValue("interactions", shown(name), f"one of {listed(names)}")
+        for place, column in enumerate(self.columns):
+            if column in self.columns[:place]:
+                raise InvalidValue("features", f"two columns {column!r}", "names that differ when encoded")
 
     @cached_property
     def columns(self) -> tuple[str, ...]:

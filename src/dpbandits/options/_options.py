@@ -104,11 +104,15 @@ class Options:
             InvalidValue: The table cannot be encoded, or a column cannot be told apart from others. The error
                 names the column, the row and the value.
         """
-        columns = read_columns(table)
+        columns = read_columns(table, text=label)
         names = _labels(columns, label)
         _check_labels(names, current)
         rows = _row_names(names)
         if isinstance(features, Encoding):
+            if interactions != ():
+                raise InvalidValue(
+                    "interactions", shown(interactions), "none with an encoding, which has its own"
+                )
             encoding = features
             _check_columns(columns, [one.name for one in encoding.features])
         else:

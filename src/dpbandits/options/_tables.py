@@ -18,13 +18,14 @@ Columns = dict[str, list[Any]]
 ACCEPTED = "a data frame, a .csv file, a mapping of columns or a list of dicts"
 
 
-def read_columns(table: object, *, name: str = "table") -> Columns:
+def read_columns(table: object, *, name: str = "table", text: str | None = None) -> Columns:
     """Return the columns of a table as lists of plain Python values. Missing values become None.
 
     Args:
         table: A pandas or Polars data frame, an Arrow table, the path of a CSV file, a mapping from column
             names to columns, or a list of mappings with one row each.
         name: What errors call the table.
+        text: A column of a CSV file that is kept as text even if it looks like numbers, such as 007.
 
     Returns:
         The columns in order. All have the same length, which is at least 1.
@@ -33,7 +34,9 @@ def read_columns(table: object, *, name: str = "table") -> Columns:
         InvalidValue: The table is of another type, is empty, has two columns of the same name, or its
             columns differ in length.
     """
-    columns = {column: [_plain(value) for value in values] for column, values in _raw(table, name).items()}
+    columns = {
+        column: [_plain(value) for value in values] for column, values in _raw(table, name, text).items()
+    }
     if not columns or not any(columns.values()):
         raise InvalidValue(name, "no rows", "at least one row")
     first, rows = next((column, len(values)) for column, values in columns.items())
@@ -45,9 +48,9 @@ def read_columns(table: object, *, name: str = "table") -> Columns:
     return columns
 
 
-def _raw(table: Any, name: str) -> Mapping[str, Iterable[Any]]:
+def _raw(table: Any, name: str, text: str | None) -> Mapping[str, Iterable[Any]]:
     if isinstance(table, str | Path):
-        return _csv(Path(table), name)
+        return _csv(Path(table), name, text)
     if isinstance(table, Mapping):
         for column, values in table.items():
             if isinstance(values, str) or not isinstance(values, Iterable):
@@ -95,7 +98,7 @@ def _rows(table: Sequence[Any], name: str) -> Columns:
     return found
 
 
-def _csv(path: Path, name: str) -> Columns:
+def _csv(path: Path, name: str, text: str | None) -> Columns:
     if path.suffix.lower() != ".csv" or not path.is_file():
         raise InvalidValue(name, path, "an existing file that ends in .csv")
     try:
@@ -109,13 +112,16 @@ def _csv(path: Path, name: str) -> Columns:
     for number, line in enumerate(lines[1:], 1):
         if len(line) != len(header):
             raise InvalidValue(f"{name}, row {number}", f"{len(line)} cells", f"{len(header)}, as the header")
-    return {column: _parsed([line[place] for line in lines[1:]]) for place, column in enumerate(header)}
+    return {
+        column: _parsed([line[place] for line in lines[1:]], numeric=column != text)
+        for place, column in enumerate(header)
+    }
 
 
-def _parsed(cells: Sequence[str]) -> list[Any]:
+def _parsed(cells: Sequence[str], *, numeric: bool) -> list[Any]:
     """Return numbers if every cell that is not empty is a number; else text. Empty cells become None."""
     texts = [cell.strip() or None for cell in cells]
-    for kind in (int, float):
+    for kind in (int, float) if numeric else ():
         try:
             return [None if text is None else kind(text) for text in texts]
         except ValueError:
@@ -134,7 +140,9 @@ def _distinct(columns: Iterable[object], name: str) -> list[str]:
 
 def _plain(value: Any) -> Any:
     """Return a NumPy scalar as a Python value, and every kind of missing value as None."""
-    if isinstance(value, str | bool | int):
+    if isinstance(value, str):
+        return str.__str__(value)  # NumPy's strings are a subclass, which JSON does not know
+    if isinstance(value, bool | int):
         return value
     if hasattr(value, "item") and getattr(value, "ndim", None) == 0:
         value = value.item()
