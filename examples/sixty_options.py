@@ -19,7 +19,7 @@ NETWORKS = {"red": 0.0, "blue": 0.6, "green": -0.3}
 
 
 def plans() -> list[dict[str, Any]]:
-    """Return a table with one plan per row; a data frame or a CSV file would do as well."""
+    """Return a table with one plan per row; a data frame or a CSV file works too."""
     rng = np.random.default_rng(7)
     return [
         {

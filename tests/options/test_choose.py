@@ -194,7 +194,8 @@ def test_too_few_participants_are_refused_with_a_number_that_suffices() -> None:
     with pytest.raises(InvalidValue) as caught:
         _choose(trust="local", epsilon=0.5, participants=100)
     match = re.fullmatch(
-        r"participants: got 100, expected about ([\d,]+) to learn anything about 3 columns, .*",
+        r"participants: got 100, expected about ([\d,]+) to learn anything about 3 columns "
+        r"\(intercept, price, colour=green\), .*",
         str(caught.value),
     )
     assert match is not None

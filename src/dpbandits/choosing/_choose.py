@@ -171,7 +171,7 @@ class _Answer:
         )
 
     def _runner_up(self) -> int:
-        """Return the option with the highest estimate besides the best, among those that may be best."""
+        """Return the option with the highest estimate after the best one, among those that may be best."""
         active = [place for place in self._end.active_actions.tolist() if place != self._best]
         others = active or [place for place in range(len(self._scores)) if place != self._best]
         return int(others[int(np.argmax(self._scores[others]))])

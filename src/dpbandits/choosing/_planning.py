@@ -15,6 +15,7 @@ from dpbandits.privacy import PrivacyRequest
 from dpbandits.protocol import Schedule, Steps, Study, ask, plan_study
 
 _LONG = 10**9  # a horizon into which every first phase fits
+_NAMED = 6  # columns that an error message names
 _MOST_DOUBLINGS = 12  # how far an error message looks for a sufficient number of participants
 
 
@@ -79,16 +80,15 @@ def _check_resolved(
     """Raise if even a single cohort of all participants leaves every mean reward unknown."""
     if _best_width(study, people, participants, failure) <= 1:
         return
-    columns = f"{len(options.encoding.columns)} columns"
-    enough = participants
+    names = options.encoding.columns
+    what = f"{len(names)} columns ({', '.join(names[:_NAMED])}{', …' if len(names) > _NAMED else ''})"
+    enough, number = participants, "many more"
     for _ in range(_MOST_DOUBLINGS):
         enough *= 2
         if _best_width(study, people, enough, failure) <= 1:
-            expected = (
-                f"about {enough:,} to learn anything about {columns}, or fewer features, or a larger epsilon"
-            )
-            raise InvalidValue("participants", f"{participants:,}", expected)
-    expected = f"many more to learn anything about {columns}, or fewer features, or a larger epsilon"
+            number = f"about {enough:,}"
+            break
+    expected = f"{number} to learn anything about {what}, or fewer features, or a larger epsilon"
     raise InvalidValue("participants", f"{participants:,}", expected)
 
 
