@@ -396,10 +396,12 @@ options = dp.Options.from_table({"name": ["a", "b", "c"], "price": [1, 2, 3]}, c
 noise = dp.SimulatedNoise(np.random.default_rng(1))
 found = dp.choose(options, people=lambda label: 0.5, trust="none", participants=20, horizon=1000, noise=noise)
 print(found.best, len(found.to_rows()), len(found._repr_html_()) > 100)
-try:
-    found.to_frame()
-except dp.DpbanditsError as error:
-    print(error)
+sys.modules["matplotlib"] = None
+for method in (found.to_frame, found.plot):
+    try:
+        method()
+    except dp.DpbanditsError as error:
+        print(error)
 """
 UNUSED = """
 import sys, dpbandits as dp
@@ -421,6 +423,7 @@ def test_neither_pandas_nor_polars_is_needed() -> None:
         "to_frame: got neither pandas nor Polars, expected one of them installed; to_rows() needs neither"
     )
     assert lines[1] == expected
+    assert lines[2].startswith("plot: got no matplotlib, expected an installed matplotlib: pip install")
 
 
 def test_neither_pandas_nor_polars_is_imported_before_it_is_needed() -> None:

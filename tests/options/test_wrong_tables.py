@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings, strategies as st
 
 from dpbandits import Category, Number, Options, Ordered
 from dpbandits.errors import InvalidValue
@@ -192,9 +195,9 @@ WRONG: dict[str, tuple[Any, dict[str, Any], str]] = {
 
 @pytest.mark.parametrize("case", WRONG)
 def test_a_wrong_table_is_explained_in_one_line(case: str) -> None:
-    table, settings, message = WRONG[case]
+    table, chosen, message = WRONG[case]
     with pytest.raises(InvalidValue) as caught:
-        Options.from_table(table, **settings)
+        Options.from_table(table, **chosen)
     assert str(caught.value).startswith(message)
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 300
@@ -267,3 +270,72 @@ def test_changed_json_is_checked() -> None:
         assert old in data
         with pytest.raises(InvalidValue):
             Options.from_json(data.replace(old, new, 1))
+
+
+_ODD = st.sampled_from(
+    [
+        None,
+        1,
+        -3,
+        0,
+        2.5,
+        10**20,
+        Fraction(1, 3),
+        Decimal("0.1"),
+        float("nan"),
+        float("inf"),
+        10**400,
+        True,
+        "",
+        "a",
+        "b",
+        [1],
+        {},
+        b"x",
+        object(),
+        np.ones(2),
+    ]
+)
+_KINDS = st.sampled_from(
+    [
+        None,
+        Number(),
+        Number(log=True, squared=True),
+        Category(),
+        Category(baseline="a"),
+        Ordered(["a", "b"]),
+        3,
+        [],
+    ]
+)
+
+
+@settings(max_examples=400)
+@given(
+    table=st.dictionaries(
+        st.sampled_from(["x", "y", "z"]), st.lists(_ODD, min_size=3, max_size=3), min_size=1
+    ).map(lambda columns: {"name": ["p", "q", "r"], **columns}),
+    rows=st.lists(st.dictionaries(st.sampled_from(["name", "x", 3]), _ODD), max_size=4),
+    use_rows=st.booleans(),
+    label=st.sampled_from(["name"] * 6 + ["x", 3, None, ["x"]]),
+    features=st.one_of(
+        st.none(), st.lists(_ODD, max_size=3), st.dictionaries(st.sampled_from(["x", "y", 4]), _KINDS), _ODD
+    ),
+    interactions=st.one_of(st.just(()), _ODD, st.lists(_ODD, max_size=2), st.just([("x", ["y"])])),
+    current=st.one_of(st.none(), _ODD),
+)
+def test_nonsense_is_refused_and_never_crashes(
+    table: Any, rows: Any, use_rows: bool, label: Any, features: Any, interactions: Any, current: Any
+) -> None:
+    given_table = rows if use_rows else table
+    try:
+        found = Options.from_table(
+            given_table, label=label, features=features, interactions=interactions, current=current
+        )
+    except InvalidValue as error:
+        lines = str(error).splitlines()
+    else:
+        lines = [""]
+        assert np.linalg.norm(found.actions.matrix, axis=1).max() <= 1 + 1e-9
+        assert Options.from_json(found.to_json()) == found
+    assert len(lines) == 1

@@ -23,7 +23,17 @@ import numpy as np
 from dpbandits._arrays import FloatArray
 from dpbandits._checks import one_of, positive
 from dpbandits.errors import InvalidValue
-from dpbandits.options._kinds import Category, Kind, Level, Number, Ordered, checked_levels, listed, shown
+from dpbandits.options._kinds import (
+    Category,
+    Kind,
+    Level,
+    Number,
+    Ordered,
+    checked_levels,
+    is_level,
+    listed,
+    shown,
+)
 
 KINDS = ("number", "ordered", "category")
 _SMALLEST, _LARGEST = 1e-9, 1e100  # a narrower or wider range cannot be scaled without rounding errors
@@ -126,7 +136,7 @@ class Feature:
             raise InvalidValue(f"{self.name}, {row}", "a missing value", f"one of {listed(self.levels)}")
         # True == 1 in Python, but a level True is another one than 1.
         for place, level in enumerate(self.levels):
-            if value == level and isinstance(value, bool) == isinstance(level, bool):
+            if is_level(value) and value == level and isinstance(value, bool) == isinstance(level, bool):
                 return place
         raise InvalidValue(f"{self.name}, {row}", shown(value), f"one of {listed(self.levels)}")
 
@@ -173,7 +183,7 @@ def inferred(column: str, values: Sequence[Any], rows: Sequence[str]) -> Kind:
     for value, row in zip(values, rows, strict=True):
         if value is None:
             raise InvalidValue(f"{column}, {row}", "a missing value", "a number or a category")
-        if not isinstance(value, Level) and not is_number(value):
+        if not is_level(value) and not is_number(value):
             raise InvalidValue(f"{column}, {row}", shown(value), "a number, text or a boolean")
     return Number() if is_number(values[0]) else Category()
 
@@ -230,7 +240,7 @@ def _range(column: str, found: FloatArray) -> tuple[float, float]:
 
 def _category(column: str, kind: Category, values: Sequence[Any], rows: Sequence[str]) -> Feature:
     for value, row in zip(values, rows, strict=True):
-        if not isinstance(value, Level):
+        if not is_level(value):
             state = "a missing value" if value is None else shown(value)
             raise InvalidValue(f"{column}, {row}", state, "a category: text, a number or a boolean")
     _check_varies(column, values)

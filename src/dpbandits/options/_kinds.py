@@ -5,6 +5,7 @@ features={"price": Number(log=True), "size": Ordered(["S", "M", "L"]), "colour":
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -12,6 +13,7 @@ from dpbandits.errors import InvalidValue
 
 Level = str | bool | int | float
 """A value of a category."""
+_LARGEST = 2**63
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +83,7 @@ def checked_levels(field: str, levels: object) -> tuple[Level, ...]:
     if isinstance(levels, str) or not isinstance(levels, Sequence):
         raise InvalidValue(field, shown(levels), "a list of levels")
     for level in levels:
-        if not isinstance(level, Level) or level != level:
+        if not is_level(level):
             raise InvalidValue(field, shown(level), "levels that are text, numbers or booleans")
     names = [str(level) for level in levels]
     for place, name in enumerate(names):
@@ -90,6 +92,13 @@ def checked_levels(field: str, levels: object) -> tuple[Level, ...]:
     if len(levels) < 2:
         raise InvalidValue(field, f"{len(levels)} levels", "at least two")
     return tuple(levels)
+
+
+def is_level(value: object) -> bool:
+    """Return whether a value can be a level: text, a boolean, or a number that JSON can hold exactly."""
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return isinstance(value, str | bool) or (isinstance(value, int) and abs(value) < _LARGEST)
 
 
 def shown(value: object, longest: int = 60) -> str:

@@ -24,7 +24,7 @@ from dpbandits.actions import Actions
 from dpbandits.errors import InvalidValue
 from dpbandits.options._encoding import Encoding, check_independent
 from dpbandits.options._feature import Feature, fit_feature, inferred
-from dpbandits.options._kinds import Kind, Level, checked_kind, listed, shown
+from dpbandits.options._kinds import Kind, Level, checked_kind, is_level, listed, shown
 from dpbandits.options._tables import Columns, read_columns
 
 Features = Sequence[str] | Mapping[str, Kind | None] | Encoding
@@ -277,13 +277,13 @@ def _row_names(labels: Sequence[str]) -> list[str]:
 def _labels(columns: Columns, label: str) -> tuple[str, ...]:
     _check_columns(columns, [label], field="label")
     for number, value in enumerate(columns[label], 1):
-        if not isinstance(value, Level) or not str(value).strip():
+        if not is_level(value) or not str(value).strip():
             state = "a missing value" if value is None else shown(value)
             raise InvalidValue(f"{label}, row {number}", state, "the name of an option")
     return tuple(" ".join(str(value).split()) for value in columns[label])
 
 
-def _check_labels(labels: Sequence[str], current: str | None) -> None:
+def _check_labels(labels: Sequence[str], current: object) -> None:
     first = dict[str, int]()
     for number, label in enumerate(labels, 1):
         if first.setdefault(label, number) != number:
@@ -291,13 +291,13 @@ def _check_labels(labels: Sequence[str], current: str | None) -> None:
             raise InvalidValue(f"label, row {number}", again, "distinct names")
     if len(labels) < 2:
         raise InvalidValue("table", f"{len(labels)} option", "at least two options")
-    if current is not None and current not in labels:
+    if current is not None and (not isinstance(current, str) or current not in labels):
         raise InvalidValue("current", shown(current), f"one of {listed(labels)}")
 
 
-def _check_columns(columns: Mapping[str, Any], wanted: Sequence[str], *, field: str = "features") -> None:
+def _check_columns(columns: Mapping[str, Any], wanted: Sequence[object], *, field: str = "features") -> None:
     for name in wanted:
-        if name not in columns:
+        if not isinstance(name, str) or name not in columns:
             raise InvalidValue(field, shown(name), f"a column of the table: {listed(list(columns))}")
 
 
@@ -312,6 +312,7 @@ def _kinds(columns: Columns, label: str, features: object, rows: Sequence[str]) 
         expected = "a list of columns, or a mapping from columns to kinds"
         raise InvalidValue("features", shown(features), expected)
     else:
+        _check_columns(columns, features)
         wanted = dict.fromkeys(features)
         if len(wanted) != len(features):
             twice = next(name for name in features if list(features).count(name) > 1)
@@ -348,7 +349,8 @@ def _pairs(features: Sequence[Feature], interactions: object) -> tuple[tuple[str
     found = list[tuple[str, str]]()
     for pair in interactions:
         ends = tuple(pair) if isinstance(pair, Sequence) and not isinstance(pair, str) else ()
-        if len(ends) != 2 or ends[0] == ends[1] or not set(ends) <= set(names):
+        known = all(isinstance(end, str) and end in names for end in ends)
+        if len(ends) != 2 or not known or ends[0] == ends[1]:
             raise InvalidValue("interactions", shown(pair), expected)
         if set(ends) in [set(earlier) for earlier in found]:
             raise InvalidValue("interactions", f"{shown(pair)} twice", "each pair once")

@@ -6,8 +6,10 @@ Data frames are recognised by what they can do, so neither pandas nor Polars is 
 from __future__ import annotations
 
 import csv
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -142,13 +144,18 @@ def _plain(value: Any) -> Any:
     """Return a NumPy scalar as a Python value, and every kind of missing value as None."""
     if isinstance(value, str):
         return str.__str__(value)  # NumPy's strings are a subclass, which JSON does not know
-    if isinstance(value, bool | int):
+    if isinstance(value, bool) or (isinstance(value, int) and abs(value) < 2**63):
         return value
     if hasattr(value, "item") and getattr(value, "ndim", None) == 0:
         value = value.item()
-    if isinstance(value, Decimal):
-        value = float(value)
+    if isinstance(value, Decimal | Fraction | int):  # also a larger int, which JSON does not hold exactly
+        try:
+            value = float(value)
+        except OverflowError:
+            return math.inf
     try:
         return None if value is None or value != value else value
     except TypeError:  # pandas.NA has no truth value
         return None
+    except ValueError:  # an array has none either, but it is not missing
+        return value
