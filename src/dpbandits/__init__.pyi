@@ -1,6 +1,12 @@
 from .actions import (
     Actions as Actions,
 )
+from .choosing._choose import (
+    choose as choose,
+)
+from .choosing._found import (
+    Found as Found,
+)
 from .design._near_optimal import (
     near_g_optimal as near_g_optimal,
 )
@@ -9,6 +15,14 @@ from .design._result import (
 )
 from .errors import (
     DpbanditsError as DpbanditsError,
+)
+from .options._kinds import (
+    Category as Category,
+    Number as Number,
+    Ordered as Ordered,
+)
+from .options._options import (
+    Options as Options,
 )
 from .privacy._guarantee import (
     Guarantee as Guarantee,

@@ -1,0 +1,5 @@
+"""`choose`: finds the best of some options with a whole private study in one call."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,0 +1,23 @@
+from ._bounds import (
+    Bounds as Bounds,
+    Interval as Interval,
+)
+from ._choose import (
+    answer as answer,
+    choose as choose,
+)
+from ._found import (
+    Found as Found,
+    Lead as Lead,
+    OptionResult as OptionResult,
+)
+from ._people import (
+    People as People,
+    people_of as people_of,
+)
+from ._planning import (
+    planned as planned,
+)
+from ._rewards import (
+    RewardRange as RewardRange,
+)

@@ -1,0 +1,205 @@
+"""`Found`: the answer of `choose`, which can be printed, plotted, saved or turned into a data frame."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dpbandits.choosing import _page
+from dpbandits.errors import InvalidValue
+from dpbandits.options import Effect
+from dpbandits.privacy import Guarantee
+from dpbandits.protocol import State
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lead:
+    """By how much the best option is better than another one, in mean reward.
+
+    Attributes:
+        over: The other option.
+        estimate: The estimated difference.
+        low: The lower end of its interval. If it is above 0, the best option is better at the stated level.
+        high: The upper end.
+    """
+
+    over: str
+    estimate: float
+    low: float
+    high: float
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Both ends."""
+        return self.low, self.high
+
+    def __str__(self) -> str:
+        return f"{self.estimate:.4g} over {self.over} [{self.low:.4g}, {self.high:.4g}]"
+
+
+@dataclass(frozen=True, kw_only=True)
+class OptionResult:
+    """What was learnt about one option.
+
+    Attributes:
+        option: Its name.
+        estimate: Its estimated mean reward.
+        low: The lower end of the interval of its mean reward.
+        high: The upper end.
+        behind: By how much the best option is estimated to be better.
+        behind_low: The lower end of the interval of that difference.
+        behind_high: The upper end.
+        may_be_best: Whether the study did not drop it.
+    """
+
+    option: str
+    estimate: float
+    low: float
+    high: float
+    behind: float
+    behind_low: float
+    behind_high: float
+    may_be_best: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """The result of `choose`.
+
+    Three kinds of intervals hold with probability `level` each: those of all mean rewards together, those of
+    all differences between two options together, and that of the lead over `current`. So it does not matter
+    that the best option was chosen from the same data. All results are computed from the releases alone.
+
+    Attributes:
+        best: The name of the best option, by the estimate from all phases together.
+        estimate: Its estimated mean reward.
+        interval: The interval of its mean reward.
+        lead: Its lead over the runner-up.
+        lead_over_current: Its lead over the option in use today; None if none was named.
+        level: The probability with which each kind of interval covers the truth.
+        guarantee: The privacy that holds; None without privacy, or if the noise was simulated.
+        simulated: Whether the noise was simulated, so that the result must not be treated as private.
+        trust: The trust model.
+        consistent: Whether the phases agree. If not, the mean reward is probably not linear in the features,
+            and the intervals need not hold: add squares, interactions or features.
+        participants: How many people were asked.
+        current: The option in use today.
+        options: What was learnt about each option, the highest estimate first.
+        effects: What was learnt about each feature, in the user's units. Their intervals hold together at
+            `level`.
+        state: The learner's state at the end.
+    """
+
+    best: str
+    estimate: float
+    interval: tuple[float, float]
+    lead: Lead
+    lead_over_current: Lead | None
+    level: float
+    guarantee: Guarantee | None
+    simulated: bool
+    trust: str
+    consistent: bool
+    participants: int
+    current: str | None
+    options: tuple[OptionResult, ...] = field(repr=False)
+    effects: tuple[Effect, ...] = field(repr=False)
+    state: State = field(repr=False, compare=False)
+
+    @property
+    def privacy(self) -> str:
+        """The privacy in one sentence."""
+        if self.simulated and self.trust != "none":
+            return f"simulated noise (trust {self.trust}): no guarantee"
+        if self.guarantee is None:
+            return "no privacy was requested"
+        found = self.guarantee
+        return f"({found.epsilon:g}, {found.delta:.3g})-DP, trust {found.trust}; needs: {found.needs}"
+
+    def __repr__(self) -> str:
+        low, high = self.interval
+        lines = [
+            f"best       {self.best}: mean reward {self.estimate:.4g} [{low:.4g}, {high:.4g}]",
+            f"lead       {self.lead}",
+        ]
+        if self.lead_over_current is not None:
+            same = "it is the option in use today"
+            lines.append(f"change     {same if self.best == self.current else self.lead_over_current}")
+        lines.append(f"level      {self.level:.4g} for each kind of interval")
+        lines.append(f"privacy    {self.privacy}")
+        if not self.consistent:
+            lines.append("warning    phases contradict each other: add squares, interactions or features")
+        lines.append(f"asked      {self.participants:,} people about {len(self.options)} options")
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        return _page.summary(self) + _page.option_table(self, most=10)
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """Return one dict per option, the highest estimate first."""
+        return [asdict(one) for one in self.options]
+
+    def to_frame(self) -> Any:
+        """Return `to_rows` as a data frame: of pandas if it is installed, else of Polars.
+
+        Raises:
+            InvalidValue: Neither is installed.
+        """
+        for name in ("pandas", "polars"):
+            if _installed(name):
+                make: Callable[[list[dict[str, Any]]], Any] = import_module(name).DataFrame
+                return make(self.to_rows())
+        raise InvalidValue(
+            "to_frame", "neither pandas nor Polars", "one of them installed; to_rows() needs neither"
+        )
+
+    def plot(self, path: str | Path | None = None, *, most: int = 20) -> Figure:
+        """Draw the intervals of the options with the highest estimates.
+
+        Args:
+            path: Where the figure is written, if given; the suffix chooses the format.
+            most: How many options are drawn.
+
+        Returns:
+            A matplotlib figure.
+
+        Raises:
+            InvalidValue: matplotlib is not installed.
+        """
+        if not _installed("matplotlib"):
+            expected = "an installed matplotlib: pip install '.[plot]' in a clone of dpbandits"
+            raise InvalidValue("plot", "no matplotlib", expected)
+        from dpbandits.choosing._drawing import draw
+
+        figure = draw(self, most)
+        if path is not None:
+            figure.savefig(Path(path))
+        return figure
+
+    def save(self, path: str | Path) -> None:
+        """Write one HTML file with the result, a drawing and all tables. It needs no other file.
+
+        Args:
+            path: A path that ends in .html.
+
+        Raises:
+            InvalidValue: The path does not end in .html.
+        """
+        target = Path(path)
+        if target.suffix.lower() not in (".html", ".htm"):
+            raise InvalidValue("path", target, "a path that ends in .html")
+        target.write_text(_page.page(self), encoding="utf-8")
+
+
+def _installed(name: str) -> bool:
+    try:
+        return find_spec(name) is not None
+    except ValueError:  # the module was blocked by setting sys.modules[name] = None
+        return False

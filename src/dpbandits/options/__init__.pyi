@@ -1,0 +1,19 @@
+from ._encoding import (
+    Encoding as Encoding,
+)
+from ._feature import (
+    Feature as Feature,
+)
+from ._kinds import (
+    Category as Category,
+    Kind as Kind,
+    Number as Number,
+    Ordered as Ordered,
+)
+from ._options import (
+    Effect as Effect,
+    Options as Options,
+)
+from ._tables import (
+    read_columns as read_columns,
+)
