@@ -13,8 +13,8 @@ from dpbandits.privacy import accounting
 from dpbandits.privacy._lattice import Lattice
 from dpbandits.privacy._limits import MOST_SUM
 from dpbandits.privacy._mechanism import Mechanism, Message, Payload
-from dpbandits.privacy.noise import LAWS, GaussianLaw, NoiseLaw, NoiseSource, checked_scale
-from dpbandits.privacy.tails import Spread, least_whole, squared_norms
+from dpbandits.privacy.noise import LAWS, CumulantLaw, GaussianLaw, NoiseLaw, NoiseSource, checked_scale
+from dpbandits.privacy.tails import Spread, SummedErrors, least_whole, squared_norms
 
 
 class NoisyLattice(Mechanism):
@@ -109,6 +109,22 @@ class NoisyLattice(Mechanism):
             other_variance + rounding,
             confidence,
             self.shares_added(reports),
+        )
+
+    @property
+    def sub_gaussian(self) -> bool:
+        """Whether the noise is; the error of rounding always is."""
+        return isinstance(self.law, GaussianLaw)
+
+    def summed_errors(self, reports: int) -> SummedErrors | None:
+        """Return the shares of noise, if their cumulant is known."""
+        if not isinstance(self.law, CumulantLaw):
+            return None
+        return SummedErrors(
+            law=self.law,
+            count=self.shares_added(reports),
+            unit=self.lattice.step / reports,
+            other_variance=self.lattice.rounding_variance(reports),
         )
 
     def radius_factors(self, spread: Spread, confidence: float, reports: int) -> tuple[float, float]:

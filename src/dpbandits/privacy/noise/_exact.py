@@ -18,6 +18,7 @@ from dpbandits.privacy.noise._coins import BLOCK, BoolArray, Coins, first_accept
 from dpbandits.privacy.noise._max_norm_radius import exact_offset
 from dpbandits.privacy.noise._ranges import (
     checked_cube,
+    checked_integers,
     checked_mean,
     checked_parts,
     checked_probabilities,
@@ -45,6 +46,12 @@ class ExactNoise:
         """Draw one coin, 0 or 1, for each probability, without rounding it."""
         wanted = checked_probabilities(probabilities)
         return self._coins.flip(wanted.reshape(-1)).astype(np.int64).reshape(wanted.shape)
+
+    def below(self, bound: int, shape: tuple[int, ...]) -> IntArray:
+        """Draw uniform integers in {0 … bound − 1}, by rejection."""
+        size = checked_shape(shape)
+        bounds = np.full(int(np.prod(size)), checked_integers(bound), dtype=np.uint64)
+        return self._coins.below(bounds).astype(np.int64).reshape(size)
 
     def binomial(self, trials: int, probability: float, shape: tuple[int, ...]) -> IntArray:
         """Draw the number of heads among `trials` coins, without rounding the probability."""

@@ -1,3 +1,8 @@
+from ._bounded import (
+    BoundedErrors as BoundedErrors,
+    bennett_factors as bennett_factors,
+    bennett_radius as bennett_radius,
+)
 from ._radii import (
     FEW_COORDINATES as FEW_COORDINATES,
     SHORTEST as SHORTEST,
@@ -14,5 +19,6 @@ from ._radii import (
     sub_gaussian_radius as sub_gaussian_radius,
 )
 from ._sums import (
+    SummedErrors as SummedErrors,
     joint_radius as joint_radius,
 )
