@@ -75,7 +75,7 @@ def calibrate(
     checked_cohort(cohort)
     checked_bound(bound)
     model = request.trust_model
-    if model.private:
+    if shape == "ball" or model.private:
         found = least_noise(
             request, coordinates=coordinates, clients=cohort, shape=shape, confidence=confidence
         )
@@ -197,6 +197,10 @@ def least_width(
 @lru_cache(maxsize=4096)
 def _width(request: PrivacyRequest, coordinates: int, clients: int, shape: str, confidence: float) -> float:
     """Return the predicted error for a clipping bound of one."""
+    if request.mechanism_noise in request.trust_model.quick_noises:
+        mechanism = calibrate(request, coordinates=coordinates, cohort=clients, bound=1.0, shape=shape)
+        diagonal = np.full((1, coordinates), coordinates**-0.5)
+        return float(mechanism.error_radius(diagonal, np.zeros(1), confidence, clients)[0])
     deviation = typical_deviation(request, coordinates=coordinates, clients=clients, bound=1.0, shape=shape)
     if request.trust_model.noise_per_client:  # a mean of many errors is nearly normal
         return deviation * sub_gaussian_factor(confidence)

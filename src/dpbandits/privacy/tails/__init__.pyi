@@ -1,7 +1,7 @@
 from ._bounded import (
     BoundedErrors as BoundedErrors,
-    bennett_factors as bennett_factors,
-    bennett_radius as bennett_radius,
+    bounded_factors as bounded_factors,
+    bounded_radius as bounded_radius,
 )
 from ._radii import (
     FEW_COORDINATES as FEW_COORDINATES,

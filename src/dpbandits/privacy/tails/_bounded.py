@@ -1,11 +1,12 @@
-"""Radii for means of independent errors that are bounded and have a known variance, by Bennett's inequality.
+"""Radii for means of independent errors that are bounded and have a known variance.
 
-A centred variable of variance v whose absolute value is at most b has
+Let X be centred, with variance v, absolute value at most b, and values in an interval of length s. Then
 
-    log E exp(λX) ≤ (v/b²)·(e^(λb) − 1 − λb),   λ ≥ 0
+    log E exp(λX) ≤ (v/b²)·(e^(λb) − 1 − λb)   for λ ≥ 0 (Bennett)
+    log E exp(λX) ≤ λ²·s²/8                    (Hoeffding)
 
-(docs/theory.md). The right side divided by λ² increases with λ, and tends to v/2 for λ → 0: for means of many
-such variables the radius is nearly the one of a normal variable with the same variance.
+(docs/theory.md). Both right sides divided by λ² never decrease in λ, and Bennett's tends to v/2 for λ → 0. So
+for means of many such variables the radius is nearly that of a normal variable with the same variance.
 """
 
 from __future__ import annotations
@@ -25,15 +26,17 @@ _LARGEST_ARGUMENT = 4.0
 
 @dataclass(frozen=True, kw_only=True)
 class BoundedErrors:
-    """Independent errors with a known variance and a known largest absolute value.
+    """The error of one report.
 
     Attributes:
         variance: An upper bound on the variance.
         largest: An upper bound on the absolute value.
+        span: An upper bound on the difference of two values.
     """
 
     variance: float
     largest: float
+    span: float
 
     @property
     def pole(self) -> float:
@@ -41,53 +44,59 @@ class BoundedErrors:
         return _LARGEST_ARGUMENT / self.largest
 
     def cumulant(self, argument: FloatArray) -> FloatArray:
-        """Return Bennett's bound on log E exp(argument·X)."""
-        return self.variance * argument**2 / 2 * _growth(np.abs(argument) * self.largest)
+        """Return an upper bound on log E exp(argument·X)."""
+        return self.variance * argument**2 / 2 * self.growth(np.abs(argument))
+
+    def growth(self, argument: FloatArray) -> FloatArray:
+        """Return the bound on the cumulant at an argument ≥ 0, divided by that of a normal variable."""
+        x = np.clip(argument * self.largest, 1e-4, 600.0)
+        # Below 10⁻⁴ the quotient loses digits; its value there is an upper bound for smaller arguments.
+        bennett = (np.expm1(x) - x) / (x**2 / 2) * (1 + 1e-7)
+        hoeffding = max(1.0, self.span**2 / (4 * self.variance))
+        return np.minimum(np.where(argument * self.largest > 600, np.inf, bennett), hoeffding)
 
 
-def bennett_radius(
-    lengths: FloatArray, other_variance: FloatArray, confidence: float, *, variance: float, largest: float
+def bounded_radius(
+    lengths: FloatArray,
+    other_variance: FloatArray,
+    confidence: float,
+    *,
+    errors: BoundedErrors,
+    count: int,
 ) -> FloatArray:
-    """Return radii for ⟨a, error⟩ + G if the error is a mean of independent bounded vectors.
-
-    Bennett: a centred variable of variance v that is at most b has log E exp(λX) ≤ (v/b²)·(e^(λb) − 1 − λb).
-    Every λ gives a valid bound; the code takes the least over a few.
+    """Return radii for ⟨a, mean of `count` errors⟩ + G, by Chernoff's bound.
 
     Args:
-        lengths: |a| for each row a.
-        other_variance: The variance proxy of G, per row.
+        lengths: |a| for each row a. The bounds of `errors` hold for every unit vector a.
+        other_variance: The variance proxy of the independent sub-Gaussian variable G, per row.
         confidence: The allowed probability β of exceeding the radius.
-        variance: An upper bound on the variance of the mean in any direction.
-        largest: An upper bound on the length of one vector divided by their number.
+        errors: The error of one report.
+        count: The number of reports.
 
     Returns:
         One radius per row.
     """
     level = math.log(1 / confidence)
-    total = np.maximum(other_variance + variance * lengths**2, NOTHING**2)
+    own = errors.variance / count * lengths**2
     best = np.full(len(lengths), np.inf)
     for multiple in _MULTIPLES.tolist():
-        rate = multiple * np.sqrt(2 * level / total)
-        own = variance * lengths**2 * _growth(rate * lengths * largest)
-        best = np.minimum(best, level / rate + rate / 2 * (other_variance + own))
+        rate = multiple * np.sqrt(2 * level / np.maximum(other_variance + own, NOTHING**2))
+        total = other_variance + own * errors.growth(rate * lengths / count)
+        best = np.minimum(best, level / rate + rate / 2 * total)
     return best
 
 
-def bennett_factors(confidence: float, *, largest: float) -> tuple[float, float]:
-    """Return bounds on `bennett_radius`, as multiples of √V.
+def bounded_factors(
+    confidence: float, *, errors: BoundedErrors, count: int, longest: float
+) -> tuple[float, float]:
+    """Return bounds on `bounded_radius`, as multiples of the total standard deviation √V.
 
     Args:
         confidence: The allowed probability β of exceeding the radius.
-        largest: An upper bound on `largest`·|a|/√V.
+        errors: The error of one report.
+        count: The number of reports.
+        longest: An upper bound on |a|/√V.
     """
     normal = sub_gaussian_factor(confidence)
-    growths = _growth(_MULTIPLES * normal * largest)
+    growths = errors.growth(_MULTIPLES * normal * longest / count)
     return normal, float(np.min(normal * (1 + _MULTIPLES**2 * growths) / (2 * _MULTIPLES)))
-
-
-def _growth(argument: FloatArray) -> FloatArray:
-    """Return (e^x − 1 − x)/(x²/2), which increases from 1 at 0."""
-    far = np.clip(argument, 1e-4, 600.0)
-    growth = (np.expm1(far) - far) / (far**2 / 2)
-    # Below 10⁻⁴ the quotient loses digits; its value there is an upper bound for smaller arguments.
-    return np.where(argument > 600, np.inf, growth * (1 + 1e-7))

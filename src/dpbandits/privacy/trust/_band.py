@@ -28,7 +28,7 @@ from dpbandits.privacy._guarantee import PrivacyRequest
 from dpbandits.privacy._lattice import Lattice
 from dpbandits.privacy._mechanism import Mechanism, Message, Payload
 from dpbandits.privacy.noise import NoiseSource
-from dpbandits.privacy.tails import BoundedErrors, Spread, SummedErrors, bennett_factors, bennett_radius
+from dpbandits.privacy.tails import BoundedErrors, Spread, SummedErrors, bounded_factors, bounded_radius
 from dpbandits.privacy.trust._weights import LARGEST_EPSILON, checked_weights, pure_event, weights
 
 _MOST_LEVELS, _MOST_WIDTH = 256, 2**12
@@ -146,10 +146,15 @@ class LocalBand(Mechanism):
         levels = (total / reports - constant) / slope
         return np.asarray(levels * self.lattice.step - self.bound, dtype=np.float64)
 
+    @property
+    def _errors(self) -> BoundedErrors:
+        """The error of one report, in units of `unit_of_message`."""
+        span = float(self.size - 1)  # given the average, the error is a report minus its mean
+        return BoundedErrors(variance=self._moments[2], largest=span, span=span)
+
     def summed_errors(self, reports: int) -> SummedErrors:
         """Return the errors of single reports, which are bounded."""
-        errors = BoundedErrors(variance=self._moments[2], largest=float(self.size))
-        return SummedErrors(law=errors, count=reports, unit=self.unit_of_message / reports)
+        return SummedErrors(law=self._errors, count=reports, unit=self.unit_of_message / reports)
 
     def error_deviation(self, reports: int) -> float:
         """Return the largest standard deviation of the error, over all values that a client can have."""
@@ -158,22 +163,14 @@ class LocalBand(Mechanism):
     def error_radius(
         self, coefficients: FloatArray, other_variance: FloatArray, confidence: float, reports: int
     ) -> FloatArray:
-        """Return the radii of `Mechanism.error_radius`, by Bennett's inequality."""
-        return bennett_radius(
-            np.abs(coefficients[:, 0]),
-            other_variance,
-            confidence,
-            variance=self.error_deviation(reports) ** 2,
-            largest=self._largest(reports),
-        )
+        """Return the radii of `Mechanism.error_radius`, from bounds on the error of one report."""
+        lengths = np.abs(coefficients[:, 0]) * self.unit_of_message
+        return bounded_radius(lengths, other_variance, confidence, errors=self._errors, count=reports)
 
     def radius_factors(self, spread: Spread, confidence: float, reports: int) -> tuple[float, float]:
         """Return the bounds of `Mechanism.radius_factors`."""
-        longest = math.sqrt(spread.most) / self.error_deviation(reports)
-        return bennett_factors(confidence, largest=self._largest(reports) * longest)
-
-    def _largest(self, reports: int) -> float:
-        return self.size * self.unit_of_message / reports
+        longest = math.sqrt(spread.most) / self.error_deviation(reports) * self.unit_of_message
+        return bounded_factors(confidence, errors=self._errors, count=reports, longest=longest)
 
 
 def _band_moments(levels: int, width: int, ratio: float) -> tuple[float, float, float]:

@@ -29,7 +29,7 @@ from dpbandits.privacy import accounting
 from dpbandits.privacy._guarantee import PrivacyRequest
 from dpbandits.privacy._mechanism import Mechanism, Message, Payload, Reach
 from dpbandits.privacy.noise import NoiseSource, directions, simulated_only
-from dpbandits.privacy.tails import Spread, bennett_factors, bennett_radius, squared_norms
+from dpbandits.privacy.tails import BoundedErrors, Spread, bounded_factors, bounded_radius, squared_norms
 from dpbandits.privacy.trust._list_shape import LARGEST_SIZE, Alignment, alignment, best_list
 from dpbandits.privacy.trust._weights import LARGEST_EPSILON, checked_weights, pure_event, weights
 
@@ -217,32 +217,25 @@ class LocalList(Mechanism):
         """Return an upper bound on the standard deviation of the error in any direction."""
         return self.radius * math.sqrt(self._variance / reports)
 
-    def _largest(self, reports: int) -> float:
-        """Return an upper bound on the length of one report's error, as a part of the mean."""
-        return self.radius * (1 + 1 / self.alignment.mean) / reports
+    @property
+    def _errors(self) -> BoundedErrors:
+        """The error of one report in the direction of a unit vector, for a ball of radius one."""
+        length = 1 / self.alignment.mean
+        return BoundedErrors(variance=self._variance, largest=1 + length, span=2 * length)
 
     def error_radius(
         self, coefficients: FloatArray, other_variance: FloatArray, confidence: float, reports: int
     ) -> FloatArray:
-        """Return the radii of `Mechanism.error_radius`, by Bennett's inequality.
-
-        The errors of single reports are independent, bounded, and of known variance.
-        """
-        lengths = np.sqrt(squared_norms(coefficients))
-        found = bennett_radius(
-            lengths,
-            other_variance,
-            confidence,
-            variance=self.error_deviation(reports) ** 2,
-            largest=self._largest(reports),
-        )
-        return found + lengths * (self.radius * _INACCURACY)
+        """Return the radii of `Mechanism.error_radius`, from bounds on the error of one report."""
+        lengths = np.sqrt(squared_norms(coefficients)) * self.radius
+        found = bounded_radius(lengths, other_variance, confidence, errors=self._errors, count=reports)
+        return found + lengths * _INACCURACY
 
     def radius_factors(self, spread: Spread, confidence: float, reports: int) -> tuple[float, float]:
         """Return the bounds of `Mechanism.radius_factors`."""
-        longest = math.sqrt(spread.most) / self.error_deviation(reports)  # |a|/√V
-        low, high = bennett_factors(confidence, largest=self._largest(reports) * longest)
-        return low, high + self.radius * _INACCURACY * longest
+        longest = math.sqrt(spread.most * reports / self._variance)  # |a|·radius/√V
+        low, high = bounded_factors(confidence, errors=self._errors, count=reports, longest=longest)
+        return low, high + _INACCURACY * longest
 
 
 def _unit_vectors(inside: FloatArray, noise: NoiseSource) -> FloatArray:
