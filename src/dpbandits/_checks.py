@@ -113,8 +113,6 @@ def finite_matrix(**named: FloatArray) -> FloatArray:
     if not np.isfinite(matrix).all():
         row, column = np.argwhere(~np.isfinite(matrix))[0]
         raise InvalidValue(
-            f"{field}[{row}, {column}]",
-            matrix[row, column],
-            "a finite number (no NaN, no infinity)",
+            f"{field}[{row}, {column}]", matrix[row, column], "a finite number (no NaN, no infinity)"
         )
     return matrix

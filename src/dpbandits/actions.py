@@ -187,9 +187,7 @@ def _check_norms(rows: FloatArray) -> None:
     worst = int(np.argmax(norms))
     if norms[worst] > 1 + _NORM_SLACK:
         raise InvalidValue(
-            f"actions[{worst}]",
-            f"norm {norms[worst]:.6g}",
-            "a vector of norm <= 1 (rescale the actions)",
+            f"actions[{worst}]", f"norm {norms[worst]:.6g}", "a vector of norm <= 1 (rescale the actions)"
         )
 
 
@@ -260,9 +258,8 @@ def _read_npz(path: Path) -> FloatArray:
             names = list(archive)
             name = "actions" if "actions" in names else names[0]
             if name != "actions" and len(names) > 1:
-                raise InvalidValue(
-                    "actions-file", f"{path} with {names}", "one array, or one named `actions`"
-                )
+                given = f"{path} with {names}"
+                raise InvalidValue("actions-file", given, "one array, or one named `actions`")
             return np.asarray(archive[name])
     except (zipfile.BadZipFile, OSError, ValueError, EOFError, IndexError) as error:
         if isinstance(error, InvalidValue):

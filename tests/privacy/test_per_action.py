@@ -235,7 +235,7 @@ def test_joint_radii_cover_and_are_not_loose(trust: str, noise: str) -> None:
     coefficients = np.array([[0.02, -0.5, 1.0]])
     radius = per_action_radius(mechanisms, coefficients, np.array([1e-4]), confidence, COHORTS)[0]
     rng = np.random.default_rng(7)
-    # The errors of a band are largest, and skewed, at the ends of its grid; other noise is the same everywhere.
+    # A band has the largest errors, and skewed ones, at the ends of its grid; other noise has no such ends.
     ends = -np.sign(coefficients[0]) * (noise == "list")
     parts = [
         errors(own, np.full((own.cohort, 1), end * own.bound), simulated_path(own, rng), draws).ravel()

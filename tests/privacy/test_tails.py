@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from scipy.stats import nbinom, norm
 
-from dpbandits.privacy.noise import BoxNormLaw, _box_norm_law as box_norm_law
+from dpbandits.privacy import tails
+from dpbandits.privacy.noise import BoxNormLaw
 from dpbandits.privacy.noise._max_norm_radius import radius_exceeded
 
 
@@ -32,7 +33,7 @@ def test_few_coordinates_have_a_shorter_radius_that_is_still_exceeded_rarely(
     for coefficients in (np.array([1.0, 0.0]), np.array([0.7, -0.7]), np.array([0.9, 0.2])):
         given = (coefficients[None], np.array([deviation**2]), confidence, 1)
         short = float(law.radius(*given)[0])
-        monkeypatch.setattr(box_norm_law, "FEW_COORDINATES", 0)
+        monkeypatch.setattr(tails, "FEW_COORDINATES", 0)
         usual = float(law.radius(*given)[0])
         monkeypatch.undo()
         assert short <= usual

@@ -1,7 +1,4 @@
-from ._linucb import (
-    LinUCBTrace as LinUCBTrace,
-    linucb as linucb,
-)
+from ._linucb import LinUCBTrace as LinUCBTrace, linucb as linucb
 from ._private_linucb import (
     Peer as Peer,
     PrivateLinUCBTrace as PrivateLinUCBTrace,

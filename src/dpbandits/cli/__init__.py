@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from dpbandits import __version__
-from dpbandits.cli._parser import OneLineParser
+from dpbandits.cli._parser import DefaultsInHelp, OneLineParser
 from dpbandits.errors import DpbanditsError
 
 COMMANDS = {
@@ -38,10 +38,12 @@ def _parser(arguments: Sequence[str]) -> OneLineParser:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     chosen = arguments[0] if arguments else None
     for name, summary in COMMANDS.items():
+        own = commands.add_parser(name, help=summary, formatter_class=DefaultsInHelp)
         if name == chosen:
-            import_module(f"dpbandits.cli._{name}").add_to(commands, summary)
-        else:
-            commands.add_parser(name, help=summary)
+            command = import_module(f"dpbandits.cli._{name}")
+            own.description = command.DESCRIPTION
+            own.set_defaults(run=command.run)
+            command.add_options(own)
     return parser
 
 

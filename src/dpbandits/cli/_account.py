@@ -10,13 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import numpy as np
-from rich.console import Console
 from rich.table import Table
 
 from dpbandits._checks import at_least_zero_below_one, whole
 from dpbandits.cli._account_study import run_studies
-from dpbandits.cli._parser import DefaultsInHelp, number, whole_number
+from dpbandits.cli._parser import add_choice, add_value, number, whole_number
 from dpbandits.cli._plot import check_plot, plot_curve
 from dpbandits.cli._privacy_options import (
     PRIVATE,
@@ -25,28 +23,25 @@ from dpbandits.cli._privacy_options import (
     calibrated,
     privacy_request,
 )
-from dpbandits.cli._reach import reach_of, shown_reach
+from dpbandits.cli._reach import bounded, reach_of, shown_reach
+from dpbandits.cli._terminal import console
 from dpbandits.cli._writing import check_writable, write_document
 from dpbandits.errors import InvalidValue
 from dpbandits.privacy import Mechanism, PrivacyRequest
 from dpbandits.privacy.accounting import Event, gaussian_noise_ratio
 from dpbandits.protocol import decode, encode
 
+DESCRIPTION = (
+    "Compute the exact privacy of a mechanism: bounds on δ at the claimed ε, ε at a chosen δ, the whole δ(ε) "
+    "curve, and the error that the noise adds. With RESULT, a JSON file written by `dpbandits simulate`, "
+    "account for the mechanisms of that simulation instead."
+)
 # Where the curve is shown, as multiples of the claimed ε.
 _MULTIPLES = (0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.85, 1.0, 1.2, 1.5, 2.0)
 
 
-def add_to(commands: Any, summary: str) -> None:
-    """Add the command and its options."""
-    parser = commands.add_parser(
-        "account",
-        help=summary,
-        description="Compute the exact privacy of a mechanism: bounds on δ at the claimed ε, ε at a chosen "
-        "δ, the whole δ(ε) curve, and the error that the noise adds. With RESULT, a JSON file written by "
-        "`dpbandits simulate`, account for the mechanisms of that simulation instead.",
-        formatter_class=DefaultsInHelp,
-    )
-    parser.set_defaults(run=run)
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the command."""
     parser.add_argument("result", nargs="?", metavar="RESULT", help="a JSON file of `dpbandits simulate`")
     parser.add_argument(
         "--study",
@@ -56,21 +51,15 @@ def add_to(commands: Any, summary: str) -> None:
         "number of enrolment codes of a client in each",
     )
     group = parser.add_argument_group("mechanism")
-    group.add_argument("--trust", choices=PRIVATE, default="shuffle", help="whom clients trust")
+    add_choice(group, "--trust", PRIVATE, "whom clients trust", "shuffle")
     add_privacy_options(group, epsilon=1.0, delta=1e-6)
     add_mechanism_options(group, coordinates=60, cohort=1000)
     question = parser.add_argument_group("question and output")
-    question.add_argument(
-        "--at-delta", type=number, metavar="D", help="compute ε at this δ (default: the claimed δ)"
-    )
-    question.add_argument(
-        "--times", type=whole_number, default=1, metavar="M", help="account for a client in M phases"
-    )
-    question.add_argument(
-        "--group", type=whole_number, default=1, metavar="K", help="account for a group of K clients"
-    )
-    question.add_argument("--json", metavar="PATH", help="write every number; - for standard output")
-    question.add_argument("--plot", metavar="PATH.png", help="draw the δ(ε) curve")
+    add_value(question, "--at-delta", number, "D", "compute ε at this δ (default: the claimed δ)")
+    add_value(question, "--times", whole_number, "M", "account for a client in M phases", 1)
+    add_value(question, "--group", whole_number, "K", "account for a group of K clients", 1)
+    add_value(question, "--json", str, "PATH", "write every number; - for standard output")
+    add_value(question, "--plot", str, "PATH.png", "draw the δ(ε) curve")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,9 +120,8 @@ def _from_result(path: Path) -> list[tuple[PrivacyRequest, Mechanism]]:
 def _account(request: PrivacyRequest, mechanism: Mechanism, options: argparse.Namespace) -> Account:
     event: Event = mechanism.event.repeated(options.times).group(options.group)
     lower, upper = event.delta_bounds(request.epsilon)
-    at_delta = (
-        request.delta if options.at_delta is None else at_least_zero_below_one(at_delta=options.at_delta)
-    )
+    given = options.at_delta
+    at_delta = request.delta if given is None else at_least_zero_below_one(at_delta=given)
     return Account(
         claimed={"epsilon": request.epsilon, "delta": request.delta},
         holds={
@@ -141,7 +129,7 @@ def _account(request: PrivacyRequest, mechanism: Mechanism, options: argparse.Na
             "delta_lower": lower,
             "delta_upper": upper,
             "at_delta": at_delta,
-            "epsilon_at_delta": _finite(event.epsilon(at_delta)),
+            "epsilon_at_delta": bounded(event.epsilon(at_delta)),
         },
         error=_error(request, mechanism),
         reach=reach_of(mechanism),
@@ -180,40 +168,29 @@ def _error(request: PrivacyRequest, mechanism: Mechanism) -> dict[str, float | N
     return {"sd_of_mean": deviation, "ratio_to_central_gaussian": deviation / gaussian}
 
 
-def _finite(value: float) -> float | None:
-    return value if np.isfinite(value) else None
-
-
 def _show(account: Account) -> None:
-    console = Console(width=None if sys.stdout.isatty() else 120)
+    show = console(120).print
     given, holds, error = account.parameters, account.holds, account.error
     epsilon, delta = account.claimed["epsilon"], account.claimed["delta"]
-    console.print(
+    show(
         f"{given['trust']}, {given['noise']} noise, {given['preset']}: {given['cohort']:,} clients × "
-        f"{given['coordinates']} numbers in {_region(given)}, {given['message']} each",
-        highlight=False,
+        f"{given['coordinates']} numbers in {_region(given)}, {given['message']} each"
     )
-    console.print(f"claimed   ({epsilon:g}, {delta:g})-DP, one client replaced", highlight=False)
-    console.print(f"holds     {_verdict(account)}", highlight=False)
+    show(f"claimed   ({epsilon:g}, {delta:g})-DP, one client replaced")
+    show(f"holds     {_verdict(account)}")
     at_delta = holds["epsilon_at_delta"]
     shown = "no ε" if at_delta is None else f"ε = {at_delta:.6g}"
-    console.print(
-        f"          {shown} at δ = {holds['at_delta']:g}; assumes: {given['needs']}", highlight=False
-    )
+    show(f"          {shown} at δ = {holds['at_delta']:g}; assumes: {given['needs']}")
     ratio = error["ratio_to_central_gaussian"]
-    compared = (
-        "" if ratio is None else f", {ratio:.4g} × that of exact Gaussian noise added by a trusted server"
-    )
-    console.print(
-        f"error     standard deviation {error['sd_of_mean']:.6g} of each mean{compared}", highlight=False
-    )
-    console.print(f"reach     {shown_reach(account.reach, given['trust'])}", highlight=False)
-    table = Table(
-        "ε", "δ at least", "δ at most", title=f"accountant: {given['accountant']}", title_justify="left"
-    )
+    gaussian = "that of exact Gaussian noise added by a trusted server"
+    compared = "" if ratio is None else f", {ratio:.4g} × {gaussian}"
+    show(f"error     standard deviation {error['sd_of_mean']:.6g} of each mean{compared}")
+    show(f"reach     {shown_reach(account.reach, given['trust'])}")
+    title = f"accountant: {given['accountant']}"
+    table = Table("ε", "δ at least", "δ at most", title=title, title_justify="left")
     for point in account.curve:
         table.add_row(f"{point['epsilon']:.4g}", f"{point['delta_lower']:.6g}", f"{point['delta_upper']:.6g}")
-    console.print(table)
+    show(table)
 
 
 def _region(given: dict[str, Any]) -> str:

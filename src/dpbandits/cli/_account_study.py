@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import argparse
 import math
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from itertools import combinations_with_replacement, product
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 
 from dpbandits._checks import at_least_zero_below_one
+from dpbandits.cli._reach import bounded
 from dpbandits.cli._service_extra import require_service
+from dpbandits.cli._terminal import console
 from dpbandits.cli._writing import write_document
 from dpbandits.design import support_bound
 from dpbandits.errors import InvalidValue
@@ -98,9 +98,8 @@ def _accounted(path: Path) -> _Accounted:
         raise InvalidValue(f"{path}, privacy.trust", study.privacy.trust, "a private trust model")
     plan = ask(study.begin())
     if plan.mechanism is None:
-        raise InvalidValue(
-            f"{path}, study.horizon", study.horizon, "a horizon that is long enough for one phase to report"
-        )
+        expected = "a horizon that is long enough for one phase to report"
+        raise InvalidValue(f"{path}, study.horizon", study.horizon, expected)
     later = [(number, _later(study, plan.rank, cohort)) for number, cohort in _cohorts(study) if number > 1]
     used: list[tuple[int, Sequence[Mechanism]]] = [(1, (plan.mechanism,)), *later]
     phases = [_phase(study.privacy, number, mechanisms) for number, mechanisms in used]
@@ -165,7 +164,7 @@ def _together(found: Sequence[_Accounted], options: argparse.Namespace) -> Toget
     return Together(
         times=options.times,
         group=options.group,
-        epsilon=epsilon if math.isfinite(epsilon) else None,
+        epsilon=bounded(epsilon),
         delta=delta,
         accountant=accountant,
     )
@@ -192,13 +191,12 @@ def _worst(events: Sequence[Event], delta: float) -> tuple[float, str]:
 
 
 def _show(accounts: Sequence[StudyAccount], together: Together | None) -> None:
-    console = Console(width=None if sys.stdout.isatty() else 120)
+    show = console(120).print
     for account in accounts:
         asked = account.privacy
-        console.print(
+        show(
             f"{account.study}: {asked['trust']}, {asked['preset']}, claimed ({asked['epsilon']:g}, "
-            f"{asked['delta']:g})-DP, one client replaced",
-            highlight=False,
+            f"{asked['delta']:g})-DP, one client replaced"
         )
         table = Table("phase", "cohort", "reports at least", "numbers", "mechanism", "noise", "δ at most")
         for one in account.phases:
@@ -211,17 +209,14 @@ def _show(accounts: Sequence[StudyAccount], together: Together | None) -> None:
                 one.noise,
                 f"{one.delta:.6g}",
             )
-        console.print(table)
+        show(table)
         weakest = account.weakest
         verdict = "as claimed" if weakest.delta <= asked["delta"] * (1 + 1e-9) else "not proved"
-        console.print(
-            f"{verdict}: δ ≤ {weakest.delta:.6g} at ε = {asked['epsilon']:g}, in phase {weakest.phase}",
-            highlight=False,
-        )
+        show(f"{verdict}: δ ≤ {weakest.delta:.6g} at ε = {asked['epsilon']:g}, in phase {weakest.phase}")
         for assumption in account.assumed:
-            console.print(f"assumed: {assumption}", highlight=False)
+            show(f"assumed: {assumption}")
     if together is not None:
-        console.print(_sentence(len(accounts), together), highlight=False)
+        show(_sentence(len(accounts), together))
 
 
 def _sentence(studies: int, together: Together) -> str:

@@ -5,29 +5,23 @@ from __future__ import annotations
 import argparse
 import time
 from pathlib import Path
-from typing import Any
 
 from dpbandits._checks import positive
-from dpbandits.cli._parser import DefaultsInHelp, number
+from dpbandits.cli._parser import add_value, number
 from dpbandits.cli._service_extra import read_secret, require_service
 
+DESCRIPTION = (
+    "Play the actions that the study at URL schedules, until it ends. Each line on standard output names an "
+    "action and a number of rounds. After these rounds the action is reported as played."
+)
 
-def add_to(commands: Any, summary: str) -> None:
-    """Add the command and its options."""
-    parser = commands.add_parser(
-        "actuator",
-        help=summary,
-        description="Play the actions that the study at URL schedules, until it ends. Each line on standard "
-        "output names an action and a number of rounds. After these rounds the action is reported as played.",
-        formatter_class=DefaultsInHelp,
-    )
-    parser.set_defaults(run=run)
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the command."""
     parser.add_argument("url", metavar="URL", help="address of the coordinator")
-    parser.add_argument(
-        "--token-file", metavar="FILE", type=Path, required=True, help="file with the actuator's token"
-    )
-    parser.add_argument("--certificates", metavar="FILE", type=Path, help="certificates to trust")
-    parser.add_argument("--rate", type=number, metavar="R", help="rounds per second (default: no limit)")
+    add_value(parser, "--token-file", Path, "FILE", "file with the actuator's token", required=True)
+    add_value(parser, "--certificates", Path, "FILE", "certificates to trust")
+    add_value(parser, "--rate", number, "R", "rounds per second (default: no limit)")
 
 
 def run(options: argparse.Namespace) -> int:

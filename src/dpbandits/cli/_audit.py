@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
 from dpbandits._checks import probability, whole
-from dpbandits.cli._parser import DefaultsInHelp, number, whole_number
+from dpbandits.cli._parser import add_choice, add_flag, add_value, number, whole_number
 from dpbandits.cli._privacy_options import (
     PRIVATE,
     add_mechanism_options,
@@ -19,7 +18,7 @@ from dpbandits.cli._privacy_options import (
     offering,
     privacy_request,
 )
-from dpbandits.cli._progress import progress_bar
+from dpbandits.cli._terminal import progress_bar
 from dpbandits.cli._writing import check_writable, write_document
 from dpbandits.errors import FloatingPointNoise, InvalidValue
 from dpbandits.privacy import (
@@ -33,6 +32,11 @@ from dpbandits.privacy import (
 )
 from dpbandits.privacy.auditing import CONFIDENCE, SAMPLES
 
+DESCRIPTION = (
+    "Play the distinguishing game against the mechanisms as they run. Exit status: 0 if no violation was "
+    "found, 1 if the claim was refuted, 2 after bad input."
+)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Audit:
@@ -44,56 +48,19 @@ class Audit:
     result: AuditResult
 
 
-def add_to(commands: Any, summary: str) -> None:
-    """Add the command and its options."""
-    parser = commands.add_parser(
-        "audit",
-        help=summary,
-        description="Play the distinguishing game against the mechanisms as they run. Exit status: 0 if no "
-        "violation was found, 1 if the claim was refuted, 2 after bad input.",
-        formatter_class=DefaultsInHelp,
-    )
-    parser.set_defaults(run=run)
-    _add_claim(parser.add_argument_group("claim"))
-    _add_game(parser.add_argument_group("game and output"))
-
-
-def _add_claim(group: Any) -> None:
-    default = PrivacyRequest()
-    group.add_argument(
-        "--trust",
-        choices=PRIVATE,
-        action="append",
-        help="whom clients trust; repeat for several (default: all that have --noise)",
-    )
-    add_privacy_options(group, epsilon=default.epsilon, delta=default.delta)
-    add_mechanism_options(group, coordinates=4, cohort=8)
-
-
-def _add_game(group: Any) -> None:
-    group.add_argument(
-        "--samples",
-        type=whole_number,
-        default=SAMPLES,
-        metavar="R",
-        help="samples from each of the two data sets",
-    )
-    group.add_argument(
-        "--confidence",
-        type=number,
-        default=CONFIDENCE,
-        metavar="C",
-        help="confidence level of all statements together",
-    )
-    group.add_argument(
-        "--simulated-noise",
-        action="store_true",
-        help="audit the noise of simulations instead of the secure one",
-    )
-    group.add_argument(
-        "--seed", type=whole_number, metavar="S", help="seed of the simulated noise (default: 0)"
-    )
-    group.add_argument("--json", metavar="PATH", help="write every number; - for standard output")
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the command."""
+    claim = parser.add_argument_group("claim")
+    trusts = "whom clients trust; repeat for several (default: all that have --noise)"
+    add_choice(claim, "--trust", PRIVATE, trusts, action="append")
+    add_privacy_options(claim, epsilon=PrivacyRequest().epsilon, delta=PrivacyRequest().delta)
+    add_mechanism_options(claim, coordinates=4, cohort=8)
+    game = parser.add_argument_group("game and output")
+    add_value(game, "--samples", whole_number, "R", "samples from each of the two data sets", SAMPLES)
+    add_value(game, "--confidence", number, "C", "confidence level of all statements together", CONFIDENCE)
+    add_flag(game, "--simulated-noise", "audit the noise of simulations instead of the secure one")
+    add_value(game, "--seed", whole_number, "S", "seed of the simulated noise (default: 0)")
+    add_value(game, "--json", str, "PATH", "write every number; - for standard output")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -118,9 +85,9 @@ def _check(options: argparse.Namespace) -> None:
 
 
 def _noise_source(options: argparse.Namespace) -> NoiseSource:
-    return (
-        SimulatedNoise(np.random.default_rng(options.seed or 0)) if options.simulated_noise else SecureNoise()
-    )
+    if options.simulated_noise:
+        return SimulatedNoise(np.random.default_rng(options.seed or 0))
+    return SecureNoise()
 
 
 def _requests(options: argparse.Namespace) -> list[PrivacyRequest]:
@@ -141,31 +108,22 @@ def _mechanism(request: PrivacyRequest, options: argparse.Namespace) -> Mechanis
 def _play(
     planned: list[tuple[PrivacyRequest, Mechanism]], noise: NoiseSource, options: argparse.Namespace
 ) -> list[Audit]:
+    audits = list[Audit]()
     with progress_bar("playing", "games") as progress:
         task = progress.add_task("games", total=len(planned) * 2 * options.samples)
-        return [
-            _audit(request, mechanism, noise, options, lambda plays: progress.advance(task, plays))
-            for request, mechanism in planned
-        ]
-
-
-def _audit(
-    request: PrivacyRequest,
-    mechanism: Mechanism,
-    noise: NoiseSource,
-    options: argparse.Namespace,
-    advance: Callable[[int], None],
-) -> Audit:
-    result = audit(
-        mechanism,
-        noise,
-        epsilon=request.epsilon,
-        delta=request.delta,
-        samples=options.samples,
-        confidence=options.confidence,
-        progress=advance,
-    )
-    return Audit(trust=request.trust, noise=request.mechanism_noise, mechanism=mechanism, result=result)
+        for request, mechanism in planned:
+            result = audit(
+                mechanism,
+                noise,
+                epsilon=request.epsilon,
+                delta=request.delta,
+                samples=options.samples,
+                confidence=options.confidence,
+                progress=lambda plays: progress.advance(task, plays),
+            )
+            own = request.mechanism_noise
+            audits.append(Audit(trust=request.trust, noise=own, mechanism=mechanism, result=result))
+    return audits
 
 
 def as_document(audits: list[Audit]) -> dict[str, Any]:

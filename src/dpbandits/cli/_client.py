@@ -8,10 +8,10 @@ import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dpbandits.actions import read_matrix
-from dpbandits.cli._parser import DefaultsInHelp, number, whole_number
+from dpbandits.cli._parser import add_choice, add_flag, add_value, number, whole_number
 from dpbandits.cli._privacy_options import TRUSTS
 from dpbandits.cli._service_extra import require_service
 from dpbandits.errors import InvalidValue
@@ -22,82 +22,39 @@ if TYPE_CHECKING:
     from dpbandits.service.wire import Pins
 
 
-def add_to(commands: Any, summary: str) -> None:
-    """Add the command and its options."""
-    parser = commands.add_parser(
-        "client",
-        help=summary,
-        description="Take part in the study at URL: check its terms, enrol, wait to be asked, and send one "
-        "report, with noise drawn on this machine. If the terms or a plan protect less than agreed, no "
-        "report is sent. In the shuffle model pin the study with --terms, --operator-key, or "
-        "--shuffler-url and --shuffler-key.",
-        formatter_class=DefaultsInHelp,
-    )
-    parser.set_defaults(run=run)
+DESCRIPTION = (
+    "Take part in the study at URL: check its terms, enrol, wait to be asked, and send one report, with "
+    "noise drawn on this machine. If the terms or a plan protect less than agreed, no report is sent. In the "
+    "shuffle model pin the study with --terms, --operator-key, or --shuffler-url and --shuffler-key."
+)
+_REWARDS = "a .csv or .npz file with one row per client: its average reward of every action of the study"
+_SILENT = "smallest share of reports without noise that the guarantee must tolerate"
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the command."""
     parser.add_argument("url", metavar="URL", help="address of the coordinator")
-    parser.add_argument(
-        "--codes", metavar="FILE", type=Path, required=True, help="file with one enrolment code per line"
-    )
-    parser.add_argument(
-        "--rewards",
-        metavar="FILE",
-        type=Path,
-        required=True,
-        help="a .csv or .npz file with one row per client: its average reward of every action of the study",
-    )
-    parser.add_argument(
-        "--memory", metavar="FILE", type=Path, help="file for the state that must survive a restart"
-    )
-    parser.add_argument("--certificates", metavar="FILE", type=Path, help="certificates to trust for the URL")
-    parser.add_argument(
-        "--shuffler-certificates", metavar="FILE", type=Path, help="certificates to trust for the shuffler"
-    )
-    _add_pins(parser)
-    _add_consent(parser)
-
-
-def _add_pins(parser: argparse.ArgumentParser) -> None:
+    add_value(parser, "--codes", Path, "FILE", "file with one enrolment code per line", required=True)
+    add_value(parser, "--rewards", Path, "FILE", _REWARDS, required=True)
+    add_value(parser, "--memory", Path, "FILE", "file for the state that must survive a restart")
+    add_value(parser, "--certificates", Path, "FILE", "certificates to trust for the URL")
+    add_value(parser, "--shuffler-certificates", Path, "FILE", "certificates to trust for the shuffler")
     pins = parser.add_argument_group("pins: values that you know from a source other than the coordinator")
-    pins.add_argument("--terms", metavar="HEX", help="digest of the study's terms (dpbandits terms)")
-    pins.add_argument("--operator-key", metavar="HEX", help="public key that signed the terms")
-    pins.add_argument("--shuffler-url", metavar="URL", help="address of the shuffler")
-    pins.add_argument("--shuffler-key", metavar="HEX", help="public key of the shuffler")
-
-
-def _add_consent(parser: argparse.ArgumentParser) -> None:
+    add_value(pins, "--terms", str, "HEX", "digest of the study's terms (dpbandits terms)")
+    add_value(pins, "--operator-key", str, "HEX", "public key that signed the terms")
+    add_value(pins, "--shuffler-url", str, "URL", "address of the shuffler")
+    add_value(pins, "--shuffler-key", str, "HEX", "public key of the shuffler")
     consent = parser.add_argument_group("consent: the least protection that you accept")
-    consent.add_argument(
-        "--accept",
-        choices=TRUSTS,
-        action="append",
-        help="trust model that you accept; repeat for several (default: local, shuffle)",
-    )
-    consent.add_argument("--epsilon", type=number, default=1.0, metavar="E", help="largest ε")
-    consent.add_argument("--delta", type=number, default=1e-6, metavar="D", help="largest δ")
-    consent.add_argument(
-        "--mode",
-        choices=("trusted", "split"),
-        action="append",
-        help="shuffler mode; repeat for both (default: both)",
-    )
-    consent.add_argument(
-        "--minimum-cohort",
-        type=whole_number,
-        default=1,
-        metavar="N",
-        help="fewest reports in a release",
-    )
-    consent.add_argument("--largest-cohort", type=whole_number, metavar="N", help="most clients in a cohort")
-    consent.add_argument(
-        "--silent-share",
-        type=number,
-        default=0.0,
-        metavar="S",
-        help="smallest share of reports without noise that the guarantee must tolerate",
-    )
-    consent.add_argument(
-        "--biased-bits", action="store_true", help="accept the paper's noise bits, which are not fair coins"
-    )
+    trusts = "trust model that you accept; repeat for several (default: local, shuffle)"
+    add_choice(consent, "--accept", TRUSTS, trusts, action="append")
+    add_value(consent, "--epsilon", number, "E", "largest ε", 1.0)
+    add_value(consent, "--delta", number, "D", "largest δ", 1e-6)
+    modes = "shuffler mode; repeat for both (default: both)"
+    add_choice(consent, "--mode", ("trusted", "split"), modes, action="append")
+    add_value(consent, "--minimum-cohort", whole_number, "N", "fewest reports in a release", 1)
+    add_value(consent, "--largest-cohort", whole_number, "N", "most clients in a cohort")
+    add_value(consent, "--silent-share", number, "S", _SILENT, 0.0)
+    add_flag(consent, "--biased-bits", "accept the paper's noise bits, which are not fair coins")
 
 
 def run(options: argparse.Namespace) -> int:

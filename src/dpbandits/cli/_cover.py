@@ -7,56 +7,43 @@ from pathlib import Path
 from typing import Any
 
 from dpbandits.actions import Actions
-from dpbandits.cli._parser import DefaultsInHelp, number, whole_number
+from dpbandits.cli._parser import add_value, number, whole_number
 from dpbandits.cli._writing import check_writable, write_document
 from dpbandits.design import KINDS, Cover, cover
 from dpbandits.errors import InvalidValue
 
+DESCRIPTION = (
+    "Write points of a box (corners on the unit sphere), the unit ball or the simplex such that every point "
+    "of the set is within the radius of one of them. Playing only these points costs at most radius × ‖θ*‖ "
+    "of regret per round. `dpbandits simulate --actions-file` reads the file and adds that loss to the "
+    "regret."
+)
 
-def add_to(commands: Any, summary: str) -> None:
-    """Add the command and its options."""
-    parser = commands.add_parser(
-        "cover",
-        help=summary,
-        description="Write points of a box (corners on the unit sphere), the unit ball or the simplex such "
-        "that every point of the set is within the radius of one of them. Playing only these points costs at "
-        "most radius × ‖θ*‖ of regret per round. `dpbandits simulate --actions-file` reads the file and adds "
-        "that loss to the regret.",
-        formatter_class=DefaultsInHelp,
-    )
-    parser.set_defaults(run=run)
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the command."""
     parser.add_argument("kind", choices=KINDS, metavar="KIND", help=", ".join(KINDS))
-    parser.add_argument(
-        "--dimension", type=whole_number, required=True, metavar="D", help="dimension of the points"
-    )
-    parser.add_argument("--radius", type=number, required=True, metavar="R", help="covering radius")
-    parser.add_argument(
-        "--count-limit",
-        type=whole_number,
-        default=1_000_000,
-        metavar="N",
-        help="refuse covers with more points",
-    )
-    parser.add_argument("--out", metavar="FILE", help="write the points to a .npz or .csv file")
-    parser.add_argument("--json", metavar="PATH", help="write the figures; - for standard output")
+    add_value(parser, "--dimension", whole_number, "D", "dimension of the points", required=True)
+    add_value(parser, "--radius", number, "R", "covering radius", required=True)
+    add_value(parser, "--count-limit", whole_number, "N", "refuse covers with more points", 1_000_000)
+    add_value(parser, "--out", str, "FILE", "write the points to a .npz or .csv file")
+    add_value(parser, "--json", str, "PATH", "write the figures; - for standard output")
 
 
 def run(options: argparse.Namespace) -> int:
     """Compute the cover, write it, and print its radius and the regret that it adds."""
     check_writable(options.json)
     out = None if options.out is None else _checked(Path(options.out))
-    found = cover(
-        options.kind, dimension=options.dimension, radius=options.radius, count_limit=options.count_limit
-    )
+    dimension, radius, most = options.dimension, options.radius, options.count_limit
+    found = cover(options.kind, dimension=dimension, radius=radius, count_limit=most)
     if out is not None:
         Actions(found.points, loss=found.loss).save(out)
     write_document(_document(found, options), options.json)
     if options.json != "-":
         written = "" if out is None else f" in {out}"
-        print(f"{len(found.points):,} points of the {found.kind} in {options.dimension} dimensions{written}")
-        print(
-            f"covering radius {found.radius:.6g}: regret per round grows by at most {found.loss:.6g} × ‖θ*‖"
-        )
+        print(f"{len(found.points):,} points of the {found.kind} in {dimension} dimensions{written}")
+        loss = f"regret per round grows by at most {found.loss:.6g} × ‖θ*‖"
+        print(f"covering radius {found.radius:.6g}: {loss}")
     return 0
 
 

@@ -3,56 +3,36 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
 from rich.table import Table
 
 from dpbandits._arrays import FloatArray
 from dpbandits._checks import whole
 from dpbandits.actions import read_matrix
-from dpbandits.cli._parser import DefaultsInHelp, number, whole_number
+from dpbandits.cli._parser import add_value, number, whole_number
+from dpbandits.cli._terminal import console
 from dpbandits.cli._writing import check_writable, write_document
 from dpbandits.design import Design, near_g_optimal
 from dpbandits.errors import InvalidValue
 
+DESCRIPTION = (
+    "Choose a few rows of FILE, and weights for them, such that a linear function that is measured there in "
+    "these proportions is known well at all rows: no row's variance exceeds tolerance × rank, if an "
+    "observation has variance 1. Rows may be any finite numbers. NPY files are mapped, not loaded."
+)
 _SHOWN = 20  # rows in the table; the JSON has all
 
 
-def add_to(commands: Any, summary: str) -> None:
-    """Add the command and its options."""
-    parser = commands.add_parser(
-        "design",
-        help=summary,
-        description="Choose a few rows of FILE, and weights for them, such that a linear function that is "
-        "measured there in these proportions is known well at all rows: no row's variance exceeds "
-        "tolerance × rank, if an observation has variance 1. Rows may be any finite numbers. NPY files are "
-        "mapped, not loaded.",
-        formatter_class=DefaultsInHelp,
-    )
-    parser.set_defaults(run=run)
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the command."""
     parser.add_argument("file", metavar="FILE", help="a .csv, .npz or .npy file with one candidate per row")
-    parser.add_argument(
-        "--tolerance",
-        type=number,
-        default=2.0,
-        metavar="G",
-        help="above 1; a smaller tolerance needs more rows",
-    )
-    parser.add_argument(
-        "--max-support", type=whole_number, metavar="S", help="upper bound on the number of rows"
-    )
-    parser.add_argument(
-        "--seed",
-        type=whole_number,
-        default=0,
-        metavar="S",
-        help="seed of the sampling in files with many rows",
-    )
-    parser.add_argument("--json", metavar="PATH", help="write every number; - for standard output")
+    add_value(parser, "--tolerance", number, "G", "above 1; a smaller tolerance needs more rows", 2.0)
+    add_value(parser, "--max-support", whole_number, "S", "upper bound on the number of rows")
+    add_value(parser, "--seed", whole_number, "S", "seed of the sampling in files with many rows", 0)
+    add_value(parser, "--json", str, "PATH", "write every number; - for standard output")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -86,7 +66,7 @@ def _read(path: Path) -> FloatArray:
 
 
 def _document(design: Design, shape: tuple[int, ...], file: str) -> dict[str, Any]:
-    certificate = design.certificate
+    names = ("holds", "g", "g_is_exact", "g_limit", "tolerance", "support_size", "support_limit", "passes")
     return {
         "file": file,
         "rows": shape[0],
@@ -94,34 +74,23 @@ def _document(design: Design, shape: tuple[int, ...], file: str) -> dict[str, An
         "rank": design.rank,
         "support": design.support.tolist(),
         "weights": design.weights.tolist(),
-        "certificate": {
-            "holds": certificate.holds,
-            "g": certificate.g,
-            "g_is_exact": certificate.g_is_exact,
-            "g_limit": certificate.g_limit,
-            "tolerance": certificate.tolerance,
-            "support_size": certificate.support_size,
-            "support_limit": certificate.support_limit,
-            "passes": certificate.passes,
-        },
+        "certificate": {name: getattr(design.certificate, name) for name in names},
     }
 
 
 def _show(design: Design, shape: tuple[int, ...]) -> None:
-    console = Console(width=None if sys.stdout.isatty() else 100)
+    show = console(100).print
     certificate = design.certificate
     relation = "=" if certificate.g_is_exact else "≤"
     ratio = f", {certificate.g / design.rank:.4g} × rank" if design.rank else ""
-    console.print(f"{shape[0]:,} rows of {shape[1]:,} numbers, rank {design.rank}", highlight=False)
-    console.print(
+    show(f"{shape[0]:,} rows of {shape[1]:,} numbers, rank {design.rank}")
+    show(
         f"certified: g {relation} {certificate.g:.6g}{ratio} (limit {certificate.g_limit:.6g}), "
-        f"{certificate.support_size} rows (limit {certificate.support_limit})",
-        highlight=False,
+        f"{certificate.support_size} rows (limit {certificate.support_limit})"
     )
     table = Table("row", "weight")
-    heaviest = np.argsort(-design.weights, kind="stable")[:_SHOWN]
-    for place in heaviest:
+    for place in np.argsort(-design.weights, kind="stable")[:_SHOWN]:
         table.add_row(str(design.support[place]), f"{design.weights[place]:.6g}")
-    console.print(table)
+    show(table)
     if design.support.size > _SHOWN:
         print(f"and {design.support.size - _SHOWN} rows of smaller weight; --json has all")

@@ -108,9 +108,8 @@ def as_table(results: Sequence[Result]) -> Table:
             f"{row['actions_left_mean']:,.1f}",
             describe(result.guarantee, privacy.delta),
         )
-    table.caption = cover_note(
-        max((run.cover_loss for result in results for run in result.runs), default=0.0)
-    )
+    losses = [run.cover_loss for result in results for run in result.runs]
+    table.caption = cover_note(max(losses, default=0.0))
     return table
 
 

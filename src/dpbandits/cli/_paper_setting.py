@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from dpbandits.cli._parser import add_flag
 from dpbandits.privacy import PrivacyRequest
 from dpbandits.simulation import PAPER_PRIVACY, Setting
 
@@ -23,17 +24,14 @@ _AS_PRINTED = {
 def add_paper_options(group: Any) -> None:
     """Add `--paper-setting` and `--compare-paper`."""
     epsilon, delta = PAPER_PRIVACY["epsilon"], PAPER_PRIVACY["delta"]
-    group.add_argument(
+    add_flag(
+        group,
         "--paper-setting",
-        action="store_true",
-        help=f"(ε, δ) = ({epsilon:g}, {delta:g}) as in the paper's experiments; --epsilon and --delta "
-        "override it; the other defaults are the paper's already",
+        f"(ε, δ) = ({epsilon:g}, {delta:g}) as in the paper's experiments; --epsilon and --delta override "
+        "it; the other defaults are the paper's already",
     )
-    group.add_argument(
-        "--compare-paper",
-        action="store_true",
-        help=f"add a row per trust model for the paper's constants as printed, at ({epsilon:g}, {delta:g})",
-    )
+    compared = f"add a row per trust model for the paper's constants as printed, at ({epsilon:g}, {delta:g})"
+    add_flag(group, "--compare-paper", compared)
 
 
 def fill_privacy(options: argparse.Namespace) -> None:

@@ -1,9 +1,10 @@
-"""An argument parser with one-line errors, and the types of its values."""
+"""An argument parser with one-line errors, the types of its values, and short forms of its options."""
 
 from __future__ import annotations
 
 import argparse
-from typing import NoReturn
+from collections.abc import Callable, Iterable
+from typing import Any, NoReturn
 
 
 class OneLineParser(argparse.ArgumentParser):
@@ -44,3 +45,28 @@ def whole_number(text: str) -> int:
 def whole_number_or_unlimited(text: str) -> int | None:
     """A whole number, or the word `unlimited` for None."""
     return None if text == "unlimited" else whole_number(text)
+
+
+def add_value(
+    group: Any,
+    option: str,
+    kind: Callable[[str], Any],
+    metavar: str,
+    text: str,
+    default: Any = None,
+    **more: Any,
+) -> None:
+    """Add an option with a value of some type. `text` is its help."""
+    group.add_argument(option, type=kind, metavar=metavar, help=text, default=default, **more)
+
+
+def add_choice(
+    group: Any, option: str, choices: Iterable[str], text: str, default: str | None = None, **more: Any
+) -> None:
+    """Add an option whose value is one of some names."""
+    group.add_argument(option, choices=choices, help=text, default=default, **more)
+
+
+def add_flag(group: Any, option: str, text: str) -> None:
+    """Add an option without a value, which is off by default."""
+    group.add_argument(option, action="store_true", help=text)

@@ -9,22 +9,26 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
 from rich.table import Table
 
 from dpbandits._checks import whole
 from dpbandits.cli._output import cover_note, provenance
-from dpbandits.cli._parser import DefaultsInHelp, number, whole_number
+from dpbandits.cli._parser import add_choice, add_value, number, whole_number
 from dpbandits.cli._plan_file import check_new, write_study
 from dpbandits.cli._plot import check_plot, plot_plans
 from dpbandits.cli._privacy_options import TRUSTS, add_privacy_options
 from dpbandits.cli._problem_options import add_problem_options, setting_from
-from dpbandits.cli._progress import progress_bar
 from dpbandits.cli._reach import reach_of, shown_reach
+from dpbandits.cli._terminal import console, progress_bar
 from dpbandits.cli._writing import check_writable, write_document
 from dpbandits.protocol import Study, ask, predict
 from dpbandits.simulation import SCHEDULES, Setting, run_once
 
+DESCRIPTION = (
+    "Predict the regret, participants and communication of a study for every schedule and a grid of ε, and "
+    "say when the study cannot eliminate any action. Regret is predicted, and simulated, for parameters "
+    "drawn from a prior on the actual actions."
+)
 _SHOWN = 6  # the most phases that are listed one by one
 NEVER = "these settings will never eliminate an action"
 
@@ -59,38 +63,19 @@ class Row:
         return self.first_elimination is None
 
 
-def add_to(commands: Any, summary: str) -> None:
-    """Add the command and its options."""
-    parser = commands.add_parser(
-        "plan",
-        help=summary,
-        description="Predict the regret, participants and communication of a study for every schedule and "
-        "a grid of ε, and say when the study cannot eliminate any action. Regret is predicted, and "
-        "simulated, for parameters drawn from a prior on the actual actions.",
-        formatter_class=DefaultsInHelp,
-    )
-    parser.set_defaults(run=run)
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the command."""
     group = parser.add_argument_group("study")
-    group.add_argument("--trust", choices=TRUSTS, default="shuffle", help="whom clients trust")
+    add_choice(group, "--trust", TRUSTS, "whom clients trust", "shuffle")
     add_privacy_options(group, epsilon=1.0, delta=1e-6)
     add_problem_options(parser.add_argument_group("problem"))
     output = parser.add_argument_group("grid and output")
-    output.add_argument(
-        "--epsilons", type=number, nargs="+", metavar="E", help="a grid of ε (default: ε/10, ε/3, ε, 3ε, 10ε)"
-    )
-    output.add_argument(
-        "--runs", type=whole_number, default=4, metavar="R", help="simulated runs per row; 0 for none"
-    )
-    output.add_argument(
-        "--write",
-        metavar="STUDY.toml",
-        type=Path,
-        help="plan for --epsilon and --actions-file only, and write a study file with the planned cohorts",
-    )
-    output.add_argument("--json", metavar="PATH", help="write every number; - for standard output")
-    output.add_argument(
-        "--plot", metavar="PATH.png", help="draw regret, participants and communication against ε"
-    )
+    add_value(output, "--epsilons", number, "E", "a grid of ε (default: ε/10, ε/3, ε, 3ε, 10ε)", nargs="+")
+    add_value(output, "--runs", whole_number, "R", "simulated runs per row; 0 for none", 4)
+    write = "plan for --epsilon and --actions-file only, and write a study file with the planned cohorts"
+    add_value(output, "--write", Path, "STUDY.toml", write)
+    add_value(output, "--json", str, "PATH", "write every number; - for standard output")
+    add_value(output, "--plot", str, "PATH.png", "draw regret, participants and communication against ε")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -168,7 +153,7 @@ def _as_dict(row: Row) -> dict[str, Any]:
 
 
 def _show(rows: list[Row], setting: Setting) -> None:
-    console = Console(width=None if sys.stdout.isatty() else 150)
+    show = console(150).print
     actions = setting.instance(0).actions
     title = (
         f"{provenance(setting)}{setting.privacy.trust}, {setting.horizon:,} rounds, "
@@ -191,18 +176,17 @@ def _show(rows: list[Row], setting: Setting) -> None:
             f"{row.bound_on_regret:,.0f}",
             "–" if row.communication is None else f"{row.communication:,.0f} {row.unit}",
         )
-    console.print(table)
+    show(table)
     note = cover_note(max(row.cover_loss for row in rows))
     if note is not None:
-        console.print(note, highlight=False)
+        show(note)
     for row in rows:
         if row.reach is not None:
             asked = "" if row.epsilon is None else f" at ε = {row.epsilon:.3g}"
-            liar = shown_reach(row.reach, row.trust)
-            console.print(f"{row.schedule}{asked}, first cohort: {liar}", highlight=False)
+            show(f"{row.schedule}{asked}, first cohort: {shown_reach(row.reach, row.trust)}")
     for row in rows:
         if row.never_eliminates:
-            console.print(_advice(row), highlight=False)
+            show(_advice(row))
 
 
 def _listed(numbers: list[int]) -> str:

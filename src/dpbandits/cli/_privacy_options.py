@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from dpbandits._checks import whole
-from dpbandits.cli._parser import number, whole_number
+from dpbandits.cli._parser import add_choice, add_value, number, whole_number
 from dpbandits.errors import InvalidValue
 from dpbandits.privacy import PRESETS, SHAPES, TRUST_MODELS, Mechanism, PrivacyRequest, TrustModel, calibrate
 
@@ -72,48 +72,24 @@ def add_privacy_options(
         delta_note: The same for `--delta`.
     """
     presets = "exact calibration, or the paper's constants as printed"
-    group.add_argument("--preset", choices=PRESETS, default=preset, help=presets)
-    group.add_argument("--noise", choices=NOISES, help="noise distribution (default: the trust model's)")
-    group.add_argument(
-        "--epsilon", type=number, default=epsilon, metavar="E", help=f"privacy ε{epsilon_note}"
-    )
-    group.add_argument(
-        "--delta",
-        type=number,
-        default=delta,
-        metavar="D",
-        help=f"privacy δ; 0 for pure differential privacy{delta_note}",
-    )
-    group.add_argument(
-        "--bound", type=number, default=1.0, metavar="B", help="clients clip their averages to [−B, B]"
-    )
-    group.add_argument(
-        "--silent-share",
-        type=number,
-        default=0.0,
-        metavar="Q",
-        help="keep the guarantee even if this share of the reporting clients adds no noise",
-    )
+    add_choice(group, "--preset", PRESETS, presets, preset)
+    add_choice(group, "--noise", NOISES, "noise distribution (default: the trust model's)")
+    add_value(group, "--epsilon", number, "E", f"privacy ε{epsilon_note}", epsilon)
+    add_value(group, "--delta", number, "D", f"privacy δ; 0 for pure differential privacy{delta_note}", delta)
+    add_value(group, "--bound", number, "B", "clients clip their averages to [−B, B]", 1.0)
+    silent = "keep the guarantee even if this share of the reporting clients adds no noise"
+    add_value(group, "--silent-share", number, "Q", silent, 0.0)
 
 
 def add_mechanism_options(group: Any, *, coordinates: int, cohort: int) -> None:
     """Add `--coordinates`, `--cohort`, `--clip` and `--minimum-reports`, for commands about one mechanism."""
-    group.add_argument(
-        "--coordinates", type=whole_number, default=coordinates, metavar="S", help="averages per client"
+    add_value(group, "--coordinates", whole_number, "S", "averages per client", coordinates)
+    add_value(group, "--cohort", whole_number, "N", "clients per cohort", cohort)
+    add_choice(
+        group, "--clip", SHAPES, "clip each average, or the ℓ2 norm of all averages of a client", "box"
     )
-    group.add_argument("--cohort", type=whole_number, default=cohort, metavar="N", help="clients per cohort")
-    group.add_argument(
-        "--clip",
-        choices=SHAPES,
-        default="box",
-        help="clip each average, or the ℓ2 norm of all averages of a client",
-    )
-    group.add_argument(
-        "--minimum-reports",
-        type=whole_number,
-        metavar="M",
-        help="fewest reports in a release; they alone must carry enough noise (default: the cohort)",
-    )
+    fewest = "fewest reports in a release; they alone must carry enough noise (default: the cohort)"
+    add_value(group, "--minimum-reports", whole_number, "M", fewest)
 
 
 def privacy_request(trust: str, options: argparse.Namespace) -> PrivacyRequest:

@@ -13,14 +13,15 @@ def reach_of(mechanism: Mechanism) -> dict[str, float | None]:
     found = mechanism.reach_of_one(reports)
     return {
         "reports": reports,
-        "mean": _bounded(found.mean),
+        "mean": bounded(found.mean),
         "honest": found.honest,
-        "factor": _bounded(found.factor),
-        "length": None if found.length is None else _bounded(found.length),
+        "factor": bounded(found.factor),
+        "length": None if found.length is None else bounded(found.length),
     }
 
 
-def _bounded(value: float) -> float | None:
+def bounded(value: float) -> float | None:
+    """The value, or None if it is infinite."""
     return value if math.isfinite(value) else None
 
 

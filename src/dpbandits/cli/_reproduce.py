@@ -8,12 +8,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 
 from dpbandits import __version__
-from dpbandits.cli._parser import DefaultsInHelp, whole_number
-from dpbandits.cli._progress import progress_bar
+from dpbandits.cli._parser import add_flag, add_value, whole_number
+from dpbandits.cli._terminal import console, progress_bar
 from dpbandits.cli._workers import add_workers_option, workers_of
 from dpbandits.errors import InvalidValue
 from dpbandits.experiments import (
@@ -31,39 +30,26 @@ from dpbandits.experiments import (
     named,
     overall,
     report,
-    run_cached,
     tasks_of,
+)
+from dpbandits.simulation import run_tasks
+
+DESCRIPTION = (
+    "Run the paper's experiments in both presets and compare them with its statements. Writes figures, every "
+    "number as CSV and JSON, and a self-contained HTML report. Finished runs are kept in the folder, so the "
+    "same command continues after an interruption."
 )
 
 
-def add_to(commands: Any, summary: str) -> None:
-    """Add the command and its options."""
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the command."""
     names = ", ".join(experiment.name for experiment in EXPERIMENTS)
-    parser = commands.add_parser(
-        "reproduce",
-        help=summary,
-        description="Run the paper's experiments in both presets and compare them with its statements. "
-        "Writes figures, every number as CSV and JSON, and a self-contained HTML report. Finished runs are "
-        "kept in the folder, so the same command continues after an interruption.",
-        formatter_class=DefaultsInHelp,
-    )
-    parser.set_defaults(run=run)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"one of {names} (default: all)")
-    parser.add_argument(
-        "--out", type=Path, default=Path("out/reproduce"), metavar="DIR", help="folder for all files"
-    )
-    parser.add_argument(
-        "--runs",
-        type=whole_number,
-        metavar="R",
-        help=f"runs per setting (default: {FULL_RUNS}, as in the paper; {QUICK_RUNS} with --quick)",
-    )
+    add_value(parser, "--out", Path, "DIR", "folder for all files", Path("out/reproduce"))
+    runs = f"runs per setting (default: {FULL_RUNS}, as in the paper; {QUICK_RUNS} with --quick)"
+    add_value(parser, "--runs", whole_number, "R", runs)
     add_workers_option(parser)
-    parser.add_argument(
-        "--quick",
-        action="store_true",
-        help="few runs, which take minutes; statements about averages are not judged",
-    )
+    add_flag(parser, "--quick", "few runs, which take minutes; statements about averages are not judged")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -106,7 +92,7 @@ def _run_all(tasks: list[Any], workers: int, options: argparse.Namespace) -> tup
     with progress_bar("reproducing", "runs") as progress:
         task = progress.add_task("runs", total=len(tasks))
         try:
-            for finished in run_cached(tasks, workers=workers, cache=cache_file(options.out)):
+            for finished in run_tasks(tasks, workers=workers, checkpoint=cache_file(options.out)):
                 found.append(finished)
                 progress.advance(task)
         except KeyboardInterrupt:
@@ -116,11 +102,8 @@ def _run_all(tasks: list[Any], workers: int, options: argparse.Namespace) -> tup
 
 
 def _say_interrupted(done: int, total: int, options: argparse.Namespace) -> None:
-    print(
-        f"interrupted; at least {done:,} of {total:,} runs are kept. To continue, run\n  "
-        + _command(options),
-        file=sys.stderr,
-    )
+    kept = f"interrupted; at least {done:,} of {total:,} runs are kept. To continue, run"
+    print(f"{kept}\n  {_command(options)}", file=sys.stderr)
 
 
 def _command(options: argparse.Namespace) -> str:
@@ -142,10 +125,9 @@ def _write(items: list[Item], options: argparse.Namespace) -> None:
 
 
 def _show(items: list[Item]) -> None:
-    table = Table(title="The paper's statements, and what these runs show", title_justify="left")
-    for heading in ("item", *SCOPES):
-        table.add_column(heading)
+    title = "The paper's statements, and what these runs show"
+    table = Table("item", *SCOPES, title=title, title_justify="left")
     for item in items:
         verdicts = (overall(item.findings.verdicts(scope)) or "–" for scope in SCOPES)
         table.add_row(item.experiment.title, *verdicts)
-    Console(width=None if sys.stdout.isatty() else 110).print(table)
+    console(110).print(table)

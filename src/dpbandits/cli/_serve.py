@@ -4,33 +4,24 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
 
-from dpbandits.cli._parser import DefaultsInHelp
+from dpbandits.cli._parser import add_choice, add_flag
 from dpbandits.cli._service_extra import require_service
 from dpbandits.errors import InvalidValue
 from dpbandits.privacy import require_secure
 
+DESCRIPTION = (
+    "Run the coordinator of the study in STUDY.toml until the process is stopped. With --example: run a "
+    "whole small study with simulated clients, from start to end."
+)
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 
 
-def add_to(commands: Any, summary: str) -> None:
-    """Add the command and its options."""
-    parser = commands.add_parser(
-        "serve",
-        help=summary,
-        description="Run the coordinator of the study in STUDY.toml until the process is stopped. With "
-        "--example: run a whole small study with simulated clients, from start to end.",
-        formatter_class=DefaultsInHelp,
-    )
-    parser.set_defaults(run=run)
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the command."""
     parser.add_argument("study", metavar="STUDY.toml", nargs="?", type=Path, help="see docs/deploying.md")
-    parser.add_argument(
-        "--example", action="store_true", help="run a small study with simulated clients; needs no file"
-    )
-    parser.add_argument(
-        "--log-level", choices=LEVELS, default="INFO", help="level of the log on standard error"
-    )
+    add_flag(parser, "--example", "run a small study with simulated clients; needs no file")
+    add_choice(parser, "--log-level", LEVELS, "level of the log on standard error", "INFO")
 
 
 def run(options: argparse.Namespace) -> int:

@@ -65,9 +65,8 @@ def _run(study: Study, instance: Instance, directory: Path) -> None:
     print(f"{len(codes)} clients enrol; {COHORTS[0]} are asked after each of the first {len(COHORTS)} phases")
     app = coordinator_app(coordinator, Roles(hashes={"actuator": hashed(token)}))
     with _serving(server_for(app, listening)), Transport(certificates=certificate) as transport:
-        playing = threading.Thread(
-            target=play_all, args=(Actuator(listening.url, token, transport), _tell_play())
-        )
+        actuator = Actuator(listening.url, token, transport)
+        playing = threading.Thread(target=play_all, args=(actuator, _tell_play))
         playing.start()
         accepted = asyncio.run(_clients(listening.url, certificate, codes, _rewards(study, instance)))
         playing.join()
@@ -81,17 +80,13 @@ def _tell_results(results: ResultsReply, instance: Instance) -> None:
     print(f"{left} of {instance.actions.count} actions may still be best; the true best is {kept}among them")
     stated = results.guarantee
     if stated is not None:
-        print(
-            f"guarantee for each client: ({stated.epsilon:g}, {stated.delta:.2g})-DP; assumes: {stated.needs}"
-        )
+        holds = f"({stated.epsilon:g}, {stated.delta:.2g})-DP"
+        print(f"guarantee for each client: {holds}; assumes: {stated.needs}")
     print("To run a study with your own processes, files and keys: docs/deploying.md")
 
 
-def _tell_play() -> Callable[[int, int], None]:
-    def play(action: int, rounds: int) -> None:
-        print(f"  actuator: plays action {action} for {rounds:,} rounds", flush=True)
-
-    return play
+def _tell_play(action: int, rounds: int) -> None:
+    print(f"  actuator: plays action {action} for {rounds:,} rounds", flush=True)
 
 
 async def _clients(

@@ -4,27 +4,21 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
 
-from dpbandits.cli._parser import DefaultsInHelp
+from dpbandits.cli._parser import add_choice
 from dpbandits.cli._serve import LEVELS
 from dpbandits.cli._service_extra import require_service
 
+DESCRIPTION = (
+    "Run the shuffler that CONFIG.toml describes until the process is stopped. It has its own storage and "
+    "keys, and an operator that does not collude with the coordinator's."
+)
 
-def add_to(commands: Any, summary: str) -> None:
-    """Add the command and its options."""
-    parser = commands.add_parser(
-        "shuffler",
-        help=summary,
-        description="Run the shuffler that CONFIG.toml describes until the process is stopped. It has its "
-        "own storage and keys, and an operator that does not collude with the coordinator's.",
-        formatter_class=DefaultsInHelp,
-    )
-    parser.set_defaults(run=run)
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the command."""
     parser.add_argument("config", metavar="CONFIG.toml", type=Path, help="see docs/deploying.md")
-    parser.add_argument(
-        "--log-level", choices=LEVELS, default="INFO", help="level of the log on standard error"
-    )
+    add_choice(parser, "--log-level", LEVELS, "level of the log on standard error", "INFO")
 
 
 def run(options: argparse.Namespace) -> int:

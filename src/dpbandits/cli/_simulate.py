@@ -7,55 +7,50 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
 from dpbandits._checks import whole
 from dpbandits.cli._output import Result, as_document, as_table
 from dpbandits.cli._paper_setting import add_paper_options, as_printed, fill_privacy
-from dpbandits.cli._parser import DefaultsInHelp, number, whole_number
+from dpbandits.cli._parser import add_choice, add_flag, add_value, number, whole_number
 from dpbandits.cli._plot import check_plot, plot_regret
 from dpbandits.cli._privacy_options import TRUSTS, add_privacy_options
 from dpbandits.cli._problem_options import add_problem_options, setting_from
-from dpbandits.cli._progress import progress_bar
+from dpbandits.cli._terminal import console, progress_bar
 from dpbandits.cli._workers import add_workers_option, workers_of
 from dpbandits.cli._writing import check_writable, write_document
 from dpbandits.errors import InvalidValue
 from dpbandits.privacy import TRUST_MODELS
 from dpbandits.protocol import STEP_NAMES
-from dpbandits.simulation import ALGORITHMS, SCHEDULES, Cohorts, RunTrace, Setting, sweep
+from dpbandits.simulation import ALGORITHMS, SCHEDULES, RunTrace, Setting, sweep
+
+DESCRIPTION = (
+    "Run DP-DPE, or DP-PE, on simulated populations and compare trust models. Without options: the paper's "
+    "problem, with (ε, δ) = (1, 1e-6) for every private trust model."
+)
+_SCHEDULES = (
+    "cohort sizes: the paper's growing ones, equal ones, or a planned budget (default: budgeted in tight, "
+    "exponential in paper)"
+)
 
 
-def add_to(commands: Any, summary: str) -> None:
-    """Add the command and its options."""
-    parser = commands.add_parser(
-        "simulate",
-        help=summary,
-        description="Run DP-DPE, or DP-PE, on simulated populations and compare trust models. Without "
-        "options: the paper's problem, with (ε, δ) = (1, 1e-6) for every private trust model.",
-        formatter_class=DefaultsInHelp,
-    )
-    parser.set_defaults(run=run)
-    algorithm = parser.add_argument_group("algorithm and privacy")
-    _add_algorithm(algorithm)
-    _add_cohorts(algorithm)
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the command."""
+    _add_algorithm(parser.add_argument_group("algorithm and privacy"))
     add_problem_options(parser.add_argument_group("problem"))
-    _add_running(parser.add_argument_group("running and output"))
+    running = parser.add_argument_group("running and output")
+    add_value(running, "--runs", whole_number, "R", "runs per trust model", 20)
+    add_value(running, "--seed", whole_number, "S", "seed of the first run", 0)
+    add_workers_option(running)
+    add_value(running, "--json", str, "PATH", "write every number; - for standard output")
+    add_value(running, "--plot", str, "PATH.png", "draw the regret R(t) against time")
+    add_value(running, "--checkpoint", Path, "FILE", "keep finished runs in FILE and do not repeat them")
 
 
 def _add_algorithm(group: Any) -> None:
     default = Setting()
-    group.add_argument(
-        "--algorithm",
-        choices=ALGORITHMS,
-        default=default.algorithm,
-        help="growing or planned cohorts, fixed cohorts, or one new client per round",
-    )
-    group.add_argument(
-        "--trust",
-        choices=TRUSTS,
-        action="append",
-        help="whom clients trust; repeat for several (default: all that the preset and noise have)",
-    )
+    algorithms = "growing or planned cohorts, fixed cohorts, or one new client per round"
+    add_choice(group, "--algorithm", ALGORITHMS, algorithms, default.algorithm)
+    trusts = "whom clients trust; repeat for several (default: all that the preset and noise have)"
+    add_choice(group, "--trust", TRUSTS, trusts, action="append")
     add_privacy_options(
         group,
         epsilon=None,
@@ -64,53 +59,17 @@ def _add_algorithm(group: Any) -> None:
         delta_note=" (default: 1e-6; 0.25 with --paper-setting)",
     )
     add_paper_options(group)
-    group.add_argument(
-        "--minimum-share",
-        type=number,
-        default=default.privacy.minimum_share,
-        metavar="Q",
-        help="share of a cohort that must report; the noise suffices for these alone",
-    )
-    group.add_argument(
-        "--schedule",
-        choices=SCHEDULES,
-        help="cohort sizes: the paper's growing ones, equal ones, or a planned budget "
-        "(default: budgeted in tight, exponential in paper)",
-    )
-    group.add_argument(
-        "--stop-when-decided", action="store_true", help="ask nobody once a single action is left"
-    )
-    group.add_argument(
-        "--without", choices=STEP_NAMES, action="append", help="leave out a step of tight; repeat for several"
-    )
-
-
-def _add_cohorts(group: Any) -> None:
-    group.add_argument(
-        "--fixed-cohort",
-        type=whole_number,
-        default=Cohorts().fixed_cohort,
-        metavar="U",
-        help="clients per cohort with algorithm dpe-fixed",
-    )
-    group.add_argument("--maximum-cohort", type=whole_number, metavar="U", help="upper bound on every cohort")
-    group.add_argument(
-        "--design-tolerance",
-        type=number,
-        metavar="G",
-        help="designs have g <= G × dimension (default: planned with a budget, else 1.3; the paper's is 2)",
-    )
-
-
-def _add_running(group: Any) -> None:
-    group.add_argument("--runs", type=whole_number, default=20, metavar="R", help="runs per trust model")
-    group.add_argument("--seed", type=whole_number, default=0, metavar="S", help="seed of the first run")
-    add_workers_option(group)
-    group.add_argument("--json", metavar="PATH", help="write every number; - for standard output")
-    group.add_argument("--plot", metavar="PATH.png", help="draw the regret R(t) against time")
-    group.add_argument(
-        "--checkpoint", type=Path, metavar="FILE", help="keep finished runs in FILE and do not repeat them"
-    )
+    share = "share of a cohort that must report; the noise suffices for these alone"
+    add_value(group, "--minimum-share", number, "Q", share, default.privacy.minimum_share)
+    add_choice(group, "--schedule", SCHEDULES, _SCHEDULES)
+    add_flag(group, "--stop-when-decided", "ask nobody once a single action is left")
+    steps = "leave out a step of tight; repeat for several"
+    add_choice(group, "--without", STEP_NAMES, steps, action="append")
+    fixed = "clients per cohort with algorithm dpe-fixed"
+    add_value(group, "--fixed-cohort", whole_number, "U", fixed, default.cohorts.fixed_cohort)
+    add_value(group, "--maximum-cohort", whole_number, "U", "upper bound on every cohort")
+    designs = "designs have g <= G × dimension (default: planned with a budget, else 1.3; the paper's is 2)"
+    add_value(group, "--design-tolerance", number, "G", designs)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -121,9 +80,8 @@ def run(options: argparse.Namespace) -> int:
     check_plot(options.plot)
     check_writable(options.json)
     if options.schedule == "exponential" and options.participants is not None:
-        raise InvalidValue(
-            "participants", options.participants, "none with schedule exponential, where alpha decides"
-        )
+        expected = "none with schedule exponential, where alpha decides"
+        raise InvalidValue("participants", options.participants, expected)
     settings = _settings(options)
     seeds = range(options.seed, options.seed + options.runs)
     runs, interrupted = _run_all(settings, seeds, options)
@@ -169,7 +127,7 @@ def _write(results: list[Result], options: argparse.Namespace) -> None:
     """Print the table on standard output, unless the JSON goes there."""
     write_document(as_document(results, _recorded(options)), options.json)
     if options.json != "-":
-        Console(width=None if sys.stdout.isatty() else 150).print(as_table(results))
+        console(150).print(as_table(results))
     if options.plot is not None and results:
         plot_regret(results, Path(options.plot))
         print(f"plot of the regret: {options.plot}", file=sys.stderr)

@@ -5,30 +5,24 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import Any
 
-from dpbandits.cli._parser import DefaultsInHelp
+from dpbandits.cli._parser import add_value
 from dpbandits.cli._service_extra import require_service
 from dpbandits.errors import InvalidValue
 
+DESCRIPTION = (
+    "Write the terms of the study in STUDY.toml, with a new random name for this run: trust model, both "
+    "parties' keys and addresses, (ε, δ), cohorts and mechanisms. Then name the file as [terms] file in "
+    "STUDY.toml. Clients pin the printed digest, or the key that signed the terms. If STUDY.toml names terms "
+    "already, they are printed, and signed if --sign is given."
+)
 
-def add_to(commands: Any, summary: str) -> None:
-    """Add the command and its options."""
-    parser = commands.add_parser(
-        "terms",
-        help=summary,
-        description="Write the terms of the study in STUDY.toml, with a new random name for this run: "
-        "trust model, both parties' keys and addresses, (ε, δ), cohorts and mechanisms. Then name the file "
-        "as [terms] file in STUDY.toml. Clients pin the printed digest, or the key that signed the terms. "
-        "If STUDY.toml names terms already, they are printed, and signed if --sign is given.",
-        formatter_class=DefaultsInHelp,
-    )
-    parser.set_defaults(run=run)
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the command."""
     parser.add_argument("study", metavar="STUDY.toml", type=Path, help="see docs/deploying.md")
-    parser.add_argument(
-        "--sign", metavar="KEY.pem", type=Path, help="key file made by `dpbandits keys signing`"
-    )
-    parser.add_argument("--out", metavar="FILE", type=Path, help="new file for the terms")
+    add_value(parser, "--sign", Path, "KEY.pem", "key file made by `dpbandits keys signing`")
+    add_value(parser, "--out", Path, "FILE", "new file for the terms")
 
 
 def run(options: argparse.Namespace) -> int:

@@ -6,14 +6,12 @@ import argparse
 from typing import Any
 
 from dpbandits._checks import whole
-from dpbandits.cli._parser import whole_number
+from dpbandits.cli._parser import add_value, whole_number
 
 
 def add_workers_option(group: Any) -> None:
     """Add `--workers`."""
-    group.add_argument(
-        "--workers", type=whole_number, metavar="W", help="processes at a time (default: one per core)"
-    )
+    add_value(group, "--workers", whole_number, "W", "processes at a time (default: one per core)")
 
 
 def workers_of(options: argparse.Namespace) -> int:

@@ -11,7 +11,7 @@ largest entry. There are two ways to find it; neither pivots, as the search does
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -62,12 +62,9 @@ class Frame:
         """
         if self.thinnest == 0:
             return True
-        spread = math.sqrt(max(g, 1.0))
-        dimension = self.units.size
-        thin = 10 * _NOISE * spread
-        return bool(
-            self.thinnest > thin * math.sqrt(count * dimension) and self.units.min() > thin * self.units.max()
-        )
+        thin = 10 * _NOISE * math.sqrt(max(g, 1.0))
+        clear = self.thinnest > thin * math.sqrt(count * self.units.size)
+        return bool(clear and self.units.min() > thin * self.units.max())
 
 
 def support_frame(supported: FloatArray) -> Frame | None:
@@ -78,9 +75,8 @@ def support_frame(supported: FloatArray) -> Frame | None:
     lengths = np.linalg.svd(supported / units, compute_uv=False)
     if lengths[-1] <= _CONDITION * lengths[0]:
         return None
-    return Frame(
-        largest=1.0, units=units, directions=None, rank=units.size, passes=0.0, thinnest=float(lengths[-1])
-    )
+    thinnest = float(lengths[-1])
+    return Frame(largest=1.0, units=units, directions=None, rank=units.size, passes=0.0, thinnest=thinnest)
 
 
 def exact_frame(actions: FloatArray) -> Frame:
@@ -97,13 +93,8 @@ def exact_frame(actions: FloatArray) -> Frame:
         empty = np.empty((dimension, 0))
         return Frame(largest=1.0, units=np.ones(dimension), directions=empty, rank=0, passes=1.0)
     heights /= largest
-    frame = Frame(
-        largest=largest,
-        units=np.where(heights > _NOISE, heights, 1.0),
-        directions=None,
-        rank=dimension,
-        passes=2.0,
-    )
+    units = np.where(heights > _NOISE, heights, 1.0)
+    frame = Frame(largest=largest, units=units, directions=None, rank=dimension, passes=2.0)
     # The eigenvalues of X'X prove full rank in one pass, unless their ratio is near the rounding errors.
     gram = np.zeros((dimension, dimension))
     for _, block in blocks(actions):
@@ -135,10 +126,4 @@ def _with_directions(frame: Frame, actions: FloatArray) -> Frame:
         triangle = np.asarray(np.linalg.qr(np.vstack([triangle, frame.coordinates(block)]), mode="r"))
     _, lengths, directions = np.linalg.svd(triangle, full_matrices=False)
     leading = directions[lengths > _NOISE * lengths[0]].T
-    return Frame(
-        largest=frame.largest,
-        units=frame.units,
-        directions=leading,
-        rank=leading.shape[1],
-        passes=frame.passes + 1,
-    )
+    return replace(frame, directions=leading, rank=leading.shape[1], passes=frame.passes + 1)

@@ -58,7 +58,9 @@ def near_g_optimal(
     _check_options(tolerance, max_support, rng)
     # A sample of rows is useful only if it is much smaller than all rows and larger than the dimension.
     if len(rows) > max(_MANY_ROWS, 8 * rows.shape[1]):
-        design = _search_large(rows, tolerance, max_support, warm_start, rng)
+        start = None if warm_start is None else checked_start(warm_start, len(rows))
+        request = Request(actions=rows, tolerance=tolerance, max_support=max_support, start=start)
+        design = search_large(request, np.random.default_rng(_SEED) if rng is None else rng)
     else:
         design = _search_small(finite_matrix(actions=np.asarray(rows)), tolerance, max_support, warm_start)
     if not design.certificate.holds:
@@ -69,24 +71,8 @@ def near_g_optimal(
     return design
 
 
-def _search_large(
-    actions: FloatArray,
-    tolerance: float,
-    max_support: int | None,
-    warm_start: WeightedSupport | None,
-    rng: np.random.Generator | None,
-) -> Design:
-    """Search over many rows."""
-    start = None if warm_start is None else checked_start(warm_start, len(actions))
-    request = Request(actions=actions, tolerance=tolerance, max_support=max_support, start=start)
-    return search_large(request, np.random.default_rng(_SEED) if rng is None else rng)
-
-
 def _search_small(
-    actions: FloatArray,
-    tolerance: float,
-    max_support: int | None,
-    warm_start: WeightedSupport | None,
+    actions: FloatArray, tolerance: float, max_support: int | None, warm_start: WeightedSupport | None
 ) -> Design:
     """Search over rows that fit into memory."""
     span = find_span(actions)

@@ -85,7 +85,5 @@ def check_finite(rows: FloatArray, indices: IntArray | range) -> None:
     if not finite.all():
         row, column = np.argwhere(~finite)[0]
         raise InvalidValue(
-            f"actions[{indices[row]}, {column}]",
-            rows[row, column],
-            "a finite number (no NaN, no infinity)",
+            f"actions[{indices[row]}, {column}]", rows[row, column], "a finite number (no NaN, no infinity)"
         )

@@ -1,4 +1,4 @@
-"""Initial weights of a search: uniform on the pivots, or those of an earlier design."""
+"""Initial weights of a search from those of an earlier design."""
 
 from __future__ import annotations
 
@@ -24,13 +24,6 @@ class WeightedSupport(Protocol):
         """The weights of these rows."""
 
 
-def pivot_weights(span: Span) -> FloatArray:
-    """Return equal weights on the pivots, the fewest actions that span."""
-    weights = np.zeros(len(span.coordinates))
-    weights[span.pivots] = 1 / span.rank
-    return weights
-
-
 def warm_weights(span: Span, previous: WeightedSupport, limit: int) -> FloatArray:
     """Return the weights of an earlier design, limited to its `limit` heaviest actions.
 
@@ -42,7 +35,8 @@ def warm_weights(span: Span, previous: WeightedSupport, limit: int) -> FloatArra
     weights[support[heaviest]] = given[heaviest] / given[heaviest].sum()
     if spans(span.coordinates, weights):
         return weights
-    return (weights + pivot_weights(span)) / 2
+    weights[span.pivots] += 1 / span.rank
+    return weights / 2
 
 
 def checked_start(previous: WeightedSupport, row_count: int) -> tuple[IntArray, FloatArray]:

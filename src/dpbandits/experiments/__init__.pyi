@@ -1,11 +1,5 @@
-from ._catalogue import (
-    EXPERIMENTS as EXPERIMENTS,
-)
-from ._drawing import (
-    check_matplotlib as check_matplotlib,
-    draw as draw,
-    pyplot as pyplot,
-)
+from ._catalogue import EXPERIMENTS as EXPERIMENTS
+from ._drawing import check_matplotlib as check_matplotlib, draw as draw, pyplot as pyplot
 from ._experiment import (
     FULL_RUNS as FULL_RUNS,
     QUICK_RUNS as QUICK_RUNS,
@@ -14,9 +8,7 @@ from ._experiment import (
     Scale as Scale,
     Work as Work,
 )
-from ._files import (
-    data_files as data_files,
-)
+from ._files import data_files as data_files
 from ._findings import (
     SCOPES as SCOPES,
     Check as Check,
@@ -26,17 +18,6 @@ from ._findings import (
     Table as Table,
     overall as overall,
 )
-from ._models import (
-    COLOURS as COLOURS,
-    dashes as dashes,
-)
-from ._report import (
-    report as report,
-)
-from ._running import (
-    Item as Item,
-    examined as examined,
-    named as named,
-    run_cached as run_cached,
-    tasks_of as tasks_of,
-)
+from ._models import COLOURS as COLOURS, dashes as dashes
+from ._report import report as report
+from ._running import Item as Item, examined as examined, named as named, tasks_of as tasks_of

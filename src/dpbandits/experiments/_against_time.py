@@ -23,6 +23,7 @@ from dpbandits.experiments._statistics import all_hold, below, regrets
 from dpbandits.simulation import Setting, Simulated
 
 CLOSE = 1.4  # × DPE
+_COLUMNS = ("preset", "requested δ", "model", "true δ", "regret", "standard deviation", "× DPE", "survived")
 
 Runs = dict[str, list[Any]]
 
@@ -71,30 +72,16 @@ class AgainstTime:
                 runs = {trust: results.of(work) for trust, work in found.items()}
                 panels.append(self._panel(runs, preset, delta))
                 rows += _rows(runs, preset, delta)
-                checks += self._checks(runs, preset, delta, scale)
-        columns = (
-            "preset",
-            "requested δ",
-            "model",
-            "true δ",
-            "regret",
-            "standard deviation",
-            "× DPE",
-            "survived",
-        )
-        table = Table(name="regret", title="Regret after 10⁶ rounds", columns=columns, rows=tuple(rows))
+                checks += _order_checks(runs, preset, delta, scale)
+                checks.append(_privacy_check(runs, preset, self.epsilon, delta))
+        table = Table(name="regret", title="Regret after 10⁶ rounds", columns=_COLUMNS, rows=tuple(rows))
         return Findings(tables=(table,), panels=tuple(panels), checks=tuple(checks))
 
     def _panel(self, runs: Runs, preset: str, delta: float) -> Panel:
         horizon = self.presets[preset].horizon
         curves = [
             over_time(
-                _label(trust, own),
-                own,
-                horizon,
-                per_round=True,
-                colour=COLOURS[trust],
-                dashes=dashes(trust),
+                _label(trust, own), own, horizon, per_round=True, colour=COLOURS[trust], dashes=dashes(trust)
             )
             for trust, own in runs.items()
         ]
@@ -106,9 +93,6 @@ class AgainstTime:
             curves=tuple(curves),
         )
 
-    def _checks(self, runs: Runs, preset: str, delta: float, scale: Scale) -> list[Check]:
-        return [*_order_checks(runs, preset, delta, scale), _privacy_check(runs, preset, self.epsilon, delta)]
-
 
 def _label(trust: str, runs: list[Any]) -> str:
     delta = true_delta(runs)
@@ -117,18 +101,12 @@ def _label(trust: str, runs: list[Any]) -> str:
 
 def _rows(runs: Runs, preset: str, delta: float) -> list[tuple[Cell, ...]]:
     plain = float(regrets(runs["none"]).mean())
-    return [
-        (
-            preset,
-            delta,
-            NAMES[trust],
-            true_delta(own),
-            *regret_cells(own),
-            float(regrets(own).mean()) / plain,
-            survived(own),
-        )
-        for trust, own in runs.items()
-    ]
+    rows = list[tuple[Cell, ...]]()
+    for trust, own in runs.items():
+        mean, deviation = regret_cells(own)
+        stated = (preset, delta, NAMES[trust], true_delta(own))
+        rows.append((*stated, mean, deviation, mean / plain, survived(own)))
+    return rows
 
 
 def _order_checks(runs: Runs, preset: str, delta: float, scale: Scale) -> list[Check]:
@@ -139,15 +117,10 @@ def _order_checks(runs: Runs, preset: str, delta: float, scale: Scale) -> list[C
     shown = ", ".join(f"{NAMES[trust]} {values.mean():,.0f}" for trust, values in regret.items())
     close = max(ratio["central"], ratio["shuffle"]) <= CLOSE
     ratios = f"CDP-DPE {ratio['central']:.2f} ×, SDP-DPE {ratio['shuffle']:.2f} × DPE"
+    statement = f"δ = {delta:g}: CDP-DPE and SDP-DPE are very close to DPE (within {CLOSE:g} ×)"
     return [
         scale.check(f"δ = {delta:g}: LDP-DPE has the largest regret", most, shown, why=why, scope=preset),
-        scale.check(
-            f"δ = {delta:g}: CDP-DPE and SDP-DPE are very close to DPE (within {CLOSE:g} ×)",
-            close,
-            ratios,
-            why=why,
-            scope=preset,
-        ),
+        scale.check(statement, close, ratios, why=why, scope=preset),
     ]
 
 

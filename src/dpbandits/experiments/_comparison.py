@@ -16,12 +16,10 @@ ALPHAS = (0.5, 0.6, 0.7, 0.8, 0.9)
 def algorithms(preset: str, runs: int) -> dict[str, Work]:
     """Return the work of each algorithm by name; LinUCB has no presets and is the same in both."""
     base = PRESETS[preset].changed(horizon=HORIZON)
-    found = {
-        f"DPE α = {alpha:g}": Work(
-            label=f"{preset} DPE α={alpha:g}", job=Simulated(setting=base.changed(alpha=alpha)), runs=runs
-        )
-        for alpha in ALPHAS
-    }
+    found = dict[str, Work]()
+    for alpha in ALPHAS:
+        job = Simulated(setting=base.changed(alpha=alpha))
+        found[f"DPE α = {alpha:g}"] = Work(label=f"{preset} DPE α={alpha:g}", job=job, runs=runs)
     found["LinUCB"] = Work(label="LinUCB", job=LinUCB(setting=Setting.paper(horizon=HORIZON)), runs=runs)
     if "pe" in ALGORITHMS:
         one_a_round = base.changed(algorithm="pe")

@@ -28,9 +28,8 @@ def check_matplotlib(**wanted: object) -> None:
     """
     if find_spec("matplotlib") is None:
         ((field, value),) = wanted.items()
-        raise InvalidValue(
-            field, value, "an installed matplotlib: pip install '.[plot]' in a clone of dpbandits"
-        )
+        remedy = "an installed matplotlib: pip install '.[plot]' in a clone of dpbandits"
+        raise InvalidValue(field, value, remedy)
 
 
 def pyplot() -> ModuleType:
@@ -101,6 +100,5 @@ def _draw_curve(axes: Any, curve: Curve, *, logarithmic: bool) -> None:
     mean, spread = np.array(curve.mean), np.array(curve.deviation)
     # A logarithmic axis has no zero: the band ends at a tenth of the mean.
     floor = mean / 10 if logarithmic else np.zeros_like(mean)
-    axes.fill_between(
-        curve.x, np.maximum(mean - spread, floor), mean + spread, color=curve.colour, alpha=0.15, lw=0
-    )
+    lower = np.maximum(mean - spread, floor)
+    axes.fill_between(curve.x, lower, mean + spread, color=curve.colour, alpha=0.15, lw=0)

@@ -31,6 +31,8 @@ CLOSE = 1.4  # × DPE
 # CDP-DPE and SDP-DPE is judged on more runs.
 ORDER_RUNS = 1000
 
+Samples = list[FloatArray]
+
 
 def private(preset: str, trust: str, epsilon: float, runs: int) -> Work:
     """Return one point of the figure."""
@@ -97,7 +99,7 @@ def _curve(results: Results, scale: Scale, preset: str, trust: str) -> Curve:
     return moments(label, EPSILONS, values, colour=COLOURS[trust], dashes=dashes(trust))
 
 
-def _samples(results: Results, scale: Scale, preset: str, trust: str) -> list[FloatArray]:
+def _samples(results: Results, scale: Scale, preset: str, trust: str) -> Samples:
     """Return the regrets at each ε, over all runs that judge orders."""
     runs = order_runs(preset, trust, scale)
     return [regrets(results.of(private(preset, trust, epsilon, runs))) for epsilon in EPSILONS]
@@ -130,13 +132,7 @@ def _falls(before: FloatArray, after: FloatArray) -> bool | None:
 
 
 def _order(
-    low: str,
-    lower: list[FloatArray],
-    high: str,
-    higher: list[FloatArray],
-    scale: Scale,
-    preset: str,
-    why: str,
+    low: str, lower: Samples, high: str, higher: Samples, scale: Scale, preset: str, why: str
 ) -> Check:
     pairs = list(zip(EPSILONS, lower, higher, strict=True))
     answers = [below(one, other) for _, one, other in pairs]

@@ -8,7 +8,7 @@ from typing import Any
 from dpbandits.experiments._comparison import ALPHAS, HORIZON, outcomes, works
 from dpbandits.experiments._curves import over_time, regret_cells
 from dpbandits.experiments._experiment import Experiment, Results, Scale
-from dpbandits.experiments._findings import Check, Findings, Panel, Table
+from dpbandits.experiments._findings import Check, Curve, Findings, Panel, Table
 from dpbandits.experiments._models import PRESETS, SERIES
 from dpbandits.experiments._statistics import all_hold, below, regrets
 
@@ -30,17 +30,10 @@ def examine(results: Results, scale: Scale) -> Findings:
 
 def _panel(preset: str, found: dict[str, list[Any]]) -> Panel:
     """Draw the regret of each algorithm over time."""
-    curves = [
-        over_time(
-            name,
-            runs,
-            HORIZON,
-            per_round=False,
-            colour=colour,
-            dashes="-" if name.startswith("DPE") else "--",
-        )
-        for (name, runs), colour in zip(found.items(), SERIES, strict=False)
-    ]
+    curves = list[Curve]()
+    for (name, runs), colour in zip(found.items(), SERIES, strict=False):
+        dashes = "-" if name.startswith("DPE") else "--"
+        curves.append(over_time(name, runs, HORIZON, per_round=False, colour=colour, dashes=dashes))
     return Panel(
         title=f"{preset}, no privacy, {len(found['LinUCB'])} runs",
         x_label="round t",
@@ -58,15 +51,11 @@ def _checks(preset: str, found: dict[str, list[Any]], scale: Scale) -> list[Chec
     others = [name for name in ("LinUCB", "PE") if name in regret]
     least = min(values.mean() for values in growing)
     close = all(least <= CLOSE * regret[name].mean() for name in others)
-    names = " and ".join(others)
+    statement = f"with a suitable α the regret of DPE is close to that of {' and '.join(others)}"
+    ratios = ", ".join(f"{least / regret[name].mean():.2f} × {name}" for name in others)
     return [
         scale.check("the regret of DPE falls as α grows", falls, means, scope=preset),
-        scale.check(
-            f"with a suitable α the regret of DPE is close to that of {names} (at most {CLOSE:g} ×)",
-            close,
-            "the best α has " + ", ".join(f"{least / regret[name].mean():.2f} × {name}" for name in others),
-            scope=preset,
-        ),
+        scale.check(f"{statement} (at most {CLOSE:g} ×)", close, f"the best α has {ratios}", scope=preset),
     ]
 
 

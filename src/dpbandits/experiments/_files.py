@@ -27,9 +27,8 @@ def data_files(item: Item) -> dict[str, bytes]:
     """
     name, findings = item.experiment.name, item.findings
     files = {f"{name}-{table.name}.csv": as_csv(table.columns, table.rows) for table in findings.tables}
-    files[f"{name}-curves.csv"] = as_csv(
-        ("panel", "curve", "x", "mean", "standard deviation"), curve_rows(findings.panels)
-    )
+    points = ("panel", "curve", "x", "mean", "standard deviation")
+    files[f"{name}-curves.csv"] = as_csv(points, curve_rows(findings.panels))
     files[f"{name}-runs.csv"] = as_csv(("label", "seed", *_OF_RUN, "true δ"), run_rows(item))
     files[f"{name}.json"] = as_json(document(item))
     return files
@@ -51,14 +50,12 @@ def as_json(value: Any) -> bytes:
 
 def curve_rows(panels: Iterable[Panel]) -> list[tuple[Cell, ...]]:
     """Return one row per point that is drawn."""
-    return [
-        (panel.title, curve.label, x, mean, deviation)
-        for panel in panels
-        for curve in panel.curves
-        for x, mean, deviation in zip(
-            curve.x, curve.mean, curve.deviation or (None,) * len(curve.x), strict=True
-        )
-    ]
+    rows = list[tuple[Cell, ...]]()
+    for panel in panels:
+        for curve in panel.curves:
+            points = zip(curve.x, curve.mean, curve.deviation or (None,) * len(curve.x), strict=True)
+            rows += [(panel.title, curve.label, *point) for point in points]
+    return rows
 
 
 def run_rows(item: Item) -> list[tuple[Cell, ...]]:

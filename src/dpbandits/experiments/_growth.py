@@ -71,11 +71,8 @@ class Growth:
 
     def series(self, results: Results, scale: Scale, quantity: Quantity) -> list[Series]:
         """Return the quantity over the horizons, for each preset and trust model."""
-        return [
-            self._series(results, scale, quantity, preset, trust)
-            for preset in self.presets
-            for trust in self.names
-        ]
+        each = [(preset, trust) for preset in self.presets for trust in self.names]
+        return [self._series(results, scale, quantity, preset, trust) for preset, trust in each]
 
     def _series(self, results: Results, scale: Scale, quantity: Quantity, preset: str, trust: str) -> Series:
         horizons = self.over(scale)
@@ -112,9 +109,8 @@ class Series:
     @property
     def worst(self) -> float:
         """The largest ratio of a mean to its bound."""
-        return max(
-            float(values.mean()) / bound for values, bound in zip(self.values, self.bounds, strict=True)
-        )
+        pairs = zip(self.values, self.bounds, strict=True)
+        return max(float(values.mean()) / bound for values, bound in pairs)
 
 
 def measured_table(series: list[Series], quantity: Quantity, *, vacuous: bool) -> Table:
@@ -125,19 +121,10 @@ def measured_table(series: list[Series], quantity: Quantity, *, vacuous: bool) -
             mean, deviation = mean_and_deviation(values)
             says = ("vacuous: above 2T" if bound > 2 * horizon else "informative",) if vacuous else ()
             rows.append((own.preset, own.name, horizon, mean, deviation, bound, mean / bound, *says))
+    columns = ("preset", "algorithm", "T", "measured", "standard deviation", "bound", "measured ÷ bound")
     says_so = ("the bound is",) if vacuous else ()
-    columns = (
-        "preset",
-        "algorithm",
-        "T",
-        "measured",
-        "standard deviation",
-        "bound",
-        "measured ÷ bound",
-        *says_so,
-    )
     title = f"{quantity.name.capitalize()}, measured and bounded"
-    return Table(name=quantity.name, title=title, columns=columns, rows=tuple(rows))
+    return Table(name=quantity.name, title=title, columns=(*columns, *says_so), rows=tuple(rows))
 
 
 def power_table(series: list[Series], quantity: Quantity) -> Table:
@@ -155,9 +142,7 @@ def growth_panel(series: list[Series], quantity: Quantity, preset: str) -> Panel
     curves = list[Curve]()
     for own in (own for own in series if own.preset == preset):
         colour = COLOURS[own.trust]
-        curves.append(
-            moments(own.name, own.horizons, own.values, colour=colour, dashes=dashes(own.trust)),
-        )
+        curves.append(moments(own.name, own.horizons, own.values, colour=colour, dashes=dashes(own.trust)))
         label, x, mean = f"{own.name}, bound", tuple(map(float, own.horizons)), tuple(own.bounds)
         curves.append(Curve(label=label, x=x, mean=mean, colour=colour, dashes=":", in_legend=False))
     return Panel(
@@ -176,14 +161,9 @@ def growth_checks(series: list[Series], quantity: Quantity, scale: Scale) -> lis
     for preset in dict.fromkeys(own.preset for own in series):
         group = [own for own in series if own.preset == preset]
         worst = max(group, key=lambda own: own.worst)
-        checks.append(
-            scale.check(
-                f"{quantity.name} stays below its bound",
-                worst.worst <= 1,
-                f"at most {worst.worst:.2g} of the bound ({worst.name})",
-                scope=preset,
-            )
-        )
+        statement = f"{quantity.name} stays below its bound"
+        found = f"at most {worst.worst:.2g} of the bound ({worst.name})"
+        checks.append(scale.check(statement, worst.worst <= 1, found, scope=preset))
         checks += [_growth_check(own, quantity, scale) for own in group]
     return checks
 

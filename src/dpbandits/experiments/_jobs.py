@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 from dpbandits.baselines import LinUCBTrace, linucb
 from dpbandits.protocol import digest
@@ -11,52 +12,44 @@ from dpbandits.simulation import RunTrace, Setting, run_once
 
 
 @dataclass(frozen=True, kw_only=True)
-class LinUCB:
-    """LinUCB on the instances of a setting, with one new client per round."""
+class _OfSetting:
+    """A job that is determined by a setting and by its kind."""
 
     setting: Setting
-    kind: str = "linucb"
 
     @property
     def name(self) -> str:
         """A fingerprint of the job."""
         return digest(self)
-
-    @property
-    def outcome(self) -> type[LinUCBTrace]:
-        """The type of a result."""
-        return LinUCBTrace
-
-    def run(self, seed: int) -> LinUCBTrace:
-        """Run the job with one seed."""
-        own = self.setting
-        return linucb(
-            own.instance(seed), horizon=own.horizon, heterogeneity=own.problem.heterogeneity, seed=seed
-        )
 
 
 @dataclass(frozen=True, kw_only=True)
-class MatchedFixedCohort:
-    """DPE-FixedU, with the U that gives the communication of DPE on the same instance."""
+class LinUCB(_OfSetting):
+    """LinUCB on the instances of a setting, with one new client per round."""
 
-    setting: Setting
+    kind: str = "linucb"
+    outcome: ClassVar[type[LinUCBTrace]] = LinUCBTrace
+
+    def run(self, seed: int) -> LinUCBTrace:
+        """Run the job with one seed."""
+        own, spread = self.setting, self.setting.problem.heterogeneity
+        return linucb(own.instance(seed), horizon=own.horizon, heterogeneity=spread, seed=seed)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MatchedFixedCohort(_OfSetting):
+    """DPE-FixedU, with the U that gives the communication of DPE on the same instance.
+
+    The cohort of the phases of a result is U.
+    """
+
     kind: str = "matched-fixed-cohort"
-
-    @property
-    def name(self) -> str:
-        """A fingerprint of the job."""
-        return digest(self)
-
-    @property
-    def outcome(self) -> type[RunTrace]:
-        """The type of a result; the cohort of its phases is U."""
-        return RunTrace
+    outcome: ClassVar[type[RunTrace]] = RunTrace
 
     def run(self, seed: int) -> RunTrace:
         """Run DPE to find U, and then DPE-FixedU."""
         cohort = matched_cohort(run_once(self.setting, seed))
-        fixed = self.setting.changed(algorithm="dpe-fixed", fixed_cohort=cohort)
-        return run_once(fixed, seed)
+        return run_once(self.setting.changed(algorithm="dpe-fixed", fixed_cohort=cohort), seed)
 
 
 def matched_cohort(trace: RunTrace) -> int:

@@ -1,16 +1,15 @@
-"""Running experiments: the tasks of all experiments, cached runs, and their evaluation."""
+"""Running experiments: the tasks of all experiments, and their evaluation."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from dpbandits._checks import one_of
 from dpbandits.experiments._experiment import Experiment, Results, Scale, Work
 from dpbandits.experiments._findings import Findings
-from dpbandits.simulation import Job, run_tasks
+from dpbandits.simulation import Job
 
 Task = tuple[Job[Any], int]
 
@@ -64,20 +63,6 @@ def tasks_of(experiments: Sequence[Experiment], scale: Scale) -> list[Task]:
         for job, seed in work.tasks:
             found.setdefault((name, seed), (job, seed))
     return sorted(found.values(), key=lambda task: task[1] >= scale.runs)
-
-
-def run_cached(tasks: Sequence[Task], *, workers: int, cache: Path) -> Iterator[tuple[Job[Any], Any]]:
-    """Run the tasks that are not in the cache.
-
-    Args:
-        tasks: The tasks.
-        workers: The number of processes.
-        cache: The file of finished runs.
-
-    Yields:
-        Every job with its result, as it is read or finished.
-    """
-    yield from run_tasks(tasks, workers=workers, checkpoint=cache)
 
 
 def examined(experiment: Experiment, results: Results, scale: Scale) -> Item:

@@ -53,9 +53,7 @@ def power_of(x: Sequence[float], y: Sequence[float]) -> float:
 def fitted_power(x: Sequence[float], runs: Sequence[FloatArray]) -> tuple[float, float]:
     """Return the exponent of the means over runs, and its standard error (delta method)."""
     means = [values.mean() for values in runs]
-    errors = np.array(
-        [values.std(ddof=1) / math.sqrt(len(values)) / mean for values, mean in zip(runs, means, strict=True)]
-    )
+    errors = np.array([values.std(ddof=1) / math.sqrt(len(values)) / values.mean() for values in runs])
     # The slope is a weighted sum of the logarithms, and the relative error of a mean is the error of its
     # logarithm.
     centred = np.log(x) - np.log(x).mean()

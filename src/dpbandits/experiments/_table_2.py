@@ -6,31 +6,17 @@ from typing import Any
 
 import numpy as np
 
-from dpbandits.experiments._comparison import HORIZON, outcomes, works
-from dpbandits.experiments._curves import median_and_range
+from dpbandits.experiments._comparison import ALPHAS, HORIZON, outcomes, works
+from dpbandits.experiments._curves import median_and_range, moments
 from dpbandits.experiments._experiment import Experiment, Results, Scale
 from dpbandits.experiments._findings import AGREES, DIFFERS, Cell, Check, Curve, Findings, Panel, Table
 from dpbandits.experiments._models import COLOURS, PRESETS
 
 # As printed, except that participants are exact: the paper rounds to hundreds.
-PARTICIPANTS = {
-    "DPE α = 0.5": 437,
-    "DPE α = 0.6": 997,
-    "DPE α = 0.7": 2321,
-    "DPE α = 0.8": 5532,
-    "DPE α = 0.9": 13381,
-    "LinUCB": HORIZON,
-    "PE": HORIZON,
-}
-COMMUNICATION = {
-    "DPE α = 0.5": 7_000,
-    "DPE α = 0.6": 8_100,
-    "DPE α = 0.7": 10_500,
-    "DPE α = 0.8": 16_900,
-    "DPE α = 0.9": 32_700,
-    "LinUCB": 50_000,
-    "PE": 50_000,
-}
+_DPE = tuple(f"DPE α = {alpha:g}" for alpha in ALPHAS)
+_NAMES = (*_DPE, "LinUCB", "PE")
+PARTICIPANTS = dict(zip(_NAMES, (437, 997, 2321, 5532, 13381, HORIZON, HORIZON), strict=True))
+COMMUNICATION = dict(zip(_NAMES, (7_000, 8_100, 10_500, 16_900, 32_700, 50_000, 50_000), strict=True))
 
 
 def examine(results: Results, scale: Scale) -> Findings:
@@ -65,27 +51,11 @@ def sent(name: str, run: Any) -> int:
 
 
 def _panel(found: dict[str, dict[str, list[Any]]]) -> Panel:
-    names = [name for name in PARTICIPANTS if name.startswith("DPE")]
-    alphas = [float(name.split()[-1]) for name in names]
-    curves = [
-        Curve(
-            label="the paper's numbers",
-            x=tuple(alphas),
-            mean=tuple(COMMUNICATION[n] for n in names),
-            dashes=":",
-        )
-    ]
+    printed = tuple(COMMUNICATION[name] for name in _DPE)
+    curves = [Curve(label="the paper's numbers", x=ALPHAS, mean=printed, dashes=":")]
     for (preset, own), colour in zip(found.items(), (COLOURS["central"], COLOURS["local"]), strict=True):
-        spent = [np.array([run.communication for run in own[name]]) for name in names]
-        curves.append(
-            Curve(
-                label=f"{preset}, mean over {len(spent[0])} instances",
-                x=tuple(alphas),
-                mean=tuple(float(values.mean()) for values in spent),
-                deviation=tuple(float(values.std(ddof=1)) for values in spent),
-                colour=colour,
-            )
-        )
+        spent = [np.array([run.communication for run in own[name]]) for name in _DPE]
+        curves.append(moments(f"{preset}, mean over {len(spent[0])} instances", ALPHAS, spent, colour=colour))
     return Panel(
         title="Communication of DPE", x_label="α", y_label="numbers sent", y_scale="log", curves=tuple(curves)
     )
@@ -95,10 +65,8 @@ def _checks(preset: str, found: dict[str, list[Any]], scale: Scale) -> list[Chec
     people = {name: {participants(name, run) for run in runs} for name, runs in found.items()}
     exact = all(counts == {PARTICIPANTS[name]} for name, counts in people.items())
     spent = {name: [sent(name, run) for run in runs] for name, runs in found.items()}
-    outside = [
-        name for name, values in spent.items() if not min(values) <= COMMUNICATION[name] <= max(values)
-    ]
-    growing = [max(values) for name, values in spent.items() if name.startswith("DPE")]
+    outside = [name for name, sums in spent.items() if not min(sums) <= COMMUNICATION[name] <= max(sums)]
+    most = max(max(spent[name]) for name in _DPE)
     return [
         Check(
             statement="the number of participants is that of the paper, in every run",
@@ -115,8 +83,8 @@ def _checks(preset: str, found: dict[str, list[Any]], scale: Scale) -> list[Chec
         ),
         scale.check(
             "DPE always sends less than LinUCB and PE",
-            max(growing) < HORIZON,
-            f"at most {max(growing):,} against {HORIZON:,} numbers",
+            most < HORIZON,
+            f"at most {most:,} against {HORIZON:,} numbers",
             why=_why(preset),
             scope=preset,
         ),

@@ -50,11 +50,7 @@ def examine(results: Results, scale: Scale) -> Findings:
         return Findings(tables=(_bounds_table(),), panels=(), checks=())
     series = growth.series(results, scale, REGRET)
     return Findings(
-        tables=(
-            _bounds_table(),
-            measured_table(series, REGRET, vacuous=True),
-            power_table(series, REGRET),
-        ),
+        tables=(_bounds_table(), measured_table(series, REGRET, vacuous=True), power_table(series, REGRET)),
         panels=tuple(growth_panel(series, REGRET, preset) for preset in PRESETS),
         checks=tuple(growth_checks(series, REGRET, scale)),
     )

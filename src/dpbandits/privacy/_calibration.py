@@ -237,36 +237,31 @@ def levels_and_scale(
     Returns:
         The number of levels, and the scale in levels.
     """
-    grid = _ball_grid if shape == "ball" else _box_grid
-    return grid(request, coordinates, values, shares=shares, rounding=rounding)
-
-
-def _box_grid(
-    request: PrivacyRequest, coordinates: int, values: int, *, shares: int, rounding: float
-) -> tuple[int, float]:
     noise, epsilon, delta = request.mechanism_noise, request.epsilon, request.delta
-    if noise == "k-norm":
-        deviation = math.sqrt((coordinates + 1) * (coordinates + 2) / 3) / epsilon
-    elif noise in ("laplace", "polya"):
-        deviation = math.sqrt(2) * coordinates / epsilon
-    else:
-        deviation = accounting.gaussian_noise_ratio(epsilon, delta) * math.sqrt(coordinates)
+    deviation = _deviation(request, coordinates, shape)
     levels = enough_levels(deviation_per_level=deviation, reports=values, share=rounding)
+    if shape == "ball":  # rounding increases distances a little, and shares must be wide
+        finest = max(_LENGTHENED * math.sqrt(coordinates), _LEAST_SHARE * math.sqrt(shares) / deviation)
+        levels = max(levels, 1 << math.ceil(math.log2(finest)))
+        distance = encoded_distance(levels, coordinates)
+        return levels, accounting.least_ball_scale(epsilon, delta, coordinates, distance, shares)
     if noise == "k-norm":  # the noise covers s extra levels of radius; on a fine grid they are negligible
         levels = max(levels, 2 ** math.ceil(math.log2(max(1.0, 4 * coordinates * epsilon))))
     return levels, _scale(noise, epsilon, delta, coordinates, levels, shares)
 
 
-def _ball_grid(
-    request: PrivacyRequest, coordinates: int, values: int, *, shares: int, rounding: float
-) -> tuple[int, float]:
-    """Return levels and scale for a ball: rounding increases distances a little, and shares must be wide."""
-    ratio = accounting.gaussian_noise_ratio(request.epsilon, request.delta)
-    levels = enough_levels(deviation_per_level=ratio, reports=values, share=rounding)
-    finest = max(_LENGTHENED * math.sqrt(coordinates), _LEAST_SHARE * math.sqrt(shares) / ratio)
-    levels = max(levels, 1 << math.ceil(math.log2(finest)))
-    distance = encoded_distance(levels, coordinates)
-    return levels, accounting.least_ball_scale(request.epsilon, request.delta, coordinates, distance, shares)
+def _deviation(request: PrivacyRequest, coordinates: int, shape: str, diameter: float = 1.0) -> float:
+    """Return nearly the standard deviation of the noise that a sum of values needs.
+
+    The diameter is that of the range of each value, or that of the ball.
+    """
+    noise, epsilon = request.mechanism_noise, request.epsilon
+    if shape == "box" and noise == "k-norm":
+        return diameter * math.sqrt((coordinates + 1) * (coordinates + 2) / 3) / epsilon
+    if shape == "box" and noise in ("laplace", "polya"):
+        return diameter * math.sqrt(2) * coordinates / epsilon
+    distance = diameter if shape == "ball" else diameter * math.sqrt(coordinates)
+    return distance * accounting.gaussian_noise_ratio(epsilon, request.delta)
 
 
 @lru_cache(maxsize=4096)
@@ -313,17 +308,8 @@ def typical_deviation(
         return 0.0
     found = least_noise(request, coordinates=coordinates, clients=clients, shape=shape)
     request = replace(request, noise=found)
-    noise, diameter = request.mechanism_noise, 2 * bound
+    noise = request.mechanism_noise
     if model.typical_error is None or noise in model.quick_noises or model.named(noise) is not None:
         mechanism = calibrate(request, coordinates=coordinates, cohort=clients, bound=bound, shape=shape)
         return mechanism.error_deviation(clients)
-    if shape == "ball":
-        on_sum = diameter * accounting.gaussian_noise_ratio(request.epsilon, request.delta)
-    elif noise == "k-norm":
-        on_sum = diameter * math.sqrt((coordinates + 1) * (coordinates + 2) / 3) / request.epsilon
-    elif noise in ("laplace", "polya"):
-        on_sum = diameter * math.sqrt(2) * coordinates / request.epsilon
-    else:
-        distance = diameter * math.sqrt(coordinates)
-        on_sum = distance * accounting.gaussian_noise_ratio(request.epsilon, request.delta)
-    return model.typical_error(request, on_sum, clients)
+    return model.typical_error(request, _deviation(request, coordinates, shape, 2 * bound), clients)

@@ -44,16 +44,14 @@ class Lattice:
     def encode(self, clipped: FloatArray, noise: NoiseSource) -> IntArray:
         """Round each value at random to one of its two nearest levels, such that the expectation is kept."""
         scaled = self.position(clipped)
-        floor = np.minimum(
-            np.floor(scaled), self.levels - 1
-        )  # reach itself: levels − 1, plus 1 with probability 1
+        # The value `reach` itself becomes levels − 1, plus 1 with probability 1.
+        floor = np.minimum(np.floor(scaled), self.levels - 1)
         # The difference is exact in floating point, so it is a probability in [0, 1].
         return floor.astype(np.int64) + noise.bernoulli(scaled - floor)
 
     def position(self, value: FloatArray) -> FloatArray:
         """Return the position of a value on the grid before it is rounded, in levels."""
-        scaled: FloatArray = (value + self.reach) * (self.levels / (2 * self.reach))
-        return np.clip(scaled, 0, self.levels)
+        return np.clip((value + self.reach) * (self.levels / (2 * self.reach)), 0, self.levels)
 
     def decode_mean(self, total: NDArray[Any], reports: int) -> FloatArray:
         """Return the mean of `reports` values, given the sum of their codes."""

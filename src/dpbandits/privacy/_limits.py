@@ -93,8 +93,7 @@ def tamed(data: ArrayLike) -> FloatArray:
     try:
         numbers = np.asarray(data, dtype=np.float64)
     except OverflowError:  # an integer too large for a float
-        numbers = np.array([_as_float(value) for value in np.asarray(data, dtype=object).ravel()])
-        numbers = numbers.reshape(np.asarray(data, dtype=object).shape)
+        numbers = np.vectorize(_as_float, otypes=[np.float64])(np.asarray(data, dtype=object))
     return np.clip(np.nan_to_num(numbers, nan=0.0), -LARGEST, LARGEST)
 
 

@@ -49,19 +49,6 @@ SHAPES = ("box", "ball")
 _ABSURD = 1e9
 
 
-__all__ = [
-    "MECHANISMS",
-    "SHAPES",
-    "FloatArray",
-    "Mechanism",
-    "Message",
-    "Payload",
-    "Reach",
-    "honest_clients",
-    "register",
-]
-
-
 class Mechanism(ABC):
     """R, S and A for a cohort of clients that report averages.
 
@@ -247,8 +234,7 @@ class Mechanism(ABC):
 
     def _simulated_sum(self, clipped: FloatArray, noise: NoiseSource) -> Payload:  # noqa: ARG002
         """Return the contribution of some clients to the sum, without the noise of `_simulated_mean`."""
-        total: FloatArray = clipped.sum(axis=0)
-        return total
+        return np.asarray(clipped.sum(axis=0))
 
     @abstractmethod
     def _simulated_mean(self, total: Payload, reports: int, noise: NoiseSource) -> FloatArray:
@@ -349,8 +335,7 @@ def _into_ball(rows: FloatArray, radius: float) -> FloatArray:
     """Scale down the rows that are longer than the radius."""
     scaled = _in_radii(rows, radius)
     lengths = np.linalg.norm(scaled, axis=-1, keepdims=True)
-    shortened: FloatArray = scaled / np.maximum(lengths, 1) * radius
-    return shortened
+    return np.asarray(scaled / np.maximum(lengths, 1) * radius)
 
 
 def _in_radii(rows: FloatArray, radius: float) -> FloatArray:
@@ -364,14 +349,12 @@ def honest_clients(cohorts: Iterable[tuple[int, int]]) -> str:
     Args:
         cohorts: A pair for each cohort: how many clients must add noise, and how many must report.
     """
-    few, *more = sorted(set(cohorts), key=lambda pair: pair[::-1])
-    shown = f"at least {few[0]:,} of {few[1]:,} reporting clients"
+    by_size = sorted(set(cohorts), key=lambda pair: pair[::-1])
+    few, *more = (f"{noisy:,} of {reporting:,}" for noisy, reporting in by_size)
+    shown = f"at least {few} reporting clients"
     if more:
-        many = more[-1]
-        shown = (
-            f"in every cohort enough reporting clients (at least {few[0]:,} of {few[1]:,} in the smallest, "
-        )
-        shown += f"{many[0]:,} of {many[1]:,} in the largest)"
+        sizes = f"at least {few} in the smallest, {more[-1]} in the largest"
+        shown = f"in every cohort enough reporting clients ({sizes})"
     return f"{shown} are real, add their noise and keep it secret"
 
 

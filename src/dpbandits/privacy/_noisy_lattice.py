@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import ClassVar
 
-from dpbandits._arrays import FloatArray, IntArray
+import numpy as np
+
+from dpbandits._arrays import FloatArray
 from dpbandits._checks import one_of, whole
 from dpbandits.errors import InvalidValue
 from dpbandits.privacy import accounting
 from dpbandits.privacy._lattice import Lattice
 from dpbandits.privacy._limits import MOST_SUM
-from dpbandits.privacy._mechanism import Mechanism, Message, Payload
+from dpbandits.privacy._mechanism import Mechanism
+from dpbandits.privacy._message import Message, Payload
 from dpbandits.privacy.noise import LAWS, CumulantLaw, GaussianLaw, NoiseLaw, NoiseSource, checked_scale
 from dpbandits.privacy.tails import Spread, SummedErrors, least_whole, squared_norms
 
 
+@dataclass(frozen=True, kw_only=True)
 class NoisyLattice(Mechanism):
     """Encoded averages plus integer noise. A subclass says who adds the noise, and how many times.
 
@@ -26,6 +31,9 @@ class NoisyLattice(Mechanism):
         scale: The scale of one share of noise, in levels.
     """
 
+    coordinates: int
+    cohort: int
+    bound: float
     levels: int
     noise: str
     scale: float
@@ -80,8 +88,11 @@ class NoisyLattice(Mechanism):
         )
 
     def _simulated_sum(self, clipped: FloatArray, noise: NoiseSource) -> Payload:
-        total: IntArray = self.lattice.encode(clipped, noise).sum(axis=0)
-        return total
+        return np.asarray(self.lattice.encode(clipped, noise).sum(axis=0))
+
+    def _simulated_mean(self, total: Payload, reports: int, noise: NoiseSource) -> FloatArray:
+        added = self.law.draw_total(self.shares_added(reports), self.coordinates, noise)
+        return self.lattice.decode_mean(total + added, reports)
 
     def shares_added(self, reports: int) -> int:
         """Return the number of shares of noise in a sum over `reports` clients."""
@@ -103,13 +114,9 @@ class NoisyLattice(Mechanism):
         replaced with probability at most 10⁻¹². In the shuffle model the probability that any report of a
         cohort is replaced is at most `SummedShares.distance`, which is at most a hundredth of δ.
         """
+        scaled, shares = coefficients * (self.lattice.step / reports), self.shares_added(reports)
         rounding = self.lattice.rounding_variance(reports) * squared_norms(coefficients)
-        return self.law.radius(
-            coefficients * (self.lattice.step / reports),
-            other_variance + rounding,
-            confidence,
-            self.shares_added(reports),
-        )
+        return self.law.radius(scaled, other_variance + rounding, confidence, shares)
 
     @property
     def sub_gaussian(self) -> bool:

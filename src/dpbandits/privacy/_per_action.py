@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -40,17 +40,14 @@ def calibrate_per_action(
     model, pairs = request.trust_model, list(zip(cohorts, bounds, strict=True))
     if model.private:
         request = replace(request, noise=_noise(request, max(cohorts)))
-    if model.calibrate_one_value is not None:
-        return tuple(
-            model.calibrate_one_value(request, cohort=cohort, bound=bound) for cohort, bound in pairs
-        )
+    if (one_value := model.calibrate_one_value) is not None:
+        return tuple(one_value(request, cohort=cohort, bound=bound) for cohort, bound in pairs)
     if model.shares_noise:
         return tuple(calibrate(request, coordinates=1, cohort=cohort, bound=bound) for cohort, bound in pairs)
     # Noise that one party adds does not depend on the cohort. In units of the grid it does not depend on the
     # bound either. So one calibration serves all cohorts.
     base: Any = calibrate(request, coordinates=1, cohort=max(cohorts), bound=max(bounds))
-    found = [replace(base, cohort=cohort, bound=bound) for cohort, bound in pairs]
-    return cast("tuple[Mechanism, ...]", tuple(found))
+    return tuple(replace(base, cohort=cohort, bound=bound) for cohort, bound in pairs)
 
 
 def _noise(request: PrivacyRequest, clients: int) -> str:

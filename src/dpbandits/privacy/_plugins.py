@@ -43,7 +43,6 @@ def _load(entry: EntryPoint) -> InvalidValue | None:
     except Exception as error:  # a plugin can run any code, so any error can occur
         package = entry.dist.name if entry.dist is not None else "unknown"
         reason = " ".join(f"{type(error).__name__}: {error}".split())
-        return InvalidValue(
-            "plugin", f"{entry.name} of package {package}", f"an entry point that loads ({reason})"
-        )
+        expected = f"an entry point that loads ({reason})"
+        return InvalidValue("plugin", f"{entry.name} of package {package}", expected)
     return None

@@ -32,14 +32,7 @@ class Calibrate(Protocol):
     """A function that returns the mechanism for a request."""
 
     def __call__(
-        self,
-        request: PrivacyRequest,
-        *,
-        coordinates: int,
-        cohort: int,
-        bound: float,
-        shape: str,
-        least: int,
+        self, request: PrivacyRequest, *, coordinates: int, cohort: int, bound: float, shape: str, least: int
     ) -> Mechanism:
         """Return the mechanism for `cohort` clients that report `coordinates` values each.
 

@@ -138,9 +138,8 @@ def _read(checkpoint: Path, tasks: Sequence[Task[Kind]]) -> dict[tuple[str, int]
     if half:  # its run is repeated
         checkpoint.write_bytes(content[: content.rfind(b"\n") + 1])
     kinds: dict[str, type[Kind]] = {job.name: job.outcome for job, _ in tasks}
-    runs = [
-        (kept.setting, _readable(kept.run, kinds[kept.setting])) for kept in found if kept.setting in kinds
-    ]
+    known = (kept for kept in found if kept.setting in kinds)
+    runs = [(kept.setting, _readable(kept.run, kinds[kept.setting])) for kept in known]
     return {(name, run.seed): run for name, run in runs if run is not None}
 
 

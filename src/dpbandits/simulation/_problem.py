@@ -94,11 +94,9 @@ class Problem:
         if dataset is not None:
             return dataset.instance(dataset.choose(self.actions, for_actions), self.users)
         if self.actions_file is not None:
-            actions = Actions.load(self.actions_file)
-        else:
-            actions = Actions.generate(
-                self.family, count=self.actions, dimension=self.dimension, rng=for_actions
-            )
+            return Instance.draw(Actions.load(self.actions_file), for_theta)
+        count, dimension = self.actions, self.dimension
+        actions = Actions.generate(self.family, count=count, dimension=dimension, rng=for_actions)
         return Instance.draw(actions, for_theta)
 
     def people(self, instance: Instance, size: int | None) -> Clients:

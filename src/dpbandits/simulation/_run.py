@@ -12,15 +12,7 @@ import time
 import numpy as np
 
 from dpbandits.privacy import Mechanism, SimulatedNoise, guarantee, weakest
-from dpbandits.protocol import (
-    Plan,
-    State,
-    Study,
-    ask,
-    leader,
-    simulate_groups,
-    tell,
-)
+from dpbandits.protocol import Plan, State, Study, ask, leader, simulate_groups, tell
 from dpbandits.simulation._trace import PhaseTrace, RunTrace
 from dpbandits.world import Clients
 

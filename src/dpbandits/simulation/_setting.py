@@ -184,12 +184,9 @@ class Setting:
             return Spending(schedule=self.exponential(), design_tolerance=tolerance)
         actions = self.instance(0).actions
         if self.schedule_kind == "equal":
+            phases, first, most = min(6, budget), 3 * actions.dimension, self.cohorts.maximum_cohort
             schedule = Schedule.shared(
-                budget,
-                phases=min(6, budget),
-                first_length=3 * actions.dimension,
-                growth=3,
-                maximum_cohort=self.cohorts.maximum_cohort,
+                budget, phases=phases, first_length=first, growth=3, maximum_cohort=most
             )
             return Spending(schedule=schedule, design_tolerance=tolerance)
         given = Spending(schedule=self.exponential(), design_tolerance=tolerance)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import ClassVar
 
 from threadpoolctl import threadpool_limits
 
@@ -23,16 +24,12 @@ class Simulated:
 
     setting: Setting
     spending: Spending | None = None
+    outcome: ClassVar[type[RunTrace]] = RunTrace
 
     @cached_property
     def name(self) -> str:
         """The fingerprint of the setting, which determines the spending."""
         return digest(self.setting)
-
-    @property
-    def outcome(self) -> type[RunTrace]:
-        """The type of the result."""
-        return RunTrace
 
     def run(self, seed: int) -> RunTrace:
         """Run the setting once."""
@@ -55,11 +52,7 @@ def run_once(setting: Setting, seed: int, spending: Spending | None = None) -> R
 
 
 def sweep(
-    settings: Sequence[Setting],
-    seeds: Sequence[int],
-    *,
-    workers: int = 1,
-    checkpoint: Path | None = None,
+    settings: Sequence[Setting], seeds: Sequence[int], *, workers: int = 1, checkpoint: Path | None = None
 ) -> Iterator[tuple[Setting, RunTrace]]:
     """Run every setting with every seed.
 

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import csv
 from collections import Counter, defaultdict
+from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
@@ -85,14 +86,12 @@ def _read(path: str | Path) -> list[Line]:
     header = [name.strip() for name in next(numbered, (1, ""))[1].split(",")]
     missing = [name for name in COLUMNS if name not in header]
     if missing:
-        raise InvalidValue(
-            "data", f"{path} without column {', '.join(missing)}", "a table with " + ", ".join(COLUMNS)
-        )
+        given = f"{path} without column {', '.join(missing)}"
+        raise InvalidValue("data", given, "a table with " + ", ".join(COLUMNS))
     places = [header.index(name) for name in COLUMNS]
     # No cell of this table is quoted over several lines, so each line is one row.
-    return [
-        _line(next(csv.reader([text])), places, path, number) for number, text in numbered if text.strip()
-    ]
+    filled = ((number, text) for number, text in numbered if text.strip())
+    return [_line(next(csv.reader([text])), places, path, number) for number, text in filled]
 
 
 def _line(cells: list[str], places: list[int], path: str | Path, number: int) -> Line:
@@ -121,11 +120,10 @@ def _usable(lines: list[Line], path: str | Path) -> tuple[list[Line], dict[int, 
         seen[line.phone][line.slice_id] += 1
     classes = {phone: counts.most_common(1)[0][0] for phone, counts in seen.items()}
     kept = [x for x in lines if x.windows >= FEWEST_WINDOWS and x.slice_id == classes[x.phone]]
-    if len({line.phone for line in kept}) < 2:
-        given = f"{path} with {len({line.phone for line in kept})} phones"
-        raise InvalidValue(
-            "data", given, f"at least 2 users with {FEWEST_WINDOWS} windows in their own slice"
-        )
+    count = len({line.phone for line in kept})
+    if count < 2:
+        expected = f"at least 2 users with {FEWEST_WINDOWS} windows in their own slice"
+        raise InvalidValue("data", f"{path} with {count} phones", expected)
     return kept, classes
 
 
@@ -136,20 +134,15 @@ def _mean_rates(
     cells = defaultdict[tuple[int, Configuration], list[float]](list)
     for line in lines:
         cells[line.phone, line.configuration].append(line.rate)
-    for phone in phones:
-        for configuration in configurations:
-            if (phone, configuration) not in cells:
-                raise InvalidValue(
-                    "data",
-                    f"{path}: phone {phone} without {_label(configuration)}",
-                    "every phone in every configuration",
-                )
+    for phone, configuration in product(phones, configurations):
+        if (phone, configuration) not in cells:
+            given = f"{path}: phone {phone} without {_label(configuration)}"
+            raise InvalidValue("data", given, "every phone in every configuration")
     means = np.array([[np.mean(cells[phone, c]) for c in configurations] for phone in phones])
     variances = [_within([cells[phone, c] for c in configurations]) for phone in phones]
     if not np.all(means.max(axis=1) > 0):
-        raise InvalidValue(
-            "data", f"{path}: a phone with rate 0 throughout", "a positive rate in some configuration"
-        )
+        given = f"{path}: a phone with rate 0 throughout"
+        raise InvalidValue("data", given, "a positive rate in some configuration")
     return means, np.array(variances)[:, None]
 
 

@@ -73,9 +73,8 @@ class Dataset:
             InvalidValue: If the kind is unknown, or if it is `measured` and the data has no measured rewards.
         """
         if one_of(USERS, users=users) == "measured" and self.measured is None:
-            raise InvalidValue(
-                "users", users, f"fitted or resampled; {self.name} has no measured rewards of all actions"
-            )
+            expected = f"fitted or resampled; {self.name} has no measured rewards of all actions"
+            raise InvalidValue("users", users, expected)
         return users
 
     def choose(self, count: int, rng: np.random.Generator) -> IntArray:
@@ -94,9 +93,8 @@ class Dataset:
         if self.whole_catalogue:
             return np.arange(len(self.catalogue))
         if whole(1, actions=count) > len(self.catalogue):
-            raise InvalidValue(
-                "actions", count, f"at most {len(self.catalogue):,}, the actions of {self.name}"
-            )
+            expected = f"at most {len(self.catalogue):,}, the actions of {self.name}"
+            raise InvalidValue("actions", count, expected)
         return np.sort(rng.choice(len(self.catalogue), size=count, replace=False))
 
     def instance(self, chosen: IntArray, users: str) -> Instance:

@@ -44,7 +44,6 @@ def _table(path: Path) -> Path:
         return path
     tables = sorted([*path.glob("*.csv"), *path.glob("*.csv.gz")])
     if len(tables) != 1:
-        raise InvalidValue(
-            "data", f"{path} with {len(tables)} tables", "a folder with one .csv or .csv.gz file"
-        )
+        given = f"{path} with {len(tables)} tables"
+        raise InvalidValue("data", given, "a folder with one .csv or .csv.gz file")
     return tables[0]

@@ -38,11 +38,8 @@ def whitened(features: csr_array, dimension: int, *, longest: float) -> FloatArr
     leading = np.argsort(values)[::-1][: dimension - 1]
     rank = int(np.sum(values > _TINY * values.max(initial=0.0)))
     if rank < dimension - 1:
-        raise InvalidValue(
-            "dimension",
-            dimension,
-            f"at most {rank + 1}: the features have rank {rank}, plus one for the constant",
-        )
+        expected = f"at most {rank + 1}: the features have rank {rank}, plus one for the constant"
+        raise InvalidValue("dimension", dimension, expected)
     rotation = scale[:, None] * vectors[:, leading] / np.sqrt(values[leading])
     # Subtract the mean after the product, so that the features stay sparse.
     components = np.asarray(features @ rotation) - mean @ rotation

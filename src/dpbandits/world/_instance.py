@@ -33,9 +33,8 @@ class Instance:
     def __init__(self, actions: Actions, theta: ArrayLike, *, measured: ArrayLike | None = None) -> None:
         vector = finite_matrix(theta=np.atleast_2d(np.asarray(theta)))[0]
         if vector.shape != (actions.dimension,):
-            raise InvalidValue(
-                "theta", f"{vector.size} numbers", f"{actions.dimension}, the dimension of the actions"
-            )
+            expected = f"{actions.dimension}, the dimension of the actions"
+            raise InvalidValue("theta", f"{vector.size} numbers", expected)
         if np.linalg.norm(vector) > 1 + _NORM_SLACK:
             raise InvalidValue("theta", f"norm {np.linalg.norm(vector):.6g}", "a vector of norm <= 1")
         self.actions = actions
@@ -44,9 +43,8 @@ class Instance:
         if measured is not None:
             self.mean_rewards = finite_matrix(measured=np.atleast_2d(np.asarray(measured)))[0]
             if self.mean_rewards.shape != (actions.count,):
-                raise InvalidValue(
-                    "measured", f"{self.mean_rewards.size} numbers", f"{actions.count}, one per action"
-                )
+                given = f"{self.mean_rewards.size} numbers"
+                raise InvalidValue("measured", given, f"{actions.count}, one per action")
 
     @classmethod
     def draw(cls, actions: Actions, rng: np.random.Generator) -> Instance:

@@ -32,12 +32,7 @@ class Population(Clients):
     """
 
     def __init__(
-        self,
-        instance: Instance,
-        *,
-        heterogeneity: float,
-        size: int | None = None,
-        rewards: str = "gaussian",
+        self, instance: Instance, *, heterogeneity: float, size: int | None = None, rewards: str = "gaussian"
     ) -> None:
         super().__init__(instance, size=size, rewards=rewards)
         self.heterogeneity = non_negative(heterogeneity=heterogeneity)
@@ -50,9 +45,7 @@ class Population(Clients):
         """
         rows = self.instance.actions.matrix[support]
         if self.heterogeneity == 0:
-            equal_means = np.empty((cohort, len(rows)))
-            equal_means[:] = rows @ self.instance.theta
-            return equal_means
+            return np.broadcast_to(rows @ self.instance.theta, (cohort, len(rows))).copy()
         if len(rows) < rows.shape[1] and (len(rows) == 1 or cohort * rows.shape[1] > _LARGE):
             factor = np.linalg.qr(rows.T).R.T * self.heterogeneity
             means = rng.standard_normal((cohort, len(rows))) @ factor.T
@@ -78,12 +71,7 @@ class FittedPopulation(Clients):
     """
 
     def __init__(
-        self,
-        instance: Instance,
-        *,
-        covariance: ArrayLike,
-        size: int | None = None,
-        rewards: str = "gaussian",
+        self, instance: Instance, *, covariance: ArrayLike, size: int | None = None, rewards: str = "gaussian"
     ) -> None:
         super().__init__(instance, size=size, rewards=rewards)
         matrix = finite_matrix(covariance=np.asarray(covariance))
@@ -116,19 +104,13 @@ class ResampledPopulation(Clients):
     """
 
     def __init__(
-        self,
-        instance: Instance,
-        *,
-        tastes: ArrayLike,
-        size: int | None = None,
-        rewards: str = "gaussian",
+        self, instance: Instance, *, tastes: ArrayLike, size: int | None = None, rewards: str = "gaussian"
     ) -> None:
         super().__init__(instance, size=size, rewards=rewards)
         self.tastes = finite_matrix(tastes=np.asarray(tastes))
         if self.tastes.shape[1] != instance.actions.count:
-            raise InvalidValue(
-                "tastes", f"{self.tastes.shape[1]} columns", f"{instance.actions.count}, one per action"
-            )
+            expected = f"{instance.actions.count}, one per action"
+            raise InvalidValue("tastes", f"{self.tastes.shape[1]} columns", expected)
 
     def _mean_rewards(self, cohort: int, support: list[int], rng: np.random.Generator) -> FloatArray:
         users = rng.integers(len(self.tastes), size=cohort)

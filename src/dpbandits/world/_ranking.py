@@ -49,8 +49,7 @@ def ranking(path: str | Path, *, dimension: int, name: str | None = None) -> Dat
     # The model requires ‖θ*‖ ≤ 1; if θ* is longer, rewards are measured in smaller units.
     scale = 1 / max(1.0, float(np.linalg.norm(theta)))
     # Documents with equal features are the same action; the first of them is kept.
-    first = np.unique(actions, axis=0, return_index=True)[1]
-    documents = np.sort(first)
+    documents = np.sort(np.unique(actions, axis=0, return_index=True)[1])
     return Dataset(
         name=name or Path(path).name,
         catalogue=actions[documents],
@@ -97,9 +96,6 @@ def _noise_variance(groups: list[tuple[FloatArray, FloatArray]]) -> float:
         square += float(np.sum((left - rows @ fit) ** 2))
         freedom += len(rows) - int(rank)
     if freedom == 0:
-        raise InvalidValue(
-            "data",
-            "no query with more documents than dimensions",
-            "at least one such query; use a smaller dimension",
-        )
+        given = "no query with more documents than dimensions"
+        raise InvalidValue("data", given, "at least one such query; use a smaller dimension")
     return square / freedom

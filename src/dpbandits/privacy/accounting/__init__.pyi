@@ -54,4 +54,5 @@ from ._skellam import (
 )
 from ._worst_pair import (
     Ends as Ends,
+    mixture as mixture,
 )

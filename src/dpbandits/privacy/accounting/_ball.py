@@ -16,16 +16,10 @@ from functools import cached_property
 
 from dpbandits._checks import non_negative, positive, whole
 from dpbandits.errors import InvalidValue
+from dpbandits.privacy.accounting import _wide_gaussian as wide_gaussian
 from dpbandits.privacy.accounting._discrete_gaussian import DiscreteGaussian
 from dpbandits.privacy.accounting._gaussian import gaussian_noise_ratio
 from dpbandits.privacy.accounting._integer_sum import IntegerSum
-from dpbandits.privacy.accounting._wide_gaussian import (
-    SMOOTHING,
-    rounded_delta,
-    rounded_epsilon,
-    rounding_slack,
-    smoothed_ratio,
-)
 
 _MOST_TIMES = 10**9
 
@@ -64,8 +58,9 @@ class BallSum:
         whole(1, 10**8, shares=self.shares)
         whole(1, coordinates=self.coordinates)
         whole(1, self.coordinates, releases=self.releases)
-        if not SMOOTHING**2 < self._noise.variance < math.inf:
-            raise InvalidValue("scale", self.scale, f"a finite total deviation above {SMOOTHING:g} levels")
+        if not wide_gaussian.SMOOTHING**2 < self._noise.variance < math.inf:
+            expected = f"a finite total deviation above {wide_gaussian.SMOOTHING:g} levels"
+            raise InvalidValue("scale", self.scale, expected)
         if self.reachable is not None:
             # In m releases, a distance of `reachable` in each is √m times that in total.
             most = math.floor(self.distance / math.sqrt(self.releases) * (1 + 1e-9))
@@ -79,12 +74,12 @@ class BallSum:
     @property
     def noise_ratio(self) -> float:
         """The noise ratio of the continuous Gaussian before rounding."""
-        return smoothed_ratio(self._noise.variance, self.distance)
+        return wide_gaussian.smoothed_ratio(self._noise.variance, self.distance)
 
     @property
     def slack(self) -> float:
         """h: a bound on the difference between the log-probabilities of the two distributions."""
-        return rounding_slack(self._noise, self.coordinates)
+        return wide_gaussian.rounding_slack(self._noise, self.coordinates)
 
     @property
     def along_one_axis(self) -> int:
@@ -110,11 +105,11 @@ class BallSum:
 
     def delta(self, epsilon: float) -> float:
         """Return e^h·δ(ε − 2h), where δ is that of the continuous Gaussian."""
-        return rounded_delta(non_negative(epsilon=epsilon), self.noise_ratio, self.slack)
+        return wide_gaussian.rounded_delta(non_negative(epsilon=epsilon), self.noise_ratio, self.slack)
 
     def epsilon(self, delta: float) -> float:
         """Return the inverse of `delta`."""
-        return math.inf if delta == 0 else rounded_epsilon(delta, self.noise_ratio, self.slack)
+        return math.inf if delta == 0 else wide_gaussian.rounded_epsilon(delta, self.noise_ratio, self.slack)
 
     def repeated(self, times: int) -> BallSum:
         """Return the repeated event: several releases are one release with more coordinates."""
@@ -161,7 +156,7 @@ def least_ball_scale(
     ratio = gaussian_noise_ratio(epsilon * (1 - 1e-7), delta * (1 - 1e-7))
     # The continuous Gaussian needs variance (ratio·distance)²; rounding adds SMOOTHING², and the shares
     # divide the sum.
-    scale = math.sqrt(((ratio * distance) ** 2 + SMOOTHING**2) / shares)
+    scale = math.sqrt(((ratio * distance) ** 2 + wide_gaussian.SMOOTHING**2) / shares)
     event = BallSum(scale=scale, shares=shares, coordinates=coordinates, distance=distance)
     if event.delta(epsilon) > delta:
         raise InvalidValue("scale", scale, "a scale above two levels; use a finer grid")

@@ -10,14 +10,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from fractions import Fraction
-from functools import cache
 
-from dpbandits._checks import positive, probability, whole
+from dpbandits._checks import positive, whole
 from dpbandits.errors import InvalidValue
 from dpbandits.privacy.accounting._discrete_gaussian import DiscreteGaussian
 from dpbandits.privacy.accounting._gaussian import gaussian_noise_ratio
 from dpbandits.privacy.accounting._integer_sum import IntegerSum
-from dpbandits.privacy.accounting._least_argument import least
+from dpbandits.privacy.accounting._least_argument import least, log_excess
 from dpbandits.privacy.accounting._noise_pmf import Binomial, DiscreteLaplace, Noise
 from dpbandits.privacy.accounting._skellam import Skellam
 
@@ -55,25 +54,22 @@ def _least_variance(
         unit: The step between admissible variances; 0 if every variance is admissible.
         start: A variance known to be close to the result; the Gaussian's if not given.
     """
-    target = math.log(probability(delta=delta))
     scale = unit or 1.0
 
-    @cache
-    def excess(amount: float) -> float:
-        # The logarithm of δ is nearly linear in the variance, which suits the secant search.
-        noisy = IntegerSum(noise=law(amount * scale), coordinates=coordinates, shift=shift)
-        return math.log(max(noisy.delta(epsilon), 1e-300)) - target
+    def delta_at(amount: float) -> float:
+        return IntegerSum(noise=law(amount * scale), coordinates=coordinates, shift=shift).delta(epsilon)
 
+    # The logarithm of δ is nearly linear in the variance, which suits the secant search.
+    excess = log_excess(delta_at, delta)
     # A given start is known to be close. The Gaussian's variance is within a few percent.
     step = 1.01 if start is None else 1 + _CLOSE
     if start is None:
         start = gaussian_variance(epsilon, delta, coordinates, shift) / scale
     first = max(1.0, round(start)) if unit else start
     low, high = _bracket(excess, first, step, whole_steps=bool(unit))
-    if low == high:
-        return high * scale
-    found = least(excess, low, high, lambda width, near: width <= _CLOSE * near, whole=bool(unit))
-    return found * scale
+    if low != high:
+        high = least(excess, low, high, lambda width, near: width <= _CLOSE * near, whole=bool(unit))
+    return high * scale
 
 
 def _bracket(
@@ -118,13 +114,11 @@ def least_binomial_bits(epsilon: float, delta: float, coordinates: int, shift: i
     Raises:
         InvalidValue: If an argument is out of range or no amount of noise meets the guarantee.
     """
-    found = _least_variance(_fair_bits, epsilon, delta, coordinates, shift, unit=0.25)
-    return round(4 * found)
-
-
-def _fair_bits(variance: float) -> Noise:
     # A fair bit has variance 1/4.
-    return Binomial(bits=round(4 * variance))
+    needed = _least_variance(
+        lambda v: Binomial(bits=round(4 * v)), epsilon, delta, coordinates, shift, unit=0.25
+    )
+    return round(4 * needed)
 
 
 def least_skellam_variance(epsilon: float, delta: float, coordinates: int, shift: int) -> float:
@@ -193,12 +187,12 @@ def least_discrete_laplace_scale(epsilon: float, delta: float, coordinates: int,
     Raises:
         InvalidValue: If an argument is out of range.
     """
-    target = math.log(probability(delta=delta))
 
-    def excess(scale: float) -> float:
-        event = IntegerSum(noise=DiscreteLaplace(scale=scale), coordinates=coordinates, shift=shift)
-        return math.log(max(event.delta(epsilon), 1e-300)) - target
+    def delta_at(scale: float) -> float:
+        noise = DiscreteLaplace(scale=scale)
+        return IntegerSum(noise=noise, coordinates=coordinates, shift=shift).delta(epsilon)
 
+    excess = log_excess(delta_at, delta)
     # The scale for δ = 0 meets every δ > 0; halve it until δ is exceeded.
     high = discrete_laplace_scale(epsilon, coordinates, shift)
     low = high / 2

@@ -38,5 +38,5 @@ def is_negligible(pairs: Sequence[Pair], splits: Sequence[Split], epsilon: float
 
 def _log_moment(pair: Pair, exponent: float) -> float:
     """Return log E_P e^{tL}, rounded up by the possible error of the logarithms."""
-    losses, log_masses = pair.finite()
+    losses, log_masses = pair.finite
     return float(logsumexp(log_masses + exponent * losses)) + pair.error * (1 + 2 * exponent) + 1e-12

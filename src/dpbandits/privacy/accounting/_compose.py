@@ -127,12 +127,9 @@ class Mixed:
         The part itself gives a tighter bound. It is used if it has a closed form, or if it is evaluated only
         a few times.
         """
-        often = math.prod(len(pair.losses) for pair in self._first_pairs) > _FEW_EVALUATIONS
-        return (
-            dominating_pair(self.parts[-1])
-            if often and not isinstance(self.parts[-1], _CLOSED_FORMS)
-            else None
-        )
+        last, evaluations = self.parts[-1], math.prod(len(pair.losses) for pair in self._first_pairs)
+        itself = isinstance(last, _CLOSED_FORMS) or evaluations <= _FEW_EVALUATIONS
+        return None if itself else dominating_pair(last)
 
     def delta_bounds(self, epsilon: float) -> tuple[float, float]:
         """Return the largest lower bound of a part, and the upper bound.
@@ -276,14 +273,9 @@ def _one_gaussian(parts: Sequence[GaussianEvent | BallSum]) -> Event:
 
 def _is_nearly_gaussian(one: IntegerSum) -> bool:
     """Return whether the sum may be treated as a ball: wide discrete Gaussian noise, no rounding."""
-    ends = one.encoded_ends
-    fixed = len(ends.low) == len(ends.high) == 1
-    return (
-        fixed
-        and isinstance(one.noise, DiscreteGaussian)
-        and one.noise.nearly_one
-        and one.noise.variance > _WIDE
-    )
+    noise, ends = one.noise, one.encoded_ends
+    wide = isinstance(noise, DiscreteGaussian) and noise.nearly_one and noise.variance > _WIDE
+    return wide and len(ends.low) == len(ends.high) == 1
 
 
 def _as_ball(one: IntegerSum) -> BallSum:

@@ -34,15 +34,11 @@ class DiscreteGaussian:
 
     scale: float
     shares: int = 1
+    centre, symmetric = 0.0, True
 
     def __post_init__(self) -> None:
         positive(scale=self.scale)
         whole(1, 10**8, shares=self.shares)
-
-    @property
-    def centre(self) -> float:
-        """The mean."""
-        return 0.0
 
     @property
     def variance(self) -> float:
@@ -61,11 +57,6 @@ class DiscreteGaussian:
     def nearly_one(self) -> bool:
         """Whether the sum of shares may be treated as one discrete Gaussian."""
         return self.share_error <= _NEARLY_ONE
-
-    @property
-    def symmetric(self) -> bool:
-        """Always true."""
-        return True
 
     def reach(self, log_tail: float) -> float:
         """Return r with P(|Z| ≥ r) ≤ 2·exp(−r²/(2·variance)) = 2·e^{−log_tail}.

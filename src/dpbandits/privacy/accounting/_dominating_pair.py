@@ -63,26 +63,22 @@ def _cached_pair(event: Event) -> DominatingPair:
     """Compute the pair of an event; events are immutable, so the result can be cached."""
     if _is_only_pure(event):
         return _randomized_response(event.pure_epsilon)
-    top = _last_epsilon(event)
+    # The grid ends at the ε of some tail, or at zero if no tail has an ε below the limit.
+    last = (event.epsilon(tail) for tail in _TAILS)
+    top = next((epsilon for epsilon in last if epsilon <= _LARGEST_EPSILON), 0.0)
     grid = [top * index / _GRID_POINTS for index in range(_GRID_POINTS + 1)] if top else [0.0]
     known = [(epsilon, event.delta(epsilon)) for epsilon in grid]
     # The pair must dominate for every α > 0, not only for α = e^ε ≥ 1: composition evaluates it at e^{ε −
     # loss}. The curve at −ε follows from that at ε.
-    mirrored = [
-        (-epsilon, reversed_divergence(epsilon, delta)) for epsilon, delta in reversed(known) if epsilon
-    ]
+    mirrored = [(-e, reversed_divergence(e, delta)) for e, delta in reversed(known) if e]
     return _hull_pair([(0.0, 1.0)] + [(math.exp(e), delta) for e, delta in mirrored + known])
 
 
 def _randomized_response(epsilon: float) -> DominatingPair:
     """Return randomized response, which dominates every ε-private mechanism."""
-    true = 1 / (1 + math.exp(-epsilon))
-    ends = (
-        [(math.exp(-epsilon), 1 - math.exp(-epsilon)), (math.exp(epsilon), 0.0)] if epsilon else [(1.0, 0.0)]
-    )
-    return DominatingPair(
-        losses=(epsilon, -epsilon), masses=(true, 1 - true), infinite=0.0, hull=((0.0, 1.0), *ends)
-    )
+    true, least = 1 / (1 + math.exp(-epsilon)), math.exp(-epsilon)
+    hull = ((0.0, 1.0), (least, 1 - least), (math.exp(epsilon), 0.0)) if epsilon else ((0.0, 1.0), (1.0, 0.0))
+    return DominatingPair(losses=(epsilon, -epsilon), masses=(true, 1 - true), infinite=0.0, hull=hull)
 
 
 def _is_only_pure(event: Event) -> bool:
@@ -90,9 +86,8 @@ def _is_only_pure(event: Event) -> bool:
 
     Then pure privacy is all that is known about the event. Randomized response has δ(0) = tanh(ε₀/2).
     """
-    return event.pure_epsilon <= _LARGEST_EPSILON and event.delta(0.0) >= math.tanh(
-        event.pure_epsilon / 2
-    ) * (1 - 1e-12)
+    pure = event.pure_epsilon
+    return pure <= _LARGEST_EPSILON and event.delta(0.0) >= math.tanh(pure / 2) * (1 - 1e-12)
 
 
 def reversed_divergence(epsilon: float, delta: float) -> float:
@@ -101,12 +96,6 @@ def reversed_divergence(epsilon: float, delta: float) -> float:
     H_α(P‖Q) = 1 − α + α·H_{1/α}(Q‖P) with α = e^−ε.
     """
     return -math.expm1(-epsilon) + math.exp(-epsilon) * delta
-
-
-def _last_epsilon(event: Event) -> float:
-    """Return the ε at which the grid ends, or zero if no tail has an ε below the limit."""
-    found = (event.epsilon(tail) for tail in _TAILS)
-    return next((epsilon for epsilon in found if epsilon <= _LARGEST_EPSILON), 0.0)
 
 
 def _hull_pair(points: list[Point]) -> DominatingPair:

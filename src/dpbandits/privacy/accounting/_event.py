@@ -122,6 +122,17 @@ class GaussianEvent:
         return replace(self, noise_ratio=self.noise_ratio / whole(1, _MOST_TIMES, size=size))
 
 
+def rounded_up(exact: Fraction) -> float:
+    """Return a pure ε, rounded up to the next float; infinity above 10³⁰⁰.
+
+    The ε is computed in exact rational arithmetic, because a float that is rounded down would understate it.
+    """
+    if exact > _LARGEST_PURE_EPSILON:
+        return math.inf
+    rounded = float(exact)
+    return rounded if rounded >= exact else math.nextafter(rounded, math.inf)
+
+
 @dataclass(frozen=True, kw_only=True)
 class PureEvent:
     """An event for which only pure ε-privacy is known.
@@ -140,18 +151,14 @@ class PureEvent:
     def ratio(shift: float, scale: float) -> PureEvent | NothingHidden:
         """Return the event with ε = shift/scale, rounded up to the next float.
 
-        The quotient is computed in exact rational arithmetic, because a float that is rounded down would
-        understate ε. Above 10³⁰⁰ the event counts as `NothingHidden`.
+        Above 10³⁰⁰ the event counts as `NothingHidden`.
 
         Args:
             shift: The largest change of the released value by one client.
             scale: The scale of the noise.
         """
-        exact = Fraction(shift) / Fraction(scale)
-        if exact > _LARGEST_PURE_EPSILON:
-            return NothingHidden()
-        rounded = float(exact)
-        return PureEvent(pure_epsilon=rounded if rounded >= exact else math.nextafter(rounded, math.inf))
+        epsilon = rounded_up(Fraction(shift) / Fraction(scale))
+        return NothingHidden() if math.isinf(epsilon) else PureEvent(pure_epsilon=epsilon)
 
     def delta_bounds(self, epsilon: float) -> tuple[float, float]:
         """Return 0 and `delta(epsilon)`. The lower bound is 0: nothing more is known."""

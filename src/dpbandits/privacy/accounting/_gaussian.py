@@ -16,7 +16,6 @@ so for a small x − y the difference is the integral of a positive function.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
@@ -87,16 +86,6 @@ def gaussian_delta(epsilon: float, noise_ratio: float) -> float:
     return math.exp(gaussian_log_delta(epsilon, noise_ratio))
 
 
-def _bracket(excess: Callable[[float], float], start: float) -> tuple[float, float]:
-    """Return two logarithms of ratios between which the excess over log δ changes sign."""
-    low = high = start
-    while excess(low) <= 0:
-        low -= 1.0
-    while excess(high) > 0:
-        high += 1.0
-    return low, high
-
-
 @lru_cache(maxsize=1024)
 def gaussian_noise_ratio(epsilon: float, delta: float) -> float:
     """Return the least ratio σ/Δ₂ for which the Gaussian mechanism is (ε, δ)-private.
@@ -117,8 +106,12 @@ def gaussian_noise_ratio(epsilon: float, delta: float) -> float:
     def excess(log_ratio: float) -> float:
         return gaussian_log_delta(epsilon, math.exp(log_ratio)) - target
 
-    # Start near 1/√(2ε), the ratio for large ε; the bracket widens from there.
-    low, high = _bracket(excess, -0.5 * math.log(2 * epsilon + 1))
+    # Start near 1/√(2ε), the ratio for large ε, and widen the bracket until the excess changes sign in it.
+    low = high = -0.5 * math.log(2 * epsilon + 1)
+    while excess(low) <= 0:
+        low -= 1.0
+    while excess(high) > 0:
+        high += 1.0
     log_ratio = float(brentq(excess, low, high, xtol=1e-14, rtol=1e-14))
     # The evaluation has a relative error of about 10⁻¹². Increase the ratio until the margin exceeds that.
     while excess(log_ratio) > -1e-11:

@@ -9,6 +9,7 @@ sections 1 and 2).
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -21,6 +22,7 @@ from dpbandits._checks import non_negative, whole
 from dpbandits.errors import InvalidValue
 from dpbandits.privacy.accounting._chernoff import NEGLIGIBLE, is_negligible
 from dpbandits.privacy.accounting._discrete_gaussian import DiscreteGaussian
+from dpbandits.privacy.accounting._event import rounded_up
 from dpbandits.privacy.accounting._gaussian import gaussian_log_delta
 from dpbandits.privacy.accounting._least_argument import least_epsilon
 from dpbandits.privacy.accounting._lower_bound import lower_delta
@@ -39,15 +41,57 @@ from dpbandits.privacy.accounting._work_limit import (
 )
 from dpbandits.privacy.accounting._worst_pair import Ends, Pair, swap_cost, worst_pair
 
-ACCOUNTANT = "exact sum of integers"
 # Outcomes are listed down to a tail of 2·e^{−320}, about 10⁻¹³⁹. The upper bound does not follow smaller δ.
 _LARGEST_LOG_TAIL = 320.0
 _LARGEST_EPSILON = 20_000.0
-_LARGEST_PURE_EPSILON = 10**300
+
+
+class _Released(ABC):
+    """What one integer sum and a composition of several have in common."""
+
+    accountant = "exact sum of integers"
+
+    @abstractmethod
+    def releases(self) -> tuple[IntegerSum, ...]:
+        """Return the releases, at least one."""
+
+    @property
+    def pure_epsilon(self) -> float:
+        """An ε for which δ = 0, rounded up: the sum of coordinates·shift/scale for discrete Laplace noise.
+
+        A shift of a discrete Laplace distribution by m changes the logarithm of any probability by at most
+        m/scale. For all other noise there is no such ε, and the value is infinite.
+        """
+        total = Fraction(0)
+        for one in self.releases():
+            if not isinstance(one.noise, DiscreteLaplace):
+                return math.inf
+            total += one.coordinates * one.span / Fraction(one.noise.scale)
+        return rounded_up(total)
+
+    def delta_bounds(self, epsilon: float) -> tuple[float, float]:
+        """Return (lower, upper) with lower ≤ δ(ε) ≤ upper."""
+        return _bounds(self.releases(), non_negative(epsilon=epsilon), True)
+
+    def delta(self, epsilon: float) -> float:
+        """Return a δ for which all releases together are (ε, δ)-private: the upper bound.
+
+        It is 1, never NaN, if nothing smaller is proved. The computation takes about a second at most: beyond
+        the limits of `_work_limit.py`, the result is the δ of less noise, or 1.
+        """
+        return _bounds(self.releases(), non_negative(epsilon=epsilon), False)[1]
+
+    def epsilon(self, delta: float) -> float:
+        """Return an ε for which all releases together are (ε, δ)-private, or infinity.
+
+        It is within 10⁻⁶ of the least.
+        """
+        pure = self.pure_epsilon
+        return pure if delta == 0 else least_epsilon(self.delta, delta, pure)
 
 
 @dataclass(frozen=True, kw_only=True)
-class IntegerSum:
+class IntegerSum(_Released):
     """A release of several integer sums with independent noise.
 
     Attributes:
@@ -67,13 +111,10 @@ class IntegerSum:
     shift: int | None = None
     ends: Ends | None = None
 
-    accountant = ACCOUNTANT
-
     def __post_init__(self) -> None:
         if not isinstance(self.noise, Binomial | Skellam | DiscreteGaussian | DiscreteLaplace):
-            raise InvalidValue(
-                "noise", self.noise, "a Binomial, Skellam, DiscreteGaussian or DiscreteLaplace distribution"
-            )
+            expected = "a Binomial, Skellam, DiscreteGaussian or DiscreteLaplace distribution"
+            raise InvalidValue("noise", self.noise, expected)
         whole(1, 10**9, coordinates=self.coordinates)
         if (self.shift is None) == (self.ends is None):
             raise InvalidValue("shift", self.shift, "exactly one of shift and ends")
@@ -103,37 +144,13 @@ class IntegerSum:
         """The distance between the farthest encoded values."""
         return self.encoded_ends.high[-1][0] - self.encoded_ends.low[0][0]
 
-    @property
-    def exact_pure_epsilon(self) -> Fraction | None:
-        """An ε for which δ = 0, as a fraction: coordinates·shift/scale for discrete Laplace noise.
-
-        A shift of a discrete Laplace distribution by m changes the logarithm of any probability by at most
-        m/scale. For all other noise there is no such ε, and the value is None.
-        """
-        if not isinstance(self.noise, DiscreteLaplace):
-            return None
-        return self.coordinates * self.span / Fraction(self.noise.scale)
-
-    @property
-    def pure_epsilon(self) -> float:
-        """An ε for which δ = 0, rounded up; infinite if there is none."""
-        return Composition(sums=(self,)).pure_epsilon
-
-    def delta_bounds(self, epsilon: float) -> tuple[float, float]:
-        """Return (lower, upper) with lower ≤ δ(ε) ≤ upper."""
-        return Composition(sums=(self,)).delta_bounds(epsilon)
-
-    def delta(self, epsilon: float) -> float:
-        """Return a δ for which the release is (ε, δ)-private: the upper bound."""
-        return Composition(sums=(self,)).delta(epsilon)
-
-    def epsilon(self, delta: float) -> float:
-        """Return an ε for which the release is (ε, δ)-private, within 10⁻⁶ of the least, or infinity."""
-        return Composition(sums=(self,)).epsilon(delta)
+    def releases(self) -> tuple[IntegerSum, ...]:
+        """Return the release itself."""
+        return (self,)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Composition:
+class Composition(_Released):
     """Several integer sums about the same client, released one after another with independent noise.
 
     Attributes:
@@ -142,23 +159,13 @@ class Composition:
 
     sums: tuple[IntegerSum, ...]
 
-    accountant = ACCOUNTANT
-
     def __post_init__(self) -> None:
         if not self.sums:
             raise InvalidValue("sums", self.sums, "at least one release")
 
-    @property
-    def pure_epsilon(self) -> float:
-        """An ε for which δ = 0, rounded up; infinite if there is none."""
-        exact = [one.exact_pure_epsilon for one in self.sums]
-        if any(one is None for one in exact):
-            return math.inf
-        total = sum((one for one in exact if one is not None), Fraction(0))
-        if total > _LARGEST_PURE_EPSILON:
-            return math.inf
-        rounded = float(total)
-        return rounded if Fraction(rounded) >= total else math.nextafter(rounded, math.inf)
+    def releases(self) -> tuple[IntegerSum, ...]:
+        """Return `sums`."""
+        return self.sums
 
     def repeated(self, times: int) -> Composition:
         """Return all releases `times` times, with independent noise each time."""
@@ -167,28 +174,6 @@ class Composition:
     def group(self, size: int) -> Composition:
         """Return the event for `size` clients replaced together."""
         return Composition(sums=tuple(one.group(size) for one in self.sums))
-
-    def delta_bounds(self, epsilon: float) -> tuple[float, float]:
-        """Return (lower, upper) with lower ≤ δ(ε) ≤ upper."""
-        return _bounds(self.sums, non_negative(epsilon=epsilon), True)
-
-    def delta(self, epsilon: float) -> float:
-        """Return a δ for which all releases together are (ε, δ)-private: the upper bound.
-
-        It is 1, never NaN, if nothing smaller is proved. The computation takes about a second at most: beyond
-        the limits of `_work_limit.py`, the result is the δ of less noise, or 1.
-        """
-        return _bounds(self.sums, non_negative(epsilon=epsilon), False)[1]
-
-    def epsilon(self, delta: float) -> float:
-        """Return an ε for which all releases together are (ε, δ)-private, or infinity.
-
-        It is within 10⁻⁶ of the least.
-        """
-        pure = self.pure_epsilon
-        if delta == 0:
-            return pure
-        return least_epsilon(self.delta, delta, pure)
 
 
 @lru_cache(maxsize=8192)

@@ -39,11 +39,9 @@ def least(
             break
         # Three secant steps, then one bisection. The secant is kept away from both ends of the bracket, so
         # that both ends move.
-        secant = (
-            low + width * at_low / (at_low - at_high)
-            if step % 4 < 3 and at_low > at_high
-            else low + width / 2
-        )
+        secant = low + width / 2
+        if step % 4 < 3 and at_low > at_high:
+            secant = low + width * at_low / (at_low - at_high)
         # A step must move the bracket by at least 2 % of its width, and not by less than the final precision.
         margin = max(0.02 * width, _narrow(close, width, high))
         middle = min(max(secant, low + margin), high - margin)
@@ -57,17 +55,18 @@ def least(
     return high
 
 
+def log_excess(delta_at: Callable[[float], float], delta: float) -> Callable[[float], float]:
+    """Return x ↦ log δ(x) − log δ, cached: δ(x) is the value at x, and δ the one that is allowed."""
+    target = math.log(probability(delta=delta))
+    return cache(lambda argument: math.log(max(delta_at(argument), 1e-300)) - target)
+
+
 def least_epsilon(delta_at: Callable[[float], float], delta: float, pure: float) -> float:
     """Return an ε with delta_at(ε) ≤ δ, within 10⁻⁶ of the least.
 
     It is infinite if there is no such ε below 10⁴ or `pure`.
     """
-    target = math.log(probability(delta=delta))
-
-    @cache
-    def excess(epsilon: float) -> float:
-        return math.log(max(delta_at(epsilon), 1e-300)) - target
-
+    excess = log_excess(delta_at, delta)
     if excess(0.0) <= 0:
         return 0.0
     low, high = 0.0, min(1.0, pure)

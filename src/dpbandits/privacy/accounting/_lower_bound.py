@@ -13,15 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from dpbandits.privacy.accounting._fourier import (
-    Composed,
-    GridMass,
-    Spectrum,
-    Window,
-    binned,
-    length,
-    total,
-)
+from dpbandits.privacy.accounting._fourier import Composed, GridMass, Spectrum, Window, binned, length, total
 from dpbandits.privacy.accounting._upper_bound import UNDERFLOW, some_happen
 from dpbandits.privacy.accounting._window import Split
 from dpbandits.privacy.accounting._worst_pair import Pair, loss_slack, swap_cost
@@ -45,7 +37,7 @@ def lower_delta(pairs: Sequence[Pair], split: Split, epsilon: float, window: Win
 
 def merged(pair: Pair, spacing: float) -> tuple[GridMass, GridMass]:
     """Return the P- and the Q-mass of the outcomes whose loss rounds to each grid point."""
-    losses, log_p = pair.finite()
+    losses, log_p = pair.finite
     index = np.rint(losses / spacing).astype(np.int64)
     first = int(index.min())
     under_p = binned(index - first, np.exp(log_p), 0)

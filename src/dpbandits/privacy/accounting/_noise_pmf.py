@@ -159,11 +159,9 @@ class Binomial:
         down, down_error = running_sum(-rise)
         up, up_error = running_sum(-fall)
         weights = np.concatenate((down[::-1], up[1:]))
-        inside = slice(max(low, first), min(high, last) + 1)
-        if inside.start < inside.stop:
-            values[inside.start - low : inside.stop - low] = weights[
-                inside.start - first : inside.stop - first
-            ]
+        start, stop = max(low, first), min(high, last) + 1
+        if start < stop:
+            values[start - low : stop - low] = weights[start - first : stop - first]
         error = (6 * UNIT_ROUNDOFF + max(down_error, up_error)) * -float(weights.min())
         if not self.symmetric:
             error += 4 * UNIT_ROUNDOFF / (1 - self.chance) * len(weights)
@@ -179,24 +177,15 @@ class DiscreteLaplace:
     """
 
     scale: float
+    centre, symmetric = 0.0, True
 
     def __post_init__(self) -> None:
         positive(scale=self.scale)
 
     @property
-    def centre(self) -> float:
-        """The mean."""
-        return 0.0
-
-    @property
     def variance(self) -> float:
         """2q/(1−q)² with q = e^{−1/scale}."""
         return 0.5 / math.sinh(0.5 / self.scale) ** 2 if self.scale > 1e-3 else 0.0
-
-    @property
-    def symmetric(self) -> bool:
-        """Always true."""
-        return True
 
     def reach(self, log_tail: float) -> float:
         """Return r by P(|Z| ≥ r) = 2q^r/(1+q) ≤ 2·e^{−r/scale} for whole r."""

@@ -23,19 +23,10 @@ class Skellam:
     """
 
     variance: float
+    centre, symmetric = 0.0, True
 
     def __post_init__(self) -> None:
         positive(variance=self.variance)
-
-    @property
-    def centre(self) -> float:
-        """The mean."""
-        return 0.0
-
-    @property
-    def symmetric(self) -> bool:
-        """Always true."""
-        return True
 
     def reach(self, log_tail: float) -> float:
         """Return √(2vL) + L/3, by Bernstein's inequality, where L is `log_tail`.
@@ -56,12 +47,6 @@ class Skellam:
         return LogWeights(values=values, error=error)
 
 
-def _ratio_bounds(variance: float, order: int) -> tuple[float, float]:
-    """Return bounds on I_k(x)/I_{k−1}(x): x/(k − ½ + √((k ± ½)² + x²)) (Amos 1974)."""
-    below = variance / (order - 0.5 + math.hypot(order + 0.5, variance))
-    return below, variance / (order - 0.5 + math.hypot(order - 0.5, variance))
-
-
 def _excesses(variance: float, last: int) -> tuple[FloatArray, FloatArray]:
     """Return e_k = I_{k−1}(v)/I_k(v) − 1 for k = 1 … last, and bounds on their absolute errors.
 
@@ -78,7 +63,8 @@ def _excesses(variance: float, last: int) -> tuple[FloatArray, FloatArray]:
     # log(1 + e_k) is about asinh(k/v), so 20/asinh((last + 1)/v) steps above `last` shrink the error by about
     # e^{−40}. The exact factor is `forgotten` below.
     start = last + math.ceil(20 / math.asinh((last + 1) / variance)) + 1
-    below, above = _ratio_bounds(variance, start + 1)
+    # Bounds on I_{k+1}(v)/I_k(v) at the start k: v/(k + ½ + √((k + 1 ± ½)² + v²)) (Amos 1974).
+    below, above = (variance / (start + 0.5 + math.hypot(start + c, variance)) for c in (1.5, 0.5))
     shortfall, found = 1 - above, []
     for quotient in (2 * np.arange(start, 0, -1) / variance).tolist():
         excess = quotient - shortfall

@@ -12,15 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dpbandits.privacy.accounting._fourier import (
-    Composed,
-    GridMass,
-    Spectrum,
-    Window,
-    binned,
-    length,
-    total,
-)
+from dpbandits.privacy.accounting._fourier import Composed, GridMass, Spectrum, Window, binned, length, total
 from dpbandits.privacy.accounting._window import Split
 from dpbandits.privacy.accounting._worst_pair import Pair, loss_slack, swap_cost
 
@@ -36,7 +28,7 @@ def connected(pair: Pair, spacing: float) -> GridMass:
     An outcome (p, q) of loss kh + r, 0 ≤ r < h, puts p·(1 − e^{−r})/(1 − e^{−h}) at (k+1)h and the rest at
     kh.
     """
-    losses, log_mass = pair.finite()
+    losses, log_mass = pair.finite
     mass = np.exp(log_mass)
     floor = np.floor(losses / spacing)
     rest = np.clip(losses - floor * spacing, 0.0, spacing)
@@ -79,11 +71,10 @@ def _upper_delta(
 
 def some_happen(chances: Sequence[float], split: Split) -> float:
     """Return the probability that at least one event happens: 1 − Π(1 − chance)^count."""
-    if any(chance >= 1 and count for chance, count in zip(chances, split, strict=True)):
+    drawn = [(chance, count) for chance, count in zip(chances, split, strict=True) if count]
+    if any(chance >= 1 for chance, _ in drawn):
         return 1.0
-    return -math.expm1(
-        math.fsum(count * math.log1p(-chance) for chance, count in zip(chances, split, strict=True) if count)
-    )
+    return -math.expm1(math.fsum(count * math.log1p(-chance) for chance, count in drawn))
 
 
 def _finite_part(sum_: Composed, window: Window, epsilon: float) -> float:

@@ -50,9 +50,8 @@ def wide_bounds(
     noise: DiscreteGaussian, coordinates: int, distance: float, epsilon: float
 ) -> tuple[float, float]:
     """Return (lower, upper) bounds on δ(ε) for two inputs at that ℓ2 distance."""
-    upper = rounded_delta(
-        epsilon, smoothed_ratio(noise.variance, distance), rounding_slack(noise, coordinates)
-    )
+    ratio, slack = smoothed_ratio(noise.variance, distance), rounding_slack(noise, coordinates)
+    upper = rounded_delta(epsilon, ratio, slack)
     # The lower bound adds continuous noise of deviation c = SMOOTHING; the lattice sum then has width at
     # least c/√2.
     slack = coordinates * (4 * unevenness(SMOOTHING / math.sqrt(2)) + noise.share_error)

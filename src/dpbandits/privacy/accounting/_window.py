@@ -39,7 +39,7 @@ class _Sketch:
     def __init__(self, pairs: Sequence[Pair]) -> None:
         self._parts: list[tuple[FloatArray, FloatArray]] = []
         for pair in pairs:
-            losses, log_mass = pair.finite()
+            losses, log_mass = pair.finite
             if len(losses) > _SAMPLE:  # either end may hold much of the mass, so both are kept
                 step = len(losses) // _SAMPLE
                 kept = np.r_[0, np.arange(1, len(losses) - 1, step), len(losses) - 1]
@@ -109,7 +109,7 @@ def plan_window(pairs: Sequence[Pair], splits: Sequence[Split], epsilon: float) 
 
     The window is shorter if all splits together would need more points than `MOST_POINTS`.
     """
-    if not all(len(pair.finite()[0]) for pair in pairs):
+    if not all(len(pair.finite[0]) for pair in pairs):
         return None
     sketch = _Sketch(pairs)
     # One window serves all splits: the tilt suits the middle one, and the first and the last one, which

@@ -56,14 +56,12 @@ class Ends:
         object.__setattr__(self, "high", _checked("high", self.high))
         low, high = dict(self.low), dict(self.high)
         values = sorted(low | high)
-        below = np.array([low.get(value, 0.0) for value in values])
-        above = np.array([high.get(value, 0.0) for value in values])
+        below, above = (np.array([law.get(value, 0.0) for value in values]) for law in (low, high))
         # Entry (i, j) with i < j is high(i)·low(j) − low(i)·high(j), which must not be positive.
         cross = np.triu(np.outer(above, below) - np.outer(below, above), 1)
         if (cross > 1e-15).any():
-            raise InvalidValue(
-                "high", self.high, "a distribution whose likelihood ratio to `low` never decreases"
-            )
+            expected = "a distribution whose likelihood ratio to `low` never decreases"
+            raise InvalidValue("high", self.high, expected)
 
     @classmethod
     def whole(cls, shift: int) -> Ends:
@@ -126,12 +124,9 @@ class Pair:
     error: float
     swapped: float
 
-    def finite(self) -> tuple[FloatArray, FloatArray]:
-        """Return the losses log(P/Q) and the log-masses under P of outcomes possible under both."""
-        return self._finite
-
     @cached_property
-    def _finite(self) -> tuple[FloatArray, FloatArray]:
+    def finite(self) -> tuple[FloatArray, FloatArray]:
+        """The losses log(P/Q) and the log-masses under P of outcomes possible under both."""
         both = np.isfinite(self.log_q)
         return self.log_p[both] - self.log_q[both], self.log_p[both]
 
@@ -151,8 +146,7 @@ def worst_pair(noise: Noise, first: Law, second: Law, log_tail: float) -> Pair:
     lowest = start - max(first[-1][0], second[-1][0])
     weights = noise.log_weights(lowest, stop - 1 - min(first[0][0], second[0][0]))
     log_mass = weights.values - logsumexp(weights.values)
-    log_p = _mixture(log_mass, first, start - lowest, stop - lowest)
-    log_q = _mixture(log_mass, second, start - lowest, stop - lowest)
+    log_p, log_q = (mixture(log_mass, law, start - lowest, stop - lowest) for law in (first, second))
     listed = np.isfinite(log_p)
     log_p, log_q = log_p[listed], log_q[listed]
     missing = 2 * math.exp(-log_tail)
@@ -175,7 +169,7 @@ def _laplace_pair(noise: DiscreteLaplace, first: Law, second: Law) -> Pair:
     log_mass = -np.abs(places) / noise.scale + (log_stop - math.log1p(math.exp(-1 / noise.scale)))
     pair = []
     for law in (first, second):
-        log_law = _mixture(log_mass, tuple((v - lowest, p) for v, p in law), span, 2 * span + 1).copy()
+        log_law = mixture(log_mass, tuple((v - lowest, p) for v, p in law), span, 2 * span + 1).copy()
         # The end points hold the whole geometric tails: 1/(1 − q) times their own mass.
         log_law[[0, -1]] -= log_stop
         pair.append(log_law)
@@ -184,8 +178,18 @@ def _laplace_pair(noise: DiscreteLaplace, first: Law, second: Law) -> Pair:
     return Pair(log_p=pair[0], log_q=pair[1], missing=0.0, error=error, swapped=0.0)
 
 
-def _mixture(log_mass: FloatArray, law: Law, start: int, stop: int) -> FloatArray:
-    """Return the logarithm of the distribution of noise plus `law` at start … stop − 1."""
+def mixture(log_mass: FloatArray, law: Law, start: int, stop: int) -> FloatArray:
+    """Return the logarithm of the distribution of noise plus `law` at start … stop − 1.
+
+    Args:
+        log_mass: The logarithms of the probabilities, or of weights, of the noise at 0, 1, 2 …
+        law: The distribution that is added, as (value, probability) pairs.
+        start: The first outcome; no value of `law` is above it.
+        stop: The outcome after the last one.
+
+    Returns:
+        One logarithm per outcome.
+    """
     rows = [log_mass[start - value : stop - value] for value, _ in law]
     if len(rows) == 1:
         return rows[0]

@@ -141,11 +141,7 @@ def audit(
     evidence = _evidence(*worlds, limits=2 * (len(curve) + 1), confidence=confidence)
     bound, violation = _judge(claim, curve, evidence)
     return AuditResult(
-        claimed=claim,
-        epsilon_lower_bound=bound,
-        confidence=confidence,
-        samples=samples,
-        violation=violation,
+        claimed=claim, epsilon_lower_bound=bound, confidence=confidence, samples=samples, violation=violation
     )
 
 
@@ -174,12 +170,6 @@ def _reports(mechanism: Mechanism) -> int:
     return mechanism.minimum_reports if model.shares_noise else mechanism.cohort
 
 
-def _block(mechanism: Mechanism) -> int:
-    """Return how many plays run at a time: limited by memory and by the resolution of a progress bar."""
-    entries = _reports(mechanism) * mechanism.message_size
-    return max(1, min(_LARGEST_BLOCK, _BLOCK_ENTRIES // entries))
-
-
 def _play(
     mechanism: Mechanism,
     noise: NoiseSource,
@@ -189,13 +179,14 @@ def _play(
     progress: Callable[[int], None] | None,
 ) -> FloatArray:
     """Play one world and return its scores: one row per kind of score, one column per play."""
-    reports, block = _reports(mechanism), _block(mechanism)
+    reports = _reports(mechanism)
+    # The number of plays at a time is limited by memory and by the resolution of a progress bar.
+    block = max(1, min(_LARGEST_BLOCK, _BLOCK_ENTRIES // (reports * mechanism.message_size)))
     scorer = Scorer(mechanism, reports)
     scored = []
     for start in range(0, plays, block):
-        averages = np.full(
-            (min(block, plays - start), reports, mechanism.coordinates), others_value(mechanism)
-        )
+        shape = (min(block, plays - start), reports, mechanism.coordinates)
+        averages = np.full(shape, others_value(mechanism))
         # The mechanism must clip these averages itself; a mechanism that does not is detected.
         averages[:, 0] = side * _OUTSIDE * mechanism.bound
         scored.append(np.array(scorer(reveals(mechanism, averages, noise))))
@@ -219,11 +210,8 @@ def _evidence(low: FloatArray, high: FloatArray, *, limits: int, confidence: flo
     """
     # Two directions per score, and `limits` limits for each.
     tail = (1 - confidence) / (limits * 2 * len(low))
-    found = []
-    for one, other in zip(low, high, strict=True):
-        found.append(AuditEvidence.of(other, one, tail))
-        found.append(AuditEvidence.of(-one, -other, tail))
-    return found
+    sides = [side for one, other in zip(low, high, strict=True) for side in ((other, one), (-one, -other))]
+    return [AuditEvidence.of(recognised, other, tail) for recognised, other in sides]
 
 
 def _judge(claim: Claim, curve: list[Claim], evidence: list[AuditEvidence]) -> tuple[float, Violation | None]:

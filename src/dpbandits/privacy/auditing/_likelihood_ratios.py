@@ -10,17 +10,16 @@ Scores affect the power of an audit only. A wrong score makes an audit weaker, n
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp
 
 from dpbandits._arrays import FloatArray
-from dpbandits.privacy._mechanism import Mechanism, Payload
+from dpbandits.privacy._mechanism import Mechanism
 from dpbandits.privacy._noisy_lattice import NoisyLattice
-from dpbandits.privacy.accounting import Approximated, IntegerSum
+from dpbandits.privacy.accounting import Approximated, IntegerSum, mixture
 from dpbandits.privacy.noise import BoxNormLaw
 from dpbandits.privacy.trust import (
     CentralGaussian,
@@ -82,8 +81,7 @@ class Scorer:
 
 def _total(views: Views) -> FloatArray:
     """Return the sum of each view."""
-    total: FloatArray = views.reshape(len(views), -1).sum(axis=1, dtype=np.float64)
-    return total
+    return np.asarray(views.reshape(len(views), -1).sum(axis=1, dtype=np.float64))
 
 
 def _moved(mechanism: Mechanism, views: Views, reports: int) -> FloatArray:
@@ -100,8 +98,8 @@ def _moved(mechanism: Mechanism, views: Views, reports: int) -> FloatArray:
     if isinstance(mechanism, CentralGaussian):
         return np.asarray(views * reports + (reports - 1) * mechanism.bound, dtype=np.float64)
     if isinstance(mechanism, SummedShares):
-        total = _unwrapped(mechanism, views if views.ndim == 2 else views[:, 0])
-        return total - (reports - 1) * _others_level(mechanism)
+        total = mechanism.unwrapped(views if views.ndim == 2 else views[:, 0])
+        return np.asarray(total - (reports - 1) * _others_level(mechanism), dtype=np.float64)
     return views.astype(np.float64)
 
 
@@ -118,12 +116,6 @@ def _band_ratio(mechanism: LocalBand, reports: FloatArray) -> FloatArray:
     high = reports[:, 0] >= mechanism.levels
     low = reports[:, 0] < mechanism.width
     return high.astype(np.float64) - low
-
-
-def _unwrapped(mechanism: SummedShares, sums: Payload) -> FloatArray:
-    """Return sums modulo 2^modulus_bits as signed numbers."""
-    low = -mechanism.largest_noise
-    return ((sums - low) % (1 << mechanism.modulus_bits) + low).astype(np.float64)
 
 
 def _ratio(mechanism: Mechanism) -> Ratio | None:
@@ -152,8 +144,7 @@ def _ratio(mechanism: Mechanism) -> Ratio | None:
 
 def _box_norm_ratio(moved: FloatArray, levels: int, scale: float) -> FloatArray:
     """Return the ratio for P(z) ∝ exp(−‖z‖∞/scale), jointly over the coordinates."""
-    ratio: FloatArray = (np.abs(moved).max(axis=1) - np.abs(moved - levels).max(axis=1)) / scale
-    return ratio
+    return np.asarray((np.abs(moved).max(axis=1) - np.abs(moved - levels).max(axis=1)) / scale)
 
 
 class IntegerRatio:
@@ -169,14 +160,11 @@ class IntegerRatio:
         first = math.floor(noise.centre - reach) + lowest
         places = math.ceil(noise.centre + reach) + highest - first + 1
         weights = noise.log_weights(first - highest, first + places - 1 - lowest).values
-        high = _law(weights, [(highest - value, p) for value, p in ends.high], places)
-        low = _law(weights, [(highest - value, p) for value, p in ends.low], places)
+        high, low = (mixture(weights, law, highest, highest + places) for law in (ends.high, ends.low))
         self._middle = noise.centre + lowest + (highest - lowest) / 2
         self._before = first - 1
         with np.errstate(invalid="ignore"):  # −∞ − (−∞): impossible in both worlds
-            inside = _decided(
-                high - low, np.asarray(np.arange(first, first + places) - self._middle, np.float64)
-            )
+            inside = _decided(high - low, np.arange(first, first + places) - self._middle)
         self._table = np.concatenate(([-np.inf], inside, [np.inf]))
 
     def __call__(self, moved: FloatArray) -> FloatArray:
@@ -185,13 +173,6 @@ class IntegerRatio:
         with np.errstate(invalid="ignore"):  # one coordinate impossible in one world, another in the other
             total = self._table[places].sum(axis=1)
         return _decided(total, (moved - self._middle).sum(axis=1))
-
-
-def _law(weights: FloatArray, starts: Sequence[tuple[int, float]], places: int) -> FloatArray:
-    """Return the log-weights of noise plus an encoded end: a mixture of shifted noise weights."""
-    rows = np.array([weights[start : start + places] for start, _ in starts])
-    chances = np.array([[chance] for _, chance in starts])
-    return np.asarray(logsumexp(rows, axis=0, b=chances), dtype=np.float64)
 
 
 def _decided(ratio: FloatArray, side: FloatArray) -> FloatArray:

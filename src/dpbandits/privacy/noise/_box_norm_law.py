@@ -8,19 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpbandits._arrays import FloatArray, IntArray
-from dpbandits.privacy import accounting
+from dpbandits.privacy import accounting, tails
 from dpbandits.privacy.noise._law import NoiseLaw
 from dpbandits.privacy.noise._max_norm_radius import radius_exceeded
 from dpbandits.privacy.noise._sources import NoiseSource
-from dpbandits.privacy.tails import (
-    FEW_COORDINATES,
-    SHORTEST,
-    Spread,
-    mixture_radius,
-    shortened_radius,
-    squared_norms,
-    sub_gaussian_radius,
-)
+from dpbandits.privacy.tails import Spread
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +29,7 @@ class BoxNormLaw(NoiseLaw):
         return noise.box_norm(self.scale, (rows, coordinates))
 
     def exceeded(self, coordinates: int, largest: int) -> float:
-        """Return the tail of the negative binomial variable that bounds the radius in `radius_quantile`."""
+        """Return the tail of the negative binomial variable that bounds the radius in `_quantiles`."""
         return radius_exceeded(self.scale, coordinates, largest) * (1 + 1e-9)
 
     def event(self, coordinates: int, shift: int) -> accounting.Event:  # noqa: ARG002
@@ -68,16 +60,16 @@ class BoxNormLaw(NoiseLaw):
         Given the radii, uniform noise is sub-Gaussian with its own variance. With few coordinates its tail is
         lighter, and the bound is shortened.
         """
-        coordinates, norms = coefficients.shape[1], squared_norms(coefficients)
+        coordinates, norms = coefficients.shape[1], tails.squared_norms(coefficients)
         if rows == 1:
             chances, radii = self._radius_steps(coordinates, confidence / 1e3)
             variances = other_variance[:, None] + norms[:, None] * (radii * (radii + 1) / 3)
-            found = mixture_radius(variances, chances, confidence)
-            if coordinates > FEW_COORDINATES:
+            found = tails.mixture_radius(variances, chances, confidence)
+            if coordinates > tails.FEW_COORDINATES:
                 return found
-            return shortened_radius(found, coefficients, variances, (chances, radii), confidence)
+            return tails.shortened_radius(found, coefficients, variances, (chances, radii), confidence)
         own = self.variance_quantile(coordinates, rows, confidence / 2)  # half of β covers the radii
-        return sub_gaussian_radius(other_variance + own * norms, confidence / 2)
+        return tails.sub_gaussian_radius(other_variance + own * norms, confidence / 2)
 
     def factors(self, spread: Spread, confidence: float, rows: int, coordinates: int) -> tuple[float, float]:
         """Return bounds on the radius, as multiples of the total standard deviation.
@@ -90,12 +82,12 @@ class BoxNormLaw(NoiseLaw):
             chances, radii = self._radius_steps(coordinates, confidence / 1e3)
             parts = 1 + shares * (radii * (radii + 1) / 3 / self.variance(coordinates) - 1)
             ends = np.stack([parts.min(axis=0), parts.max(axis=0)])
-            low, high = mixture_radius(ends, chances, confidence)
-            low *= SHORTEST if coordinates <= FEW_COORDINATES else 1.0
+            low, high = tails.mixture_radius(ends, chances, confidence)
+            low *= tails.SHORTEST if coordinates <= tails.FEW_COORDINATES else 1.0
         else:
             own = self.variance_quantile(coordinates, rows, confidence / 2)
             parts = 1 + shares[:, 0] * (own / (rows * self.variance(coordinates)) - 1)
-            low, high = sub_gaussian_radius(np.sort(parts), confidence / 2)
+            low, high = tails.sub_gaussian_radius(np.sort(parts), confidence / 2)
         return float(low), float(high)
 
     def _radius_steps(self, coordinates: int, tail: float) -> tuple[FloatArray, FloatArray]:
@@ -107,23 +99,15 @@ class BoxNormLaw(NoiseLaw):
         exceeded = np.concatenate([np.linspace(1, 0.05, 40), np.geomspace(0.045, tail, 90)])
         return -np.diff(exceeded), self._quantiles(coordinates, exceeded[1:])
 
-    def radius_quantile(self, coordinates: int, tail: float) -> float:
-        """Return a value that the radius exceeds with probability at most `tail`.
+    def _quantiles(self, coordinates: int, chances: FloatArray) -> FloatArray:
+        """Return values that the radius exceeds with probability at most each of `chances`.
 
         (2m + 1)^s / (m(m − 1)⋯(m − s + 1)) decreases in m, so the radius is stochastically at most s plus a
         negative binomial variable of s + 1 successes.
-
-        Args:
-            coordinates: The number of coordinates, s.
-            tail: The allowed probability.
         """
-        return float(self._quantiles(coordinates, np.array([tail]))[0])
-
-    def _quantiles(self, coordinates: int, tails: FloatArray) -> FloatArray:
-        """Return `radius_quantile` for several tails."""
         from scipy.stats import nbinom  # slow to import; a client that reports does not come here
 
-        exceeded = nbinom.isf(tails, coordinates + 1, self._stop)
+        exceeded = nbinom.isf(chances, coordinates + 1, self._stop)
         return np.asarray(exceeded * (1 + 1e-9) + 1 + coordinates, dtype=np.float64)
 
     @property
@@ -139,7 +123,7 @@ class BoxNormLaw(NoiseLaw):
             rows: The number of independent rows.
             tail: The allowed probability.
         """
-        largest = self.radius_quantile(coordinates, tail / (2 * rows))
+        largest = float(self._quantiles(coordinates, np.array([tail / (2 * rows)]))[0])
         highest = largest * (largest + 1)
         # Half of the tail covers the event that some radius exceeds `largest`. Otherwise Bernstein's
         # inequality bounds the sum. A negative binomial variable without the shift is never larger than the

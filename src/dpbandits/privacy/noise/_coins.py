@@ -118,9 +118,8 @@ class Coins:
     def exponential_once(self, numerator: int, denominator: int) -> bool:
         """Return one coin with probability exp(−numerator/denominator), for integers of any size."""
         whole, rest = divmod(numerator, denominator)
-        return all(self._once_below_one(1, 1) for _ in range(whole)) and self._once_below_one(
-            rest, denominator
-        )
+        all_heads = all(self._once_below_one(1, 1) for _ in range(whole))
+        return all_heads and self._once_below_one(rest, denominator)
 
     def _once_below_one(self, numerator: int, denominator: int) -> bool:
         """Do the same as `_exponential_below_one`; a coin of γ/k is one draw below k·denominator."""

@@ -13,21 +13,9 @@ from typing import Literal
 import numpy as np
 
 from dpbandits._arrays import FloatArray, IntArray
-from dpbandits.privacy.noise import _discrete as discrete
+from dpbandits.privacy.noise import _discrete as discrete, _ranges as ranges
 from dpbandits.privacy.noise._coins import BLOCK, BoolArray, Coins, first_accepted
 from dpbandits.privacy.noise._max_norm_radius import exact_offset
-from dpbandits.privacy.noise._ranges import (
-    checked_cube,
-    checked_integers,
-    checked_mean,
-    checked_parts,
-    checked_probabilities,
-    checked_probability,
-    checked_rows,
-    checked_scale,
-    checked_shape,
-    checked_trials,
-)
 from dpbandits.privacy.noise._sources import BitArray
 
 
@@ -44,18 +32,19 @@ class ExactNoise:
 
     def bernoulli(self, probabilities: FloatArray) -> IntArray:
         """Draw one coin, 0 or 1, for each probability, without rounding it."""
-        wanted = checked_probabilities(probabilities)
+        wanted = ranges.checked_probabilities(probabilities)
         return self._coins.flip(wanted.reshape(-1)).astype(np.int64).reshape(wanted.shape)
 
     def below(self, bound: int, shape: tuple[int, ...]) -> IntArray:
         """Draw uniform integers in {0 … bound − 1}, by rejection."""
-        size = checked_shape(shape)
-        bounds = np.full(int(np.prod(size)), checked_integers(bound), dtype=np.uint64)
+        size = ranges.checked_shape(shape)
+        bounds = np.full(int(np.prod(size)), ranges.checked_integers(bound), dtype=np.uint64)
         return self._coins.below(bounds).astype(np.int64).reshape(size)
 
     def binomial(self, trials: int, probability: float, shape: tuple[int, ...]) -> IntArray:
         """Draw the number of heads among `trials` coins, without rounding the probability."""
-        left, chance, size = checked_trials(trials), checked_probability(probability), checked_shape(shape)
+        left, chance = ranges.checked_trials(trials), ranges.checked_probability(probability)
+        size = ranges.checked_shape(shape)
         count_heads = _fair_heads if chance == 0.5 else _biased_heads
         total = np.zeros(int(np.prod(size)), dtype=np.int64)
         # Draw in blocks, so that memory does not grow with the number of trials.
@@ -69,43 +58,41 @@ class ExactNoise:
         """Draw Poisson variables; the mean is rounded to a multiple of 2⁻³². The time is ∝ mean."""
         # Poisson(3.2) is the sum of three Poisson(1) and a fourth whose points are each kept with probability
         # 0.2.
-        size = checked_shape(shape)
-        whole, rest = divmod(round(checked_mean(mean) * 2**32), 2**32)
+        size = ranges.checked_shape(shape)
+        whole, rest = divmod(round(ranges.checked_mean(mean) * 2**32), 2**32)
         extra = _poisson_one(self._coins, int(np.prod(size)))
         kept = self._coins.flip(np.full(int(extra.sum()), rest / 2**32))
         total = _heads_by_owner(extra, kept)
         most = max(1, BLOCK // max(1, total.size))
         for start in range(0, whole if total.size else 0, most):
             summands = min(most, whole - start)
-            total += (
-                _poisson_one(self._coins, total.size * summands).reshape(total.size, summands).sum(axis=1)
-            )
+            drawn = _poisson_one(self._coins, total.size * summands)
+            total += drawn.reshape(total.size, summands).sum(axis=1)
         return total.reshape(size)
 
     def discrete_gaussian(self, scale: float, shape: tuple[int, ...]) -> IntArray:
         """Draw P(x) ∝ exp(−x²/(2·scale²)) on the integers (see _discrete.py)."""
-        size = checked_shape(shape)
-        return discrete.gaussian(self._coins, checked_scale(scale), int(np.prod(size))).reshape(size)
+        size = ranges.checked_shape(shape)
+        return discrete.gaussian(self._coins, ranges.checked_scale(scale), int(np.prod(size))).reshape(size)
 
     def discrete_laplace(self, scale: float, shape: tuple[int, ...]) -> IntArray:
         """Draw P(x) ∝ exp(−|x|/scale) on the integers (see _discrete.py)."""
-        size = checked_shape(shape)
-        return discrete.laplace(self._coins, checked_scale(scale), int(np.prod(size))).reshape(size)
+        size = ranges.checked_shape(shape)
+        return discrete.laplace(self._coins, ranges.checked_scale(scale), int(np.prod(size))).reshape(size)
 
     def polya(self, parts: int, scale: float, shape: tuple[int, ...]) -> IntArray:
         """Draw P(m) ∝ C(m + 1/parts − 1, m)·exp(−m/scale) on 0, 1, 2 … The time is ∝ scale."""
-        sharers, size = checked_parts(parts), checked_shape(shape)
-        decay = 1 / Fraction(checked_scale(scale, sharers))
+        sharers, size = ranges.checked_parts(parts), ranges.checked_shape(shape)
+        decay = 1 / Fraction(ranges.checked_scale(scale, sharers))
         # The acceptance probabilities of `_climb` sum to (1−p)·Σ C(m+r−1, m)p^m = (1−p)^(1−r).
         acceptance = float(-np.expm1(-1 / scale)) ** (1 - 1 / sharers)
-        drawn = first_accepted(
-            int(np.prod(size)), acceptance, lambda tries: _climb(self._coins, sharers, decay, tries)
-        )
+        count = int(np.prod(size))
+        drawn = first_accepted(count, acceptance, lambda tries: _climb(self._coins, sharers, decay, tries))
         return drawn.reshape(size)
 
     def box_norm(self, scale: float, shape: tuple[int, int]) -> IntArray:
         """Draw rows z with P(z) ∝ exp(−max|z|/scale). _max_norm_radius.py has the derivation."""
-        rows, coordinates = checked_cube(shape)
+        rows, coordinates = ranges.checked_cube(shape)
         laplace = self.discrete_laplace(scale, (rows, coordinates + 1))
         # Given y ≥ 0, y is geometric of ratio q. Given y < 0, so is −1 − y: P(y) ∝ q^|y| = q·q^(−1−y).
         radii = np.where(laplace >= 0, laplace, -1 - laplace).sum(axis=1)
@@ -117,20 +104,19 @@ class ExactNoise:
 
     def permute_rows(self, bits: BitArray) -> BitArray:
         """Sort each row by uniform 64-bit keys; if two keys of a row are equal, draw new ones."""
-        rows, columns = checked_rows(bits).shape
+        rows, columns = ranges.checked_rows(bits).shape
         permuted = np.empty_like(bits)
         most = max(1, BLOCK // max(1, columns))
         for start in range(0, rows, most):
             block = bits[start : start + most]
-            permuted[start : start + most] = np.take_along_axis(
-                block, _orders(self._coins, *block.shape), axis=1
-            )
+            orders = _orders(self._coins, *block.shape)
+            permuted[start : start + most] = np.take_along_axis(block, orders, axis=1)
         return permuted
 
 
 def _orders(coins: Coins, rows: int, columns: int) -> IntArray:
-    # All orders of distinct keys are equally likely.
     """Return a uniform random order of the columns for each row."""
+    # All orders of distinct keys are equally likely.
     keys = coins.words(rows * columns).reshape(rows, columns)
     orders: IntArray = keys.argsort(axis=1)
     ranked = np.take_along_axis(keys, orders, axis=1)
@@ -151,8 +137,7 @@ def _fair_heads(coins: Coins, trials: int, _half: float, count: int) -> IntArray
     width = (trials + 7) // 8
     drawn = coins.random_bytes(count * width).reshape(count, width).copy()
     drawn[:, -1] >>= np.uint8(8 * width - trials)
-    ones: IntArray = np.bitwise_count(drawn).sum(axis=1, dtype=np.int64)
-    return ones
+    return np.asarray(np.bitwise_count(drawn).sum(axis=1, dtype=np.int64))
 
 
 def _biased_heads(coins: Coins, trials: int, chance: float, count: int) -> IntArray:
@@ -224,5 +209,4 @@ def _climb(coins: Coins, parts: int, decay: Fraction, count: int) -> IntArray:
 
 def _first_tails(heads: BoolArray) -> IntArray:
     """Return the index of the first tails of each row, or the number of columns if there is none."""
-    first: IntArray = np.where(heads.all(axis=1), heads.shape[1], heads.argmin(axis=1))
-    return first
+    return np.asarray(np.where(heads.all(axis=1), heads.shape[1], heads.argmin(axis=1)))

@@ -6,16 +6,10 @@ import math
 from dataclasses import dataclass
 
 from dpbandits._arrays import FloatArray, IntArray
-from dpbandits.privacy import accounting
+from dpbandits.privacy import accounting, tails
 from dpbandits.privacy.noise._law import NoiseLaw
 from dpbandits.privacy.noise._sources import NoiseSource
-from dpbandits.privacy.tails import (
-    Spread,
-    gaussian_exceeded,
-    squared_norms,
-    sub_gaussian_factor,
-    sub_gaussian_radius,
-)
+from dpbandits.privacy.tails import Spread
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +22,7 @@ class GaussianLaw(NoiseLaw):
 
     def exceeded(self, coordinates: int, largest: int) -> float:
         """Return Chernoff's bound, summed over both signs and all coordinates."""
-        return 2 * coordinates * gaussian_exceeded(self.scale, largest + 1)
+        return 2 * coordinates * tails.gaussian_exceeded(self.scale, largest + 1)
 
     def longer(self, largest: int) -> float:
         """Return a bound on the probability that the ℓ2 norm of a share exceeds scale·√s + `largest`.
@@ -36,7 +30,7 @@ class GaussianLaw(NoiseLaw):
         Args:
             largest: The limit; s is the number of coordinates.
         """
-        return gaussian_exceeded(self.scale, largest)
+        return tails.gaussian_exceeded(self.scale, largest)
 
     def draw_total(self, rows: int, coordinates: int, noise: NoiseSource) -> IntArray:
         """Draw a discrete Gaussian of the summed variance.
@@ -61,9 +55,9 @@ class GaussianLaw(NoiseLaw):
         self, coefficients: FloatArray, other_variance: FloatArray, confidence: float, rows: int
     ) -> FloatArray:
         """Return Chernoff's bound."""
-        own = rows * self.scale**2 * squared_norms(coefficients)
-        return sub_gaussian_radius(other_variance + own, confidence)
+        own = rows * self.scale**2 * tails.squared_norms(coefficients)
+        return tails.sub_gaussian_radius(other_variance + own, confidence)
 
     def factors(self, spread: Spread, confidence: float, rows: int, coordinates: int) -> tuple[float, float]:  # noqa: ARG002
         """Return the same factor twice: the radius is exactly proportional."""
-        return (sub_gaussian_factor(confidence),) * 2
+        return (tails.sub_gaussian_factor(confidence),) * 2

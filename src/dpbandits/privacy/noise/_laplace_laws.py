@@ -37,9 +37,8 @@ class LaplaceLaw(CumulantLaw):
 
     def event(self, coordinates: int, shift: int) -> accounting.Event:
         """Return the exact event, per coordinate; it is pure with ε = coordinates·shift/scale."""
-        return accounting.IntegerSum(
-            noise=accounting.DiscreteLaplace(scale=self.scale), coordinates=coordinates, shift=shift
-        )
+        law = accounting.DiscreteLaplace(scale=self.scale)
+        return accounting.IntegerSum(noise=law, coordinates=coordinates, shift=shift)
 
     def variance(self, coordinates: int) -> float:  # noqa: ARG002
         """Return 2q/(1 − q)² with q = e^(−1/scale).
@@ -52,8 +51,7 @@ class LaplaceLaw(CumulantLaw):
         """Return log E exp(tZ) = log((1 − q)²/((1 − q·e^t)(1 − q·e^(−t)))) for |t| < 1/scale."""
         # The inverse of the quotient is 1 − 2q(cosh t − 1)/(1 − q)² = 1 − (sinh(t/2)/sinh(1/(2·scale)))².
         ratio = np.sinh(argument / 2) / math.sinh(1 / (2 * self.scale))
-        cumulant: FloatArray = -np.log1p(-np.minimum(ratio**2, 1 - 1e-12))
-        return cumulant
+        return np.asarray(-np.log1p(-np.minimum(ratio**2, 1 - 1e-12)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,8 +75,7 @@ class PolyaLaw(LaplaceLaw):
         if not isinstance(noise, SimulatedNoise):
             return super().draw_total(rows, coordinates, noise)
         positive_parts, negative_parts = noise.polya_sums(rows, self.shares, self.scale, (2, coordinates))
-        difference: IntArray = positive_parts - negative_parts
-        return difference
+        return np.asarray(positive_parts - negative_parts)
 
     def variance(self, coordinates: int) -> float:
         """Return the discrete Laplace's variance divided by the number of shares."""

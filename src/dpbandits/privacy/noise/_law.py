@@ -9,18 +9,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
+import numpy as np
+
 from dpbandits._arrays import FloatArray, IntArray
 from dpbandits._checks import whole
 from dpbandits.privacy import accounting
 from dpbandits.privacy._limits import MOST_CLIENTS
 from dpbandits.privacy.noise._ranges import checked_scale
 from dpbandits.privacy.noise._sources import NoiseSource
-from dpbandits.privacy.tails import (
-    Spread,
-    chernoff_factor,
-    chernoff_radius,
-    sub_gaussian_factor,
-)
+from dpbandits.privacy.tails import Spread, chernoff_factor, chernoff_radius, sub_gaussian_factor
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,8 +72,7 @@ class NoiseLaw(ABC):
         Returns:
             An array of `coordinates` sums.
         """
-        total: IntArray = self.draw(rows, coordinates, noise).sum(axis=0)
-        return total
+        return np.asarray(self.draw(rows, coordinates, noise).sum(axis=0))
 
     @abstractmethod
     def event(self, coordinates: int, shift: int) -> accounting.Event:

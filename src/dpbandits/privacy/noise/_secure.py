@@ -33,13 +33,11 @@ class SecureNoise(ExactNoise):
 
     def discrete_gaussian(self, scale: float, shape: tuple[int, ...]) -> IntArray:
         """Draw P(x) ∝ exp(−x²/(2·scale²)) on the integers, by OpenDP."""
-        size = checked_shape(shape)
-        return _from_opendp("gaussian", checked_scale(scale), int(np.prod(size))).reshape(size)
+        return _from_opendp("gaussian", scale, shape)
 
     def discrete_laplace(self, scale: float, shape: tuple[int, ...]) -> IntArray:
         """Draw P(x) ∝ exp(−|x|/scale) on the integers, by OpenDP."""
-        size = checked_shape(shape)
-        return _from_opendp("laplace", checked_scale(scale), int(np.prod(size))).reshape(size)
+        return _from_opendp("laplace", scale, shape)
 
 
 def require_secure(noise: NoiseSource) -> SecureNoise | KeyedNoise:
@@ -57,20 +55,21 @@ def require_secure(noise: NoiseSource) -> SecureNoise | KeyedNoise:
         InvalidValue: Unless the source is a `SecureNoise` or a `KeyedNoise`.
     """
     if type(noise) is not SecureNoise and type(noise) is not KeyedNoise:
-        raise InvalidValue(
-            "noise", type(noise).__name__, "SecureNoise or KeyedNoise, for what leaves a machine"
-        )
+        expected = "SecureNoise or KeyedNoise, for what leaves a machine"
+        raise InvalidValue("noise", type(noise).__name__, expected)
     return noise
 
 
-def _from_opendp(kind: Literal["gaussian", "laplace"], scale: float, count: int) -> IntArray:
+def _from_opendp(kind: Literal["gaussian", "laplace"], scale: float, shape: tuple[int, ...]) -> IntArray:
     """Draw noise in one call, as noise on a vector of zeros.
 
     OpenDP converts the scale to the exact fraction that the float represents.
     """
-    if count == 0:
-        return np.empty(0, dtype=np.int64)
-    return np.array(_measurement(kind, scale)([0] * count), dtype=np.int64)
+    zeros = np.zeros(checked_shape(shape), dtype=np.int64)
+    wanted = checked_scale(scale)
+    if zeros.size == 0:
+        return zeros
+    return np.array(_measurement(kind, wanted)([0] * zeros.size), dtype=np.int64).reshape(zeros.shape)
 
 
 @lru_cache(maxsize=64)

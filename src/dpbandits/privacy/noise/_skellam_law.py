@@ -13,9 +13,7 @@ from dpbandits.privacy import accounting
 from dpbandits.privacy.noise._law import CumulantLaw
 from dpbandits.privacy.noise._ranges import LEAST_SCALE, MOST
 from dpbandits.privacy.noise._sources import NoiseSource
-from dpbandits.privacy.tails import (
-    skellam_exceeded,
-)
+from dpbandits.privacy.tails import skellam_exceeded
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,5 +62,4 @@ class SkellamLaw(CumulantLaw):
     def cumulant(self, argument: FloatArray) -> FloatArray:
         """Return 2·mean·(cosh t − 1)."""
         # 4·sinh²(t/2) = 2·(cosh t − 1) does not cancel for small t.
-        cumulant: FloatArray = 4 * self.mean * np.sinh(argument / 2) ** 2
-        return cumulant
+        return np.asarray(4 * self.mean * np.sinh(argument / 2) ** 2)

@@ -15,20 +15,8 @@ from numpy.typing import NDArray
 
 from dpbandits._arrays import FloatArray, IntArray
 from dpbandits.errors import FloatingPointNoise
+from dpbandits.privacy.noise import _ranges as ranges
 from dpbandits.privacy.noise._max_norm_radius import DIGITS, offset_distribution
-from dpbandits.privacy.noise._ranges import (
-    checked_count,
-    checked_cube,
-    checked_integers,
-    checked_mean,
-    checked_parts,
-    checked_probabilities,
-    checked_probability,
-    checked_rows,
-    checked_scale,
-    checked_shape,
-    checked_trials,
-)
 
 BitArray = NDArray[np.uint8]
 
@@ -42,7 +30,6 @@ class NoiseSource(Protocol):
     @property
     def simulated(self) -> bool:
         """True if the draws must not leave a simulation."""
-        ...
 
     def bernoulli(self, probabilities: FloatArray) -> IntArray:
         """Draw one coin, 0 or 1, for each probability.
@@ -53,7 +40,6 @@ class NoiseSource(Protocol):
         Returns:
             An array of the same shape.
         """
-        ...
 
     def below(self, bound: int, shape: tuple[int, ...]) -> IntArray:
         """Draw uniform integers in {0 … bound − 1}.
@@ -62,7 +48,6 @@ class NoiseSource(Protocol):
             bound: The number of possible values, between 1 and 2⁶².
             shape: The shape of the result.
         """
-        ...
 
     def binomial(self, trials: int, probability: float, shape: tuple[int, ...]) -> IntArray:
         """Draw the number of heads among several coins.
@@ -72,7 +57,6 @@ class NoiseSource(Protocol):
             probability: The probability of heads.
             shape: The shape of the result.
         """
-        ...
 
     def poisson(self, mean: float, shape: tuple[int, ...]) -> IntArray:
         """Draw Poisson variables.
@@ -81,7 +65,6 @@ class NoiseSource(Protocol):
             mean: The mean, at most 2⁴⁰; it is rounded to a multiple of 2⁻³².
             shape: The shape of the result.
         """
-        ...
 
     def discrete_gaussian(self, scale: float, shape: tuple[int, ...]) -> IntArray:
         """Draw P(x) ∝ exp(−x²/(2·scale²)) on the integers.
@@ -90,7 +73,6 @@ class NoiseSource(Protocol):
             scale: The scale, between 2⁻¹⁰ and 2⁴⁰.
             shape: The shape of the result.
         """
-        ...
 
     def discrete_laplace(self, scale: float, shape: tuple[int, ...]) -> IntArray:
         """Draw P(x) ∝ exp(−|x|/scale) on the integers.
@@ -99,7 +81,6 @@ class NoiseSource(Protocol):
             scale: The scale, between 2⁻¹⁰ and 2⁴⁰.
             shape: The shape of the result.
         """
-        ...
 
     def polya(self, parts: int, scale: float, shape: tuple[int, ...]) -> IntArray:
         """Draw P(m) ∝ C(m + 1/parts − 1, m)·exp(−m/scale) on 0, 1, 2 …
@@ -111,7 +92,6 @@ class NoiseSource(Protocol):
             scale: The scale of the discrete Laplace variable.
             shape: The shape of the result.
         """
-        ...
 
     def box_norm(self, scale: float, shape: tuple[int, int]) -> IntArray:
         """Draw rows z with P(z) ∝ exp(−max|z|/scale).
@@ -120,7 +100,6 @@ class NoiseSource(Protocol):
             scale: The scale, between 2⁻¹⁰ and 2⁴⁰.
             shape: The number of rows and the number of coordinates, at most 2¹¹ of the latter.
         """
-        ...
 
     def permute_rows(self, bits: BitArray) -> BitArray:
         """Permute each row uniformly and independently of the others.
@@ -131,7 +110,6 @@ class NoiseSource(Protocol):
         Returns:
             A matrix with the same rows, each in a new order.
         """
-        ...
 
 
 @final
@@ -163,50 +141,46 @@ class SimulatedNoise:
 
     def bernoulli(self, probabilities: FloatArray) -> IntArray:
         """Draw one coin, 0 or 1, for each probability."""
-        wanted = checked_probabilities(probabilities)
+        wanted = ranges.checked_probabilities(probabilities)
         return (self._rng.random(wanted.shape) < wanted).astype(np.int64)
 
     def below(self, bound: int, shape: tuple[int, ...]) -> IntArray:
         """Draw uniform integers in {0 … bound − 1}."""
-        return self._rng.integers(checked_integers(bound), size=checked_shape(shape))
+        return self._rng.integers(ranges.checked_integers(bound), size=ranges.checked_shape(shape))
 
     def binomial(self, trials: int, probability: float, shape: tuple[int, ...]) -> IntArray:
         """Draw the number of heads among `trials` coins."""
-        coins, chance = checked_trials(trials), checked_probability(probability)
-        return self._rng.binomial(coins, chance, size=checked_shape(shape))
+        coins, chance = ranges.checked_trials(trials), ranges.checked_probability(probability)
+        return self._rng.binomial(coins, chance, size=ranges.checked_shape(shape))
 
     def poisson(self, mean: float, shape: tuple[int, ...]) -> IntArray:
         """Draw Poisson variables."""
-        return self._rng.poisson(checked_mean(mean), size=checked_shape(shape))
+        return self._rng.poisson(ranges.checked_mean(mean), size=ranges.checked_shape(shape))
 
     def discrete_gaussian(self, scale: float, shape: tuple[int, ...]) -> IntArray:
         """Draw P(x) ∝ exp(−x²/(2·scale²)) on the integers."""
         # Accept y ~ discrete Laplace of scale t with probability exp(−(|y| − σ²/t)²/(2σ²)). The product is
         # exp(−y²/(2σ²)) times a constant, and t near σ accepts most often (Canonne, Kamath, Steinke 2020).
-        spread = checked_scale(scale)
+        spread, size = ranges.checked_scale(scale), ranges.checked_shape(shape)
         proposal_scale = np.floor(spread) + 1
-        result = np.empty(checked_shape(shape), dtype=np.int64)
-        flat, filled = result.reshape(-1), 0
-        while filled < flat.size:
-            proposals = self._laplace(proposal_scale, 3 * (flat.size - filled) // 2 + 16)
+        found = np.empty(0, dtype=np.int64)
+        while (missing := math.prod(size) - found.size) > 0:
+            proposals = self._laplace(proposal_scale, 3 * missing // 2 + 16)
             distance = (np.abs(proposals) - spread**2 / proposal_scale) / spread
             accepted = proposals[self._rng.standard_exponential(proposals.size) >= distance**2 / 2]
-            accepted = accepted[: flat.size - filled]
-            flat[filled : filled + accepted.size] = accepted
-            filled += accepted.size
-        return result
+            found = np.concatenate([found, accepted[:missing]])
+        return found.reshape(size)
 
     def discrete_laplace(self, scale: float, shape: tuple[int, ...]) -> IntArray:
         """Draw P(x) ∝ exp(−|x|/scale) on the integers."""
-        size = checked_shape(shape)
-        return self._laplace(checked_scale(scale), math.prod(size)).reshape(size)
+        size = ranges.checked_shape(shape)
+        return self._laplace(ranges.checked_scale(scale), math.prod(size)).reshape(size)
 
     def _laplace(self, scale: float, count: int) -> IntArray:
         # The floor of an exponential variable is geometric, P(≥ k) = exp(−k/scale), and keeps its low-order
         # bits at large scales. The difference of two geometric variables is a discrete Laplace variable.
         geometrics = np.floor(self._rng.exponential(scale, size=(2, count))).astype(np.int64)
-        difference: IntArray = geometrics[0] - geometrics[1]
-        return difference
+        return np.asarray(geometrics[0] - geometrics[1])
 
     def polya(self, parts: int, scale: float, shape: tuple[int, ...]) -> IntArray:
         """Draw P(m) ∝ C(m + 1/parts − 1, m)·exp(−m/scale) on 0, 1, 2 …"""
@@ -218,25 +192,25 @@ class SimulatedNoise:
         One variable has the generating function ((1 − q)/(1 − qz))^(1/parts), q = exp(−1/scale). That of the
         sum is a power of it: a negative binomial variable with count/parts in place of 1/parts.
         """
-        sharers = checked_parts(parts)
-        failure = -np.expm1(-1 / checked_scale(scale, sharers))
-        exponent = checked_count(count, sharers) / sharers
-        return self._rng.negative_binomial(exponent, failure, size=checked_shape(shape))
+        sharers = ranges.checked_parts(parts)
+        failure = -np.expm1(-1 / ranges.checked_scale(scale, sharers))
+        exponent = ranges.checked_count(count, sharers) / sharers
+        return self._rng.negative_binomial(exponent, failure, size=ranges.checked_shape(shape))
 
     def box_norm(self, scale: float, shape: tuple[int, int]) -> IntArray:
         """Draw rows z with P(z) ∝ exp(−max|z|/scale); `shape` is (rows, coordinates)."""
-        rows, coordinates = checked_cube(shape)
-        cumulative = np.array(offset_distribution(checked_scale(scale), coordinates, DIGITS), dtype=float)
+        rows, coordinates = ranges.checked_cube(shape)
+        distribution = offset_distribution(ranges.checked_scale(scale), coordinates, DIGITS)
         # Radius = offset + negative binomial (see _max_norm_radius.py); a simulation may round the
         # probabilities.
-        offsets = np.searchsorted(cumulative, self._rng.random(rows), side="right")
+        offsets = np.searchsorted(np.array(distribution, dtype=float), self._rng.random(rows), side="right")
         failure = -np.expm1(-1 / scale)
         radii = (offsets + self._rng.negative_binomial(coordinates + 1, failure, size=rows))[:, None]
         return self._rng.integers(-radii, radii, size=(rows, coordinates), endpoint=True)
 
     def permute_rows(self, bits: BitArray) -> BitArray:
         """Permute each row uniformly."""
-        return self._rng.permuted(checked_rows(bits), axis=1)
+        return self._rng.permuted(ranges.checked_rows(bits), axis=1)
 
 
 def simulated_only(noise: NoiseSource) -> SimulatedNoise:

@@ -57,8 +57,7 @@ def squared_norms(rows: FloatArray) -> FloatArray:
     Args:
         rows: One vector a per row.
     """
-    squared: FloatArray = np.einsum("ij,ij->i", rows, rows)
-    return squared
+    return np.asarray(np.einsum("ij,ij->i", rows, rows))
 
 
 def sub_gaussian_radius(variance: FloatArray, confidence: float) -> FloatArray:

@@ -26,7 +26,8 @@ from dpbandits.errors import InvalidValue
 from dpbandits.privacy import accounting
 from dpbandits.privacy._guarantee import PrivacyRequest
 from dpbandits.privacy._lattice import Lattice
-from dpbandits.privacy._mechanism import Mechanism, Message, Payload
+from dpbandits.privacy._mechanism import Mechanism
+from dpbandits.privacy._message import Message, Payload
 from dpbandits.privacy.noise import NoiseSource
 from dpbandits.privacy.tails import BoundedErrors, Spread, SummedErrors, bounded_factors, bounded_radius
 from dpbandits.privacy.trust._weights import LARGEST_EPSILON, checked_weights, pure_event, weights

@@ -11,9 +11,9 @@ from functools import cached_property
 import numpy as np
 
 from dpbandits._arrays import FloatArray
-from dpbandits.privacy._mechanism import Message, Payload
+from dpbandits.privacy._message import Message, Payload
 from dpbandits.privacy._noisy_lattice import NoisyLattice, sent_message
-from dpbandits.privacy.noise import NoiseSource, simulated_only
+from dpbandits.privacy.noise import NoiseSource
 from dpbandits.privacy.trust._single_party import ContinuousGaussian, single_party
 
 # The grid is fine enough for cohorts of up to this size, so that one calibration serves all of them.
@@ -24,12 +24,6 @@ _USUAL_COHORT = 2**16
 class CentralLattice(NoisyLattice):
     """R encodes, S is the identity, and A adds one share of integer noise to the sum."""
 
-    coordinates: int
-    cohort: int
-    bound: float
-    levels: int
-    noise: str
-    scale: float
     shape: str = "box"
     kind: str = "central-lattice"
 
@@ -51,18 +45,11 @@ class CentralLattice(NoisyLattice):
     def _analyze(self, batch: Payload, reports: int, noise: NoiseSource) -> FloatArray:
         return self._simulated_mean(batch.sum(axis=0), reports, noise)
 
-    def _simulated_mean(self, total: Payload, reports: int, noise: NoiseSource) -> FloatArray:
-        return self.lattice.decode_mean(total + self.law.draw(1, self.coordinates, noise)[0], reports)
-
 
 @dataclass(frozen=True, kw_only=True)
 class CentralGaussian(ContinuousGaussian):
     """A adds N(0, scale²) to the mean (paper, Eq. 5), in floating point: for simulations only."""
 
-    coordinates: int
-    cohort: int
-    bound: float
-    noise_ratio: float
     kind: str = "central-gaussian"
 
     trust = "central"
@@ -72,23 +59,15 @@ class CentralGaussian(ContinuousGaussian):
         """The clipped averages."""
         return Message(kind="numbers", shape=(self.coordinates,), low=-self.bound, high=self.bound)
 
-    def scale(self, reports: int) -> float:
-        """Return σ_nc: `noise_ratio` times the ℓ2 distance by which one client can move the mean."""
-        return float(self.noise_ratio * 2 * self.bound * np.sqrt(self.coordinates) / reports)
-
     def _randomize(self, clipped: FloatArray, noise: NoiseSource) -> Payload:  # noqa: ARG002
         return clipped
 
     def _analyze(self, batch: Payload, reports: int, noise: NoiseSource) -> FloatArray:
         return self._simulated_mean(batch.sum(axis=0), reports, noise)
 
-    def _simulated_mean(self, total: Payload, reports: int, noise: NoiseSource) -> FloatArray:
-        added = simulated_only(noise).gaussian(self.scale(reports), (self.coordinates,))
-        return np.asarray(total / reports + added, dtype=np.float64)
-
     def error_deviation(self, reports: int) -> float:
-        """Return σ_nc of the paper."""
-        return self.scale(reports)
+        """Return σ_nc of the paper: `noise_ratio` times the ℓ2 distance by which a client moves the mean."""
+        return float(self.noise_ratio * 2 * self.bound * np.sqrt(self.coordinates) / reports)
 
 
 CENTRAL = single_party(

@@ -27,7 +27,8 @@ from dpbandits._checks import whole
 from dpbandits.errors import InvalidValue
 from dpbandits.privacy import accounting
 from dpbandits.privacy._guarantee import PrivacyRequest
-from dpbandits.privacy._mechanism import Mechanism, Message, Payload, Reach
+from dpbandits.privacy._mechanism import Mechanism
+from dpbandits.privacy._message import Message, Payload, Reach
 from dpbandits.privacy.noise import NoiseSource, directions, simulated_only
 from dpbandits.privacy.tails import BoundedErrors, Spread, bounded_factors, bounded_radius, squared_norms
 from dpbandits.privacy.trust._list_shape import LARGEST_SIZE, Alignment, alignment, best_list

@@ -10,7 +10,8 @@ import numpy as np
 
 from dpbandits._arrays import FloatArray
 from dpbandits.privacy._guarantee import PrivacyRequest
-from dpbandits.privacy._mechanism import Mechanism, Message, Payload
+from dpbandits.privacy._mechanism import Mechanism
+from dpbandits.privacy._message import Message, Payload
 from dpbandits.privacy._noisy_lattice import NoisyLattice, least_largest, sent_message
 from dpbandits.privacy.noise import NoiseSource, simulated_only
 from dpbandits.privacy.tails import sub_gaussian_factor
@@ -26,12 +27,6 @@ RARELY = 1e-12
 class LocalLattice(NoisyLattice):
     """R encodes and adds all the noise that a client needs, S is the identity, and A is the plain mean."""
 
-    coordinates: int
-    cohort: int
-    bound: float
-    levels: int
-    noise: str
-    scale: float
     shape: str = "box"
     kind: str = "local-lattice"
 
@@ -53,20 +48,11 @@ class LocalLattice(NoisyLattice):
     def _analyze(self, batch: Payload, reports: int, noise: NoiseSource) -> FloatArray:  # noqa: ARG002
         return self.lattice.decode_mean(batch.sum(axis=0), reports)
 
-    def _simulated_mean(self, total: Payload, reports: int, noise: NoiseSource) -> FloatArray:
-        return self.lattice.decode_mean(
-            total + self.law.draw_total(reports, self.coordinates, noise), reports
-        )
-
 
 @dataclass(frozen=True, kw_only=True)
 class LocalGaussian(ContinuousGaussian):
     """R adds N(0, scale²) (paper, Theorem 4.4), in floating point: for simulations only."""
 
-    coordinates: int
-    cohort: int
-    bound: float
-    noise_ratio: float
     kind: str = "local-gaussian"
 
     trust = "local"
@@ -86,13 +72,7 @@ class LocalGaussian(ContinuousGaussian):
         return self.message.or_centre(clipped + simulated_only(noise).gaussian(self.scale, clipped.shape))
 
     def _analyze(self, batch: Payload, reports: int, noise: NoiseSource) -> FloatArray:  # noqa: ARG002
-        mean: FloatArray = batch.mean(axis=0)
-        return mean
-
-    def _simulated_mean(self, total: Payload, reports: int, noise: NoiseSource) -> FloatArray:
-        # The mean of n independent N(0, scale²) variables is one N(0, scale²/n) variable.
-        added = simulated_only(noise).gaussian(self.error_deviation(reports), (self.coordinates,))
-        return np.asarray(total / reports + added, dtype=np.float64)
+        return np.asarray(batch.mean(axis=0))
 
     def error_deviation(self, reports: int) -> float:
         """Return σ_nl/√n of the paper."""

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from dpbandits._arrays import FloatArray
 from dpbandits.privacy import accounting
-from dpbandits.privacy._guarantee import PRESETS, PrivacyRequest
-from dpbandits.privacy._mechanism import Mechanism, Message, Payload
+from dpbandits.privacy._guarantee import PRESETS
+from dpbandits.privacy._mechanism import Mechanism
+from dpbandits.privacy._message import Message, Payload
 from dpbandits.privacy._trust_model import TrustModel
 from dpbandits.privacy.noise import NoiseSource
 
@@ -32,8 +34,7 @@ class NoPrivacy(Mechanism):
         return clipped
 
     def _analyze(self, batch: Payload, reports: int, noise: NoiseSource) -> FloatArray:  # noqa: ARG002
-        mean: FloatArray = batch.mean(axis=0)
-        return mean
+        return np.asarray(batch.mean(axis=0))
 
     def _simulated_mean(self, total: Payload, reports: int, noise: NoiseSource) -> FloatArray:  # noqa: ARG002
         return np.asarray(total / reports, dtype=np.float64)
@@ -53,15 +54,7 @@ class NoPrivacy(Mechanism):
         return accounting.NothingHidden()
 
 
-def _calibrate(
-    request: PrivacyRequest,  # noqa: ARG001
-    *,
-    coordinates: int,
-    cohort: int,
-    bound: float,
-    shape: str,  # noqa: ARG001
-    least: int,  # noqa: ARG001
-) -> Mechanism:
+def _calibrate(request: Any, *, coordinates: int, cohort: int, bound: float, **_unused: Any) -> Mechanism:  # noqa: ARG001
     return NoPrivacy(coordinates=coordinates, cohort=cohort, bound=bound)
 
 

@@ -37,19 +37,9 @@ def _calibrate_one_value(request: PrivacyRequest, *, cohort: int, bound: float) 
     if request.preset == "paper" and request.mechanism_noise == "binomial":
         return algorithm_4(request, cohort=cohort, bound=bound, least=least)
     # Noise that suffices for fewer reports also suffices for more of them.
-    return calibrate(
-        request,
-        coordinates=1,
-        cohort=cohort,
-        bound=bound,
-        shape="ball" if may_use_ball(request) else "box",
-        minimum_reports=_rounded_down(least),
-    )
-
-
-def _rounded_down(count: int) -> int:
-    spare = max(0, count.bit_length() - _DIGITS)
-    return count >> spare << spare
+    spare = max(0, least.bit_length() - _DIGITS)
+    fewest, shape = least >> spare << spare, "ball" if may_use_ball(request) else "box"
+    return calibrate(request, coordinates=1, cohort=cohort, bound=bound, shape=shape, minimum_reports=fewest)
 
 
 def _typical_error(request: PrivacyRequest, on_sum: float, clients: int) -> float:

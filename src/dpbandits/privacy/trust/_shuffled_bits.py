@@ -21,7 +21,8 @@ from dpbandits.privacy import accounting
 from dpbandits.privacy._guarantee import PrivacyRequest
 from dpbandits.privacy._lattice import MOST_LEVELS, Lattice
 from dpbandits.privacy._limits import MOST_NOISE_BITS, MOST_SUM
-from dpbandits.privacy._mechanism import Mechanism, Message, Payload
+from dpbandits.privacy._mechanism import Mechanism
+from dpbandits.privacy._message import Message, Payload
 from dpbandits.privacy.noise import NoiseSource
 from dpbandits.privacy.trust._shared_noise import SharedNoise, noisy_reports
 
@@ -111,8 +112,7 @@ class ShuffledBits(SharedNoise, Mechanism):
         return self._decode(batch.sum(axis=1, dtype=np.int64), reports)
 
     def _simulated_sum(self, clipped: FloatArray, noise: NoiseSource) -> Payload:
-        total: IntArray = self.lattice.encode(clipped, noise).sum(axis=0)
-        return total
+        return np.asarray(self.lattice.encode(clipped, noise).sum(axis=0))
 
     def _simulated_mean(self, total: Payload, reports: int, noise: NoiseSource) -> FloatArray:
         # The sum of n independent Bin(b, p) variables is one Bin(n·b, p) variable.
@@ -178,28 +178,13 @@ def algorithm_2(
     Raises:
         OutsideTheorem: If ε ≥ 15 or δ ≥ 0.5, for which the paper's theorem does not hold.
     """
-    epsilon, delta = request.epsilon, request.delta
-    if epsilon >= 15:
-        raise OutsideTheorem(f"epsilon: got {epsilon:g}, expected < 15 (the paper's shuffle theorem)")
-    if delta >= 0.5:
-        raise OutsideTheorem(f"delta: got {delta:g}, expected < 0.5 (the paper's shuffle theorem)")
+    epsilon, delta = _inside(request, 15, "the paper's shuffle theorem")
     scaled_epsilon = epsilon / (18 * math.sqrt(math.log(2 / delta)))  # ε̂
     log_term = math.log(4 * coordinates / delta)
     first = scaled_epsilon * math.sqrt(cohort) / (6 * math.sqrt(5 * log_term))
     levels = math.ceil(max(first, math.sqrt(coordinates), 10))
     ones = 90 * levels**2 * log_term / (scaled_epsilon**2 * cohort)
-    noise_bits = math.ceil(2 * ones)
-    return ShuffledBits(
-        coordinates=coordinates,
-        cohort=cohort,
-        bound=bound,
-        reach=bound * math.sqrt(coordinates),
-        levels=levels,
-        noise_bits=noise_bits,
-        noise_probability=ones / noise_bits,
-        least_reports=least,
-        silent_share=request.silent_share,
-    )
+    return _with_ones(request, coordinates, cohort, bound, least, levels, ones)
 
 
 def algorithm_4(request: PrivacyRequest, *, cohort: int, bound: float, least: int) -> ShuffledBits:
@@ -211,19 +196,32 @@ def algorithm_4(request: PrivacyRequest, *, cohort: int, bound: float, least: in
     Raises:
         OutsideTheorem: If ε ≥ 30 or δ ≥ 0.5, for which the paper's theorem does not hold.
     """
-    epsilon, delta = request.epsilon, request.delta
-    if epsilon >= 30:
-        raise OutsideTheorem(f"epsilon: got {epsilon:g}, expected < 30 (the paper's scalar shuffle theorem)")
-    if delta >= 0.5:
-        raise OutsideTheorem(f"delta: got {delta:g}, expected < 0.5 (the paper's scalar shuffle theorem)")
+    epsilon, delta = _inside(request, 30, "the paper's scalar shuffle theorem")
     levels = max(2, math.ceil(2 * bound * math.sqrt(cohort) * (1 - 1e-12)))
     ones = 90 * levels**2 * math.log(2 / delta) / ((epsilon / 2) ** 2 * cohort)
+    return _with_ones(request, 1, cohort, bound, least, levels, ones)
+
+
+def _inside(request: PrivacyRequest, largest_epsilon: int, theorem: str) -> tuple[float, float]:
+    """Return ε and δ of a request, if they satisfy the conditions of the theorem."""
+    epsilon, delta = request.epsilon, request.delta
+    if epsilon >= largest_epsilon:
+        raise OutsideTheorem(f"epsilon: got {epsilon:g}, expected < {largest_epsilon} ({theorem})")
+    if delta >= 0.5:
+        raise OutsideTheorem(f"delta: got {delta:g}, expected < 0.5 ({theorem})")
+    return epsilon, delta
+
+
+def _with_ones(
+    request: PrivacyRequest, coordinates: int, cohort: int, bound: float, least: int, levels: int, ones: float
+) -> ShuffledBits:
+    """Return the mechanism in which a client adds `ones` ones on average: b = ⌈2·ones⌉ and p = ones/b."""
     noise_bits = math.ceil(2 * ones)
     return ShuffledBits(
-        coordinates=1,
+        coordinates=coordinates,
         cohort=cohort,
         bound=bound,
-        reach=bound,
+        reach=bound * math.sqrt(coordinates),
         levels=levels,
         noise_bits=noise_bits,
         noise_probability=ones / noise_bits,

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
+from dpbandits._arrays import FloatArray
 from dpbandits._checks import between
 from dpbandits.privacy import accounting
 from dpbandits.privacy._calibration import FINE, levels_and_scale
 from dpbandits.privacy._guarantee import PrivacyRequest
 from dpbandits.privacy._limits import LARGEST, SMALLEST
 from dpbandits.privacy._mechanism import Mechanism
+from dpbandits.privacy._message import Payload
 from dpbandits.privacy._noisy_lattice import NoisyLattice
 from dpbandits.privacy._trust_model import Calibrate, TrustModel
+from dpbandits.privacy.noise import NoiseSource, simulated_only
 
 
+@dataclass(frozen=True, kw_only=True)
 class ContinuousGaussian(Mechanism):
     """The base class of mechanisms with continuous Gaussian noise, in floating point.
 
@@ -23,6 +30,9 @@ class ContinuousGaussian(Mechanism):
             move the value that the noise is added to.
     """
 
+    coordinates: int
+    cohort: int
+    bound: float
     noise_ratio: float
 
     noise = "gaussian"
@@ -37,6 +47,11 @@ class ContinuousGaussian(Mechanism):
     def event(self) -> accounting.Event:
         """The privacy cost of Gaussian noise, exact for every ε."""
         return accounting.GaussianEvent(noise_ratio=self.noise_ratio)
+
+    def _simulated_mean(self, total: Payload, reports: int, noise: NoiseSource) -> FloatArray:
+        # The mean of n independent N(0, σ²) variables is one N(0, σ²/n) variable.
+        added = simulated_only(noise).gaussian(self.error_deviation(reports), (self.coordinates,))
+        return np.asarray(total / reports + added, dtype=np.float64)
 
 
 def single_party(
@@ -68,13 +83,7 @@ def single_party(
     """
 
     def calibrate(
-        request: PrivacyRequest,
-        *,
-        coordinates: int,
-        cohort: int,
-        bound: float,
-        shape: str,
-        least: int,
+        request: PrivacyRequest, *, coordinates: int, cohort: int, bound: float, shape: str, least: int
     ) -> Mechanism:
         if list_calibrate is not None and request.mechanism_noise == "list":
             return list_calibrate(
@@ -82,12 +91,10 @@ def single_party(
             )
         fields: dict[str, Any] = {"coordinates": coordinates, "cohort": cohort, "bound": bound}
         if request.mechanism_noise == "gaussian":
-            fields["noise_ratio"] = _noise_ratio(request)
-            return gaussian(**fields)
+            return gaussian(**fields, noise_ratio=_noise_ratio(request))
         values = rounded_values(cohort)
         levels, scale = levels_and_scale(request, coordinates, values, shape=shape, shares=1, rounding=FINE)
-        fields |= {"levels": levels, "noise": request.mechanism_noise, "scale": scale, "shape": shape}
-        return lattice(**fields)
+        return lattice(**fields, levels=levels, noise=request.mechanism_noise, scale=scale, shape=shape)
 
     lists = () if list_calibrate is None else ("list",)
     return TrustModel(
@@ -118,7 +125,6 @@ def _noise_ratio(request: PrivacyRequest) -> float:
 
     Preset paper uses the classical formula as printed, preset tight the least ratio that is proved.
     """
-    formula = (
-        accounting.classical_noise_ratio if request.preset == "paper" else accounting.gaussian_noise_ratio
-    )
-    return formula(request.epsilon, request.delta)
+    if request.preset == "paper":
+        return accounting.classical_noise_ratio(request.epsilon, request.delta)
+    return accounting.gaussian_noise_ratio(request.epsilon, request.delta)

@@ -14,13 +14,14 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
-from dpbandits._arrays import FloatArray, IntArray
+from dpbandits._arrays import FloatArray
 from dpbandits._checks import whole
 from dpbandits.privacy import accounting
 from dpbandits.privacy._calibration import COARSE, levels_and_scale
 from dpbandits.privacy._guarantee import PrivacyRequest
 from dpbandits.privacy._limits import checked_cohort
-from dpbandits.privacy._mechanism import Mechanism, Message, Payload
+from dpbandits.privacy._mechanism import Mechanism
+from dpbandits.privacy._message import Message, Payload
 from dpbandits.privacy._noisy_lattice import NoisyLattice, chance_replaced, least_largest, sent_message
 from dpbandits.privacy.noise import LAWS, NoiseLaw, NoiseSource
 from dpbandits.privacy.trust._shared_noise import SharedNoise, noisy_reports
@@ -55,12 +56,6 @@ class SummedShares(SharedNoise, NoisyLattice):
             limit, which only Pólya shares may have.
     """
 
-    coordinates: int
-    cohort: int
-    bound: float
-    levels: int
-    noise: str
-    scale: float
     least_reports: int
     silent_share: float = 0.0
     largest_share: int | None = None
@@ -147,22 +142,19 @@ class SummedShares(SharedNoise, NoisyLattice):
     def shuffle(self, payloads: Payload, noise: NoiseSource) -> Payload:  # noqa: ARG002
         """Return only the sum modulo 2^`modulus_bits`."""
         # int64 wraps modulo 2^64, which is a multiple of the modulus, so an overflow does no harm.
-        total: IntArray = payloads.sum(axis=0, dtype=np.int64) & ((1 << self.modulus_bits) - 1)
-        return total
+        return np.asarray(payloads.sum(axis=0, dtype=np.int64) & ((1 << self.modulus_bits) - 1))
 
     def batch_shape(self, reports: int) -> tuple[int, ...]:  # noqa: ARG002
         """Return the shape of the sums: one per coordinate."""
         return self.message.shape
 
     def _analyze(self, batch: Payload, reports: int, noise: NoiseSource) -> FloatArray:  # noqa: ARG002
-        low = -self.largest_noise
-        total = (batch - low) % (1 << self.modulus_bits) + low
-        return self.lattice.decode_mean(total, reports)
+        return self.lattice.decode_mean(self.unwrapped(batch), reports)
 
-    def _simulated_mean(self, total: Payload, reports: int, noise: NoiseSource) -> FloatArray:
-        return self.lattice.decode_mean(
-            total + self.law.draw_total(reports, self.coordinates, noise), reports
-        )
+    def unwrapped(self, sums: Payload) -> Payload:
+        """Return sums modulo 2^`modulus_bits` as signed numbers."""
+        low = -self.largest_noise
+        return (sums - low) % (1 << self.modulus_bits) + low
 
     @property
     def message_size(self) -> int:
