@@ -14,7 +14,7 @@ from dpbandits.experiments._statistics import mean_and_deviation, regrets
 _POINTS = 120
 
 
-def moments(label: str, x: Sequence[float], columns: Sequence[FloatArray], **style: str) -> Curve:
+def moments(label: str, x: Sequence[float], columns: Sequence[FloatArray], **style: Any) -> Curve:
     """Return a curve of mean and standard deviation over the runs, at each x, with a colour and dashes."""
     means, deviations = zip(*map(mean_and_deviation, columns), strict=True)
     return Curve(label=label, x=tuple(map(float, x)), mean=means, deviation=deviations, **style)

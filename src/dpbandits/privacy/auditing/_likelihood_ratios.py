@@ -164,7 +164,7 @@ class IntegerRatio:
         self._middle = noise.centre + lowest + (highest - lowest) / 2
         self._before = first - 1
         with np.errstate(invalid="ignore"):  # −∞ − (−∞): impossible in both worlds
-            inside = _decided(high - low, np.arange(first, first + places) - self._middle)
+            inside = _decided(high - low, np.arange(first, first + places, dtype=np.float64) - self._middle)
         self._table = np.concatenate(([-np.inf], inside, [np.inf]))
 
     def __call__(self, moved: FloatArray) -> FloatArray:

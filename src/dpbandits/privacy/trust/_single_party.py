@@ -94,7 +94,8 @@ def single_party(
             return gaussian(**fields, noise_ratio=_noise_ratio(request))
         values = rounded_values(cohort)
         levels, scale = levels_and_scale(request, coordinates, values, shape=shape, shares=1, rounding=FINE)
-        return lattice(**fields, levels=levels, noise=request.mechanism_noise, scale=scale, shape=shape)
+        fields |= {"levels": levels, "noise": request.mechanism_noise, "scale": scale, "shape": shape}
+        return lattice(**fields)
 
     lists = () if list_calibrate is None else ("list",)
     return TrustModel(
