@@ -17,6 +17,7 @@ unbiased, and no direction of the error has a variance above 1/(d·c²): docs/ac
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -137,9 +138,12 @@ class LocalList(Mechanism):
         return Reach(mean=length, honest=2 * self.bound / reports, length=length, honest_length=honest)
 
     def _randomize(self, clipped: FloatArray, noise: NoiseSource) -> Payload:
-        rows = max(1, _AT_ONCE // (self.size * self.coordinates))
-        blocks = [clipped[start : start + rows] for start in range(0, len(clipped), rows)]
-        return np.concatenate([self._choose(block, noise) for block in blocks])
+        return np.concatenate([self._choose(block, noise) for block in self._blocks(clipped)])
+
+    def _blocks(self, rows: Payload) -> Iterator[Payload]:
+        """Yield the rows in blocks whose lists fit into memory."""
+        most = max(1, _AT_ONCE // (self.size * self.coordinates))
+        return (rows[start : start + most] for start in range(0, len(rows), most))
 
     def _listed(self, seeds: IntArray) -> FloatArray:
         """Return the whole list of each seed."""
@@ -171,10 +175,11 @@ class LocalList(Mechanism):
         Only an audit needs it: it computes whole lists.
         """
         found = []
-        for seed, index in zip(*np.divmod(batch[:, 0], self.size), strict=True):
-            scores = self._listed(np.array([seed]))[0] @ unit
-            found.append(np.count_nonzero(scores > scores[index]))
-        return np.array(found, dtype=np.int64)
+        for block in self._blocks(batch):
+            seeds, indices = np.divmod(block[:, 0], self.size)
+            scores = self._listed(seeds) @ unit
+            found.append((scores > np.take_along_axis(scores, indices[:, None], axis=1)).sum(axis=1))
+        return np.concatenate(found)
 
     def _analyze(self, batch: Payload, reports: int, noise: NoiseSource) -> FloatArray:
         rows = max(1, _AT_ONCE // self.coordinates)
