@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from dpbandits.storage import NewReport, Transaction
+from dpbandits.storage import StoredReport, Transaction
 from dpbandits.storage._sql import SqlStore
 from dpbandits.storage._sql_transaction import SqlTransaction
 
@@ -76,7 +76,7 @@ def test_the_checker_finds(party: str, change: str, told: str, split: World) -> 
 def test_a_store_that_loses_what_it_has_acknowledged_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     accept, taken = SqlTransaction.accept, list[int]()
 
-    def noted(transaction: SqlTransaction, reports: Sequence[NewReport]) -> list[str]:
+    def noted(transaction: SqlTransaction, reports: Sequence[StoredReport]) -> list[str]:
         taken.append(len(reports))
         return accept(transaction, reports)
 

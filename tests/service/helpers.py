@@ -245,7 +245,7 @@ class Deployment:
             keys, writer = self.shuffler_keys, shuffler.writer
         report = slot.received(body)
         slot.check(keys.open(report.sealed, slot.place, slot.purpose))
-        accept(writer.submit_report(report).result())
+        accept(writer.submit("report", report).result())
 
     def report(self, members: list[Member]) -> None:
         for member in members:

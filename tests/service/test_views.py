@@ -31,6 +31,7 @@ from dpbandits.service.wire import (
     PartyTerms,
     Pins,
     Place,
+    SignedTerms,
     hashed,
     split_shares,
     terms_of,
@@ -183,11 +184,11 @@ def _bodies(plan: Plan, keys: tuple[KeyPair, KeyPair], averages: list[float]) ->
     terms = terms_of(
         small_study("shuffle"), run="0" * 32, coordinator=coordinator, shuffler=shuffler, mode="split"
     )
+    agreed = client_module.Agreed(terms=terms, signed=SignedTerms.of(terms))
     for _ in range(BODIES):
-        core = ClientCore(url="https://nowhere", plan=plan)
+        core = ClientCore(url="https://nowhere", plan=plan, agreed=agreed)
         core.memory.phase = core.memory.attempt = 1
-        core._prepare(averages, terms)
-        bodies.append((core.memory.sealed, hashed(core.memory.ticket)))
+        bodies.append((next(core.report(averages)).content, hashed(core.memory.ticket)))
     return bodies
 
 

@@ -5,25 +5,49 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from .walk import Walk, walks
+import pytest
+
+from .walk import Walk, walk
 
 PAGE = Path(__file__).parents[2] / "docs" / "architecture.md"
 MOST_HOPS = 16
-MOST_SHAPES = 9
+MOST_SHAPES = 10
 
 
-def test_the_page_lists_the_functions_and_counts_the_shapes_of_one_report() -> None:
-    report, cohort = walks()
-    section = PAGE.read_text(encoding="utf-8").split("## The way of one report")[1].split("\n## ")[0]
-    told = re.findall(r"^\|[^|]*\| `([\w.]+)` \|", section, flags=re.MULTILINE)
-    assert _names(report) == told
-    assert f"{len(report.hops)} functions receive" in section
-    assert f"{len(report.shapes)} shapes on the way" in section
-    assert len(report.hops) <= MOST_HOPS
-    assert len(report.shapes) <= MOST_SHAPES
-    assert _names(report)[0] == "ClientCore.report"
-    assert {"analyze", "tell"} <= {*_names(cohort)}
+@pytest.fixture(scope="module")
+def found() -> Walk:
+    return walk()
 
 
-def _names(walk: Walk) -> list[str]:
-    return [hop.split(": ")[1] for hop in walk.hops]
+@pytest.fixture(scope="module")
+def section() -> str:
+    return PAGE.read_text(encoding="utf-8").split("## The way of one report")[1].split("\n## ")[0]
+
+
+def test_the_table_has_one_row_per_hop_from_the_averages_to_the_eliminated_actions(
+    found: Walk, section: str
+) -> None:
+    rows = re.findall(r"^\| (\d+) \|[^|]*\| (\S+) \| `([\w.]+)` \|", section, flags=re.MULTILINE)
+    assert [f"{file}: {function}" for _, file, function in rows] == found.hops
+    assert [int(number) for number, *_ in rows] == list(range(1, len(found.hops) + 1))
+    assert found.hops[0].endswith("ClientCore.report")
+    assert found.hops[-1].endswith("survivors")
+    assert f"There are {len(found.hops)} hops." in section
+    assert len(found.hops) <= MOST_HOPS
+
+
+def test_the_page_names_every_other_function_that_gets_the_data(found: Walk, section: str) -> None:
+    for kind, functions in (("helpers", found.helpers), ("checks", found.checks)):
+        told = re.search(rf"^- (\d+) {kind} [^:]*:(.*?)\.$", section, flags=re.MULTILINE | re.DOTALL)
+        assert told is not None
+        assert re.findall(r"`([\w.]+)`", told[2]) == [one.split(": ")[1] for one in functions]
+        assert int(told[1]) == len(functions)
+    assert f"call {len(found.helpers) + len(found.checks)} more functions" in section
+
+
+def test_the_page_names_the_shapes(found: Walk, section: str) -> None:
+    told = re.search(r"The data has (\d+) shapes on the way: (.*?)\.", section, flags=re.DOTALL)
+    assert told is not None
+    names = re.split(r",\s+|\s+and\s+", told[2].replace("`", ""))
+    assert {"sequence of numbers" if name == "numbers" else name for name in names} == {*found.shapes}
+    assert int(told[1]) == len(names) == len(found.shapes) <= MOST_SHAPES

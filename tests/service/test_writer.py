@@ -8,7 +8,7 @@ import pytest
 
 from dpbandits.errors import Refused, StorageError
 from dpbandits.service.shared import Writer
-from dpbandits.storage import Attempt, LedgerEntry, MemoryStore, NewReport, Transaction
+from dpbandits.storage import Attempt, LedgerEntry, MemoryStore, StoredReport, Transaction
 
 
 class CountingStore(MemoryStore):
@@ -41,12 +41,12 @@ def _blocked(writer: Writer) -> threading.Event:
     return go
 
 
-def _prepared(store: MemoryStore, count: int) -> list[NewReport]:
+def _prepared(store: MemoryStore, count: int) -> list[StoredReport]:
     names = [f"p{number}" for number in range(count)]
     with store.transaction() as transaction:
         transaction.add_attempt(Attempt(phase=1, number=1, state="collecting"))
         transaction.burn([LedgerEntry(client=name, phase=1, attempt=1, pseudonym=name) for name in names])
-    return [NewReport(phase=1, attempt=1, pseudonym=name, digest="d", sealed=b"x") for name in names]
+    return [StoredReport(phase=1, attempt=1, pseudonym=name, digest="d", sealed=b"x") for name in names]
 
 
 def test_what_waits_is_committed_together_and_answered_after_the_commit() -> None:
@@ -54,7 +54,7 @@ def test_what_waits_is_committed_together_and_answered_after_the_commit() -> Non
     writer = Writer(store, hook=steps.append)
     reports = _prepared(store, 50)
     go = _blocked(writer)
-    futures = [writer.submit_report(report) for report in [*reports, reports[0]]]
+    futures = [writer.submit("report", report) for report in [*reports, reports[0]]]
     other = writer.submit("codes", lambda t: t.add_codes(["code"]))
     before = store.commits
     assert not any(future.done() for future in futures)

@@ -1,20 +1,26 @@
-"""The functions and data shapes that one report passes through: `python -m tests.service.walk` prints them.
+"""The functions and data shapes between a reward and an eliminated action: `python -m tests.service.walk`.
 
-The run is a real one without a network, in mode `trusted` of the shuffle model. There a report passes through
+The run is a real one without a network, in mode `trusted` of the shuffle model. There the data passes through
 the most parties: client, shuffler, coordinator. A profiler records every call and every return of the
-package's functions. It recognises the data by its values.
+package's functions until `survivors` has dropped actions. It recognises the data by its values: one client's
+averages and report, then the sums of its cohort, the released means, the estimate and the scores.
 
-A function is a hop if it receives the data, as an argument or from a function that it calls, and passes it
-on, as an argument or by returning it. These are not counted: carriers, which move the data unchanged
-(storage/ and service/shared/: the writer, the transport); the arithmetic inside `Mechanism.randomize` and
-`Mechanism.analyze`; and functions that only inspect the data. A nested function counts as its enclosing one.
+- A hop takes the data over from the function before it, and passes it, or what it made of it, to the next.
+- A helper gets the data from its caller, converts it and returns it. It passes it to no function but checks.
+- A check only looks at the data and returns none of it. It passes it to no function but helpers and checks.
+
+Not counted: carriers, which move the data unchanged (`CARRIERS`: the store, the writer, the transport);
+constructors; and the arithmetic inside `Mechanism.randomize` and `Mechanism.analyze`. A nested function
+counts as its enclosing one. `survivors`, where the way ends, is a hop.
 
 A shape is the type of a value that a hop receives or passes on. Bytes and text count by their content:
-packed, sealed, JSON. `KEEPERS` are objects that hold such a value; they do not count as a shape.
+packed, sealed, JSON. Two kinds of values that hold such bytes unchanged do not count: `RECORDS`, which a
+store keeps, and `KEEPERS`, which exist while the data is processed.
 """
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import sys
 import threading
@@ -31,14 +37,21 @@ import numpy as np
 import dpbandits
 from dpbandits.privacy import PrivacyRequest, SimulatedNoise
 from dpbandits.protocol import Plan, Release, Sums, decode
+from dpbandits.protocol.model import Fit
 from dpbandits.service.client._client import Agreed, ClientCore, ClientMemory
+from dpbandits.service.shared import Call, Metrics
+from dpbandits.service.shuffler._app import ShufflerService
 
 from .helpers import Deployment, Member, client_averages, client_noise, small_study
 
 PACKAGE = str(Path(dpbandits.__file__).parent)
 CARRIERS = ("storage/", "service/shared/", "_checks.py")
+COUNTED = "service/shared/_common_endpoints.py: Served.reports"  # a carrier's file, but it makes the record
 ARITHMETIC = ("Mechanism.randomize", "Mechanism.analyze")
-KEEPERS = ("ClientCore", "Outgoing", "_Job", "_Tables")
+CONSTRUCTORS = ("__init__", "__post_init__")
+KEEPERS = ("Call", "ClientCore", "Outgoing", "_Job", "_Tables")
+RECORDS = ("ClientMemory", "ReleaseRecord", "StoredReport")
+END = "protocol/_elimination.py: survivors"
 DEPTH = 4
 
 
@@ -91,13 +104,13 @@ class Traces:
     """The data as numbers and as named byte strings, for recognising it."""
 
     vectors: list[list[float]]
-    texts: dict[str, bytes]
+    texts: list[tuple[str, bytes]]
 
     def shapes(self, value: Any, depth: int = DEPTH) -> Iterator[str]:
         """Return the shapes in which a value contains the data."""
         if isinstance(value, str | bytes):
             content = value.encode() if isinstance(value, str) else value
-            yield from (name for name, one in self.texts.items() if one in content)
+            yield from (name for name, one in self.texts if one in content)
         elif isinstance(value, np.ndarray):
             rows = value.reshape(-1, value.shape[-1]).tolist() if value.ndim and value.size else []
             yield from ("array" for row in rows if row in self.vectors)
@@ -119,6 +132,8 @@ def _parts(value: Any) -> tuple[Iterable[Any], bool]:
         return [cell.cell_contents for cell in value.__closure__ or () if _filled(cell)], False
     if isinstance(value, msgspec.Struct):
         return [getattr(value, name) for name in value.__struct_fields__], True
+    if isinstance(value, Fit):
+        return [value.evidence], True
     if is_dataclass(value) and not isinstance(value, type):
         return [getattr(value, one.name, None) for one in fields(value)], True
     return [], False
@@ -138,39 +153,83 @@ def _name(code: CodeType) -> str:
 
 @dataclass(frozen=True)
 class Walk:
-    """The shapes of each hop, in the order in which the hops are reached."""
+    """What each function received or passed on, in the order in which the functions are reached."""
 
-    hops: dict[str, set[str]]
+    shapes_of: dict[str, set[str]]
+    hops: list[str]
+    helpers: list[str]
+    checks: list[str]
 
     @staticmethod
     def of(events: Iterable[Event], traces: Traces) -> Walk:
-        """Return the walk of the data with these traces."""
-        received, passed = defaultdict[str, set[str]](set), defaultdict[str, set[str]](set)
+        """Return the walk of the data with these traces, until the first return of `END`."""
+        shapes_of, given = defaultdict[str, set[str]](set), defaultdict[str, set[str]](set)
+        taking, returning = set[str](), set[str]()
         for event in events:
             shapes = {shape for value in event.values for shape in traces.shapes(value)}
-            if not shapes or any(code.co_qualname in ARITHMETIC for code in event.within):
-                continue
             called, caller = _name(event.code), _name(event.within[0]) if event.within else ""
-            receiver, giver = (called, caller) if event.kind == "call" else (caller, called)
-            received[receiver] |= shapes
-            passed[giver] |= shapes
-        hops = [name for name in received if name in passed and not name.startswith(CARRIERS)]
-        return Walk({name: received[name] | passed[name] for name in hops if name})
+            constructs = any(code.co_name in CONSTRUCTORS for code in (event.code, *event.within[:1]))
+            if shapes - {*KEEPERS} and not constructs:
+                inside = [_name(code) for code in event.within if code.co_qualname in ARITHMETIC]
+                if inside:
+                    given[inside[0]].add("arithmetic")
+                    continue
+                shapes_of[called] |= shapes
+                shapes_of[caller] |= shapes
+                if event.kind == "return":
+                    returning.add(called)
+                elif called != caller:
+                    taking.add(called)
+                    given[caller].add(called)
+            if called == END and event.kind == "return":
+                break
+        found = {name: shapes for name, shapes in shapes_of.items() if _on_the_way(name)}
+        return _sorted_out(found, given, taking, returning)
 
     @property
     def shapes(self) -> list[str]:
         """Return the distinct shapes that the hops receive or pass on."""
-        return sorted({shape for found in self.hops.values() for shape in found} - {*KEEPERS})
+        found = {shape for hop in self.hops for shape in self.shapes_of[hop]}
+        return sorted(found - {*KEEPERS, *RECORDS})
 
     def __str__(self) -> str:
-        lines = [f"{n:3} {hop} ({', '.join(sorted(self.hops[hop]))})" for n, hop in enumerate(self.hops, 1)]
+        lines = [
+            f"{n:3} {hop} ({', '.join(sorted(self.shapes_of[hop]))})" for n, hop in enumerate(self.hops, 1)
+        ]
         return "\n".join(
-            [*lines, f"{len(self.hops)} hops, {len(self.shapes)} shapes: {', '.join(self.shapes)}"]
+            [
+                *lines,
+                f"{len(self.hops)} hops, {len(self.shapes)} shapes: {', '.join(self.shapes)}",
+                f"{len(self.helpers)} helpers: {', '.join(self.helpers)}",
+                f"{len(self.checks)} checks: {', '.join(self.checks)}",
+            ]
         )
 
 
-def walks() -> tuple[Walk, Walk]:
-    """Return the walk of one report until it is added up, and of the cohort's sums until `tell`."""
+def _on_the_way(name: str) -> bool:
+    return name == COUNTED or (bool(name) and not name.startswith(CARRIERS))
+
+
+def _sorted_out(
+    shapes_of: dict[str, set[str]], given: dict[str, set[str]], taking: set[str], returning: set[str]
+) -> Walk:
+    """Sort the functions into hops, helpers and checks."""
+    helpers, checks = set[str](), set[str]()
+    open_ = [name for name in shapes_of if name in taking and name != END]
+    found = True
+    while found:
+        found = False
+        for name in open_:
+            allowed, group = (checks, helpers) if name in returning else (helpers | checks, checks)
+            if name not in group and given[name] <= allowed:
+                group.add(name)
+                found = True
+    kinds = [[name for name in shapes_of if name in group] for group in (helpers, checks)]
+    return Walk(shapes_of, [name for name in shapes_of if name not in helpers | checks], *kinds)
+
+
+def walk() -> Walk:
+    """Return the walk of one client's data, from its averages to the eliminated actions."""
     recorder = Recorder()
     threading.setprofile(recorder)  # for the writer threads, which start now
     try:
@@ -185,20 +244,29 @@ def walks() -> tuple[Walk, Walk]:
         deployment.send(member, deployment.body(member))
     core = _client(deployment, watched)
     assert core.plan is not None
+    assert deployment.link is not None
     averages = client_averages(deployment.study.actions, core.plan, watched.pseudonym)
+    shuffler = ShufflerService(deployment.link.shuffler, Metrics())
 
     def work() -> None:
-        outgoing = next(core.report(averages))
-        deployment.send(watched, outgoing.content)
+        sent, memory = next(core.report(averages)), core.memory
+        call = Call(
+            secret=sent.secret, body=sent.content, phase=memory.phase, attempt=memory.attempt, query={}
+        )
+        asyncio.run(shuffler.reports(call))
         deployment.clock.time += deployment.timing.report_seconds + 1
         deployment.advance()
 
     recorder.run(work)
     release = decode(deployment.run(lambda t: t.releases())[0].body, Release)
+    estimate = deployment.coordinator.rounds.state.history[0].estimate
     deployment.close()
     report = _traces_of_report(core, averages, client_noise(watched.pseudonym))
-    return Walk.of(recorder.events, report), Walk.of(
-        recorder.events, _traces_of_cohort(recorder, core.plan, release)
+    cohort = _traces_of_cohort(recorder, core.plan, release)
+    learnt = [[*estimate], (deployment.study.actions.matrix @ np.array(estimate)).tolist()]
+    return Walk.of(
+        recorder.events,
+        Traces([*report.vectors, *cohort.vectors, *learnt], [*report.texts, *cohort.texts]),
     )
 
 
@@ -211,6 +279,7 @@ def _client(deployment: Deployment, member: Member) -> ClientCore:
         url="http://coordinator.test",
         memory=memory,
         noise=client_noise(member.pseudonym),
+        save=lambda _memory: None,
         agreed=Agreed(terms=deployment.context.terms, signed=signed),
         plan=decode(bytes(task.plan), Plan),
     )
@@ -219,15 +288,13 @@ def _client(deployment: Deployment, member: Member) -> ClientCore:
 def _traces_of_report(core: ClientCore, averages: list[float], noise: SimulatedNoise) -> Traces:
     assert core.plan is not None
     assert core.plan.mechanism is not None
-    row = core.plan.mechanism.randomize(core.plan.reported(np.array([averages])), noise)[0]
+    reported = core.plan.reported(np.array([averages]))
+    row = core.plan.mechanism.randomize(reported, noise)[0]
     kept: Any = core.memory.sealed
     sealed = base64.b64decode(kept) if isinstance(kept, str) else kept
-    texts = {
-        "packed bytes": row.astype("<i8").tobytes(),
-        "sealed bytes": sealed,
-        "base64": base64.b64encode(sealed),
-    }
-    return Traces([averages, row.tolist()], texts)
+    packed = row.astype("<i8").tobytes()
+    texts = [("packed bytes", packed), ("sealed bytes", sealed), ("base64", base64.b64encode(sealed))]
+    return Traces([averages, reported[0].tolist(), row.tolist()], texts)
 
 
 def _traces_of_cohort(recorder: Recorder, plan: Plan, release: Release) -> Traces:
@@ -236,9 +303,9 @@ def _traces_of_cohort(recorder: Recorder, plan: Plan, release: Release) -> Trace
     made = [one for event in recorder.events for one in event.values if isinstance(one, Sums)]
     sums = next(list(one.sums) for one in made if one.reports == plan.cohort)
     signed = [one - modulus if 2 * one >= modulus else one for one in sums]
-    texts = {"JSON of sums": msgspec.json.encode(sums), "JSON of means": msgspec.json.encode(means)}
+    texts = [("JSON", msgspec.json.encode(numbers)) for numbers in (sums, means)]
     return Traces([[*sums], [*signed], means], texts)
 
 
 if __name__ == "__main__":
-    print(*walks(), sep="\n\n")
+    print(walk())

@@ -10,11 +10,11 @@ from dpbandits.errors import InvalidValue, Refused
 from dpbandits.storage import (
     Attempt,
     LedgerEntry,
-    NewReport,
     PlanRecord,
     ProgressRecord,
     ReleaseRecord,
     Store,
+    StoredReport,
     StudyRecord,
     open_store,
 )
@@ -27,8 +27,8 @@ def _entry(name: str, **changes: object) -> LedgerEntry:
     return replace(entry, **changes)  # type: ignore[arg-type]
 
 
-def _report(name: str, digest: str = "d", sealed: bytes = b"\x00\xff", **changes: object) -> NewReport:
-    report = NewReport(phase=1, attempt=1, pseudonym=f"pseudonym-{name}", digest=digest, sealed=sealed)
+def _report(name: str, digest: str = "d", sealed: bytes = b"\x00\xff", **changes: object) -> StoredReport:
+    report = StoredReport(phase=1, attempt=1, pseudonym=f"pseudonym-{name}", digest=digest, sealed=sealed)
     return replace(report, **changes)  # type: ignore[arg-type]
 
 

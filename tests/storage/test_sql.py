@@ -16,7 +16,7 @@ import pytest
 from sqlalchemy import create_engine, text
 
 from dpbandits.errors import InvalidValue, Refused, StorageError
-from dpbandits.storage import Attempt, LedgerEntry, NewReport, StudyRecord
+from dpbandits.storage import Attempt, LedgerEntry, StoredReport, StudyRecord
 from dpbandits.storage._migrations import MIGRATIONS, NEWEST, migrate, version
 from dpbandits.storage._sql import SqlStore, _engine
 from dpbandits.storage._sqlite_fast import _FRESH
@@ -158,7 +158,7 @@ def test_two_workers_count_nobody_twice_and_lose_nothing(sql_url: str) -> None:
             except Refused:
                 pass
             digest = f"d{me}" if number % 4 == 0 else "same"
-            report = NewReport(phase=1, attempt=1, pseudonym=f"p{number}", digest=digest, sealed=b"x")
+            report = StoredReport(phase=1, attempt=1, pseudonym=f"p{number}", digest=digest, sealed=b"x")
             with stores[me].transaction() as transaction:
                 outcomes[me] += transaction.accept([report])
 
@@ -196,7 +196,7 @@ def test_closing_an_attempt_waits_for_reports_on_their_way_in(sql_url: str) -> N
     closer = threading.Thread(target=close)
     closer.start()
     with stores[0].transaction() as transaction:
-        report = NewReport(phase=1, attempt=1, pseudonym="p", digest="d", sealed=b"x")
+        report = StoredReport(phase=1, attempt=1, pseudonym="p", digest="d", sealed=b"x")
         assert transaction.accept([report]) == ["accepted"]
         decided.set()
         closer.join(0.3)
@@ -215,7 +215,7 @@ def _take_one_in(store: SqlStore, marker: bytes) -> None:
     with store.transaction() as transaction:
         transaction.add_attempt(ATTEMPT)
         transaction.burn([LedgerEntry(client="c", phase=1, attempt=1, pseudonym="p")])
-        transaction.accept([NewReport(phase=1, attempt=1, pseudonym="p", digest="d", sealed=marker)])
+        transaction.accept([StoredReport(phase=1, attempt=1, pseudonym="p", digest="d", sealed=marker)])
 
 
 def test_sqlite_is_durable_and_overwrites_what_is_deleted(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from ._evidence import (
 from ._exchange import (
     analyze as analyze,
     gather as gather,
+    packed_report as packed_report,
     respond as respond,
     respond_with_averages as respond_with_averages,
     shuffle as shuffle,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dpbandits.protocol._messages import Plan
 
@@ -32,3 +32,8 @@ class PhaseEvidence:
     clipping_bias: tuple[float, ...] = ()
     clipping_scales: tuple[float, ...] = ()
     estimate: tuple[float, ...] = ()
+
+    @property
+    def unfitted(self) -> PhaseEvidence:
+        """The evidence as it was before the fit, without the estimate."""
+        return replace(self, estimate=())

@@ -42,6 +42,23 @@ def respond(plan: Plan, rewards: Sequence[Sequence[float]], noise: NoiseSource) 
 def respond_with_averages(plan: Plan, averages: Sequence[float], noise: NoiseSource) -> Report:
     """At a client that kept running averages instead of single rewards: clip and randomize them (R).
 
+    Args:
+        plan: The plan that was played.
+        averages: The average reward of each action of `plan.support`.
+        noise: The source of the client's noise.
+
+    Returns:
+        The report. Its `payload` is what leaves the client (`packed_report`).
+
+    Raises:
+        ProtocolError: The number of averages is not one per action, or the plan asks nobody.
+    """
+    return Report(plan=plan.digest, payload=packed_report(plan, averages, noise))
+
+
+def packed_report(plan: Plan, averages: Sequence[float], noise: NoiseSource) -> bytes:
+    """Return the bytes that leave a client: its averages, clipped, randomized (R) and packed.
+
     As with `respond`, no value of an average makes this function raise.
 
     Args:
@@ -50,7 +67,7 @@ def respond_with_averages(plan: Plan, averages: Sequence[float], noise: NoiseSou
         noise: The source of the client's noise.
 
     Returns:
-        The report. Its `payload` is what leaves the client.
+        The packed report.
 
     Raises:
         ProtocolError: The number of averages is not one per action, or the plan asks nobody.
@@ -58,8 +75,7 @@ def respond_with_averages(plan: Plan, averages: Sequence[float], noise: NoiseSou
     if len(averages) != len(plan.support):
         raise ProtocolError(f"averages: got {len(averages)}, expected {len(plan.support)}, one per action")
     mechanism = plan.asked_mechanism
-    randomized = mechanism.randomize(plan.reported(tamed(averages)[None]), noise)[0]
-    return Report(plan=plan.digest, payload=mechanism.message.pack(randomized))
+    return mechanism.message.pack(mechanism.randomize(plan.reported(tamed(averages)[None]), noise)[0])
 
 
 def shuffle(plan: Plan, reports: Sequence[Report], noise: NoiseSource) -> Batch:
@@ -116,8 +132,8 @@ def analyze(plan: Plan, batch: Batch | Sums, noise: NoiseSource) -> Release:
         array = mechanism.batch_of_sums(signed_totals(plan, batch), batch.reports)
     else:
         array = _batch_message(mechanism, batch.reports).unpack([batch.payload])[0]
-    means = mechanism.analyze(array, batch.reports, noise) + plan.centre
-    return _release(plan, means, batch.reports, noise)
+    means = tuple((mechanism.analyze(array, batch.reports, noise) + plan.centre).tolist())
+    return Release(plan=plan.digest, means=means, reports=batch.reports, simulated=noise.simulated)
 
 
 def _batch_message(mechanism: Mechanism, reports: int) -> Message:
@@ -146,9 +162,14 @@ def gather(plan: Plan, releases: Sequence[Release]) -> Release:
         raise PlanMismatch(f"the releases are not those of the {len(plan.parts)} parts of phase {plan.phase}")
     if not plan.per_action:
         return releases[0]
-    means = [mean for release in releases for mean in release.means]
-    counts = [release.reports for release in releases]
-    return _gathered(plan, means, counts, simulated=any(release.simulated for release in releases))
+    counts = tuple(release.reports for release in releases)
+    return Release(
+        plan=plan.digest,
+        means=tuple(mean for release in releases for mean in release.means),
+        reports=sum(counts),
+        simulated=any(release.simulated for release in releases),
+        counts=counts,
+    )
 
 
 def simulate_release(plan: Plan, averages: FloatArray, noise: NoiseSource) -> Release:
@@ -210,13 +231,3 @@ def simulate_groups(
         counts=plan.plays if plan.per_action else (),
     )
     return release, cut / (plan.cohort * means[0].size)
-
-
-def _release(plan: Plan, means: FloatArray, reports: int, noise: NoiseSource) -> Release:
-    return Release(plan=plan.digest, means=tuple(means.tolist()), reports=reports, simulated=noise.simulated)
-
-
-def _gathered(plan: Plan, means: Sequence[float], counts: Sequence[int], *, simulated: bool) -> Release:
-    return Release(
-        plan=plan.digest, means=tuple(means), reports=sum(counts), simulated=simulated, counts=tuple(counts)
-    )

@@ -72,7 +72,7 @@ def _may_ask(state: State) -> bool:
 
 
 def _last_fit(state: State) -> Fit | None:
-    return fitted(state.study, state.history[-1]) if state.history else None
+    return fitted(state.study, state.history[-1].unfitted) if state.history else None
 
 
 def _committed(state: State, rounds: int) -> Plan:
@@ -201,7 +201,9 @@ def _best_estimate(state: State) -> FloatArray:
     """Return the estimate from all phases together or, without the step `pooled`, from the last phase."""
     if not state.study.learning.pooled:
         return np.array(state.estimate)
-    return state.study.reward_model.pool([fitted(state.study, evidence) for evidence in state.history])
+    return state.study.reward_model.pool(
+        [fitted(state.study, evidence.unfitted) for evidence in state.history]
+    )
 
 
 def _place_of_leader(state: State, fit: Fit, active: IntArray, scores: FloatArray) -> int:

@@ -81,13 +81,9 @@ def predict(study: Study, *, draws: int = _DRAWS, seed: int = 0) -> Prediction:
 
 def _mean(parts: Sequence[Prediction]) -> Prediction:
     firsts = [part.first_elimination for part in parts if part.first_elimination is not None]
-    return Prediction(
-        regret=float(np.mean([part.regret for part in parts])),
-        bound=float(np.mean([part.bound for part in parts])),
-        rounds_asked=float(np.mean([part.rounds_asked for part in parts])),
-        first_elimination=min(firsts, default=None),
-        actions_left=float(np.mean([part.actions_left for part in parts])),
-    )
+    averaged = ("regret", "bound", "rounds_asked", "actions_left")
+    means = {name: float(np.mean([getattr(part, name) for part in parts])) for name in averaged}
+    return Prediction(first_elimination=min(firsts, default=None), **means)
 
 
 @dataclass(frozen=True, kw_only=True)

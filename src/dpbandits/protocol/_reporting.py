@@ -13,7 +13,7 @@ they report and clip the residuals after the last public estimate, if this allow
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
@@ -105,17 +105,14 @@ class Statistics:
             For a box, an upper bound on the absolute mean of each number, and the standard deviation of each
             number of one client. For a ball, the same two for the norm of one client's vector.
         """
-        if shape == "box":
-            off = (
-                self.reach(shape, study.bound)
-                if before is None
-                else before.target_widths(self.targets) + 1 / GRID
-            )
-            return off, np.sqrt(np.diag(self.covariance))
         if before is None:
             off = self.reach(shape, study.bound)
+        elif shape == "box":
+            off = before.target_widths(self.targets) + 1 / GRID
         else:
             off = np.array([before.target_radius(self.targets) + math.sqrt(len(self.targets)) / GRID])
+        if shape == "box":
+            return off, np.sqrt(np.diag(self.covariance))
         return off + math.sqrt(float(self._spectrum.sum())), np.sqrt(self._spectrum[-1:])
 
     @cached_property
@@ -233,12 +230,7 @@ def whitened(statistics: Statistics, rank: int) -> Statistics:
     inner = basis.T @ scaled
     factor = cholesky(np.eye(rank) + statistics.heterogeneity**2 * inner @ inner.T, lower=True)
     mixing = solve_triangular(factor, basis.T, lower=True) * roots.T
-    return Statistics(
-        rows=statistics.rows,
-        plays=statistics.plays,
-        heterogeneity=statistics.heterogeneity,
-        mixing=_rounded(mixing),
-    )
+    return replace(statistics, mixing=_rounded(mixing))
 
 
 def _column_basis(matrix: FloatArray, rank: int) -> FloatArray:

@@ -13,6 +13,8 @@ reported are not asked again; clients that have joined but not reported are.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 
 import numpy as np
@@ -69,7 +71,7 @@ def run_in_process(
     assert clients is not None
     source = noise or SecureNoise()
     rounds = Rounds(study, store or MemoryStore(), noise=source)
-    return InProcess(rounds, clients, source, play).run()
+    return InProcess(rounds=rounds, clients=clients, noise=source, play=play).run()
 
 
 def averaging(reward: Reward) -> Averages:
@@ -90,51 +92,48 @@ def averaging(reward: Reward) -> Averages:
     return averages
 
 
+@dataclass(frozen=True, kw_only=True)
 class InProcess:
     """The carrier: it asks the clients of `Rounds` one after the other until the horizon is reached."""
 
-    def __init__(
-        self,
-        rounds: Rounds,
-        clients: Mapping[str, Averages],
-        noise: NoiseSource,
-        play: Callable[[int, int], None],
-    ) -> None:
-        self._rounds = rounds
-        self._clients = clients
-        self._noise = noise
-        self._play = play
-        self._names = iter(clients)
+    rounds: Rounds
+    clients: Mapping[str, Averages]
+    noise: NoiseSource
+    play: Callable[[int, int], None]
+
+    @cached_property
+    def _names(self) -> Iterator[str]:
+        return iter(self.clients)
 
     def run(self) -> State:
         """Run to the end of the horizon, and return the learner's state."""
         steps = {"gathering": self._gather, "playing": self._play_all, "collecting": self._collect}
-        while (latest := self._rounds.settle()) is not None and not self._rounds.state.ended:
-            steps[latest.state](latest, self._rounds.plan(latest.phase))
-        return self._rounds.state
+        while (latest := self.rounds.settle()) is not None and not self.rounds.state.ended:
+            steps[latest.state](latest, self.rounds.plan(latest.phase))
+        return self.rounds.state
 
     def _gather(self, latest: Attempt, plan: Plan) -> None:
-        joining = self._rounds.fresh(self._names, plan.cohort - latest.joined)
-        self._rounds.join(*joining)
-        joined, minimum = latest.joined + len(joining), self._rounds.minimum(plan)
+        joining = self.rounds.fresh(self._names, plan.cohort - latest.joined)
+        self.rounds.join(*joining)
+        joined, minimum = latest.joined + len(joining), self.rounds.minimum(plan)
         if joined < minimum:
             expected = f"at least {minimum:,} for phase {plan.phase}: each takes part once"
             raise InvalidValue("clients", f"{joined:,} that have not taken part before", expected)
-        self._rounds.end_wait()
+        self.rounds.end_wait()
 
     def _play_all(self, latest: Attempt, plan: Plan) -> None:
         for action, plays in zip(plan.support, plan.plays, strict=True):
-            self._play(action, plays)
-        self._rounds.record_rounds(latest.phase, latest.number, plan.rounds)
+            self.play(action, plays)
+        self.rounds.record_rounds(latest.phase, latest.number, plan.rounds)
 
     def _collect(self, latest: Attempt, plan: Plan) -> None:
         reports = self._reports(plan)
         while batch := list(islice(reports, _AT_ONCE)):
-            self._rounds.accept(latest, batch)
-        self._rounds.end_wait()
+            self.rounds.accept(latest, batch)
+        self.rounds.end_wait()
 
     def _reports(self, plan: Plan) -> Iterator[tuple[str, Report]]:
-        for name in self._rounds.unreported():
-            seen = self._clients[name](plan) if name in self._clients else None
+        for name in self.rounds.unreported():
+            seen = self.clients[name](plan) if name in self.clients else None
             if seen is not None:
-                yield name, respond_with_averages(plan, seen, self._noise)
+                yield name, respond_with_averages(plan, seen, self.noise)

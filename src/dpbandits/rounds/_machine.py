@@ -110,7 +110,7 @@ class Machine:
         self.transactions = transactions or OneByOne(store, hook)
         self.journal = Journal(study, self.transactions)
         made = custody or (lambda _plan, _attempt: PlainCustody(self.noise))
-        self._releasing = Releasing(self.journal, made, self.minimum, hook)
+        self._releasing = Releasing(journal=self.journal, custody=made, minimum=self.minimum, hook=hook)
         self._count_after = 0.0
         self._must_forget = True  # a process that died may have left deleted reports on the disk
         self._begin()

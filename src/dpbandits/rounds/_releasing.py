@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from dpbandits.protocol import (
     Batch,
@@ -31,20 +31,21 @@ from dpbandits.storage import Attempt, ReleaseRecord, Transaction
 log = logging.getLogger("dpbandits.rounds")
 
 
+@dataclass(frozen=True, kw_only=True)
 class Releasing:
-    """Ends attempts with a release, or without one if there are too few reports."""
+    """Ends attempts with a release, or without one if there are too few reports.
 
-    def __init__(
-        self,
-        journal: Journal,
-        custody: Callable[[Plan, int], Custody],
-        minimum: Callable[[Plan], int],
-        hook: Hook,
-    ) -> None:
-        self._journal = journal
-        self._custody = custody
-        self._minimum = minimum
-        self._hook = hook
+    Attributes:
+        journal: The plans of the study.
+        custody: Creates the `Custody` of an attempt from its plan and number.
+        minimum: Returns the smallest number of reports with which a plan is released.
+        hook: Called with the name of each journal step.
+    """
+
+    journal: Journal
+    custody: Callable[[Plan, int], Custody]
+    minimum: Callable[[Plan], int]
+    hook: Hook
 
     def end(self, transaction: Transaction, closing: Attempt, revealed: Sums | None = None) -> None:
         """Release an attempt or let it fail, unless another worker has done so.
@@ -57,13 +58,13 @@ class Releasing:
         attempt = transaction.latest(lock=True)
         if attempt is None or not _same(attempt, closing):
             return
-        plan = self._journal.plan(transaction, attempt.phase)
-        custody = self._custody(plan, attempt.number)
+        plan = self.journal.plan(transaction, attempt.phase)
+        custody = self.custody(plan, attempt.number)
         if attempt.state == "closed":
             reports = transaction.count_reports(attempt.phase, attempt.number)
         else:
             reports = 0 if revealed is None else revealed.reports
-        if reports < self._minimum(plan):
+        if reports < self.minimum(plan):
             custody.give_up()
             self._end(transaction, attempt, "failed")
             return
@@ -75,11 +76,11 @@ class Releasing:
         release = analyze(plan, batch, custody.noise())
         if not plausible(plan, release):
             log.warning("implausible", extra={"phase": attempt.phase, "attempt": attempt.number})
-        self._hook("release-noise-drawn")
+        self.hook("release-noise-drawn")
         record = ReleaseRecord(phase=attempt.phase, attempt=attempt.number, body=encode(release))
         custody.intend(record)
         transaction.add_release(record)
-        self._hook("release-journalled")
+        self.hook("release-journalled")
         self._end(transaction, attempt, "released")
 
     def _batch(

@@ -14,7 +14,7 @@ from dpbandits.errors import PlanMismatch, Refused
 from dpbandits.protocol import Plan, Report
 from dpbandits.rounds._machine import Machine
 from dpbandits.rounds._participation import check_accepted, count_rounds, take_places
-from dpbandits.storage import Attempt, NewReport, Transaction
+from dpbandits.storage import Attempt, StoredReport, Transaction
 
 
 class Rounds(Machine):
@@ -115,11 +115,11 @@ class Rounds(Machine):
 
         self.transactions.run("report", take, alone=True)
 
-    def _new_report(self, plan: Plan, attempt: Attempt, name: str, report: Report) -> NewReport:
+    def _new_report(self, plan: Plan, attempt: Attempt, name: str, report: Report) -> StoredReport:
         if report.plan != plan.digest:
             raise PlanMismatch(f"the report of {name!r} belongs to another plan than {plan.digest[:12]}")
         plan.asked_mechanism.message.unpack([report.payload])
-        return NewReport(
+        return StoredReport(
             phase=attempt.phase,
             attempt=attempt.number,
             pseudonym=name,

@@ -17,7 +17,6 @@ from ._records import (
     ATTEMPT_STATES as ATTEMPT_STATES,
     Attempt as Attempt,
     LedgerEntry as LedgerEntry,
-    NewReport as NewReport,
     PlanRecord as PlanRecord,
     ProgressRecord as ProgressRecord,
     ReleaseRecord as ReleaseRecord,

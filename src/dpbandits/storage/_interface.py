@@ -24,7 +24,6 @@ from contextlib import AbstractContextManager
 from dpbandits.storage._records import (
     Attempt,
     LedgerEntry,
-    NewReport,
     PlanRecord,
     ProgressRecord,
     ReleaseRecord,
@@ -162,7 +161,7 @@ class Transaction(ABC):
         """Return the hashed token of each member of an attempt's cohort, by pseudonym."""
 
     @abstractmethod
-    def accept(self, reports: Sequence[NewReport]) -> list[str]:
+    def accept(self, reports: Sequence[StoredReport]) -> list[str]:
         """Store reports, each at most once.
 
         Returns:
@@ -193,6 +192,13 @@ class Transaction(ABC):
         Raises:
             Refused: `already-kept` if the attempt already has a batch.
         """
+
+    def kept_batch(self, phase: int, attempt: int, body: bytes) -> bytes:
+        """Journal the batch of an attempt, unless another worker did so first; return the journalled one."""
+        found = self.batch(phase, attempt)
+        if found is None:
+            self.keep_batch(phase, attempt, body)
+        return found or body
 
 
 class Store(ABC):

@@ -9,19 +9,10 @@ from dataclasses import dataclass, field, fields, replace
 from typing import TypeVar
 
 from dpbandits.errors import Refused
-from dpbandits.storage._interface import (
-    ACCEPTED,
-    CLOSED,
-    DIFFERENT,
-    REPEATED,
-    UNKNOWN,
-    Store,
-    Transaction,
-)
+from dpbandits.storage._interface import ACCEPTED, CLOSED, DIFFERENT, REPEATED, UNKNOWN, Store, Transaction
 from dpbandits.storage._records import (
     Attempt,
     LedgerEntry,
-    NewReport,
     PlanRecord,
     ProgressRecord,
     ReleaseRecord,
@@ -43,7 +34,7 @@ class _Tables:
     codes: dict[str, str | None] = field(default_factory=dict)
     ledger: dict[str, LedgerEntry] = field(default_factory=dict)
     clients: dict[str, str] = field(default_factory=dict)  # by pseudonym
-    reports: dict[str, NewReport] = field(default_factory=dict)
+    reports: dict[str, StoredReport] = field(default_factory=dict)
     batches: dict[tuple[int, int], bytes] = field(default_factory=dict)
 
     def copy(self) -> _Tables:
@@ -95,9 +86,8 @@ class _MemoryTransaction(Transaction):
         return tuple(record for _, record in sorted(self._tables.progress.items()))
 
     def add_progress(self, record: ProgressRecord) -> None:
-        _once(
-            self._tables.progress, record.phase, record, f"phase {record.phase} already has a progress record"
-        )
+        why_not = f"phase {record.phase} already has a progress record"
+        _once(self._tables.progress, record.phase, record, why_not)
 
     def attempts(self) -> tuple[Attempt, ...]:
         return tuple(attempt for _, attempt in sorted(self._tables.attempts.items()))
@@ -106,12 +96,8 @@ class _MemoryTransaction(Transaction):
         return max(self._tables.attempts.items(), default=(None, None))[1]
 
     def add_attempt(self, attempt: Attempt) -> None:
-        _once(
-            self._tables.attempts,
-            (attempt.phase, attempt.number),
-            attempt,
-            "this attempt was already started",
-        )
+        key = (attempt.phase, attempt.number)
+        _once(self._tables.attempts, key, attempt, "this attempt was already started")
 
     def change_attempt(self, before: Attempt, after: Attempt) -> None:
         if self._tables.attempts.get((before.phase, before.number)) != before:
@@ -155,10 +141,10 @@ class _MemoryTransaction(Transaction):
         entries = self._tables.ledger.values()
         return [entry for entry in entries if (entry.phase, entry.attempt) == (phase, attempt)]
 
-    def accept(self, reports: Sequence[NewReport]) -> list[str]:
+    def accept(self, reports: Sequence[StoredReport]) -> list[str]:
         return [self._accept(report) for report in reports]
 
-    def _accept(self, report: NewReport) -> str:
+    def _accept(self, report: StoredReport) -> str:
         entry = self.entry_of(pseudonym=report.pseudonym)
         if entry is None or (entry.phase, entry.attempt) != (report.phase, report.attempt):
             return UNKNOWN
@@ -177,7 +163,7 @@ class _MemoryTransaction(Transaction):
     def reports(self, phase: int, attempt: int, after: str = "") -> Iterator[StoredReport]:
         for pseudonym, kept in sorted(self._tables.reports.items()):
             if (kept.phase, kept.attempt) == (phase, attempt) and pseudonym > after:
-                yield StoredReport(pseudonym=pseudonym, sealed=kept.sealed, relayed=kept.relayed)
+                yield kept
 
     def drop_reports(self, phase: int, attempt: int) -> None:
         for report in list(self.reports(phase, attempt)):

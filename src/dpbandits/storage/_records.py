@@ -117,8 +117,8 @@ class LedgerEntry:
 
 
 @dataclass(frozen=True, kw_only=True)
-class NewReport:
-    """A report to be stored.
+class StoredReport:
+    """A report of a running phase, as it is stored until the release.
 
     Attributes:
         phase: The phase.
@@ -135,12 +135,3 @@ class NewReport:
     digest: str
     sealed: bytes
     relayed: bytes = b""
-
-
-@dataclass(frozen=True, kw_only=True)
-class StoredReport:
-    """A stored report of a running phase; `sealed` and `relayed` are unchanged from `NewReport`."""
-
-    pseudonym: str
-    sealed: bytes
-    relayed: bytes

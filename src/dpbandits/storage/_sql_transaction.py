@@ -4,23 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Select, Table, bindparam, delete, func, insert, select, tuple_, update
 
 from dpbandits.errors import Refused
-from dpbandits.storage._interface import (
-    ACCEPTED,
-    CLOSED,
-    DIFFERENT,
-    REPEATED,
-    UNKNOWN,
-    Transaction,
-)
+from dpbandits.storage._interface import ACCEPTED, CLOSED, DIFFERENT, REPEATED, UNKNOWN, Transaction
 from dpbandits.storage._records import (
     Attempt,
     LedgerEntry,
-    NewReport,
     PlanRecord,
     ProgressRecord,
     ReleaseRecord,
@@ -39,6 +31,8 @@ from dpbandits.storage._tables import (
     REPORTS,
     STUDY,
 )
+
+Record = TypeVar("Record", PlanRecord, ReleaseRecord, ProgressRecord)
 
 _AT_ONCE = 500  # the most parameters of a statement, and rows of a fetch
 
@@ -65,34 +59,36 @@ class SqlTransaction(Transaction):
 
     def study(self) -> StudyRecord | None:
         row = self._connection.execute(select(STUDY.c.digest, STUDY.c.body)).one_or_none()
-        return None if row is None else StudyRecord(digest=row.digest, body=bytes(row.body))
+        return None if row is None else StudyRecord(**row._mapping)
 
     def begin_study(self, record: StudyRecord) -> None:
         self._once(STUDY, {"only": 1}, {"only": 1, **asdict(record)}, "this store already has a study")
 
     def plans(self) -> tuple[PlanRecord, ...]:
-        rows = self._connection.execute(select(PLANS).order_by(PLANS.c.phase))
-        return tuple(PlanRecord(phase=r.phase, digest=r.digest, body=bytes(r.body)) for r in rows)
+        return self._records(PLANS, PlanRecord)
 
     def add_plan(self, record: PlanRecord) -> None:
-        why_not = f"phase {record.phase} already has a plan"
-        self._once(PLANS, {"phase": record.phase}, asdict(record), why_not)
+        self._add(PLANS, record, "a plan")
 
     def releases(self) -> tuple[ReleaseRecord, ...]:
-        rows = self._connection.execute(select(RELEASES).order_by(RELEASES.c.phase))
-        return tuple(ReleaseRecord(phase=r.phase, attempt=r.attempt, body=bytes(r.body)) for r in rows)
+        return self._records(RELEASES, ReleaseRecord)
 
     def add_release(self, record: ReleaseRecord) -> None:
-        why_not = f"phase {record.phase} already has a release"
-        self._once(RELEASES, {"phase": record.phase}, asdict(record), why_not)
+        self._add(RELEASES, record, "a release")
 
     def progress(self) -> tuple[ProgressRecord, ...]:
-        rows = self._connection.execute(select(PROGRESS).order_by(PROGRESS.c.phase))
-        return tuple(ProgressRecord(phase=r.phase, body=bytes(r.body)) for r in rows)
+        return self._records(PROGRESS, ProgressRecord)
 
     def add_progress(self, record: ProgressRecord) -> None:
-        why_not = f"phase {record.phase} already has a progress record"
-        self._once(PROGRESS, {"phase": record.phase}, asdict(record), why_not)
+        self._add(PROGRESS, record, "a progress record")
+
+    def _records(self, table: Table, kind: type[Record]) -> tuple[Record, ...]:
+        rows = self._connection.execute(select(table).order_by(table.c.phase))
+        return tuple(kind(**row._mapping) for row in rows)
+
+    def _add(self, table: Table, record: PlanRecord | ReleaseRecord | ProgressRecord, what: str) -> None:
+        why_not = f"phase {record.phase} already has {what}"
+        self._once(table, {"phase": record.phase}, asdict(record), why_not)
 
     def attempts(self) -> tuple[Attempt, ...]:
         rows = self._connection.execute(select(ATTEMPTS).order_by(ATTEMPTS.c.phase, ATTEMPTS.c.number))
@@ -166,18 +162,18 @@ class SqlTransaction(Transaction):
         rows = self._connection.execute(query.where(*_of(LEDGER, phase, attempt), CODES.c.token.is_not(None)))
         return {row.pseudonym: row.token for row in rows}
 
-    def accept(self, reports: Sequence[NewReport]) -> list[str]:
+    def accept(self, reports: Sequence[StoredReport]) -> list[str]:
         outcomes = list[str]()
         for start in range(0, len(reports), _AT_ONCE):
             outcomes += self._accept(reports[start : start + _AT_ONCE])
         return outcomes
 
-    def _accept(self, reports: Sequence[NewReport]) -> list[str]:
+    def _accept(self, reports: Sequence[StoredReport]) -> list[str]:
         collecting = self._collecting({(report.phase, report.attempt) for report in reports})
         if self._connection.dialect.name == "sqlite" and take_all(self._connection, reports, collecting):
             return [ACCEPTED] * len(reports)
         entries = self._entries([report.pseudonym for report in reports])
-        outcomes, fresh = list[str](), list[NewReport]()
+        outcomes, fresh = list[str](), list[StoredReport]()
         for report in reports:
             outcome = _outcome(report, entries.get(report.pseudonym), collecting)
             outcomes.append(outcome)
@@ -185,7 +181,7 @@ class SqlTransaction(Transaction):
                 fresh.append(report)
                 entries[report.pseudonym] = (report.phase, report.attempt, report.digest)
         if fresh:
-            self._connection.execute(insert(REPORTS), [_row(report) for report in fresh])
+            self._connection.execute(insert(REPORTS), [asdict(report) for report in fresh])
         return outcomes
 
     def _collecting(self, attempts: set[tuple[int, int]]) -> set[tuple[int, int]]:
@@ -216,9 +212,7 @@ class SqlTransaction(Transaction):
     def reports(self, phase: int, attempt: int, after: str = "") -> Iterator[StoredReport]:
         while rows := self._connection.execute(_next_reports(phase, attempt, after)).all():
             for row in rows:
-                yield StoredReport(
-                    pseudonym=row.pseudonym, sealed=bytes(row.sealed), relayed=bytes(row.relayed)
-                )
+                yield StoredReport(**row._mapping)
             after = rows[-1].pseudonym
 
     def drop_reports(self, phase: int, attempt: int) -> None:
@@ -229,8 +223,7 @@ class SqlTransaction(Transaction):
 
     def batch(self, phase: int, attempt: int) -> bytes | None:
         query = select(BATCHES.c.body).where(*_of(BATCHES, phase, attempt))
-        body = self._connection.execute(query).scalar_one_or_none()
-        return None if body is None else bytes(body)
+        return self._connection.execute(query).scalar_one_or_none()
 
     def keep_batch(self, phase: int, attempt: int, body: bytes) -> None:
         key = {"phase": phase, "attempt": attempt}
@@ -254,24 +247,13 @@ class SqlTransaction(Transaction):
 
 
 def _outcome(
-    report: NewReport, entry: tuple[int, int, str | None] | None, collecting: set[tuple[int, int]]
+    report: StoredReport, entry: tuple[int, int, str | None] | None, collecting: set[tuple[int, int]]
 ) -> str:
     if entry is None or entry[:2] != (report.phase, report.attempt):
         return UNKNOWN
     if entry[2] is not None:
         return REPEATED if entry[2] == report.digest else DIFFERENT
     return ACCEPTED if entry[:2] in collecting else CLOSED
-
-
-def _row(report: NewReport) -> dict[str, Any]:
-    return {
-        "pseudonym": report.pseudonym,
-        "phase": report.phase,
-        "attempt": report.attempt,
-        "sealed": report.sealed,
-        "relayed": report.relayed,
-        "digest": report.digest,
-    }
 
 
 def _of(table: Table, phase: int, attempt: int) -> tuple[Any, Any]:

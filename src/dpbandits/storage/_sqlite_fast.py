@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from sqlalchemy import Connection
 
-from dpbandits.storage._records import NewReport
+from dpbandits.storage._records import StoredReport
 
 # The unary plus keeps SQLite from using the index on (phase, attempt), which would scan the whole attempt.
 _FRESH = (
@@ -21,7 +21,9 @@ _FRESH = (
 _KEEP = "INSERT INTO reports (pseudonym, phase, attempt, sealed, relayed, digest) VALUES {}"
 
 
-def take_all(connection: Connection, reports: Sequence[NewReport], collecting: set[tuple[int, int]]) -> bool:
+def take_all(
+    connection: Connection, reports: Sequence[StoredReport], collecting: set[tuple[int, int]]
+) -> bool:
     """Accept all reports if all are new and belong to one collecting attempt; otherwise do nothing.
 
     Returns:

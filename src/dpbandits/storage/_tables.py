@@ -1,86 +1,43 @@
-"""The tables of the newest schema, for building queries; _migrations.py creates them."""
+"""The tables of the newest schema, for building queries; _migrations.py creates them, with constraints."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from sqlalchemy import BigInteger, Column, Double, LargeBinary, MetaData, String, Table
 
-METADATA = MetaData()
+_METADATA = MetaData()
 
-STUDY = Table(
-    "study",
-    METADATA,
-    Column("only", BigInteger, primary_key=True),
-    Column("digest", String, nullable=False),
-    Column("body", LargeBinary, nullable=False),
-)
 
-PLANS = Table(
-    "plans",
-    METADATA,
-    Column("phase", BigInteger, primary_key=True),
-    Column("digest", String, nullable=False),
-    Column("body", LargeBinary, nullable=False),
-)
+def _table(name: str, **columns: Any) -> Table:
+    return Table(name, _METADATA, *(Column(column, kind) for column, kind in columns.items()))
 
-RELEASES = Table(
-    "releases",
-    METADATA,
-    Column("phase", BigInteger, primary_key=True),
-    Column("attempt", BigInteger, nullable=False),
-    Column("body", LargeBinary, nullable=False),
-)
 
-PROGRESS = Table(
-    "progress",
-    METADATA,
-    Column("phase", BigInteger, primary_key=True),
-    Column("body", LargeBinary, nullable=False),
-)
-
-ATTEMPTS = Table(
+STUDY = _table("study", only=BigInteger, digest=String, body=LargeBinary)
+PLANS = _table("plans", phase=BigInteger, digest=String, body=LargeBinary)
+RELEASES = _table("releases", phase=BigInteger, attempt=BigInteger, body=LargeBinary)
+PROGRESS = _table("progress", phase=BigInteger, body=LargeBinary)
+ATTEMPTS = _table(
     "attempts",
-    METADATA,
-    Column("phase", BigInteger, primary_key=True),
-    Column("number", BigInteger, primary_key=True),
-    Column("state", String, nullable=False),
-    Column("joined", BigInteger, nullable=False),
-    Column("played", BigInteger, nullable=False),
-    Column("since", Double, nullable=False),
-    Column("seconds", Double),
+    phase=BigInteger,
+    number=BigInteger,
+    state=String,
+    joined=BigInteger,
+    played=BigInteger,
+    since=Double,
+    seconds=Double,
 )
-
-CODES = Table(
-    "codes",
-    METADATA,
-    Column("code", String, primary_key=True),
-    Column("token", String, unique=True),
+CODES = _table("codes", code=String, token=String)
+LEDGER = _table(
+    "ledger", client=String, phase=BigInteger, attempt=BigInteger, pseudonym=String, report=String
 )
-
-LEDGER = Table(
-    "ledger",
-    METADATA,
-    Column("client", String, primary_key=True),
-    Column("phase", BigInteger, nullable=False),
-    Column("attempt", BigInteger, nullable=False),
-    Column("pseudonym", String, nullable=False, unique=True),
-    Column("report", String),
-)
-
-REPORTS = Table(
+REPORTS = _table(
     "reports",
-    METADATA,
-    Column("pseudonym", String, primary_key=True),
-    Column("phase", BigInteger, nullable=False),
-    Column("attempt", BigInteger, nullable=False),
-    Column("sealed", LargeBinary, nullable=False),
-    Column("relayed", LargeBinary, nullable=False),
-    Column("digest", String, nullable=False),
+    pseudonym=String,
+    phase=BigInteger,
+    attempt=BigInteger,
+    sealed=LargeBinary,
+    relayed=LargeBinary,
+    digest=String,
 )
-
-BATCHES = Table(
-    "batches",
-    METADATA,
-    Column("phase", BigInteger, primary_key=True),
-    Column("attempt", BigInteger, primary_key=True),
-    Column("body", LargeBinary, nullable=False),
-)
+BATCHES = _table("batches", phase=BigInteger, attempt=BigInteger, body=LargeBinary)

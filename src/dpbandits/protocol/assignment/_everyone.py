@@ -106,11 +106,8 @@ class Everyone(Assignment):
 
 def _statistics(study: Study, support: IntArray, plays: IntArray) -> Statistics:
     """Return the statistics of a client that reports its averages of the supported actions."""
-    return Statistics(
-        rows=study.actions.matrix[support],
-        plays=plays.astype(np.float64),
-        heterogeneity=study.heterogeneity,
-    )
+    rows = study.actions.matrix[support]
+    return Statistics(rows=rows, plays=plays.astype(np.float64), heterogeneity=study.heterogeneity)
 
 
 class CohortErrors(MeanErrors):
@@ -227,13 +224,7 @@ def _bias_factors(
 
 
 def paper_width(
-    *,
-    rank: int,
-    length: int,
-    mechanism: Mechanism,
-    clients: int,
-    heterogeneity: float,
-    confidence: float,
+    *, rank: int, length: int, mechanism: Mechanism, clients: int, heterogeneity: float, confidence: float
 ) -> float:
     """Return W_l = (√(2d/(|U|h)) + σ/√|U| + σ_n)·√(2 log(1/β)), where d is the rank of the span.
 

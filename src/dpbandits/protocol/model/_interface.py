@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, ClassVar
 
@@ -164,20 +164,17 @@ class RewardModel(ABC):
         return np.asarray(np.linalg.pinv(precision, hermitian=True) @ total, dtype=np.float64)
 
 
+@lru_cache(maxsize=24)  # enough for the phases of a study; entries keep its actions in memory
 def fitted(study: Study, evidence: PhaseEvidence) -> Fit:
     """Fit the study's reward model to a phase. Recent fits are cached, and the same object is returned.
 
+    Widths, the clipping of the next phase and all best guesses use the same fit.
+
     Args:
         study: The study.
-        evidence: The phase, with or without an estimate.
+        evidence: The phase. Pass `evidence.unfitted` after the fit, to get the cached one.
 
     Returns:
         The fit. It does not depend on `evidence.estimate`.
     """
-    return _fitted(study, replace(evidence, estimate=()))
-
-
-@lru_cache(maxsize=24)  # enough for the phases of a study; entries keep its actions in memory
-def _fitted(study: Study, evidence: PhaseEvidence) -> Fit:
-    """Fit with a cache: widths, the clipping of the next phase and all best guesses use the same fit."""
     return study.reward_model.fit(study, evidence, study.assignment_rule.errors(study, evidence))

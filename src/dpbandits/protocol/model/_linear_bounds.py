@@ -113,4 +113,4 @@ def _forms(study: Study, active: bytes, evidence: PhaseEvidence) -> _Forms:
 
 def _bare(evidence: PhaseEvidence) -> PhaseEvidence:
     """Return the evidence without its estimate and clipping bias, which C does not depend on."""
-    return replace(evidence, clipping_bias=(), estimate=())
+    return replace(evidence.unfitted, clipping_bias=())

@@ -21,7 +21,7 @@ import msgspec
 
 from dpbandits.errors import Refused
 from dpbandits.privacy import NoiseSource, SecureNoise
-from dpbandits.protocol import Plan, decode, respond_with_averages
+from dpbandits.protocol import Plan, decode, packed_report
 from dpbandits.service.client._consent import Consent
 from dpbandits.service.shared import AsyncTransport, Dialogue, Transport, call, tell
 from dpbandits.service.wire import (
@@ -186,46 +186,37 @@ class ClientCore:
         Raises:
             Refused: The client was not asked for a report, or the receiving party refused it.
         """
+        if self.memory.sent:
+            return
+        terms = (yield from self.agree()).terms
+        party = self.url if terms.shuffler is None else terms.shuffler.url.rstrip("/")
         if not self.memory.sealed:
-            self._prepare(averages, (yield from self.agree()).terms)
-        yield from self.resend()
-
-    def resend(self) -> Dialogue[None]:
-        """Send the prepared report unless it was already accepted; the receiver takes a repeat once."""
-        if self.memory.sealed and not self.memory.sent:
-            terms = (yield from self.agree()).terms
-            party = self.url if terms.shuffler is None else terms.shuffler.url.rstrip("/")
-            url = f"{party}/v1/phases/{self.memory.phase}/attempts/{self.memory.attempt}/reports"
-            yield from tell(url, self.memory.sealed, secret=self.memory.ticket)
-            self.memory.sent = True
+            plan, place = self._asked()
+            payload = packed_report(plan, averages, self.noise)
+            coordinator = PublicKey.parse(terms.coordinator.key)
+            reader = coordinator if terms.shuffler is None else PublicKey.parse(terms.shuffler.key)
+            if terms.mode == "split":
+                one, other = split_shares(plan, payload)
+                bound = bound_share(other, place, hashed(self.memory.token))
+                sealed = reader.seal(one, place, "share-shuffler")
+                sealed += coordinator.seal(bound, place, "share-coordinator")
+            else:
+                sealed = reader.seal(payload, place, "report")
+            self.memory.sealed, self.memory.plan = sealed, plan.digest
             self.save(self.memory)
+        url = f"{party}/v1/phases/{self.memory.phase}/attempts/{self.memory.attempt}/reports"
+        yield from tell(url, self.memory.sealed, secret=self.memory.ticket)
+        self.memory.sent = True
+        self.save(self.memory)
 
-    def _prepare(self, averages: Sequence[float], terms: Terms) -> None:
-        """Draw the noise once, and save the sealed report before anything is sent."""
-        plan = self.plan
+    def _asked(self) -> tuple[Plan, Place]:
+        """Return the plan to report for, and the place that the report is bound to."""
+        plan, attempt = self.plan, self.memory.attempt
         if plan is None:
             raise Refused("not-asked", "this client was not asked for a report")
-        if self.memory.phase != plan.phase or not 1 <= self.memory.attempt <= MOST_ATTEMPTS:
+        if self.memory.phase != plan.phase or not 1 <= attempt <= MOST_ATTEMPTS:
             raise Refused("no-consent", "the coordinator's phase or attempt does not match the plan")
-        place = Place(
-            study=plan.study,
-            phase=plan.phase,
-            attempt=self.memory.attempt,
-            plan=plan.digest,
-            pseudonym=hashed(self.memory.ticket),
-        )
-        coordinator = PublicKey.parse(terms.coordinator.key)
-        reader = coordinator if terms.shuffler is None else PublicKey.parse(terms.shuffler.key)
-        payload = respond_with_averages(plan, averages, self.noise).payload
-        if terms.mode == "split":
-            one, other = split_shares(plan, payload)
-            bound = bound_share(other, place, hashed(self.memory.token))
-            sealed = reader.seal(one, place, "share-shuffler")
-            sealed += coordinator.seal(bound, place, "share-coordinator")
-        else:
-            sealed = reader.seal(payload, place, "report")
-        self.memory.sealed, self.memory.plan = sealed, plan.digest
-        self.save(self.memory)
+        return plan, Place.of(plan.study, plan, attempt, hashed(self.memory.ticket))
 
 
 class Client:
@@ -250,10 +241,6 @@ class Client:
     def report(self, averages: Sequence[float]) -> None:
         """Randomize the averages and send the report; see `ClientCore.report`."""
         self._transport.hold(self.core.report(averages))
-
-    def resend(self) -> None:
-        """Send the report that was prepared before a restart; see `ClientCore.resend`."""
-        self._transport.hold(self.core.resend())
 
 
 class AsyncClient:
@@ -283,7 +270,3 @@ class AsyncClient:
     async def report(self, averages: Sequence[float]) -> None:
         """Randomize the averages and send the report; see `ClientCore.report`."""
         await self._transport.hold(self.core.report(averages))
-
-    async def resend(self) -> None:
-        """Send the report that was prepared before a restart; see `ClientCore.resend`."""
-        await self._transport.hold(self.core.resend())

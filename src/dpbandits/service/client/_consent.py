@@ -69,33 +69,21 @@ class Consent:
         Raises:
             Refused: The terms promise less; the message names the first field that does.
         """
-        _demand(
-            terms.trust in self.trusts, f"trust: got {terms.trust}, expected one of {', '.join(self.trusts)}"
-        )
-        _demand(
-            terms.minimum_reports >= self.minimum_cohort,
-            f"minimum_reports: got {terms.minimum_reports:,}, expected at least {self.minimum_cohort:,}",
-        )
-        _demand(
-            terms.largest_cohort <= self.largest_cohort,
-            f"largest_cohort: got {terms.largest_cohort:,}, expected at most {self.largest_cohort:,}",
-        )
-        if terms.trust_model.shuffler:
-            _demand(
-                terms.mode in self.modes, f"mode: got {terms.mode}, expected one of {', '.join(self.modes)}"
-            )
-        if terms.trust_model.shares_noise:
-            _demand(
-                terms.silent_share >= self.least_silent_share,
-                f"silent_share: got {terms.silent_share:g}, expected at least {self.least_silent_share:g}",
-            )
-        if terms.trust_model.private:
-            promised = terms.epsilon <= self.epsilon and terms.delta <= self.delta
-            _demand(
-                promised,
-                f"privacy: got ({terms.epsilon:g}, {terms.delta:g})-DP, "
-                f"expected ({self.epsilon:g}, {self.delta:g})-DP or stronger",
-            )
+        model, trusts, modes = terms.trust_model, ", ".join(self.trusts), ", ".join(self.modes)
+        reports, cohort, silent = terms.minimum_reports, terms.largest_cohort, terms.silent_share
+        least, most, share = self.minimum_cohort, self.largest_cohort, self.least_silent_share
+        _demand(terms.trust in self.trusts, f"trust: got {terms.trust}, expected one of {trusts}")
+        _demand(reports >= least, f"minimum_reports: got {reports:,}, expected at least {least:,}")
+        _demand(cohort <= most, f"largest_cohort: got {cohort:,}, expected at most {most:,}")
+        if model.shuffler:
+            _demand(terms.mode in self.modes, f"mode: got {terms.mode}, expected one of {modes}")
+        if model.shares_noise:
+            _demand(silent >= share, f"silent_share: got {silent:g}, expected at least {share:g}")
+        if model.private:
+            promised = f"({terms.epsilon:g}, {terms.delta:g})-DP"
+            expected = f"({self.epsilon:g}, {self.delta:g})-DP or stronger"
+            enough = terms.epsilon <= self.epsilon and terms.delta <= self.delta
+            _demand(enough, f"privacy: got {promised}, expected {expected}")
 
     def check(self, plan: Plan, terms: Terms, signed: SignedTerms) -> None:
         """Check that a plan keeps the terms and that its noise gives this consent's (ε, δ).
@@ -111,15 +99,12 @@ class Consent:
             Refused: The plan is outside the terms or this consent.
         """
         mechanism = terms.check(plan, signed.digest)
-        _demand(
-            not mechanism.simulated_only, "the plan uses floating-point noise, which is for simulation only"
-        )
+        real = not mechanism.simulated_only
+        _demand(real, "the plan uses floating-point noise, which is for simulation only")
         fair = getattr(mechanism, "noise_probability", 0.5) == 0.5
         _demand(fair or self.biased_bits, "the plan's noise bits are not fair coins (see biased_bits)")
-        size = mechanism.message.size
-        _demand(
-            size <= LARGEST_REPORT, f"report size: got {size:,} bytes, expected at most {LARGEST_REPORT:,}"
-        )
+        size, most = mechanism.message.size, LARGEST_REPORT
+        _demand(size <= most, f"report size: got {size:,} bytes, expected at most {most:,}")
         if mechanism.trust_model.private:
             enough = proved_delta(mechanism, self.epsilon) <= self.delta
             _demand(enough, f"the plan's noise does not give ({self.epsilon:g}, {self.delta:g})-DP")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import msgspec
 
 from dpbandits.errors import InvalidValue
 from dpbandits.service.client._client import ClientMemory
+from dpbandits.service.wire import replace_private
 
 
 class MemoryFile:
@@ -39,11 +39,4 @@ class MemoryFile:
 
     def save(self, memory: ClientMemory) -> None:
         """Write the memory durably; after a crash the file has either the old or the new memory."""
-        # Renaming a complete, synced file is atomic; writing in place is not.
-        temporary = self._path.with_name(self._path.name + ".new")
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(msgspec.json.encode(memory))
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(self._path)
+        replace_private(self._path, msgspec.json.encode(memory))

@@ -64,14 +64,20 @@ _SHUFFLER = {"shuffler": ("mode", "minimum_reports", "terms", "operator_key"), *
 
 
 @dataclass(frozen=True, kw_only=True)
-class CoordinatorFile:
-    """The checked content of a coordinator's study file."""
+class _PartyFile:
+    """What the files of both parties have."""
 
-    context: Context
     storage: str
     listening: Listening
     roles: Roles
     limits: Limits
+
+
+@dataclass(frozen=True, kw_only=True)
+class CoordinatorFile(_PartyFile):
+    """The checked content of a coordinator's study file."""
+
+    context: Context
     link: HttpLink | None
 
     def coordinator(self) -> Coordinator:
@@ -80,15 +86,11 @@ class CoordinatorFile:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ShufflerFile:
+class ShufflerFile(_PartyFile):
     """The checked content of a shuffler's configuration file."""
 
     context: ShufflerContext
     watermark: Watermark
-    storage: str
-    listening: Listening
-    roles: Roles
-    limits: Limits
 
     def shuffler(self) -> Shuffler:
         """Open the store and return a shuffler that continues from it."""
@@ -194,9 +196,8 @@ def _schedule(participants: int | None = None, **keys: Any) -> Schedule:
         raise InvalidValue("schedule", " and ".join(named) or "none", "one of " + ", ".join(_SCHEDULES))
     if participants is not None:
         if set(keys) - {"maximum_cohort"}:
-            raise InvalidValue(
-                "participants", participants, "only maximum_cohort as a further key: the rest is planned"
-            )
+            expected = "only maximum_cohort as a further key: the rest is planned"
+            raise InvalidValue("participants", participants, expected)
         keys["cohorts"] = [whole(1, 2**40, participants=participants)]
     if "cohorts" in keys:
         if not isinstance(keys["cohorts"], list):
@@ -223,9 +224,8 @@ def _shuffler(file: TomlFile) -> tuple[ShufflerAddress | None, HttpLink | None]:
     key, mode = file.text("shuffler", "key"), file.section("shuffler").get("mode", "trusted")
     address = file.build("shuffler", lambda **_keys: ShufflerAddress(url=_web(url), key=key, mode=mode))
     token = file.existing("shuffler", "token_file").read_text(encoding="utf-8").strip()
-    trusted = (
-        file.existing("shuffler", "certificates") if "certificates" in file.section("shuffler") else None
-    )
+    own = "certificates" in file.section("shuffler")
+    trusted = file.existing("shuffler", "certificates") if own else None
     return address, HttpLink(url, token, certificates=trusted)
 
 

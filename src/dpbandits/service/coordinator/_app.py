@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import logging
 import threading
-from collections.abc import AsyncIterator
 
 import msgspec
 from starlette.applications import Starlette
@@ -17,14 +14,12 @@ from dpbandits.service.coordinator._coordinator import Coordinator
 from dpbandits.service.shared import (
     Call,
     Endpoint,
-    Guard,
     Limits,
     Metrics,
-    Rates,
     Roles,
     Served,
-    application,
-    common_endpoints,
+    endpoint,
+    party_app,
     report_endpoint,
 )
 from dpbandits.service.wire import (
@@ -194,10 +189,7 @@ class Driver:
         self._metrics.failed_attempts.set(status.failed_attempts)
         self._metrics.rounds_played.set(status.rounds_played)
         self._metrics.actions_left.set(status.actions_left)
-        log.info(
-            "study",
-            extra={"phase": status.phase, "attempt": status.attempt, "state": status.state},
-        )
+        log.info("study", extra={"phase": status.phase, "attempt": status.attempt, "state": status.state})
 
 
 def coordinator_app(coordinator: Coordinator, roles: Roles, limits: Limits | None = None) -> Starlette:
@@ -211,129 +203,32 @@ def coordinator_app(coordinator: Coordinator, roles: Roles, limits: Limits | Non
     Returns:
         The application, which starts the driver thread when it starts.
     """
-    metrics, limits = Metrics(), limits or Limits()
+    metrics = Metrics()
     driver = Driver(coordinator, metrics)
     served = CoordinatorService(coordinator, driver, metrics)
-    endpoints = common_endpoints("dpbandits coordinator", served, coordinator_endpoints(served))
-    guard = Guard(roles=roles.hashes, limits=limits, rates=Rates(limits), metrics=metrics)
-
-    @contextlib.asynccontextmanager
-    async def lifespan(_app: Starlette) -> AsyncIterator[None]:
-        driver.start()
-        yield
-        await served.opener.close()
-        await asyncio.to_thread(driver.stop)
-        await asyncio.to_thread(coordinator.close)
-
-    return application(endpoints, guard, lifespan=lifespan)
+    endpoints, ends = coordinator_endpoints(served), (driver.stop, coordinator.close)
+    return party_app("dpbandits coordinator", served, endpoints, roles, limits, begin=driver.start, ends=ends)
 
 
 def coordinator_endpoints(served: CoordinatorService) -> list[Endpoint]:
     """Return the endpoints of version 1 of the API. Reports come first, since routes are tried in order."""
-    return [*_for_clients(served), *_for_the_actuator(served), *_for_the_operator(served)]
-
-
-def _for_clients(served: CoordinatorService) -> list[Endpoint]:
-    """Return the endpoints for clients."""
+    joined = "Join a cohort if there is a place, and get the client's task"
+    played = "Record how many rounds of an attempt were played so far"
+    codes, enrolled = "Create one-time enrolment codes", "Enrol with a one-time code"
     return [
         report_endpoint(served, "Send the client's report, sealed"),
-        Endpoint(
-            method="GET",
-            path="/v1/study",
-            role=None,
-            summary="The study",
-            gives=StudyReply,
-            handler=served.study,
+        endpoint("GET /v1/study", None, served.study, "The study"),
+        endpoint(
+            "POST /v1/clients", "enrolment", served.clients, enrolled, takes=ClientRequest, refusals=(409,)
         ),
-        Endpoint(
-            method="POST",
-            path="/v1/clients",
-            role="enrolment",
-            summary="Enrol with a one-time code",
-            takes=ClientRequest,
-            gives=ClientReply,
-            handler=served.clients,
-            refusals=(409,),
+        endpoint("POST /v1/tasks", "client", served.tasks, joined, takes=TaskRequest, refusals=(409,)),
+        endpoint("GET /v1/play", "actuator", served.play, "The action of the next round"),
+        endpoint(
+            "GET /v1/schedule", "actuator", served.schedule, "The actions and rounds of the whole phase"
         ),
-        Endpoint(
-            method="POST",
-            path="/v1/tasks",
-            role="client",
-            summary="Join a cohort if there is a place, and get the client's task",
-            takes=TaskRequest,
-            gives=TaskReply,
-            handler=served.tasks,
-            refusals=(409,),
-        ),
-    ]
-
-
-def _for_the_actuator(served: CoordinatorService) -> list[Endpoint]:
-    """Return the endpoints for the actuator."""
-    return [
-        Endpoint(
-            method="GET",
-            path="/v1/play",
-            role="actuator",
-            summary="The action of the next round",
-            gives=PlayReply,
-            handler=served.play,
-        ),
-        Endpoint(
-            method="GET",
-            path="/v1/schedule",
-            role="actuator",
-            summary="The actions and rounds of the whole phase",
-            gives=ScheduleReply,
-            handler=served.schedule,
-        ),
-        Endpoint(
-            method="POST",
-            path="/v1/rounds",
-            role="actuator",
-            summary="Record how many rounds of an attempt were played so far",
-            takes=RoundsRequest,
-            gives=ScheduleReply,
-            handler=served.rounds,
-            refusals=(409,),
-        ),
-    ]
-
-
-def _for_the_operator(served: CoordinatorService) -> list[Endpoint]:
-    """Return the endpoints for the operator."""
-    return [
-        Endpoint(
-            method="POST",
-            path="/v1/enrolments",
-            role="operator",
-            summary="Create one-time enrolment codes",
-            takes=EnrolmentRequest,
-            gives=EnrolmentReply,
-            handler=served.enrolments,
-        ),
-        Endpoint(
-            method="GET",
-            path="/v1/status",
-            role="operator",
-            summary="The state of the study",
-            gives=StatusReply,
-            handler=served.status,
-        ),
-        Endpoint(
-            method="GET",
-            path="/v1/progress",
-            role="operator",
-            summary="One progress record per phase",
-            gives=ProgressReply,
-            handler=served.progress,
-        ),
-        Endpoint(
-            method="GET",
-            path="/v1/results",
-            role="operator",
-            summary="The results with the privacy guarantee",
-            gives=ResultsReply,
-            handler=served.results,
-        ),
+        endpoint("POST /v1/rounds", "actuator", served.rounds, played, takes=RoundsRequest, refusals=(409,)),
+        endpoint("POST /v1/enrolments", "operator", served.enrolments, codes, takes=EnrolmentRequest),
+        endpoint("GET /v1/status", "operator", served.status, "The state of the study"),
+        endpoint("GET /v1/progress", "operator", served.progress, "One progress record per phase"),
+        endpoint("GET /v1/results", "operator", served.results, "The results with the privacy guarantee"),
     ]

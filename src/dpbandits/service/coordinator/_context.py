@@ -138,13 +138,7 @@ class Context:
 
     def place(self, plan: Plan, attempt: int, pseudonym: str) -> Place:
         """Return the place that a report of this plan belongs to; sealed reports are bound to it."""
-        return Place(
-            study=self.name,
-            phase=plan.phase,
-            attempt=attempt,
-            plan=plan.digest,
-            pseudonym=pseudonym,
-        )
+        return Place.of(self.name, plan, attempt, pseudonym)
 
 
 def _check_configured(terms: Terms, context: Context) -> None:

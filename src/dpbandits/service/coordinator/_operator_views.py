@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from dpbandits.privacy import Guarantee, guarantee
+from dpbandits.privacy import guarantee
 from dpbandits.protocol import Progress, Release, decode, plausible
 from dpbandits.rounds import Rounds
 from dpbandits.service.coordinator._context import Context
@@ -57,11 +57,7 @@ class OperatorViews:
         """Return the state of the study from the journal alone, without waiting for the learner."""
         attempts, learnt = transaction.attempts(), transaction.progress()
         last = decode(learnt[-1].body, Progress) if learnt else None
-        known, left = (
-            (0, self._context.study.actions.count)
-            if last is None
-            else (last.rounds_played, last.actions_left)
-        )
+        known = 0 if last is None else last.rounds_played
         latest = attempts[-1] if attempts else None
         plan = None if latest is None else self._rounds.journal.plan(transaction, latest.phase)
         failed = [attempt for attempt in attempts if attempt.state == "failed"]
@@ -75,7 +71,7 @@ class OperatorViews:
             joined=0 if latest is None else latest.joined,
             rounds_played=known + _unlearnt(latest, len(learnt)),
             rounds_repeated=sum(attempt.played for attempt in failed),
-            actions_left=left,
+            actions_left=self._context.study.actions.count if last is None else last.actions_left,
             releases=len(transaction.releases()),
         )
 
@@ -98,14 +94,13 @@ class OperatorViews:
         state = self._rounds.state
         plans = {record.phase: record for record in transaction.plans()}
         used = [self._rounds.journal.plan(transaction, phase).mechanism for phase in plans]
+        found = guarantee(self._context.study.privacy, [one for one in used if one is not None])
         return ResultsReply(
             study=self._context.name,
             ended=state.ended,
             active=state.active_actions.tolist(),
             estimate=list(state.estimate or ()),
-            guarantee=_stated(
-                guarantee(self._context.study.privacy, [one for one in used if one is not None])
-            ),
+            guarantee=msgspec.convert(found, GuaranteeReply | None, from_attributes=True),
             phases=[
                 PhaseResult(
                     phase=release.phase,
@@ -127,16 +122,3 @@ def _unlearnt(latest: Attempt | None, learnt: int) -> int:
     if latest is None or latest.state == "failed" or latest.phase <= learnt:
         return 0
     return latest.played
-
-
-def _stated(found: Guarantee | None) -> GuaranteeReply | None:
-    if found is None:
-        return None
-    return GuaranteeReply(
-        trust=found.trust,
-        epsilon=found.epsilon,
-        delta=found.delta,
-        neighbouring=found.neighbouring,
-        accountant=found.accountant,
-        needs=found.needs,
-    )

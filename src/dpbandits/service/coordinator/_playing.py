@@ -32,22 +32,24 @@ class Playing:
             attempt=latest.number,
             rounds=plan.rounds,
             played=latest.played,
-            runs=[
-                Run(action=action, plays=plays)
-                for action, plays in zip(plan.support, plan.plays, strict=True)
-            ],
+            runs=[Run(action=one, plays=plays) for one, plays in zip(plan.support, plan.plays, strict=True)],
         )
 
     def play(self, transaction: Transaction) -> PlayReply:
         """Return the action of the next round."""
-        latest = transaction.latest()
-        if latest is None or latest.state != "playing":
-            state = "beginning" if latest is None else latest.state
-            phase, attempt = (0, 0) if latest is None else (latest.phase, latest.number)
-            return self._play(state, phase, attempt, 0, None)
-        plan = self._rounds.journal.plan(transaction, latest.phase)
-        action = _action_at(plan, latest.played)
-        return self._play(latest.state, latest.phase, latest.number, latest.played, action)
+        latest, action = transaction.latest(), None
+        playing = latest is not None and latest.state == "playing"
+        if latest is not None and playing:
+            action = _action_at(self._rounds.journal.plan(transaction, latest.phase), latest.played)
+        return PlayReply(
+            study=self._study,
+            state="beginning" if latest is None else latest.state,
+            phase=0 if latest is None else latest.phase,
+            attempt=0 if latest is None else latest.number,
+            round=latest.played if latest is not None and playing else 0,
+            action=action,
+            vector=[] if action is None else self._context.study.actions.matrix[action].tolist(),
+        )
 
     def rounds(self, transaction: Transaction, phase: int, attempt: int, played: int) -> ScheduleReply:
         """Record how many rounds of an attempt were played so far, and return the schedule.
@@ -63,18 +65,6 @@ class Playing:
         if (phase, attempt) == (latest.phase, latest.number):
             count_rounds(transaction, self._rounds.journal.plan(transaction, phase), latest, played)
         return self.schedule(transaction)
-
-    def _play(self, state: str, phase: int, attempt: int, played: int, action: int | None) -> PlayReply:
-        matrix = self._context.study.actions.matrix
-        return PlayReply(
-            study=self._study,
-            state=state,
-            phase=phase,
-            attempt=attempt,
-            round=played,
-            action=action,
-            vector=[] if action is None else matrix[action].tolist(),
-        )
 
     @property
     def _study(self) -> str:

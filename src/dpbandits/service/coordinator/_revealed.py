@@ -82,8 +82,8 @@ def own_sums(
     return OwnSums(sums=total, without=without, checksum=set_checksum(summed))
 
 
-def check_reply(context: Context, plan: Plan, attempt: Attempt, reply: CollectionReply) -> None:
-    """Check a reply to closing or summing.
+def revealed_sums(context: Context, plan: Plan, attempt: Attempt, reply: CollectionReply) -> Sums | None:
+    """Check a reply to closing or summing, and return its sums; None if it has none.
 
     Raises:
         ProtocolError: The reply is about another attempt, or no honest shuffler would send it. Nothing is
@@ -96,14 +96,6 @@ def check_reply(context: Context, plan: Plan, attempt: Attempt, reply: Collectio
         raise ProtocolError(
             f"the shuffler counts {reply.reports:,} reports, expected at most {attempt.joined:,}"
         )
-
-
-def revealed_sums(plan: Plan, reply: CollectionReply) -> Sums | None:
-    """Return the sums in a reply; None if there were too few reports.
-
-    Raises:
-        ProtocolError: The number of sums is wrong, or a sum is not a residue of the plan's modulus.
-    """
     if reply.state != "summed":
         return None
     modulus = 1 << plan.asked_mechanism.sum_bits

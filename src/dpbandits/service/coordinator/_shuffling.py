@@ -18,11 +18,11 @@ import msgspec
 from dpbandits.errors import ProtocolError
 from dpbandits.protocol import Plan, Sums, combine, decode, encode
 from dpbandits.service.coordinator._context import Context
-from dpbandits.service.coordinator._revealed import OwnSums, check_reply, own_sums, revealed_sums
+from dpbandits.service.coordinator._revealed import OwnSums, own_sums, revealed_sums
 from dpbandits.service.coordinator._shuffler_link import ShufflerLink
 from dpbandits.service.shared import Writer
 from dpbandits.service.wire import CollectionRequest
-from dpbandits.storage import Attempt, Transaction
+from dpbandits.storage import Attempt
 
 log = logging.getLogger("dpbandits.service")
 
@@ -68,23 +68,22 @@ class Shuffling:
         if trusted and (found := self._found(attempt)) is not None:
             return decode(found, Sums)
         reply = self._link.close(attempt.phase, attempt.number)
-        check_reply(self._context, plan, attempt, reply)
+        sums = revealed_sums(self._context, plan, attempt, reply)
         if reply.state == "closed" and trusted:
             raise ProtocolError("the shuffler runs in split mode, but the study's mode is trusted")
-        if reply.state == "failed" or trusted:
-            sums = revealed_sums(plan, reply)
-        else:
+        if reply.state != "failed" and not trusted:
             sums = self._combined(plan, attempt)
-        if trusted and sums is not None:
-            sums = decode(self._kept("revealed-sums", attempt, encode(sums)), Sums)
+        elif sums is not None:
+            body, key = encode(sums), (attempt.phase, attempt.number)
+            kept = self._writer.run("revealed-sums", lambda t: t.kept_batch(*key, body), alone=True)
+            sums = decode(kept, Sums)
         self._context.hook("shuffler-closed")
         return sums
 
     def _combined(self, plan: Plan, attempt: Attempt) -> Sums | None:
         kept = self._own_sums(plan, attempt)
         reply = self._link.sums(attempt.phase, attempt.number, kept.without)
-        check_reply(self._context, plan, attempt, reply)
-        theirs = revealed_sums(plan, reply)
+        theirs = revealed_sums(self._context, plan, attempt, reply)
         if theirs is not None and reply.checksum != kept.checksum:
             # Both parties have journalled their sums, so a retry cannot help: the attempt fails.
             log.warning("sets-differ", extra={"phase": attempt.phase, "attempt": attempt.number})
@@ -98,21 +97,9 @@ class Shuffling:
             key = (attempt.phase, attempt.number)
             credentials = self._writer.run("read", lambda t: t.credentials(*key))
             own = own_sums(self._context, plan, attempt.number, credentials, self._link.shares(*key))
-            found = self._kept("own-sums", attempt, encode(own))
+            found = self._writer.run("own-sums", lambda t: t.kept_batch(*key, encode(own)), alone=True)
         return decode(found, OwnSums)
 
     def _found(self, attempt: Attempt) -> bytes | None:
         """Return the journalled sums of an attempt, if there are any."""
         return self._writer.run("read", lambda t: t.batch(attempt.phase, attempt.number))
-
-    def _kept(self, step: str, attempt: Attempt, body: bytes) -> bytes:
-        """Journal sums, unless another worker did so first; return the journalled ones."""
-        key = (attempt.phase, attempt.number)
-
-        def keep(transaction: Transaction) -> bytes:
-            found = transaction.batch(*key)
-            if found is None:
-                transaction.keep_batch(*key, body)
-            return found or body
-
-        return self._writer.run(step, keep, alone=True)

@@ -23,7 +23,6 @@ A shuffler has the same file for its collections, without intents.
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import os
 from collections.abc import Iterator
@@ -34,6 +33,7 @@ from typing import Any, cast
 
 from dpbandits.errors import InvalidValue, StorageError, StoreWentBack
 from dpbandits.protocol import decode, encode
+from dpbandits.service.wire import replace_private
 from dpbandits.storage import ATTEMPT_STATES, Attempt, Store, Transaction
 
 _REMEDY = (
@@ -192,15 +192,8 @@ class Watermark:
             os.close(directory)
 
     def _write(self, directory: int, mark: Mark) -> None:
-        draft = self.path.with_name(f"{self.path.name}.new")
         try:
-            with contextlib.suppress(FileNotFoundError):  # left by a process that died here
-                draft.unlink()
-            with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-                file.write(encode(mark))
-                file.flush()
-                os.fsync(file.fileno())
-            draft.replace(self.path)
+            replace_private(self.path, encode(mark))
             os.fsync(directory)
         except OSError as error:
             raise self._broken(error) from error

@@ -1,7 +1,7 @@
 from ._common_endpoints import (
     ATTEMPT as ATTEMPT,
     Served as Served,
-    common_endpoints as common_endpoints,
+    party_app as party_app,
     report_endpoint as report_endpoint,
 )
 from ._dialogue import (
@@ -13,17 +13,13 @@ from ._dialogue import (
 from ._endpoints import (
     Call as Call,
     Endpoint as Endpoint,
-    Guard as Guard,
-    application as application,
+    endpoint as endpoint,
 )
 from ._logs import (
     configure_logs as configure_logs,
 )
 from ._metrics import (
     Metrics as Metrics,
-)
-from ._rates import (
-    Rates as Rates,
 )
 from ._serving import (
     Listening as Listening,

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from functools import partial
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
 import msgspec
+from starlette.applications import Starlette
 from starlette.responses import Response
 
 from dpbandits.errors import Refused
 from dpbandits.rounds import check_accepted
 from dpbandits.service.shared._decryption import Opener
-from dpbandits.service.shared._endpoints import Call, Endpoint
+from dpbandits.service.shared._endpoints import Call, Endpoint, Guard, application, endpoint
 from dpbandits.service.shared._metrics import Metrics
 from dpbandits.service.shared._openapi import description
+from dpbandits.service.shared._rates import Rates
+from dpbandits.service.shared._settings import Limits, Roles
 from dpbandits.service.shared._writer import Result, Writer
 from dpbandits.service.wire import KeyPair, ReportSlot, hashed
 from dpbandits.storage import UNKNOWN, Transaction
@@ -55,7 +58,8 @@ class Served(ABC):
         except Refused:
             await self.authenticate(lambda t: t.entry_of(pseudonym=hashed(call.secret)))
             raise
-        accept(await self.writer.take_async(report))
+        outcome: str = await self.writer.run_async("report", report)
+        accept(outcome)
 
     async def run(self, name: str, work: Callable[[Transaction], Result], *, alone: bool = False) -> Result:
         """Run `work` in a transaction; it is durable when this returns.
@@ -93,24 +97,8 @@ def report_endpoint(served: Served, summary: str) -> Endpoint:
     Returns:
         The endpoint; put it first in the table, because reports are the most frequent requests.
     """
-    return Endpoint(
-        method="POST",
-        path=f"{ATTEMPT}/reports",
-        role="ticket",
-        summary=summary,
-        takes=bytes,
-        gives=None,
-        handler=served.reports,
-        refusals=(409, 410),
-    )
-
-
-_METRICS = partial(
-    Endpoint, method="GET", path="/metrics", role="operator", summary="Metrics for Prometheus", gives=str
-)
-_DESCRIPTION = partial(
-    Endpoint, method="GET", path="/openapi.json", role=None, summary="This OpenAPI document", gives=dict
-)
+    route = f"POST {ATTEMPT}/reports"
+    return endpoint(route, "ticket", served.reports, summary, takes=bytes, refusals=(409, 410))
 
 
 def common_endpoints(title: str, served: Served, others: list[Endpoint]) -> list[Endpoint]:
@@ -145,10 +133,48 @@ def common_endpoints(title: str, served: Served, others: list[Endpoint]) -> list
 
     endpoints = [
         *others,
-        Endpoint(method="GET", path="/healthz", role=None, summary="Liveness", gives=str, handler=health),
-        Endpoint(method="GET", path="/readyz", role=None, summary="Readiness", gives=str, handler=ready),
-        _METRICS(handler=metrics),
-        _DESCRIPTION(handler=openapi),
+        endpoint("GET /healthz", None, health, "Liveness", gives=str),
+        endpoint("GET /readyz", None, ready, "Readiness", gives=str),
+        endpoint("GET /metrics", "operator", metrics, "Metrics for Prometheus", gives=str),
+        endpoint("GET /openapi.json", None, openapi, "This OpenAPI document", gives=dict),
     ]
     described.update(description(title, endpoints))
     return endpoints
+
+
+def party_app(
+    title: str,
+    served: Served,
+    others: list[Endpoint],
+    roles: Roles,
+    limits: Limits | None,
+    *,
+    begin: Callable[[], None] = lambda: None,
+    ends: Sequence[Callable[[], None]],
+) -> Starlette:
+    """Build the HTTP application of a party.
+
+    Args:
+        title: The title of the OpenAPI document.
+        served: The handlers of the party.
+        others: The party's own endpoints.
+        roles: The hashed tokens of the roles.
+        limits: Limits on requests; the defaults of `Limits` if not given.
+        begin: Called when the server starts.
+        ends: Called in this order when the server shuts down, after open requests were answered.
+
+    Returns:
+        The ASGI application.
+    """
+    limits = limits or Limits()
+    guard = Guard(roles=roles.hashes, limits=limits, rates=Rates(limits), metrics=served.metrics)
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_app: Starlette) -> AsyncIterator[None]:
+        begin()
+        yield
+        await served.opener.close()
+        for end in ends:
+            await asyncio.to_thread(end)
+
+    return application(common_endpoints(title, served, others), guard, lifespan=lifespan)

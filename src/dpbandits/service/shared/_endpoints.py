@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import logging
 import time
+import traceback
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from types import NoneType
+from typing import Any, get_type_hints
 
 import msgspec
 from starlette.applications import Starlette
@@ -96,6 +98,27 @@ class Endpoint:
     refusals: tuple[int, ...] = ()
 
 
+def endpoint(
+    route: str,
+    role: str | None,
+    handler: Callable[[Call], Awaitable[Any]],
+    summary: str,
+    **options: Any,
+) -> Endpoint:
+    """Return an endpoint whose reply has the type that its handler is declared to return, unless given.
+
+    Args:
+        route: The method and the path, for example `GET /v1/study`.
+        role: The role that may call it; None for everybody.
+        handler: The function that handles a checked request; its result must be annotated.
+        summary: One line for the OpenAPI document.
+        **options: Further fields of `Endpoint`: `takes`, `gives`, `query` or `refusals`.
+    """
+    (method, path), declared = route.split(), get_type_hints(handler)["return"]
+    options.setdefault("gives", None if declared is NoneType else declared)
+    return Endpoint(method=method, path=path, role=role, summary=summary, handler=handler, **options)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Guard:
     """What the checks of all endpoints of a party share.
@@ -169,8 +192,13 @@ class _Dispatch:
         else:
             response = await _answer(scope, receive, endpoint, self._guard)
         took = time.perf_counter() - began
-        await _send(response, scope, receive, send)
-        method, status = "other" if endpoint is None else endpoint.method, _status(response)
+        if response is not None:
+            await response(scope, receive, send)
+        else:
+            await send(_NOTHING)
+            await send(_END)
+        method = "other" if endpoint is None else endpoint.method
+        status = 204 if response is None else response.status_code
         self._guard.metrics.requested(method, self._path, status, took)
         if log.isEnabledFor(logging.DEBUG):
             extra = {"method": method, "route": self._path, "status": status, "took": took}
@@ -179,18 +207,6 @@ class _Dispatch:
 
 _NOTHING: Message = {"type": "http.response.start", "status": 204, "headers": []}
 _END: Message = {"type": "http.response.body"}
-
-
-async def _send(response: Response | None, scope: Scope, receive: Receive, send: Send) -> None:
-    if response is not None:
-        await response(scope, receive, send)
-    else:
-        await send(_NOTHING)
-        await send(_END)
-
-
-def _status(response: Response | None) -> int:
-    return 204 if response is None else response.status_code
 
 
 async def _answer(scope: Scope, receive: Receive, endpoint: Endpoint, guard: Guard) -> Response | None:
@@ -208,9 +224,8 @@ async def _answer(scope: Scope, receive: Receive, endpoint: Endpoint, guard: Gua
     except ClientDisconnect:
         return _refusal(Refused("unreadable", "the request ended early"))
     except Exception as error:  # a bug: log its type and place, but not its text, which may have private data
-        log.error(
-            "failure", extra={"route": endpoint.path, "kind": type(error).__name__, "at": _where(error)}
-        )
+        extra = {"route": endpoint.path, "kind": type(error).__name__, "at": _where(error)}
+        log.error("failure", extra=extra)
         guard.metrics.failures.inc()
         return _json(500, ErrorReply(error="failure", message="internal server error"))
 
@@ -302,11 +317,8 @@ def _address(scope: Scope) -> str:
 
 
 def _where(error: Exception) -> str:
-    trace, place = error.__traceback__, "nowhere"
-    while trace is not None:
-        place = f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}"
-        trace = trace.tb_next
-    return place
+    *_, (frame, line) = traceback.walk_tb(error.__traceback__)
+    return f"{frame.f_code.co_filename}:{line}"
 
 
 def _reply(value: Any) -> Response | None:
@@ -318,9 +330,8 @@ def _json(status: int, value: Any) -> Response:
 
 
 def _refusal(refusal: Refused) -> Response:
-    response = _json(
-        STATUS.get(refusal.reason, 409), ErrorReply(error=refusal.reason, message=refusal.message)
-    )
+    reply = ErrorReply(error=refusal.reason, message=refusal.message)
+    response = _json(STATUS.get(refusal.reason, 409), reply)
     if response.status_code in (429, 503):
         response.headers["Retry-After"] = "1"
     if response.status_code == 401:

@@ -6,7 +6,12 @@ requests arrived between them.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+Kind = TypeVar("Kind")
 
 
 class Metrics:
@@ -15,42 +20,25 @@ class Metrics:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         self._known: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
-        self._requests = Counter(
-            "dpbandits_requests",
-            "Requests by route and status",
-            ["method", "route", "status"],
-            registry=self.registry,
-        )
-        self._seconds = Histogram(
-            "dpbandits_request_seconds", "Response time by route", ["route"], registry=self.registry
-        )
-        self.failures = Counter("dpbandits_failures", "Internal server errors", registry=self.registry)
-        self.phase = Gauge("dpbandits_phase", "The running phase", registry=self.registry)
-        self.releases = Gauge("dpbandits_releases", "Phases released", registry=self.registry)
-        self.failed_attempts = Gauge(
-            "dpbandits_failed_attempts", "Attempts with too few reports", registry=self.registry
-        )
-        self.rounds_played = Gauge(
-            "dpbandits_rounds_played", "Rounds of the horizon played", registry=self.registry
-        )
-        self.actions_left = Gauge(
-            "dpbandits_actions_left", "Actions that may still be the best", registry=self.registry
-        )
-        self.driver_errors = Counter(
-            "dpbandits_driver_errors",
-            "Steps that failed and are retried",
-            registry=self.registry,
-        )
+        labels = ["method", "route", "status"]
+        self._requests = self._metric(Counter, "requests", "Requests by route and status", labels)
+        self._seconds = self._metric(Histogram, "request_seconds", "Response time by route", ["route"])
+        self.failures = self._metric(Counter, "failures", "Internal server errors")
+        self.phase = self._metric(Gauge, "phase", "The running phase")
+        self.releases = self._metric(Gauge, "releases", "Phases released")
+        self.failed_attempts = self._metric(Gauge, "failed_attempts", "Attempts with too few reports")
+        self.rounds_played = self._metric(Gauge, "rounds_played", "Rounds of the horizon played")
+        self.actions_left = self._metric(Gauge, "actions_left", "Actions that may still be the best")
+        self.driver_errors = self._metric(Counter, "driver_errors", "Steps that failed and are retried")
+
+    def _metric(self, kind: Callable[..., Kind], name: str, about: str, labels: Sequence[str] = ()) -> Kind:
+        return kind(f"dpbandits_{name}", about, labels, registry=self.registry)
 
     def requested(self, method: str, route: str, status: int, seconds: float) -> None:
         """Count a request and its response time in seconds."""
         key = (method, route, status)
         if key not in self._known:
-            counter, histogram = (
-                self._requests.labels(method, route, str(status)),
-                self._seconds.labels(route),
-            )
-            self._known[key] = (counter, histogram)
+            self._known[key] = self._requests.labels(method, route, str(status)), self._seconds.labels(route)
         counter, histogram = self._known[key]
         counter.inc()
         histogram.observe(seconds)

@@ -10,10 +10,10 @@ from pathlib import Path
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from dpbandits.service.wire import write_private
+from dpbandits.service.wire import pem, write_private
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
@@ -52,8 +52,7 @@ def self_signed(certificate: Path, key: Path, hosts: Sequence[str] = LOOPBACK, *
         .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(public), critical=False)
         .sign(private, hashes.SHA256())
     )
-    pem = private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    write_private(key, pem)
+    write_private(key, pem(private))
     certificate.write_bytes(made.public_bytes(Encoding.PEM))
 
 

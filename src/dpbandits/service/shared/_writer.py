@@ -25,7 +25,7 @@ from typing import Any, TypeVar
 
 from dpbandits.errors import Refused, StorageError
 from dpbandits.rounds import Hook
-from dpbandits.storage import NewReport, Store, Transaction
+from dpbandits.storage import Store, StoredReport, Transaction
 
 Result = TypeVar("Result")
 
@@ -38,7 +38,7 @@ class _Job:
     """A job and the future of its result: of a waiting thread, or of the event loop `loop`."""
 
     name: str
-    work: Callable[[Transaction], Any] | NewReport
+    work: Callable[[Transaction], Any] | StoredReport
     alone: bool
     done: Future[Any] | asyncio.Future[Any]
     loop: asyncio.AbstractEventLoop | None = None
@@ -75,50 +75,32 @@ class Writer:
         return self._thread.is_alive()
 
     def submit(
-        self, name: str, work: Callable[[Transaction], Result], *, alone: bool = False
+        self, name: str, work: Callable[[Transaction], Result] | StoredReport, *, alone: bool = False
     ) -> Future[Result]:
-        """Run `work` in a transaction, without waiting for it.
+        """Run `work` in a transaction, or store a report, without waiting for it.
 
         Args:
             name: The name of the step, for the hook.
             work: What to do in the transaction. It is run again if the transaction fails. Unless `alone` is
                 set, it must not raise `Refused` after it has written: the group would commit these writes.
+                If it is a report, one SQL statement stores it together with all reports of its group.
             alone: Whether to use a transaction that is not shared with other jobs.
 
         Returns:
-            A future with the result of `work`, done after the commit.
+            A future with the result of `work`, or with the outcome of the report as `Transaction.accept`
+            returns it. It is done after the commit.
         """
         done = Future[Result]()
         self._queue.put([_Job(name=name, work=work, alone=alone, done=done)])
         return done
 
-    def submit_report(self, report: NewReport) -> Future[str]:
-        """Store a report, without waiting for it. One SQL statement stores all reports of a group.
-
-        Args:
-            report: The report.
-
-        Returns:
-            A future with the outcome, as `Transaction.accept` returns it.
-        """
-        done = Future[str]()
-        self._queue.put([_Job(name="report", work=report, alone=False, done=done)])
-        return done
-
     async def run_async(
-        self, name: str, work: Callable[[Transaction], Result], *, alone: bool = False
+        self, name: str, work: Callable[[Transaction], Result] | StoredReport, *, alone: bool = False
     ) -> Result:
-        """Run `work` in a transaction and await the commit; the arguments are those of `submit`."""
+        """Await the commit of a job and return its result; the arguments are those of `submit`."""
         loop = asyncio.get_running_loop()
         done: asyncio.Future[Result] = loop.create_future()
         self._gather(loop, _Job(name=name, work=work, alone=alone, done=done, loop=loop))
-        return await done
-
-    async def take_async(self, report: NewReport) -> str:
-        """Store a report, await the commit, and return the outcome."""
-        loop = asyncio.get_running_loop()
-        done: asyncio.Future[str] = loop.create_future()
-        self._gather(loop, _Job(name="report", work=report, alone=False, done=done, loop=loop))
         return await done
 
     def _gather(self, loop: asyncio.AbstractEventLoop, job: _Job) -> None:
@@ -199,11 +181,11 @@ class Writer:
         return outcomes
 
     def _outcomes(self, transaction: Transaction, jobs: list[_Job]) -> list[Any]:
-        reports = [job.work for job in jobs if isinstance(job.work, NewReport)]
+        reports = [job.work for job in jobs if isinstance(job.work, StoredReport)]
         taken = iter(transaction.accept(reports) if reports else ())
         single = len(jobs) == 1
         return [
-            next(taken) if isinstance(job.work, NewReport) else _attempt(job.work, transaction, single)
+            next(taken) if isinstance(job.work, StoredReport) else _attempt(job.work, transaction, single)
             for job in jobs
         ]
 

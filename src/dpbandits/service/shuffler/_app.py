@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import AsyncIterator
 
 from starlette.applications import Starlette
 
@@ -13,14 +11,12 @@ from dpbandits.service.shared import (
     ATTEMPT,
     Call,
     Endpoint,
-    Guard,
     Limits,
     Metrics,
-    Rates,
     Roles,
     Served,
-    application,
-    common_endpoints,
+    endpoint,
+    party_app,
     report_endpoint,
 )
 from dpbandits.service.shuffler._shuffler import Shuffler
@@ -100,93 +96,23 @@ def shuffler_app(shuffler: Shuffler, roles: Roles, limits: Limits | None = None)
     Returns:
         The ASGI application.
     """
-    metrics, limits = Metrics(), limits or Limits()
-    served = ShufflerService(shuffler, metrics)
-    endpoints = common_endpoints("dpbandits shuffler", served, shuffler_endpoints(served))
-    guard = Guard(roles=roles.hashes, limits=limits, rates=Rates(limits), metrics=metrics)
-
-    @contextlib.asynccontextmanager
-    async def lifespan(_app: Starlette) -> AsyncIterator[None]:
-        yield
-        await served.opener.close()
-        await asyncio.to_thread(shuffler.close_store)
-
-    return application(endpoints, guard, lifespan=lifespan)
+    served = ShufflerService(shuffler, Metrics())
+    endpoints, ends = shuffler_endpoints(served), (shuffler.close_store,)
+    return party_app("dpbandits shuffler", served, endpoints, roles, limits, ends=ends)
 
 
 def shuffler_endpoints(served: ShufflerService) -> list[Endpoint]:
     """Return the endpoints of version 1 of the API. Reports come first, because routes are tried in order."""
-    return [*_for_clients(served), *_for_the_coordinator(served), *_of_a_split(served)]
-
-
-def _for_clients(served: ShufflerService) -> list[Endpoint]:
-    """Return the endpoints for clients: sending a report, and the public key that it is sealed to."""
+    one, who = f"{ATTEMPT}/collection", "coordinator"
+    opened, shares = "Open a collection for a cohort", "The coordinator's shares, still sealed"
+    closed = "Close a collection, and return the sums or that there are too few reports"
+    summed = "The sums of the shuffler's shares"
     return [
         report_endpoint(served, "Send the one report, or both its shares, sealed"),
-        Endpoint(
-            method="GET",
-            path="/v1/key",
-            role=None,
-            summary="The public key that reports are sealed to",
-            gives=KeyReply,
-            handler=served.key,
-        ),
-    ]
-
-
-def _for_the_coordinator(served: ShufflerService) -> list[Endpoint]:
-    """Return the coordinator's endpoints that open, query and close a collection."""
-    return [
-        Endpoint(
-            method="PUT",
-            path=f"{ATTEMPT}/collection",
-            role="coordinator",
-            summary="Open a collection for a cohort",
-            takes=CollectionRequest,
-            gives=CollectionReply,
-            handler=served.open,
-            refusals=(409,),
-        ),
-        Endpoint(
-            method="GET",
-            path=f"{ATTEMPT}/collection",
-            role="coordinator",
-            summary="The state of a collection",
-            gives=CollectionReply,
-            handler=served.look,
-        ),
-        Endpoint(
-            method="POST",
-            path=f"{ATTEMPT}/collection/close",
-            role="coordinator",
-            summary="Close a collection, and return the sums or that there are too few reports",
-            gives=CollectionReply,
-            handler=served.close,
-        ),
-    ]
-
-
-def _of_a_split(served: ShufflerService) -> list[Endpoint]:
-    """Return the coordinator's further endpoints in split mode, where each report has two shares."""
-    return [
-        Endpoint(
-            method="GET",
-            path=f"{ATTEMPT}/collection/shares",
-            role="coordinator",
-            summary="The coordinator's shares, still sealed",
-            query=("after",),
-            gives=SharesReply,
-            handler=served.shares,
-            refusals=(409, 422),
-        ),
-        Endpoint(
-            method="POST",
-            path=f"{ATTEMPT}/collection/sums",
-            role="coordinator",
-            summary="The sums of the shuffler's shares",
-            takes=SumsRequest,
-            gives=CollectionReply,
-            handler=served.sums,
-            refusals=(409,),
-        ),
+        endpoint("GET /v1/key", None, served.key, "The public key that reports are sealed to"),
+        endpoint(f"PUT {one}", who, served.open, opened, takes=CollectionRequest, refusals=(409,)),
+        endpoint(f"GET {one}", who, served.look, "The state of a collection"),
+        endpoint(f"POST {one}/close", who, served.close, closed),
+        endpoint(f"GET {one}/shares", who, served.shares, shares, query=("after",), refusals=(409, 422)),
+        endpoint(f"POST {one}/sums", who, served.sums, summed, takes=SumsRequest, refusals=(409,)),
     ]

@@ -31,12 +31,12 @@ There is one collection per attempt at a phase of the shuffle model. A collectio
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 
 from dpbandits._checks import one_of, whole
 from dpbandits.errors import Refused
-from dpbandits.protocol import Plan, Sums, add_up, decode, encode, nothing
+from dpbandits.protocol import Plan, add_up, decode, encode, nothing
 from dpbandits.rounds import Hook
 from dpbandits.service.shared import Writer
 from dpbandits.service.wire import (
@@ -135,21 +135,17 @@ class Shuffler:
         """
         self._same_study(transaction, opening.signed)
         self._same_plan(transaction, opening.plan)
-        found = self._find(transaction, phase, attempt)
-        if found is not None:
-            if transaction.members(phase, attempt) != tuple(sorted(opening.members)):
+        members = tuple(sorted(opening.members))
+        if self._find(transaction, phase, attempt) is not None:
+            if transaction.members(phase, attempt) != members:
                 raise Refused("changed-request", "this collection was opened for a different cohort")
             return self.look(transaction, phase, attempt)
-        self._begin(transaction, phase, attempt, opening.members)
-        return CollectionReply(
-            study=opening.signed.digest, phase=phase, attempt=attempt, state="collecting", reports=0
-        )
-
-    def _begin(self, transaction: Transaction, phase: int, attempt: int, members: tuple[str, ...]) -> None:
         entries = [LedgerEntry(client=name, phase=phase, attempt=attempt, pseudonym=name) for name in members]
         transaction.burn(entries)
         begun = Attempt(phase=phase, number=attempt, state="collecting", joined=len(entries))
         transaction.add_attempt(begun)
+        study, state = opening.signed.digest, begun.state
+        return CollectionReply(study=study, phase=phase, attempt=attempt, state=state, reports=0)
 
     def checked(self, phase: int, request: CollectionRequest) -> Opening:
         """Check a request to open a collection.
@@ -171,12 +167,8 @@ class Shuffler:
         signed = SignedTerms(terms=request.terms, signature=request.signature)
         terms = signed.opened()
         self.context.pins.check(terms, signed)
-        own = (str(self.context.keys.public), self.context.mode)
-        if (
-            signed.digest != request.study
-            or terms.shuffler is None
-            or (terms.shuffler.key, terms.mode) != own
-        ):
+        own = (request.study, str(self.context.keys.public), self.context.mode)
+        if terms.shuffler is None or (signed.digest, terms.shuffler.key, terms.mode) != own:
             raise Refused("other-terms", "the terms do not name this shuffler's key and mode")
         try:
             plan = decode(bytes(request.plan), Plan)
@@ -185,9 +177,8 @@ class Shuffler:
         terms.check(plan, signed.digest)
         members = tuple(request.members)
         if plan.phase != phase or not 1 <= len(set(members)) == len(members) <= plan.cohort:
-            raise Refused(
-                "unreadable", "the plan is for a different phase, or the members do not fit its cohort"
-            )
+            refused = "the plan is for a different phase, or the members do not fit its cohort"
+            raise Refused("unreadable", refused)
         return Opening(plan=plan, signed=signed, members=members)
 
     def _same_study(self, transaction: Transaction, signed: SignedTerms) -> None:
@@ -215,9 +206,8 @@ class Shuffler:
         if kept is not None:
             return decode(kept, CollectionReply)
         study, _ = self._plan(transaction, phase)
-        return CollectionReply(
-            study=study, phase=phase, attempt=attempt, state=_STATES[found.state], reports=0
-        )
+        state = _STATES[found.state]
+        return CollectionReply(study=study, phase=phase, attempt=attempt, state=state, reports=0)
 
     def close(self, transaction: Transaction, phase: int, attempt: int) -> CollectionReply:
         """Close a collection: it takes no more reports. Repeating this returns the same reply.
@@ -237,12 +227,10 @@ class Shuffler:
         if found.state != "collecting":
             return self.look(transaction, phase, attempt)
         _, plan = self._plan(transaction, phase)
-        if transaction.count_reports(phase, attempt) < self._minimum(plan):
-            return self._end(transaction, found, None)
-        if self.context.split:
+        if self.context.split and transaction.count_reports(phase, attempt) >= self._minimum(plan):
             transaction.change_attempt(found, replace(found, state="closed"))
             return self.look(transaction, phase, attempt)
-        return self._end(transaction, found, *self._total(transaction, found, set()))
+        return self._reveal(transaction, found)
 
     def shares(self, transaction: Transaction, phase: int, attempt: int, after: str) -> SharesReply:
         """Return one page of the coordinator's sealed shares, in the order of pseudonyms.
@@ -289,50 +277,45 @@ class Shuffler:
             raise Refused("not-closed", "this collection is not closed")
         if found.state != "closed":
             return self.look(transaction, phase, attempt)
-        total, checksum = self._total(transaction, found, set(without))
-        _, plan = self._plan(transaction, phase)
-        enough = total.reports >= self._minimum(plan)
-        return self._end(transaction, found, total if enough else None, checksum)
+        return self._reveal(transaction, found, set(without))
 
     def _minimum(self, plan: Plan) -> int:
         return max(plan.asked_mechanism.minimum_reports, self.context.minimum_reports)
 
-    def _total(self, transaction: Transaction, attempt: Attempt, without: set[str]) -> tuple[Sums, str]:
-        """Return the sums and, in split mode, the checksum of the set that was summed."""
-        study, plan = self._plan(transaction, attempt.phase)
+    def _reveal(
+        self, transaction: Transaction, attempt: Attempt, without: Collection[str] = ()
+    ) -> CollectionReply:
+        """Add up the reports, journal the reply and delete the reports, all in this transaction.
+
+        With too few reports the attempt fails, and the reply has no sums. In split mode it has a checksum of
+        the set that was summed.
+        """
+        (study, plan), key = self._plan(transaction, attempt.phase), (attempt.phase, attempt.number)
         split, summed = self.context.split, list[tuple[str, bytes]]()
 
         def opened() -> Iterator[bytes]:
-            for report in transaction.reports(attempt.phase, attempt.number):
+            for report in transaction.reports(*key):
                 if report.pseudonym not in without:
-                    if split:
-                        summed.append((report.pseudonym, report.relayed))
+                    summed.append((report.pseudonym, report.relayed))
                     slot = self._slot(study, plan, attempt.number, report.pseudonym)
                     yield self.context.keys.open(report.sealed, slot.place, slot.purpose)
 
-        total = add_up(plan, nothing(plan), opened(), shares=split)
-        return total, set_checksum(summed) if split else ""
-
-    def _end(
-        self, transaction: Transaction, attempt: Attempt, total: Sums | None, checksum: str = ""
-    ) -> CollectionReply:
-        """Journal the reply and delete the reports in this transaction; without a total the attempt fails."""
-        study, _ = self._plan(transaction, attempt.phase)
-        count = transaction.count_reports(attempt.phase, attempt.number)
+        count, least = transaction.count_reports(*key), self._minimum(plan)
+        total = add_up(plan, nothing(plan), opened() if count >= least else (), shares=split)
+        failed = total.reports < least
         reply = CollectionReply(
             study=study,
             phase=attempt.phase,
             attempt=attempt.number,
-            state="failed" if total is None else "summed",
-            reports=count if total is None else total.reports,
-            sums=[] if total is None else list(total.sums),
-            checksum="" if total is None else checksum,
+            state="failed" if failed else "summed",
+            reports=count if failed else total.reports,
+            sums=[] if failed else list(total.sums),
+            checksum=set_checksum(summed) if split and not failed else "",
         )
-        transaction.keep_batch(attempt.phase, attempt.number, encode(reply))
+        transaction.keep_batch(*key, encode(reply))
         self.context.hook("sums-journalled")
-        transaction.drop_reports(attempt.phase, attempt.number)
-        state = "failed" if total is None else "released"
-        transaction.change_attempt(attempt, replace(attempt, state=state))
+        transaction.drop_reports(*key)
+        transaction.change_attempt(attempt, replace(attempt, state="failed" if failed else "released"))
         return reply
 
     def known_plan(self, phase: int) -> tuple[str, Plan] | None:
@@ -354,7 +337,7 @@ class Shuffler:
         return self._slot(study, plan, attempt, hashed(secret))
 
     def _slot(self, study: str, plan: Plan, attempt: int, pseudonym: str) -> ReportSlot:
-        place = Place(study=study, phase=plan.phase, attempt=attempt, plan=plan.digest, pseudonym=pseudonym)
+        place = Place.of(study, plan, attempt, pseudonym)
         return ReportSlot(plan=plan, place=place, split=self.context.split)
 
     def _plan(self, transaction: Transaction, phase: int) -> tuple[str, Plan]:

@@ -39,6 +39,8 @@ from ._sealing import (
     KeyPair as KeyPair,
     Place as Place,
     PublicKey as PublicKey,
+    pem as pem,
+    replace_private as replace_private,
     unreadable as unreadable,
     write_private as write_private,
 )

@@ -15,7 +15,7 @@ from dpbandits.privacy import Message
 from dpbandits.protocol import Plan, share_message
 from dpbandits.service.wire._binding import TAG
 from dpbandits.service.wire._sealing import OVERHEAD, Place
-from dpbandits.storage import NewReport
+from dpbandits.storage import StoredReport
 
 
 class ReportSlot(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,7 +47,7 @@ class ReportSlot(msgspec.Struct, frozen=True, kw_only=True):
         sealed = self.message.size + OVERHEAD
         return 2 * sealed + TAG if self.split else sealed
 
-    def received(self, body: bytes) -> NewReport:
+    def received(self, body: bytes) -> StoredReport:
         """Split a request body into the part that this party opens and the part that it relays.
 
         Args:
@@ -64,7 +64,7 @@ class ReportSlot(msgspec.Struct, frozen=True, kw_only=True):
                 "unreadable", f"report length: got {len(body):,} bytes, expected {self.body_size:,} bytes"
             )
         size = self.message.size + OVERHEAD
-        return NewReport(
+        return StoredReport(
             phase=self.plan.phase,
             attempt=self.place.attempt,
             pseudonym=self.place.pseudonym,

@@ -22,9 +22,12 @@ import os
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.serialization import (
     Encoding,
@@ -35,6 +38,9 @@ from cryptography.hazmat.primitives.serialization import (
 
 from dpbandits.errors import InvalidValue, Refused
 from dpbandits.service.wire._decryption_process import SUITE
+
+if TYPE_CHECKING:  # commands that make keys need no NumPy
+    from dpbandits.protocol import Plan
 
 OVERHEAD = 48
 PURPOSES = ("report", "share-shuffler", "share-coordinator")
@@ -57,6 +63,11 @@ class Place:
     attempt: int
     plan: str
     pseudonym: str
+
+    @staticmethod
+    def of(study: str, plan: Plan, attempt: int, pseudonym: str) -> Place:
+        """Return the place of a report for a plan."""
+        return Place(study=study, phase=plan.phase, attempt=attempt, plan=plan.digest, pseudonym=pseudonym)
 
     def info(self, purpose: str) -> bytes:
         """Return the HPKE `info` for a purpose: `report`, `share-shuffler` or `share-coordinator`."""
@@ -147,20 +158,14 @@ class KeyPair:
         Raises:
             InvalidValue: The file has no X25519 private key.
         """
-        try:
-            private = load_pem_private_key(path.read_bytes(), password=None)
-        except ValueError:
-            private = None
+        private, expected = read_private(path), "an X25519 private key, as `dpbandits keys sealing` writes"
         if not isinstance(private, X25519PrivateKey):
-            raise InvalidValue(
-                "key file", path, "a PEM file with an X25519 private key, as `dpbandits keys sealing` writes"
-            )
+            raise InvalidValue("key file", path, f"a PEM file with {expected}")
         return KeyPair(private)
 
     def save(self, path: Path) -> None:
         """Write the key to a new PEM file that only its owner may read."""
-        pem = self._private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-        write_private(path, pem)
+        write_private(path, pem(self._private))
 
     @property
     def public(self) -> PublicKey:
@@ -198,6 +203,19 @@ def unreadable() -> Refused:
     )
 
 
+def pem(private: X25519PrivateKey | Ed25519PrivateKey | EllipticCurvePrivateKey) -> bytes:
+    """Return a private key in PEM format, not encrypted."""
+    return private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+
+
+def read_private(path: Path) -> PrivateKeyTypes | None:
+    """Return the private key of a PEM file; None if the file has no key or cannot be read."""
+    try:
+        return load_pem_private_key(path.read_bytes(), password=None)
+    except (OSError, ValueError):
+        return None
+
+
 def write_private(path: Path, content: bytes) -> None:
     """Write a new file that only its owner may read.
 
@@ -214,3 +232,14 @@ def write_private(path: Path, content: bytes) -> None:
         raise InvalidValue("file", path, "a path where there is no file yet") from None
     with os.fdopen(descriptor, "wb") as file:
         file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def replace_private(path: Path, content: bytes) -> None:
+    """Write a file that only its owner may read; after a crash it has either the old or the new content."""
+    # Renaming a complete, synced file is atomic; writing in place is not.
+    draft = path.with_name(f"{path.name}.new")
+    draft.unlink(missing_ok=True)  # left by a process that died here
+    write_private(draft, content)
+    draft.replace(path)

@@ -12,15 +12,9 @@ from pathlib import Path
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
-from cryptography.hazmat.primitives.serialization import (
-    Encoding,
-    NoEncryption,
-    PrivateFormat,
-    load_pem_private_key,
-)
 
 from dpbandits.errors import InvalidValue
-from dpbandits.service.wire._sealing import HexKey, write_private
+from dpbandits.service.wire._sealing import HexKey, pem, read_private, write_private
 
 
 @dataclass(frozen=True)
@@ -70,17 +64,14 @@ class SigningKey:
         Raises:
             InvalidValue: The file cannot be read or has no Ed25519 private key.
         """
-        try:
-            private = load_pem_private_key(path.read_bytes(), password=None)
-        except (OSError, ValueError):
-            private = None
+        private = read_private(path)
         if not isinstance(private, Ed25519PrivateKey):
             raise InvalidValue("signing key", path, "a PEM file that `dpbandits keys signing` wrote")
         return SigningKey(private)
 
     def save(self, path: Path) -> None:
         """Write the key to a new PEM file that only its owner may read."""
-        write_private(path, self._private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+        write_private(path, pem(self._private))
 
     @property
     def public(self) -> VerifyKey:

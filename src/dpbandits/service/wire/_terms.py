@@ -133,35 +133,32 @@ class Terms(Wire, frozen=True, kw_only=True):
             Refused: `outside-terms`; the message says which term the plan does not keep.
         """
         mechanism = plan.mechanism
-        if plan.study != digest:
-            raise Refused("outside-terms", "the plan belongs to other terms")
+        _require(plan.study == digest, "the plan belongs to other terms")
         if mechanism is None:
             raise Refused("outside-terms", "the plan asks no client for a report")
         self._check_mechanism(mechanism)
-        if not 1 <= plan.cohort <= self.largest_cohort:
-            raise Refused("outside-terms", f"the plan's cohort is not from 1 to {self.largest_cohort:,}")
-        if self.trust_model.private and not proved_delta(mechanism, self.epsilon) <= self.delta:
-            raise Refused("outside-terms", f"the noise does not give ({self.epsilon:g}, {self.delta:g})-DP")
+        most, promise = self.largest_cohort, f"({self.epsilon:g}, {self.delta:g})-DP"
+        _require(1 <= plan.cohort <= most, f"the plan's cohort is not from 1 to {most:,}")
+        if self.trust_model.private:
+            proved = proved_delta(mechanism, self.epsilon) <= self.delta
+            _require(proved, f"the noise does not give {promise}")
         return mechanism
 
     def _check_mechanism(self, mechanism: Mechanism) -> None:
-        if mechanism.trust != self.trust:
-            raise Refused("outside-terms", f"the plan's trust model is not {self.trust}")
-        if mechanism.kind not in self.mechanisms or mechanism.noise_name not in self.noises:
-            raise Refused("outside-terms", "the plan's mechanism or noise is not listed in the terms")
-        if mechanism.sum_bits > self.sum_bits:
-            raise Refused("outside-terms", f"the plan's sums need more than {self.sum_bits} bits")
-        if not self.trust_model.shares_noise:
-            return
-        if mechanism.minimum_reports < self.minimum_reports:
-            raise Refused(
-                "outside-terms", f"the noise is calibrated for fewer than {self.minimum_reports:,} reports"
-            )
-        if not getattr(mechanism, "silent_share", 0.0) >= self.silent_share:
-            raise Refused(
-                "outside-terms",
-                f"noise must suffice even if a share {self.silent_share:g} of reports has none",
-            )
+        listed = mechanism.kind in self.mechanisms and mechanism.noise_name in self.noises
+        bits, least, share = self.sum_bits, self.minimum_reports, self.silent_share
+        _require(mechanism.trust == self.trust, f"the plan's trust model is not {self.trust}")
+        _require(listed, "the plan's mechanism or noise is not listed in the terms")
+        _require(mechanism.sum_bits <= bits, f"the plan's sums need more than {bits} bits")
+        if self.trust_model.shares_noise:
+            calibrated, silent = mechanism.minimum_reports, getattr(mechanism, "silent_share", 0.0)
+            _require(calibrated >= least, f"the noise is calibrated for fewer than {least:,} reports")
+            _require(silent >= share, f"noise must suffice even if a share {share:g} of reports has none")
+
+
+def _require(kept: bool, otherwise: str) -> None:
+    if not kept:
+        raise Refused("outside-terms", otherwise)
 
 
 def proved_delta(mechanism: Mechanism, epsilon: float) -> float:
