@@ -2,9 +2,9 @@
 
     python benchmarks/local_variance.py [--check]
 
-For a vector in the unit ball the optimum is PrivUnit with its best cap (Asi, Feldman and Talwar 2022), computed
-here by direct integration over the cap, not by the code of the mechanism. Gaussian noise is the analytic one at
-δ = 10⁻⁶. With `--check` the exit status is 1 if a list exceeds 1.05 times the optimum.
+For a vector in the unit ball the optimum is PrivUnit with its best cap (Asi, Feldman and Talwar 2022). It is
+computed here by direct integration over the cap, not by the code of the mechanism. Gaussian noise is the
+analytic one at δ = 10⁻⁶. With `--check` the exit status is 1 if a list exceeds 1.05 times the optimum.
 """
 
 from __future__ import annotations

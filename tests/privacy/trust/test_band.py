@@ -1,4 +1,4 @@
-"""Bands of levels: probabilities, moments, privacy, by enumeration (docs/accounting-proofs.md, section 16)."""
+"""Bands of levels: probabilities, moments, privacy by enumeration (docs/accounting-proofs.md, section 16)."""
 
 import math
 from dataclasses import replace
@@ -19,7 +19,7 @@ def _band(epsilon: float, **fields: int) -> LocalBand:
     request = PrivacyRequest(trust="local", epsilon=epsilon, delta=0, noise="list")
     found = calibrate(request, coordinates=1, cohort=10**6, bound=1.0)
     assert isinstance(found, LocalBand)
-    return replace(found, **fields)
+    return replace(found, **fields)  # type: ignore[arg-type]
 
 
 def _probabilities(band: LocalBand, start: int) -> list[Fraction]:

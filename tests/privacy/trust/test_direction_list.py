@@ -7,9 +7,18 @@ import numpy as np
 import pytest
 from scipy.stats import chi2, ks_2samp, norm
 
-from dpbandits._arrays import FloatArray
+from dpbandits._arrays import FloatArray, IntArray
 from dpbandits.errors import InvalidValue
-from dpbandits.privacy import PrivacyRequest, SecureNoise, SimulatedNoise, audit, calibrate
+from dpbandits.privacy import (
+    Mechanism,
+    NoiseSource,
+    Payload,
+    PrivacyRequest,
+    SecureNoise,
+    SimulatedNoise,
+    audit,
+    calibrate,
+)
 from dpbandits.privacy.auditing._game import reveal
 from dpbandits.privacy.noise._directions import _mixed, directions
 from dpbandits.privacy.trust import LocalList
@@ -40,24 +49,26 @@ def test_the_words_are_those_of_splitmix64() -> None:
 @pytest.mark.parametrize("dimension", [2, 3, 20])
 def test_directions_are_unit_vectors_without_a_preferred_one(dimension: int) -> None:
     seeds = np.arange(40_000, dtype=np.uint64)
-    found = directions(seeds, np.uint64([3]), dimension)
+    found = directions(seeds, np.array([3], dtype=np.uint64), dimension)
     np.testing.assert_allclose(np.linalg.norm(found, axis=1), 1, atol=1e-12)
     second = found.T @ found / len(found)
     limit = norm.isf(ALARM / dimension**2) / math.sqrt(len(found)) * 2
     assert np.abs(second - np.eye(dimension) / dimension).max() < limit
     assert np.abs(found.mean(axis=0)).max() < limit
     # Neighbouring directions of a list, and equal places of neighbouring lists, are independent.
-    after = directions(seeds, np.uint64([4]), dimension)
+    after = directions(seeds, np.array([4], dtype=np.uint64), dimension)
     assert abs(np.einsum("nd,nd->n", found, after).mean()) < limit
     assert abs(np.einsum("nd,nd->n", found[1:], found[:-1]).mean()) < limit
 
 
 def test_a_direction_depends_on_its_own_seed_and_index_only() -> None:
-    whole = directions(np.uint64([[5], [9]]), np.arange(8, dtype=np.uint64)[None], 7)
-    np.testing.assert_array_equal(whole[1, 3], directions(np.uint64([9]), np.uint64([3]), 7)[0])
+    whole = directions(np.array([[5], [9]], dtype=np.uint64), np.arange(8, dtype=np.uint64)[None], 7)
+    np.testing.assert_array_equal(
+        whole[1, 3], directions(np.array([9], dtype=np.uint64), np.array([3], dtype=np.uint64), 7)[0]
+    )
 
 
-def _places(mechanism: LocalList, noise: SimulatedNoise, draws: int) -> FloatArray:
+def _places(mechanism: LocalList, noise: SimulatedNoise, draws: int) -> IntArray:
     unit = np.eye(1, mechanism.coordinates)
     reports = mechanism.randomize(np.tile(unit * mechanism.bound, (draws, 1)), noise)
     return mechanism.places(reports, unit[0])
@@ -199,12 +210,12 @@ def test_the_audit_stands_and_catches_planted_errors() -> None:
     mechanism, plays = replace(_list(3, 1.0), size=16, near=6), 60_000
     assert not audit(mechanism, _noise(6), epsilon=1.0, samples=plays).violated
 
-    def weights_off(_: object, averages: FloatArray, noise: SimulatedNoise) -> FloatArray:
+    def weights_off(_: Mechanism, averages: FloatArray, noise: NoiseSource) -> Payload:
         return reveal(replace(mechanism, top_weight=int(mechanism.top_weight * 1.1)), averages, noise)
 
     assert audit(mechanism, _noise(7), epsilon=1.0, samples=plays, reveals=weights_off).violated
 
-    def list_depends_on_data(_: object, averages: FloatArray, noise: SimulatedNoise) -> FloatArray:
+    def list_depends_on_data(_: Mechanism, averages: FloatArray, noise: NoiseSource) -> Payload:
         """Draw two reports and send the one that fits the data better."""
         one, other = (reveal(mechanism, averages, noise) for _ in range(2))
         better = np.einsum("nd,nd->n", mechanism.decoded(one) - mechanism.decoded(other), averages[:, 0]) > 0
@@ -228,4 +239,4 @@ def test_the_audit_stands_and_catches_planted_errors() -> None:
 )
 def test_wrong_fields_are_refused(field: str, value: int, named: str) -> None:
     with pytest.raises(InvalidValue, match=named):
-        replace(_list(4, 1.0), **{field: value})
+        replace(_list(4, 1.0), **{field: value})  # type: ignore[arg-type]
