@@ -20,7 +20,7 @@ def test_the_typical_error_is_near_the_calibrated_one(trust: str, delta: float, 
 @pytest.mark.parametrize("coordinates", [1, 7, 60])
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 1e-9), (1, 1e-6), (10, 0.25)])
 def test_a_ball_keeps_what_was_asked_for(trust: str, coordinates: int, epsilon: float, delta: float) -> None:
-    request = PrivacyRequest(trust=trust, epsilon=epsilon, delta=delta)
+    request = PrivacyRequest(trust=trust, epsilon=epsilon, delta=delta, noise="discrete-gaussian")
     mechanism = calibrate(request, coordinates=coordinates, cohort=300, bound=2.0, shape="ball")
     assert mechanism.event.delta(epsilon) <= delta
     assert mechanism.noise_name == "discrete-gaussian"

@@ -220,7 +220,8 @@ def test_the_guarantee_is_what_was_asked_and_hardly_more(case: tuple[PrivacyRequ
     assert stated is not None
     if request.preset == "tight":
         assert stated.delta <= request.delta
-        assert stated.delta >= 0.5 * request.delta  # with few clients, whole bits waste a little
+        if not request.trust_model.is_pure(request.mechanism_noise) or request.pure:
+            assert stated.delta >= 0.5 * request.delta  # with few clients, whole bits waste a little
     assert stated.neighbouring == "replace-one"
     assert stated.needs
 

@@ -346,25 +346,26 @@ def test_calibration_leaves_a_hundredth_of_delta_for_replaced_reports(
 
 
 def test_scalar_mechanisms_have_the_same_limits() -> None:
-    for noise in ("discrete-gaussian", "skellam"):
+    for noise in ("discrete-gaussian", "skellam", "polya"):
         request = PrivacyRequest(trust="shuffle", noise=noise, epsilon=1, delta=1e-5)
         for own in calibrate_per_action(request, cohorts=[7, 40, 300], bounds=[1.0, 0.2, 3.0]):
             assert isinstance(own, SummedShares)
             assert own.largest_share is not None
             assert own.event.delta(1) <= 1e-5
-    request = PrivacyRequest(trust="local", epsilon=1, delta=1e-5)
+    request = PrivacyRequest(trust="local", epsilon=1, delta=1e-5, noise="laplace")
     for own in calibrate_per_action(request, cohorts=[7, 40], bounds=[1.0, 0.2]):
         assert isinstance(own, LocalLattice)
         assert own.message.high < 40 * own.levels
         assert chance_replaced(own.law, 1, "box", int(-own.message.low)) <= RARELY
 
 
-def test_polya_shares_have_no_limit() -> None:
+def test_polya_shares_have_no_limit_if_delta_is_zero() -> None:
     mechanism = made("shuffle", "polya")
     assert mechanism.largest_share is None
     assert mechanism.event.pure_epsilon <= 3
-    with pytest.raises(InvalidValue, match="largest_share"):
-        replace(mechanism, largest_share=1000)
+    limited = replace(mechanism, largest_share=30 * mechanism.levels)
+    assert 0 < limited.event.delta(3) == (1 + math.exp(3)) * limited.distance
+    assert replace(limited, largest_share=20 * mechanism.levels).event.delta(3) > limited.event.delta(3)
     with pytest.raises(InvalidValue, match="largest_share"):
         replace(made("shuffle", "skellam"), largest_share=None)
 

@@ -195,7 +195,8 @@ def test_the_built_in_models_are_listed_in_order_whatever_is_imported_first() ->
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert shown.splitlines() == [
         "none central local shuffle",
-        "none central-gaussian central-lattice local-gaussian local-lattice shuffled-bits summed-shares",
+        "none central-gaussian central-lattice local-gaussian local-lattice local-band "
+        "local-list shuffled-bits summed-shares",
     ]
 
 

@@ -48,6 +48,6 @@ ENCLAVE = register_trust(
         calibrate=calibrate,
         noises=("laplace",),
         pure_noises=("laplace",),
-        defaults={("tight", False): "laplace", ("tight", True): "laplace"},
+        defaults={("tight", False): ("laplace",), ("tight", True): ("laplace",)},
     )
 )

@@ -18,6 +18,7 @@ from hypothesis import given, settings, strategies as st
 
 from dpbandits.errors import DpbanditsError, InvalidValue
 from dpbandits.privacy import MECHANISMS, Mechanism, PrivacyRequest, SimulatedNoise, calibrate
+from dpbandits.privacy._noisy_lattice import NoisyLattice
 from dpbandits.protocol import (
     Batch,
     Plan,
@@ -45,9 +46,9 @@ def _mechanisms() -> list[Any]:
     made = list[Any]()
     for trust, noises in NOISES.items():
         for noise in noises or (None,):
-            delta = 0.0 if noise in ("k-norm", "polya") else 1e-3
+            delta = 0.0 if noise in ("k-norm", "polya", "list") else 1e-3
             request = PrivacyRequest(trust=trust, noise=noise, epsilon=2.0, delta=delta)
-            shapes = ("box", "ball") if noise == "discrete-gaussian" else ("box",)
+            shapes = ("box", "ball") if noise in ("discrete-gaussian", "list") else ("box",)
             made += [
                 calibrate(request, coordinates=2, cohort=COHORT, bound=1.0, shape=shape) for shape in shapes
             ]
@@ -96,7 +97,7 @@ def test_the_ends_of_the_range_are_accepted_and_others_refused(mechanism: Any) -
         with pytest.raises(InvalidValue, match=name):
             replace(mechanism, **{name: value})
     for value in (math.nan, math.inf, 2.0**41, 2.0**-11):
-        if hasattr(mechanism, "levels") and not reach:
+        if isinstance(mechanism, NoisyLattice):
             with pytest.raises(InvalidValue, match="scale"):
                 replace(mechanism, scale=value)
     if reach:
@@ -259,5 +260,5 @@ def test_the_third_party_refuses_what_no_honest_client_sends() -> None:
 
 def test_every_registered_mechanism_is_tried_here() -> None:
     tried = {own.kind for own in MADE}
-    assert set(MECHANISMS) <= tried | {"one-bit"}
+    assert set(MECHANISMS) <= tried | {"one-bit", "local-band"}  # a band has one number, plans here two
     assert all(field.default is not MISSING for own in MADE for field in fields(own) if field.name == "kind")

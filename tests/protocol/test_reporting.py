@@ -31,7 +31,8 @@ SHARED = Schedule.shared(6000, phases=3, first_length=40, growth=6)
 
 
 def _study(trust: str = "central", **changes: object) -> Study:
-    privacy = PrivacyRequest(trust=trust, epsilon=1, delta=1e-6)
+    noise = None if trust == "none" else "discrete-gaussian"
+    privacy = PrivacyRequest(trust=trust, epsilon=1, delta=1e-6, noise=noise)
     defaults = {"privacy": privacy, "schedule": SHARED, "horizon": 10_000, "bounded_rewards": False}
     return small_study(**{**defaults, **changes})  # type: ignore[arg-type]
 

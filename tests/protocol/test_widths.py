@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -84,7 +85,10 @@ def test_tight_widths_cover_and_are_not_loose(trust: str) -> None:
 
     Each of the two checks has a false-alarm rate below 10⁻⁶.
     """
+    # With few clients the errors of a list are not nearly normal, and its widths are wider than this test allows.
+    noise_name = {"local": "discrete-gaussian"}.get(trust)
     study = small_study(trust, "tight")
+    study = replace(study, privacy=replace(study.privacy, noise=noise_name))
     rows = study.actions.matrix[:6]
     instance = Instance(study.actions, [0.3, -0.2, 0.1])
     population = Population(instance, heterogeneity=0.1, rewards="gaussian")

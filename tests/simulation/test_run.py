@@ -162,7 +162,7 @@ def test_a_simulation_calibrates_once_for_each_shape(monkeypatch: pytest.MonkeyP
 
     _encoding.cache_clear()
     monkeypatch.setattr(accounting, "choose_encoding", counted)
-    setting = Setting.of(trust="shuffle", epsilon=3.21, delta=1e-4, **SMALL)
+    setting = Setting.of(trust="shuffle", noise="binomial", epsilon=3.21, delta=1e-4, **SMALL)
     shapes = {(1, 1)}  # a study checks this before it begins
     for seed in (1, 2):
         shapes |= {(phase.support, phase.cohort) for phase in run_once(setting, seed).phases if phase.cohort}

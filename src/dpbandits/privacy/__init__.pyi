@@ -1,6 +1,8 @@
 from ._calibration import (
     calibrate as calibrate,
+    least_width as least_width,
     may_use_ball as may_use_ball,
+    noise_widths as noise_widths,
     typical_deviation as typical_deviation,
 )
 from ._guarantee import (

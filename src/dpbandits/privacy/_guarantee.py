@@ -75,26 +75,31 @@ class PrivacyRequest:
         return self.delta == 0
 
     @property
-    def mechanism_noise(self) -> str:
-        """The requested noise, or the trust model's default.
+    def noises(self) -> tuple[str, ...]:
+        """The noises that a mechanism for this request may have: the requested one, or the default ones.
 
         Raises:
             NotAvailable: If the trust model has no default for this preset and δ.
         """
         if self.noise is not None:
-            return self.noise
-        default = self.trust_model.defaults.get((self.preset, self.pure))
-        if default is None and self.preset == "paper":
+            return (self.noise,)
+        defaults = self.trust_model.defaults.get((self.preset, self.pure), ())
+        if not defaults and self.preset == "paper":
             raise NotAvailable(
                 f"preset: got paper with trust {self.trust} and delta {self.delta:g}, expected tight (the "
                 "paper has no such mechanism)"
             )
-        if default is None:
+        if not defaults:
             raise NotAvailable(
                 f"noise: got none with trust {self.trust}, preset {self.preset} and delta {self.delta:g}, "
                 f"expected one of {', '.join(self.trust_model.all_noises())}"
             )
-        return default
+        return defaults
+
+    @property
+    def mechanism_noise(self) -> str:
+        """The requested noise, or the first of the trust model's defaults."""
+        return self.noises[0]
 
     @property
     def only_simulated(self) -> bool:

@@ -33,7 +33,13 @@ from dpbandits.privacy._limits import checked_bound, checked_cohort, checked_coo
 from dpbandits.privacy._message import Message, Payload, Reach
 from dpbandits.privacy._registry import MECHANISMS, TRUST_MODELS
 from dpbandits.privacy.noise import NoiseSource
-from dpbandits.privacy.tails import Spread, squared_norms, sub_gaussian_factor, sub_gaussian_radius
+from dpbandits.privacy.tails import (
+    Spread,
+    SummedErrors,
+    squared_norms,
+    sub_gaussian_factor,
+    sub_gaussian_radius,
+)
 
 if TYPE_CHECKING:
     from dpbandits.privacy._trust_model import TrustModel
@@ -67,6 +73,8 @@ class Mechanism(ABC):
     unit: ClassVar[str]
     pure: ClassVar[bool] = False
     """Whether a request that names this mechanism may have δ = 0."""
+    additive: ClassVar[bool] = True
+    """Whether A needs only the sum of integer reports. If not, it needs every report."""
     simulated_only: ClassVar[bool] = False
     """Whether its noise uses floating point. Such reports must not leave a machine."""
 
@@ -299,6 +307,18 @@ class Mechanism(ABC):
         """
         own = self.error_deviation(reports) ** 2 * squared_norms(coefficients)
         return sub_gaussian_radius(other_variance + own, confidence)
+
+    @property
+    def sub_gaussian(self) -> bool:
+        """Whether the error of each mean is sub-Gaussian with parameter `error_deviation`."""
+        return type(self).error_radius is Mechanism.error_radius
+
+    def summed_errors(self, reports: int) -> SummedErrors | None:  # noqa: ARG002
+        """Return the error of one mean as a sum of independent variables, or None if that is not known.
+
+        It gives tighter radii if several cohorts report one number each.
+        """
+        return None
 
     def radius_factors(self, spread: Spread, confidence: float, reports: int) -> tuple[float, float]:  # noqa: ARG002
         """Return a lower and an upper bound on `error_radius` / √V, for all rows with this spread.

@@ -17,8 +17,8 @@ from dpbandits.privacy._lattice import Lattice
 from dpbandits.privacy._limits import MOST_SUM
 from dpbandits.privacy._mechanism import Mechanism
 from dpbandits.privacy._message import Message, Payload
-from dpbandits.privacy.noise import LAWS, GaussianLaw, NoiseLaw, NoiseSource, checked_scale
-from dpbandits.privacy.tails import Spread, least_whole, squared_norms
+from dpbandits.privacy.noise import LAWS, CumulantLaw, GaussianLaw, NoiseLaw, NoiseSource, checked_scale
+from dpbandits.privacy.tails import Spread, SummedErrors, least_whole, squared_norms
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,6 +117,22 @@ class NoisyLattice(Mechanism):
         scaled, shares = coefficients * (self.lattice.step / reports), self.shares_added(reports)
         rounding = self.lattice.rounding_variance(reports) * squared_norms(coefficients)
         return self.law.radius(scaled, other_variance + rounding, confidence, shares)
+
+    @property
+    def sub_gaussian(self) -> bool:
+        """Whether the noise is; the error of rounding always is."""
+        return isinstance(self.law, GaussianLaw)
+
+    def summed_errors(self, reports: int) -> SummedErrors | None:
+        """Return the shares of noise, if their cumulant is known."""
+        if not isinstance(self.law, CumulantLaw):
+            return None
+        return SummedErrors(
+            law=self.law,
+            count=self.shares_added(reports),
+            unit=self.lattice.step / reports,
+            other_variance=self.lattice.rounding_variance(reports),
+        )
 
     def radius_factors(self, spread: Spread, confidence: float, reports: int) -> tuple[float, float]:
         """Return the bounds of `Mechanism.radius_factors`, from the noise distribution."""

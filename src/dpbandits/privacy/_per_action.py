@@ -8,21 +8,17 @@ cohort (docs/privacy.md).
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
 from dpbandits._arrays import FloatArray
-from dpbandits.privacy._calibration import calibrate
+from dpbandits.privacy._calibration import calibrate, least_noise
 from dpbandits.privacy._guarantee import PrivacyRequest
 from dpbandits.privacy._mechanism import Mechanism
-from dpbandits.privacy._noisy_lattice import NoisyLattice
-from dpbandits.privacy.accounting import gaussian_noise_ratio
-from dpbandits.privacy.noise import CumulantLaw
 from dpbandits.privacy.tails import joint_radius, sub_gaussian_radius
 
 
@@ -43,7 +39,7 @@ def calibrate_per_action(
     """
     model, pairs = request.trust_model, list(zip(cohorts, bounds, strict=True))
     if model.private:
-        request = replace(request, noise=_noise(request))
+        request = replace(request, noise=_noise(request, max(cohorts)))
     if (one_value := model.calibrate_one_value) is not None:
         return tuple(one_value(request, cohort=cohort, bound=bound) for cohort, bound in pairs)
     if model.shares_noise:
@@ -54,24 +50,14 @@ def calibrate_per_action(
     return tuple(replace(base, cohort=cohort, bound=bound) for cohort, bound in pairs)
 
 
-def _noise(request: PrivacyRequest) -> str:
-    """Return the requested noise. If the request names none, `tight` takes the best one for a single value.
+def _noise(request: PrivacyRequest, clients: int) -> str:
+    """Return the noise for one value per client.
 
-    That is nearly always Laplace noise. Its standard deviation is √2/ε in units of the sensitivity, and it
-    spends no δ. Gaussian noise has 4.2 at (1, 10⁻⁶). Clients that share the noise add Pólya variables, whose
-    sum is Laplace noise. In one dimension K-norm noise has the same distribution.
+    In one dimension K-norm noise has the distribution of Laplace noise, whose tail is simpler.
     """
-    model = request.trust_model
-    if request.mechanism_noise == "k-norm" and model.laplace_noise is not None:
-        return model.laplace_noise
-    if request.noise is not None or request.preset == "paper":
-        return request.mechanism_noise
-    if model.laplace_noise is None or model.gaussian_noise is None:
-        return request.mechanism_noise
-    ratio = math.sqrt(2) / request.epsilon
-    if request.pure or ratio < gaussian_noise_ratio(request.epsilon, request.delta):
-        return model.laplace_noise
-    return model.gaussian_noise
+    noise = least_noise(request, coordinates=1, clients=clients)
+    laplace = request.trust_model.laplace_noise
+    return laplace if noise == "k-norm" and laplace is not None else noise
 
 
 def per_action_deviations(mechanisms: Sequence[Mechanism], reports: Sequence[int]) -> FloatArray:
@@ -114,20 +100,18 @@ def per_action_radius(
     Returns:
         One radius per row.
     """
-    laws = [_tail_law(mechanism) for mechanism in mechanisms]
-    if any(law is None for law in laws):
+    pairs = list(zip(mechanisms, reports, strict=True))
+    summed = [own.summed_errors(count) for own, count in pairs]
+    known = [errors for errors in summed if errors is not None]
+    if len(known) == len(summed):
+        return joint_radius(coefficients, other_variance, confidence, errors=known)
+    if all(own.sub_gaussian for own in mechanisms):
         deviations = per_action_deviations(mechanisms, reports)
         return sub_gaussian_radius(other_variance + coefficients**2 @ deviations**2, confidence)
-    cohorts = list(zip(cast("Sequence[NoisyLattice]", mechanisms), reports, strict=True))
-    scaled = coefficients * np.array([own.lattice.step / n for own, n in cohorts])
-    rounding = np.array([own.lattice.rounding_variance(n) for own, n in cohorts])
-    other_variance = other_variance + coefficients**2 @ rounding
-    shares = [own.shares_added(n) for own, n in cohorts]
-    heavy = cast("Sequence[CumulantLaw]", laws)
-    return joint_radius(scaled, other_variance, confidence, laws=heavy, shares=shares)
-
-
-def _tail_law(mechanism: Mechanism) -> CumulantLaw | None:
-    """Return the noise distribution if its tail is heavier than a Gaussian one, else None."""
-    law = mechanism.law if isinstance(mechanism, NoisyLattice) else None
-    return law if isinstance(law, CumulantLaw) else None
+    # Each cohort has its own bound, and each bound its part of the failure probability.
+    part, nothing = confidence / (len(pairs) + 1), np.zeros(len(coefficients))
+    columns = [
+        own.error_radius(coefficients[:, [place]], nothing, part, count)
+        for place, (own, count) in enumerate(pairs)
+    ]
+    return np.asarray(sub_gaussian_radius(other_variance, part) + np.sum(columns, axis=0), dtype=np.float64)

@@ -81,11 +81,14 @@ class TrustModel:
         noises: The noise distributions that a request may name.
         pure_noises: The noises that achieve δ = 0.
         simulated_noises: The noises that use floating point. Only simulations may use them.
-        defaults: The noise of a request that names none, by (preset, whether δ = 0). Example:
-            `{("tight", False): "discrete-gaussian", ("tight", True): "k-norm"}`. Requests for any other pair
-            must name a noise.
-        gaussian_noise: The noise that is accounted for in an ℓ2 ball; None if reports are always clipped to
-            a box.
+        defaults: The noises of a request that names none, by (preset, whether δ = 0). If there are several,
+            the one with the least predicted error is used, phase by phase. Example: `{("tight", False):
+            ("discrete-gaussian", "k-norm"), ("tight", True): ("k-norm",)}`. Requests for any other pair must
+            name a noise.
+        ball_noises: The noises that are accounted for in an ℓ2 ball. Without any, reports are always clipped
+            to a box.
+        quick_noises: The noises that are calibrated in no time, so that planning calibrates them instead of
+            using `typical_error`.
         laplace_noise: The noise whose sum is discrete Laplace noise, the best one if each client reports one
             value; None if there is none.
         shuffler: Whether reports go to a third party that shuffles or adds them.
@@ -107,8 +110,9 @@ class TrustModel:
     noises: tuple[str, ...] = ()
     pure_noises: tuple[str, ...] = ()
     simulated_noises: tuple[str, ...] = ()
-    defaults: Mapping[tuple[str, bool], str] = field(default_factory=dict)
-    gaussian_noise: str | None = None
+    defaults: Mapping[tuple[str, bool], tuple[str, ...]] = field(default_factory=dict)
+    ball_noises: tuple[str, ...] = ()
+    quick_noises: tuple[str, ...] = ()
     laplace_noise: str | None = None
     shuffler: bool = False
     calibrate_one_value: CalibrateOneValue | None = None
@@ -117,7 +121,7 @@ class TrustModel:
     def __post_init__(self) -> None:
         one_of(ADDERS, noise_by=self.noise_by)
         one_of(VIEWS, view=self.view)
-        for noise in (*self.pure_noises, *self.simulated_noises):
+        for noise in (*self.pure_noises, *self.simulated_noises, *self.ball_noises, *self.quick_noises):
             one_of(self.noises, noise=noise)
         for mechanism in self.mechanisms:
             if mechanism.trust != self.name:

@@ -21,7 +21,7 @@ import numpy as np
 from scipy.linalg import cholesky, qr, solve_triangular
 
 from dpbandits._arrays import FloatArray
-from dpbandits.privacy import may_use_ball, typical_deviation
+from dpbandits.privacy import least_width, may_use_ball, typical_deviation
 from dpbandits.protocol._clipping import GRID, MARGIN, clip_radius, mean_excess, on_grid
 from dpbandits.protocol._linear_algebra import least_squares
 
@@ -146,6 +146,17 @@ class Reporting:
             shape=self.shape,
         )
 
+    def width(self, study: Study, clients: int) -> float:
+        """Return roughly the radius of that error at the confidence of the study."""
+        return least_width(
+            study.privacy,
+            coordinates=len(self.statistics.targets),
+            clients=clients,
+            bound=self.bound,
+            shape=self.shape,
+            confidence=study.confidence,
+        )
+
     def estimator(self, study: Study, rank: int, clients: int) -> FloatArray:
         """Return the least-squares map from the reported numbers, with roughly the learner's weights."""
         if self.statistics.mixing is not None:
@@ -158,17 +169,19 @@ def choose(study: Study, statistics: Statistics, rank: int, clients: int, before
     """Choose averages or whitened statistics, whichever gives smaller errors on the supported actions."""
     if not study.learning.whitened or not study.privacy.trust_model.private:
         return _clipped(study, statistics, "box", before)
-    shape = "ball" if may_use_ball(study.privacy) else "box"
-    decorrelated = _clipped(study, whitened(statistics, rank), shape, before)
-    if shape == "ball" and decorrelated.recentred:  # a box for averages is then much larger
-        return decorrelated
+    mixed = whitened(statistics, rank)
+    shapes = ("ball", "box") if may_use_ball(study.privacy) else ("box",)
+    candidates = [_clipped(study, mixed, shape, before) for shape in shapes]
+    best = min(candidates, key=lambda reporting: reporting.width(study, clients))
+    if best.shape == "ball" and best.recentred:  # a box for averages is then much larger
+        return best
     averages = _clipped(study, statistics, "box", before)
 
     def error(reporting: Reporting) -> float:
         found = statistics.rows @ reporting.estimator(study, rank, clients)
-        return reporting.deviation(study, clients) * float(np.linalg.norm(found))
+        return reporting.width(study, clients) * float(np.linalg.norm(found))
 
-    return min(decorrelated, averages, key=error)
+    return min(best, averages, key=error)
 
 
 def clipping_bias(

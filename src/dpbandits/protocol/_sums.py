@@ -142,8 +142,12 @@ def signed_totals(plan: Plan, sums: Sums) -> IntArray:
 
 
 def summable(plan: Plan) -> bool:
-    """Return whether the plan's reports are whole numbers or bits, so that their order does not matter."""
-    return plan.mechanism is not None and plan.mechanism.message.kind != "numbers"
+    """Return whether A needs only the sums of the plan's reports, which must be whole numbers or bits."""
+    return plan.mechanism is not None and _adds_up(plan.mechanism)
+
+
+def _adds_up(mechanism: Mechanism) -> bool:
+    return mechanism.additive and mechanism.message.kind != "numbers"
 
 
 def _reduced(mechanism: Mechanism, totals: IntArray) -> tuple[int, ...]:
@@ -152,6 +156,6 @@ def _reduced(mechanism: Mechanism, totals: IntArray) -> tuple[int, ...]:
 
 def _summable(plan: Plan) -> Mechanism:
     mechanism = plan.asked_mechanism
-    if mechanism.message.kind == "numbers":
-        raise ProtocolError("reports in floating point cannot be added up: their sum depends on the order")
+    if not _adds_up(mechanism):
+        raise ProtocolError(f"reports of {mechanism.kind} cannot be added up: every single one is needed")
     return mechanism

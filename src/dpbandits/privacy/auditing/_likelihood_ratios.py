@@ -21,7 +21,15 @@ from dpbandits.privacy._mechanism import Mechanism
 from dpbandits.privacy._noisy_lattice import NoisyLattice
 from dpbandits.privacy.accounting import Approximated, IntegerSum, mixture
 from dpbandits.privacy.noise import BoxNormLaw
-from dpbandits.privacy.trust import CentralGaussian, CentralLattice, LocalGaussian, ShuffledBits, SummedShares
+from dpbandits.privacy.trust import (
+    CentralGaussian,
+    CentralLattice,
+    LocalBand,
+    LocalGaussian,
+    LocalList,
+    ShuffledBits,
+    SummedShares,
+)
 
 Views = NDArray[Any]  # one view per play along the first axis
 Ratio = Callable[[FloatArray], FloatArray]
@@ -95,6 +103,21 @@ def _moved(mechanism: Mechanism, views: Views, reports: int) -> FloatArray:
     return views.astype(np.float64)
 
 
+def _list_ratio(mechanism: LocalList, reports: FloatArray) -> FloatArray:
+    """Return 1 if the direction is near the high corner only, −1 if it is near the low one only, else 0."""
+    corner = np.full(mechanism.coordinates, mechanism.coordinates**-0.5)
+    places = mechanism.places(np.rint(reports).astype(np.int64), corner)
+    high, low = places < mechanism.near, places >= mechanism.size - mechanism.near
+    return high.astype(np.float64) - low
+
+
+def _band_ratio(mechanism: LocalBand, reports: FloatArray) -> FloatArray:
+    """Return 1 in the band of the highest level only, −1 in that of the lowest one only, else 0."""
+    high = reports[:, 0] >= mechanism.levels
+    low = reports[:, 0] < mechanism.width
+    return high.astype(np.float64) - low
+
+
 def _ratio(mechanism: Mechanism) -> Ratio | None:
     """Return the function log P(moved | high) − log P(moved | low), or None for an unknown mechanism.
 
@@ -103,6 +126,10 @@ def _ratio(mechanism: Mechanism) -> Ratio | None:
     if isinstance(mechanism, CentralGaussian | LocalGaussian):
         variance = (mechanism.noise_ratio * 2 * mechanism.bound) ** 2 * mechanism.coordinates
         return lambda moved: 2 * mechanism.bound / variance * moved.sum(axis=1)
+    if isinstance(mechanism, LocalList):
+        return lambda moved: _list_ratio(mechanism, moved)
+    if isinstance(mechanism, LocalBand):
+        return lambda moved: _band_ratio(mechanism, moved)
     if mechanism.shape == "ball":  # discrete Gaussian: the ratio increases with the diagonal part
         return lambda moved: moved.sum(axis=1)
     if isinstance(mechanism, NoisyLattice) and isinstance(mechanism.law, BoxNormLaw):

@@ -1,4 +1,5 @@
 from ._box_norm_law import BoxNormLaw as BoxNormLaw
+from ._directions import directions as directions
 from ._gaussian_law import GaussianLaw as GaussianLaw
 from ._law import (
     CumulantLaw as CumulantLaw,

@@ -35,6 +35,12 @@ class ExactNoise:
         wanted = ranges.checked_probabilities(probabilities)
         return self._coins.flip(wanted.reshape(-1)).astype(np.int64).reshape(wanted.shape)
 
+    def below(self, bound: int, shape: tuple[int, ...]) -> IntArray:
+        """Draw uniform integers in {0 … bound − 1}, by rejection."""
+        size = ranges.checked_shape(shape)
+        bounds = np.full(int(np.prod(size)), ranges.checked_integers(bound), dtype=np.uint64)
+        return self._coins.below(bounds).astype(np.int64).reshape(size)
+
     def binomial(self, trials: int, probability: float, shape: tuple[int, ...]) -> IntArray:
         """Draw the number of heads among `trials` coins, without rounding the probability."""
         left, chance = ranges.checked_trials(trials), ranges.checked_probability(probability)

@@ -53,6 +53,11 @@ def checked_trials(trials: int) -> int:
     return whole(0, MOST, trials=trials)
 
 
+def checked_integers(bound: int) -> int:
+    """Check the number of values of a uniform integer: between 1 and 2⁶²."""
+    return whole(1, 2**62, bound=bound)
+
+
 def checked_parts(parts: int) -> int:
     """Return a number of parties that share the noise, up to 2²²."""
     return whole(1, MOST_PARTS, parts=parts)

@@ -41,6 +41,14 @@ class NoiseSource(Protocol):
             An array of the same shape.
         """
 
+    def below(self, bound: int, shape: tuple[int, ...]) -> IntArray:
+        """Draw uniform integers in {0 … bound − 1}.
+
+        Args:
+            bound: The number of possible values, between 1 and 2⁶².
+            shape: The shape of the result.
+        """
+
     def binomial(self, trials: int, probability: float, shape: tuple[int, ...]) -> IntArray:
         """Draw the number of heads among several coins.
 
@@ -122,6 +130,11 @@ class SimulatedNoise:
         """Always true."""
         return True
 
+    @property
+    def generator(self) -> np.random.Generator:
+        """The generator, for floating-point draws; no other source offers them."""
+        return self._rng
+
     def gaussian(self, scale: float, shape: tuple[int, ...]) -> FloatArray:
         """Draw N(0, scale²) variables as floats; no other source offers them."""
         return self._rng.normal(scale=scale, size=shape)
@@ -130,6 +143,10 @@ class SimulatedNoise:
         """Draw one coin, 0 or 1, for each probability."""
         wanted = ranges.checked_probabilities(probabilities)
         return (self._rng.random(wanted.shape) < wanted).astype(np.int64)
+
+    def below(self, bound: int, shape: tuple[int, ...]) -> IntArray:
+        """Draw uniform integers in {0 … bound − 1}."""
+        return self._rng.integers(ranges.checked_integers(bound), size=ranges.checked_shape(shape))
 
     def binomial(self, trials: int, probability: float, shape: tuple[int, ...]) -> IntArray:
         """Draw the number of heads among `trials` coins."""

@@ -1,3 +1,8 @@
+from ._bounded import (
+    BoundedErrors as BoundedErrors,
+    bounded_factors as bounded_factors,
+    bounded_radius as bounded_radius,
+)
 from ._radii import (
     FEW_COORDINATES as FEW_COORDINATES,
     SHORTEST as SHORTEST,
@@ -14,5 +19,6 @@ from ._radii import (
     sub_gaussian_radius as sub_gaussian_radius,
 )
 from ._sums import (
+    SummedErrors as SummedErrors,
     joint_radius as joint_radius,
 )

@@ -12,17 +12,15 @@ sub-Gaussian with proxy q. For Laplace, Pólya and Skellam noise κ is even and 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 
 from dpbandits._arrays import FloatArray
 from dpbandits.privacy.tails._radii import NOTHING
-
-if TYPE_CHECKING:
-    from dpbandits.privacy.noise import CumulantLaw
 
 # u is rounded up to the next grid point. Below the first one c grows so slowly that its value there is used.
 _GRID = np.concatenate([[0.01, 0.05, 0.1], np.linspace(0.15, 0.95, 33), [0.97, 0.98, 0.99]])
@@ -32,26 +30,51 @@ _MULTIPLES = np.concatenate([np.linspace(0.3, 1, 29), [1.1, 1.25]])
 _BLOCK = 256
 
 
+class Cumulant(Hashable, Protocol):
+    """An error whose cumulant κ is known: even, and with κ(t)/t² increasing in |t|."""
+
+    @property
+    def pole(self) -> float:
+        """The upper limit of the arguments for which the cumulant is used."""
+
+    def cumulant(self, argument: FloatArray) -> FloatArray:
+        """Return an upper bound on log E exp(argument·Z)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SummedErrors:
+    """The error `unit`·(Z₁ + … + Z_count) + G of one mean, with independent Z_i of one distribution.
+
+    Attributes:
+        law: The distribution of Z.
+        count: The number of summands.
+        unit: The factor.
+        other_variance: The variance proxy of the independent sub-Gaussian variable G.
+    """
+
+    law: Cumulant
+    count: int
+    unit: float
+    other_variance: float = 0.0
+
+
 def joint_radius(
-    coefficients: FloatArray,
-    other_variance: FloatArray,
-    confidence: float,
-    *,
-    laws: Sequence[CumulantLaw],
-    shares: Sequence[int],
+    coefficients: FloatArray, other_variance: FloatArray, confidence: float, *, errors: Sequence[SummedErrors]
 ) -> FloatArray:
-    """Return a value that ⟨b, Z⟩ + G exceeds with probability at most `confidence`, for each row b.
+    """Return a value that ⟨b, errors⟩ + G exceeds with probability at most `confidence`, for each row b.
 
     Args:
-        coefficients: One row b per radius, and one column per noise variable.
+        coefficients: One row b per radius, and one column per error.
         other_variance: The variance proxy of the independent sub-Gaussian variable G, per row.
         confidence: The allowed probability of exceeding the radius.
-        laws: The distribution of one share of each noise variable.
-        shares: Z_x is the sum of `shares[x]` shares of `laws[x]`.
+        errors: Independent errors.
 
     Returns:
         One radius per row.
     """
+    other_variance = other_variance + coefficients**2 @ np.array([error.other_variance for error in errors])
+    coefficients = coefficients * np.array([error.unit for error in errors])
+    laws, shares = [error.law for error in errors], [error.count for error in errors]
     poles = np.array([law.pole for law in laws])
     slopes = np.array(shares).reshape(len(laws), 1) * np.stack([_slopes(law) for law in laws])
     spread = coefficients**2 @ slopes  # one number per row and grid point u
@@ -81,7 +104,7 @@ def _least(
 
 
 @lru_cache(maxsize=1024)
-def _slopes(law: CumulantLaw) -> FloatArray:
+def _slopes(law: Cumulant) -> FloatArray:
     """Return c(u) on the grid, for one share."""
     arguments = _GRID * law.pole
     return np.asarray(law.cumulant(arguments) / arguments**2, dtype=np.float64)

@@ -1,7 +1,9 @@
+from ._band import LocalBand as LocalBand
 from ._central import (
     CentralGaussian as CentralGaussian,
     CentralLattice as CentralLattice,
 )
+from ._direction_list import LocalList as LocalList
 from ._local import (
     LocalGaussian as LocalGaussian,
     LocalLattice as LocalLattice,

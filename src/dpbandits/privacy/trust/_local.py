@@ -9,10 +9,14 @@ from functools import cached_property
 import numpy as np
 
 from dpbandits._arrays import FloatArray
+from dpbandits.privacy._guarantee import PrivacyRequest
+from dpbandits.privacy._mechanism import Mechanism
 from dpbandits.privacy._message import Message, Payload
 from dpbandits.privacy._noisy_lattice import NoisyLattice, least_largest, sent_message
 from dpbandits.privacy.noise import NoiseSource, simulated_only
 from dpbandits.privacy.tails import sub_gaussian_factor
+from dpbandits.privacy.trust._band import LocalBand
+from dpbandits.privacy.trust._direction_list import LocalList
 from dpbandits.privacy.trust._single_party import ContinuousGaussian, single_party
 
 RARELY = 1e-12
@@ -75,6 +79,21 @@ class LocalGaussian(ContinuousGaussian):
         return self.scale / math.sqrt(reports)
 
 
+def _chosen_from_list(
+    request: PrivacyRequest,
+    *,
+    coordinates: int,
+    cohort: int,
+    bound: float,
+    shape: str,
+    least: int,  # noqa: ARG001
+) -> Mechanism:
+    """Return a list of directions or, for one number, a band of levels."""
+    if coordinates == 1:
+        return LocalBand.for_request(request, cohort=cohort, bound=bound, shape=shape)
+    return LocalList.for_request(request, coordinates=coordinates, cohort=cohort, bound=bound, shape=shape)
+
+
 LOCAL = single_party(
     name="local",
     rests_on="only the client's own device is trusted, which adds the noise; the server and all other "
@@ -85,4 +104,6 @@ LOCAL = single_party(
     lattice=LocalLattice,
     rounded_values=lambda _cohort: 1,
     typical_error=lambda on_sum, clients: on_sum / math.sqrt(clients),
+    list_calibrate=_chosen_from_list,
+    list_mechanisms=(LocalBand, LocalList),
 )

@@ -65,5 +65,5 @@ NONE = TrustModel(
     view="release",
     mechanisms=(NoPrivacy,),
     calibrate=_calibrate,
-    defaults={(preset, pure): "none" for preset in PRESETS for pure in (False, True)},
+    defaults={(preset, pure): ("none",) for preset in PRESETS for pure in (False, True)},
 )

@@ -17,15 +17,8 @@ from dpbandits.privacy._limits import LARGEST, SMALLEST
 from dpbandits.privacy._mechanism import Mechanism
 from dpbandits.privacy._message import Payload
 from dpbandits.privacy._noisy_lattice import NoisyLattice
-from dpbandits.privacy._trust_model import TrustModel
+from dpbandits.privacy._trust_model import Calibrate, TrustModel
 from dpbandits.privacy.noise import NoiseSource, simulated_only
-
-_DEFAULTS = {
-    ("tight", False): "discrete-gaussian",
-    ("tight", True): "k-norm",
-    ("paper", False): "gaussian",
-    ("paper", True): "laplace",
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,6 +64,8 @@ def single_party(
     lattice: type[NoisyLattice],
     rounded_values: Callable[[int], int],
     typical_error: Callable[[float, int], float],
+    list_calibrate: Calibrate | None = None,
+    list_mechanisms: tuple[type[Mechanism], ...] = (),
 ) -> TrustModel:
     """Return the trust model in which one party adds all the noise.
 
@@ -83,11 +78,17 @@ def single_party(
         lattice: The mechanism with integer noise.
         rounded_values: From the cohort to the number of values that are rounded for each time noise is added.
         typical_error: From the deviation on the sum and the number of clients to that on the mean.
+        list_calibrate: Returns the mechanism for the noise "list"; None if the model does not have it.
+        list_mechanisms: The mechanisms that it returns.
     """
 
     def calibrate(
-        request: PrivacyRequest, *, coordinates: int, cohort: int, bound: float, shape: str, **_least: int
+        request: PrivacyRequest, *, coordinates: int, cohort: int, bound: float, shape: str, least: int
     ) -> Mechanism:
+        if list_calibrate is not None and request.mechanism_noise == "list":
+            return list_calibrate(
+                request, coordinates=coordinates, cohort=cohort, bound=bound, shape=shape, least=least
+            )
         fields: dict[str, Any] = {"coordinates": coordinates, "cohort": cohort, "bound": bound}
         if request.mechanism_noise == "gaussian":
             return gaussian(**fields, noise_ratio=_noise_ratio(request))
@@ -96,18 +97,25 @@ def single_party(
         fields |= {"levels": levels, "noise": request.mechanism_noise, "scale": scale, "shape": shape}
         return lattice(**fields)
 
+    lists = () if list_calibrate is None else ("list",)
     return TrustModel(
         name=name,
         rests_on=rests_on,
         noise_by=noise_by,
         view=view,
-        mechanisms=(gaussian, lattice),
+        mechanisms=(gaussian, lattice, *list_mechanisms),
         calibrate=calibrate,
-        noises=("gaussian", "discrete-gaussian", "laplace", "k-norm"),
-        pure_noises=("laplace", "k-norm"),
+        noises=("gaussian", "discrete-gaussian", "laplace", "k-norm", *lists),
+        pure_noises=("laplace", "k-norm", *lists),
         simulated_noises=("gaussian",),
-        defaults=_DEFAULTS,
-        gaussian_noise="discrete-gaussian",
+        defaults={
+            ("tight", False): (*lists, "discrete-gaussian", "k-norm", "laplace"),
+            ("tight", True): (*lists, "k-norm", "laplace"),
+            ("paper", False): ("gaussian",),
+            ("paper", True): ("laplace",),
+        },
+        ball_noises=("discrete-gaussian", *lists),
+        quick_noises=lists,
         laplace_noise="laplace",
         typical_error=lambda _request, on_sum, clients: typical_error(on_sum, clients),
     )

@@ -1,9 +1,9 @@
 """`SummedShares`: the third party adds the clients' integers modulo a power of two, and reveals the sum.
 
-A report has one signed integer per coordinate. If a discrete Gaussian or Skellam share is larger than
-`largest_share` in absolute value, the client sends the centre of the grid instead of the report. The
-accountant adds the probability of this to δ. Without such a limit one client could send any number, and so
-determine the sum. Pólya shares have no limit, because a limit would make δ > 0 (docs/privacy.md).
+A report has one signed integer per coordinate. If a share of noise is larger than `largest_share` in absolute
+value, the client sends the centre of the grid instead of the report. The accountant adds the probability of
+this to δ. Without such a limit one client could send any number, and so determine the sum. If δ = 0 is
+requested there is no limit, because a limit would make δ > 0 (docs/privacy.md).
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import numpy as np
 
 from dpbandits._arrays import FloatArray
 from dpbandits._checks import whole
-from dpbandits.errors import InvalidValue
 from dpbandits.privacy import accounting
 from dpbandits.privacy._calibration import COARSE, levels_and_scale
 from dpbandits.privacy._guarantee import PrivacyRequest
@@ -53,7 +52,8 @@ class SummedShares(SharedNoise, NoisyLattice):
         scale: The scale of one client's share of the noise, in levels.
         least_reports: The fewest reports in a release.
         silent_share: The share of the reporting clients that may add no noise.
-        largest_share: The largest noise, in levels, that a client sends in a coordinate; None for Pólya.
+        largest_share: The largest noise, in levels, that a client sends in a coordinate. None if there is no
+            limit, which only Pólya shares may have.
     """
 
     least_reports: int
@@ -74,10 +74,8 @@ class SummedShares(SharedNoise, NoisyLattice):
     def __post_init__(self) -> None:
         checked_cohort(self.cohort)
         self._check_reports()
-        if self.noise != "polya":
+        if self.noise != "polya" or self.largest_share is not None:
             whole(1, _MOST_SHARE, largest_share=self.largest_share)  # type: ignore[arg-type]
-        elif self.largest_share is not None:
-            raise InvalidValue("largest_share", self.largest_share, "none with polya: δ would not be 0")
         super().__post_init__()
 
     @property
@@ -168,7 +166,7 @@ def summed_shares(
     request: PrivacyRequest, coordinates: int, cohort: int, bound: float, least: int, shape: str
 ) -> Mechanism:
     shares = max(1, noisy_reports(least, request.silent_share))
-    limited = request.mechanism_noise != "polya"
+    limited = not request.pure
     exact = replace(request, delta=(1 - _REPLACED) * request.delta) if limited else request
     levels, scale = levels_and_scale(exact, coordinates, cohort, shape=shape, shares=shares, rounding=COARSE)
     return SummedShares(

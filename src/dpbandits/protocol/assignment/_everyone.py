@@ -70,7 +70,12 @@ class Everyone(Assignment):
             plays=tuple(plays.tolist()),
             rank=design.rank,
             mechanism=calibrate(
-                study.privacy, coordinates=coordinates, cohort=clients, bound=bound, shape=shape
+                study.privacy,
+                coordinates=coordinates,
+                cohort=clients,
+                bound=bound,
+                shape=shape,
+                confidence=study.confidence,
             ),
             offsets=tuple(offsets),
             mixing=() if mixing is None else tuple(map(tuple, mixing.tolist())),

@@ -25,7 +25,7 @@ import msgspec
 
 from dpbandits._checks import at_least_zero_below_one, between, one_of, positive, whole
 from dpbandits.errors import InvalidValue, Refused
-from dpbandits.privacy import TRUST_MODELS, Mechanism, PrivacyRequest, TrustModel, may_use_ball
+from dpbandits.privacy import TRUST_MODELS, Mechanism, PrivacyRequest, TrustModel
 from dpbandits.protocol import Plan
 from dpbandits.service.wire._messages import Digest, Wire
 from dpbandits.service.wire._sealing import PublicKey
@@ -289,5 +289,4 @@ def _noises(privacy: PrivacyRequest) -> tuple[str, ...]:
     model = privacy.trust_model
     if not model.private:
         return ("none",)
-    ball = {str(model.gaussian_noise)} if may_use_ball(privacy) else set[str]()
-    return tuple(sorted({privacy.mechanism_noise, *ball}))
+    return tuple(sorted(set(privacy.noises)))
