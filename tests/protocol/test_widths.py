@@ -85,7 +85,7 @@ def test_tight_widths_cover_and_are_not_loose(trust: str) -> None:
 
     Each of the two checks has a false-alarm rate below 10⁻⁶.
     """
-    # With few clients the errors of a list are not nearly normal, and its widths are wider than this test allows.
+    # With few clients the errors of a list are not nearly normal, so its widths are wider than allowed here.
     noise_name = {"local": "discrete-gaussian"}.get(trust)
     study = small_study(trust, "tight")
     study = replace(study, privacy=replace(study.privacy, noise=noise_name))
