@@ -30,7 +30,10 @@ ROWS = {
     "shuffle (1, 1e-6)": (TIGHT.changed(trust="shuffle", epsilon=1, delta=1e-6), 260),
     "pure central 1": (TIGHT.changed(trust="central", epsilon=1, delta=0), 200),
     "shuffle (.3, 1e-6)": (TIGHT.changed(trust="shuffle", epsilon=0.3, delta=1e-6), 2_000),
-    "local (10, 1e-6)": (TIGHT.changed(trust="local", epsilon=10, delta=1e-6), 30_000),
+    "local (10, 1e-6)": (TIGHT.changed(trust="local", epsilon=10, delta=1e-6), 420),
+    "pure local 10": (TIGHT.changed(trust="local", epsilon=10, delta=0), 420),
+    "pure local 3": (TIGHT.changed(trust="local", epsilon=3, delta=0), 1_200),
+    "pure local 1": (TIGHT.changed(trust="local", epsilon=1, delta=0), 8_000),
 }
 FAMILIES = {
     "main": {},

@@ -27,7 +27,7 @@ from dpbandits.cli._reach import bounded, reach_of, shown_reach
 from dpbandits.cli._terminal import console
 from dpbandits.cli._writing import check_writable, write_document
 from dpbandits.errors import InvalidValue
-from dpbandits.privacy import Mechanism, PrivacyRequest
+from dpbandits.privacy import Mechanism, PrivacyRequest, noise_widths
 from dpbandits.privacy.accounting import Event, gaussian_noise_ratio
 from dpbandits.protocol import decode, encode
 
@@ -69,6 +69,8 @@ class Account:
     claimed: dict[str, float]
     holds: dict[str, float | None]
     error: dict[str, float | None]
+    compared: dict[str, float]
+    """The predicted radius of the error of a mean with each noise that the request allows."""
     reach: dict[str, float | None]
     parameters: dict[str, Any]
     curve: list[dict[str, float]]
@@ -132,6 +134,7 @@ def _account(request: PrivacyRequest, mechanism: Mechanism, options: argparse.Na
             "epsilon_at_delta": bounded(event.epsilon(at_delta)),
         },
         error=_error(request, mechanism),
+        compared=_compared(request, mechanism),
         reach=reach_of(mechanism),
         parameters={
             **asdict(mechanism),  # type: ignore[call-overload]
@@ -168,6 +171,20 @@ def _error(request: PrivacyRequest, mechanism: Mechanism) -> dict[str, float | N
     return {"sd_of_mean": deviation, "ratio_to_central_gaussian": deviation / gaussian}
 
 
+def _compared(request: PrivacyRequest, mechanism: Mechanism) -> dict[str, float]:
+    """The predicted error of each noise; empty if the request names a noise, or has only one."""
+    sizes = {"coordinates": mechanism.coordinates, "clients": mechanism.cohort}
+    if len(request.noises) == 1 or request.preset != "tight":
+        return {}
+    return noise_widths(request, **sizes, bound=mechanism.bound, shape=mechanism.shape)
+
+
+def _shown_noises(compared: dict[str, float], chosen: str) -> str:
+    """The other noises with their predicted error, as multiples of that of the chosen one."""
+    others = sorted((width, noise) for noise, width in compared.items() if noise != chosen)
+    return ", ".join(f"{noise} {width / compared[chosen]:.3g} ×" for width, noise in others)
+
+
 def _show(account: Account) -> None:
     show = console(120).print
     given, holds, error = account.parameters, account.holds, account.error
@@ -185,6 +202,9 @@ def _show(account: Account) -> None:
     gaussian = "that of exact Gaussian noise added by a trusted server"
     compared = "" if ratio is None else f", {ratio:.4g} × {gaussian}"
     show(f"error     standard deviation {error['sd_of_mean']:.6g} of each mean{compared}")
+    if account.compared:
+        others = _shown_noises(account.compared, given["noise"]) or "no other noise fits"
+        show(f"noise     {given['noise']} has the least predicted error; {others}")
     show(f"reach     {shown_reach(account.reach, given['trust'])}")
     title = f"accountant: {given['accountant']}"
     table = Table("ε", "δ at least", "δ at most", title=title, title_justify="left")
