@@ -202,22 +202,21 @@ def _width(request: PrivacyRequest, coordinates: int, clients: int, shape: str, 
         diagonal = np.full((1, coordinates), coordinates**-0.5)
         return float(mechanism.error_radius(diagonal, np.zeros(1), confidence, clients)[0])
     deviation = typical_deviation(request, coordinates=coordinates, clients=clients, bound=1.0, shape=shape)
-    if request.trust_model.noise_per_client:  # a mean of many errors is nearly normal
-        return deviation * sub_gaussian_factor(confidence)
-    return deviation * _tail_factor(request.mechanism_noise, coordinates, confidence)
+    draws = clients if request.trust_model.noise_per_client else 1
+    return deviation * _tail_factor(request.mechanism_noise, coordinates, confidence, draws)
 
 
 @lru_cache(maxsize=1024)
-def _tail_factor(noise: str, coordinates: int, confidence: float) -> float:
-    """Return the radius of one draw of noise in a diagonal direction, divided by its standard deviation."""
+def _tail_factor(noise: str, coordinates: int, confidence: float, draws: int) -> float:
+    """Return the radius of a sum of draws of noise in a diagonal direction, divided by its deviation."""
     if noise not in ("k-norm", "laplace", "polya"):
         return sub_gaussian_factor(confidence)
     law = LAWS["laplace" if noise == "polya" else noise](
         scale=_FINE_SCALE
     )  # a sum of Pólya shares is Laplace
     diagonal = np.full((1, coordinates), coordinates**-0.5)
-    radius = law.radius(diagonal, np.zeros(1), confidence, 1)
-    return float(radius[0]) / math.sqrt(law.variance(coordinates))
+    radius = law.radius(diagonal, np.zeros(1), confidence, draws)
+    return float(radius[0]) / math.sqrt(draws * law.variance(coordinates))
 
 
 def levels_and_scale(

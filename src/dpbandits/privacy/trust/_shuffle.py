@@ -56,7 +56,7 @@ SHUFFLE = TrustModel(
     noises=("binomial", "skellam", "discrete-gaussian", "polya"),
     pure_noises=("polya",),
     defaults={
-        ("tight", False): ("binomial", "discrete-gaussian", "polya"),
+        ("tight", False): ("discrete-gaussian", "polya"),
         ("tight", True): ("polya",),
         ("paper", False): ("binomial",),
     },
