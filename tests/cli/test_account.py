@@ -18,11 +18,13 @@ def _json(capsys: pytest.CaptureFixture[str], *options: str) -> Any:
 
 def test_the_json_has_everything_promised(capsys: pytest.CaptureFixture[str]) -> None:
     document = _json(capsys, "--trust", "shuffle", "--epsilon", "1", "--delta", "1e-6", "--coordinates", "20")
+    assert document["compared"].keys() == {"discrete-gaussian", "polya"}
+    assert min(document["compared"], key=document["compared"].get) == document["parameters"]["noise"]
     assert document["claimed"] == {"epsilon": 1, "delta": 1e-6}
     holds = document["holds"]
     assert holds["epsilon"] == 1
     assert 0 < holds["delta_lower"] <= holds["delta_upper"] <= 1e-6
-    assert holds["delta_upper"] <= 1.001 * holds["delta_lower"]
+    assert holds["delta_upper"] <= 1.02 * holds["delta_lower"]  # a hundredth of δ is for replaced reports
     assert 0.9 < holds["epsilon_at_delta"] <= 1
     assert 1 <= document["error"]["ratio_to_central_gaussian"] <= 1.05
     assert document["parameters"]["levels"] >= 1
@@ -51,7 +53,7 @@ def test_the_papers_shuffle_is_far_more_than_it_claims(capsys: pytest.CaptureFix
         (["--trust", "shuffle"], 2, 50),
         (["--trust", "shuffle", "--noise", "skellam"], 2, 50),
         (["--trust", "shuffle", "--noise", "polya", "--delta", "0"], 100, 1e6),
-        (["--trust", "local", "--clip", "ball"], 5, 200),
+        (["--trust", "local", "--clip", "ball"], 2, 200),
     ],
 )
 def test_it_tells_how_far_one_liar_reaches(
@@ -108,7 +110,9 @@ def test_table_and_plot(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> N
     shown = capsys.readouterr().out
     assert "as claimed" in shown
     unwrapped = " ".join(shown.split())
-    assert "does not collude with the server; at least 50 of 50 reporting clients are real" in unwrapped
+    assert "does not collude with the server" in unwrapped
+    assert "at least 50 of 50 reporting clients are real" in unwrapped
+    assert "noise discrete-gaussian has the least predicted error; polya" in unwrapped
     assert "one lying client moves a mean by at most" in unwrapped
     assert (tmp_path / "c.png").read_bytes().startswith(b"\x89PNG")
 

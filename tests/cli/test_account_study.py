@@ -66,8 +66,9 @@ def test_every_phase_that_asks_is_listed(tmp_path: Path, capsys: pytest.CaptureF
 
 
 def test_a_client_in_two_studies(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    one = write_study(tmp_path, "one", trust='"central"')
-    two = write_study(tmp_path, "two")
+    gaussian = '"discrete-gaussian"'
+    one = write_study(tmp_path, "one", trust='"central"', noise=gaussian)
+    two = write_study(tmp_path, "two", noise=gaussian)
     both = document_of(capsys, "--study", one, "--study", two)["together"]
     assert both["delta"] == 1e-6
     assert both["epsilon"] == pytest.approx(1.455, abs=2e-3)
@@ -75,6 +76,10 @@ def test_a_client_in_two_studies(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert codes["epsilon"] == pytest.approx(1.455, abs=2e-3)
     more = document_of(capsys, "--study", one, "--study", two, "--times", "2")["together"]
     assert more["epsilon"] == pytest.approx(2.15, abs=0.03)
+    unnamed = write_study(
+        tmp_path, "unnamed", trust='"central"'
+    )  # a phase may have pure noise, whose ε add up
+    assert document_of(capsys, "--study", unnamed, "--times", "2")["together"]["epsilon"] > 1.9
     likelier = document_of(capsys, "--study", one, "--study", two, "--at-delta", "1e-3")["together"]
     assert likelier["epsilon"] < both["epsilon"]
     assert main(["account", "--study", one, "--times", "2", "--group", "2"]) == 0

@@ -49,7 +49,7 @@ def test_the_json_has_everything_promised(capsys: pytest.CaptureFixture[str]) ->
         "trust", "epsilon", "delta", "neighbouring", "accountant", "preset"
     }  # fmt: skip
     assert (central["privacy"]["epsilon"], central["privacy"]["delta"]) == (1, 1e-6)
-    assert 0.99e-6 < central["guarantee"]["delta"] <= 1e-6
+    assert central["guarantee"]["delta"] == 0  # K-norm noise has the least error here
     assert [run["seed"] for run in central["runs"]] == [5, 6, 7]
     run = central["runs"][0]
     assert run.keys() >= {"seed", "regret", "communication", "participants", "best_action_survived", "phases"}

@@ -154,9 +154,10 @@ def _account(request: PrivacyRequest, mechanism: Mechanism, options: argparse.Na
 
 
 def _curve(event: Event, claimed: float) -> list[dict[str, float]]:
-    points = []
+    points, high = [], 1.0
     for multiple in _MULTIPLES:
-        low, high = event.delta_bounds(multiple * claimed)
+        low, bound = event.delta_bounds(multiple * claimed)
+        high = min(high, bound)  # the true δ never grows with ε, so a bound at a smaller ε holds here, too
         points.append({"epsilon": multiple * claimed, "delta_lower": low, "delta_upper": high})
     return points
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import combinations_with_replacement, product
 from pathlib import Path
 from typing import Any
@@ -127,14 +127,17 @@ def _cohorts(study: Study) -> list[tuple[int, int]]:
 
 
 def _later(study: Study, rank: int, cohort: int) -> Sequence[Mechanism]:
-    """The mechanisms that a later phase may use, with the most numbers that a client can report."""
+    """The mechanisms that a later phase may use, one per noise, with the most numbers of a report."""
     averages = min(study.actions.count, math.floor(support_bound(rank)))
     kinds = [("box", averages)]
     if study.learning.recentred and study.learning.whitened:
-        kinds.append(("ball" if may_use_ball(study.privacy) else "box", rank))
+        kinds.append(("ball", rank))
+    requests = [replace(study.privacy, noise=noise) for noise in study.privacy.noises]
     return [
-        calibrate(study.privacy, coordinates=coordinates, cohort=cohort, bound=study.bound, shape=shape)
+        calibrate(request, coordinates=coordinates, cohort=cohort, bound=study.bound, shape=shape)
+        for request in requests
         for shape, coordinates in kinds
+        if shape == "box" or may_use_ball(request)
     ]
 
 
