@@ -70,6 +70,14 @@ def test_it_tells_how_far_one_liar_reaches(
     assert ("in split mode without any bound" in shown) == (options[1] == "shuffle")
 
 
+def test_it_tells_how_far_a_list_is_from_the_optimum(capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--trust", "local", "--clip", "ball", "--coordinates", "20"]
+    assert 1 < _json(capsys, *options)["error"]["ratio_to_least_local"] < 1.01
+    assert main(["account", *options]) == 0
+    assert "× the least variance of any unbiased report that trusts nobody" in capsys.readouterr().out
+    assert _json(capsys, *options, "--noise", "discrete-gaussian")["error"]["ratio_to_least_local"] is None
+
+
 def test_pure_privacy(capsys: pytest.CaptureFixture[str]) -> None:
     document = _json(capsys, "--trust", "central", "--epsilon", "10", "--delta", "0")
     assert document["holds"]["delta_upper"] == 0

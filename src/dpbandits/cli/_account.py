@@ -29,6 +29,7 @@ from dpbandits.cli._writing import check_writable, write_document
 from dpbandits.errors import InvalidValue
 from dpbandits.privacy import Mechanism, PrivacyRequest, noise_widths
 from dpbandits.privacy.accounting import Event, gaussian_noise_ratio
+from dpbandits.privacy.trust import LocalList
 from dpbandits.protocol import decode, encode
 
 DESCRIPTION = (
@@ -163,13 +164,15 @@ def _curve(event: Event, claimed: float) -> list[dict[str, float]]:
 
 
 def _error(request: PrivacyRequest, mechanism: Mechanism) -> dict[str, float | None]:
-    """The standard deviation of a released mean, and its ratio to that of exact central Gaussian noise."""
+    """The deviation of a released mean, compared with exact central Gaussian noise and with the local optimum."""
     deviation = mechanism.error_deviation(mechanism.cohort)
+    least = mechanism.above_least if isinstance(mechanism, LocalList) else None
     if request.pure:
-        return {"sd_of_mean": deviation, "ratio_to_central_gaussian": None}
+        return {"sd_of_mean": deviation, "ratio_to_central_gaussian": None, "ratio_to_least_local": least}
     distance = 2 * mechanism.bound * (1 if mechanism.shape == "ball" else math.sqrt(mechanism.coordinates))
     gaussian = gaussian_noise_ratio(request.epsilon, request.delta) * distance / mechanism.cohort
-    return {"sd_of_mean": deviation, "ratio_to_central_gaussian": deviation / gaussian}
+    ratio = deviation / gaussian
+    return {"sd_of_mean": deviation, "ratio_to_central_gaussian": ratio, "ratio_to_least_local": least}
 
 
 def _compared(request: PrivacyRequest, mechanism: Mechanism) -> dict[str, float]:
@@ -203,6 +206,8 @@ def _show(account: Account) -> None:
     gaussian = "that of exact Gaussian noise added by a trusted server"
     compared = "" if ratio is None else f", {ratio:.4g} × {gaussian}"
     show(f"error     standard deviation {error['sd_of_mean']:.6g} of each mean{compared}")
+    if (least := error["ratio_to_least_local"]) is not None:
+        show(f"          {least:.4g} × the least variance of any unbiased report that trusts nobody")
     if account.compared:
         others = _shown_noises(account.compared, given["noise"]) or "no other noise fits"
         show(f"noise     {given['noise']} has the least predicted error; {others}")

@@ -32,7 +32,13 @@ from dpbandits.privacy._mechanism import Mechanism
 from dpbandits.privacy._message import Message, Payload, Reach
 from dpbandits.privacy.noise import NoiseSource, directions, simulated_only
 from dpbandits.privacy.tails import BoundedErrors, Spread, bounded_factors, bounded_radius, squared_norms
-from dpbandits.privacy.trust._list_shape import LARGEST_SIZE, Alignment, alignment, best_list
+from dpbandits.privacy.trust._list_shape import (
+    LARGEST_SIZE,
+    Alignment,
+    alignment,
+    best_list,
+    infinite_list_variance,
+)
 from dpbandits.privacy.trust._weights import LARGEST_EPSILON, checked_weights, pure_event, weights
 
 SEED_BITS = 48
@@ -212,6 +218,15 @@ class LocalList(Mechanism):
 
     def _simulated_mean(self, total: Payload, reports: int, noise: NoiseSource) -> FloatArray:  # noqa: ARG002
         return np.asarray(total * (self.radius / (self.alignment.mean * reports)), dtype=np.float64)
+
+    @property
+    def above_least(self) -> float:
+        """The total variance of a unit vector's report, divided by the least of any unbiased report.
+
+        The least is that of PrivUnit with its best cap (Asi, Feldman and Talwar 2022).
+        """
+        least = infinite_list_variance(self.coordinates, math.log(self.top_weight / self.other_weight))
+        return float((self.alignment.mean**-2 - 1) / least)
 
     @property
     def _variance(self) -> float:
