@@ -164,7 +164,7 @@ def _curve(event: Event, claimed: float) -> list[dict[str, float]]:
 
 
 def _error(request: PrivacyRequest, mechanism: Mechanism) -> dict[str, float | None]:
-    """The deviation of a released mean, compared with exact central Gaussian noise and with the local optimum."""
+    """The deviation of a mean, compared with exact central Gaussian noise and with the local optimum."""
     deviation = mechanism.error_deviation(mechanism.cohort)
     least = mechanism.above_least if isinstance(mechanism, LocalList) else None
     if request.pure:
