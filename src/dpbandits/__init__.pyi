@@ -7,6 +7,9 @@ from .choosing._choose import (
 from .choosing._found import (
     Found as Found,
 )
+from .choosing._replay import (
+    Replay as Replay,
+)
 from .design._near_optimal import (
     near_g_optimal as near_g_optimal,
 )

@@ -18,6 +18,9 @@ from ._people import (
 from ._planning import (
     planned as planned,
 )
+from ._replay import (
+    Replay as Replay,
+)
 from ._rewards import (
     RewardRange as RewardRange,
 )

@@ -47,6 +47,9 @@ def radii(
     variance proxy ‖a‖₁²/n, however the rewards of one person depend on each other. It also holds for people
     who are drawn from a finite table without replacement (Hoeffding 1963).
 
+    If each person reports on one option, the n(x) rewards of option x lie in [−1, 1], and the means of
+    different options are independent. So the proxy is Σ a_x²/n(x), which is the one of the model with σ = 0.
+
     Args:
         study: The study.
         evidence: One phase.
@@ -57,7 +60,7 @@ def radii(
     fit = fitted(study, evidence)
     assert isinstance(fit, LinearFit)
     coefficients = directions @ fit.map
-    if knowledge is Knowledge.MODEL:
+    if knowledge is Knowledge.MODEL or evidence.counts:
         return fit.errors.radius(coefficients, directions, confidence=chance)
     proxies = np.abs(coefficients).sum(axis=1) ** 2 / evidence.reports
     mechanism = evidence.plan.asked_mechanism

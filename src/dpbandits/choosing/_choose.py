@@ -22,7 +22,6 @@ from dpbandits.errors import InvalidValue
 from dpbandits.options import Effect, Options
 from dpbandits.privacy import NoiseSource, PrivacyRequest, SecureNoise, guarantee
 from dpbandits.protocol import Release, State, Study, leader, tell
-from dpbandits.rounds import run_in_process
 
 
 def choose(
@@ -55,6 +54,7 @@ def choose(
             - clients: a list, a mapping or an iterator of functions from a label to a reward. Each function
               is one person, who may have a taste of their own.
             - a table of measured rewards with one row per person and one column per option.
+            - `Replay`: a table of people who were assigned by lot, with one measured option per person.
             - a population of `dpbandits.world` whose actions are `options.actions`.
         participants: How many people are asked, each of them once.
         trust: The trust model: none, central, local or shuffle.
@@ -121,10 +121,10 @@ def answer(
         As `choose`.
     """
     source = noise or SecureNoise()
-    clients = people.clients(sum(study.schedule.cohorts or ()), seed)
-    end = run_in_process(study, averages=clients, noise=source)
-    bounds = Bounds(_states(end), knowledge=people.knowledge, failure=1 - level)
-    return _Answer(options, end, bounds, rewards).found(level, simulated=source.simulated)
+    ran = people.run(study, seed=seed, noise=source)
+    bounds = Bounds(_states(ran.state), knowledge=people.knowledge, failure=1 - level)
+    found = _Answer(options, ran.state, bounds, rewards).found(level, simulated=source.simulated)
+    return replace(found, stopped=ran.stopped)
 
 
 def _states(end: State) -> list[State]:
@@ -132,7 +132,11 @@ def _states(end: State) -> list[State]:
     states = [end.study.begin()]
     for evidence in end.history:
         release = Release(
-            plan=evidence.plan.digest, means=evidence.means, reports=evidence.reports, simulated=False
+            plan=evidence.plan.digest,
+            means=evidence.means,
+            reports=evidence.reports,
+            simulated=False,
+            counts=evidence.counts,
         )
         states.append(tell(states[-1], evidence.plan, release))
     return [*states[:-1], end]

@@ -95,6 +95,7 @@ class Found:
         effects: What was learnt about each feature, in the user's units. Their intervals hold together at
             `level`.
         state: The learner's state at the end.
+        stopped: Why a replay asked fewer people than were planned; empty if it did not. The intervals hold.
     """
 
     best: str
@@ -112,6 +113,7 @@ class Found:
     options: tuple[OptionResult, ...] = field(repr=False)
     effects: tuple[Effect, ...] = field(repr=False)
     state: State = field(repr=False, compare=False)
+    stopped: str = ""
 
     @property
     def privacy(self) -> str:
@@ -136,6 +138,8 @@ class Found:
         lines.append(f"privacy    {self.privacy}")
         if not self.consistent:
             lines.append("warning    phases contradict each other: add squares, interactions or features")
+        if self.stopped:
+            lines.append(f"stopped    {self.stopped}")
         lines.append(f"asked      {self.participants:,} people about {len(self.options)} options")
         return "\n".join(lines)
 

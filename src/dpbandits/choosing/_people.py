@@ -1,4 +1,4 @@
-"""The people of a study, from what the user gives: a function, clients, a table of rewards, or a population.
+"""The people of a study, from what the user gives: a function, clients, tables of rewards, or a population.
 
 Each kind knows what may be assumed about its rewards. That decides how the study is planned and how wide the
 intervals are, see `Knowledge`.
@@ -10,6 +10,7 @@ import inspect
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from enum import Enum
 from itertools import islice
 from numbers import Real
@@ -19,16 +20,19 @@ import numpy as np
 
 from dpbandits._arrays import FloatArray
 from dpbandits._checks import non_negative
+from dpbandits.choosing._replay import Replay, Replaying
 from dpbandits.choosing._rewards import RewardRange
 from dpbandits.errors import InvalidValue
 from dpbandits.options import Options, read_columns
-from dpbandits.protocol import Plan
+from dpbandits.privacy import NoiseSource
+from dpbandits.protocol import Plan, Schedule, State, Study
+from dpbandits.rounds import run_in_process
 from dpbandits.world import Clients, Population
 
 Averages = Callable[[Plan], Sequence[float] | None]
 ACCEPTED = (
     "a function people(label) or people(label, rng), clients (functions of a label), "
-    "a table with one column per option, or a population"
+    "a table with one column per option, a Replay, or a population"
 )
 
 
@@ -42,6 +46,19 @@ class Knowledge(Enum):
     other."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Ran:
+    """A study that was run.
+
+    Attributes:
+        state: The learner's state at the end.
+        stopped: Why no more people were asked although more phases were planned; empty if they were.
+    """
+
+    state: State
+    stopped: str = ""
+
+
 class People(ABC):
     """The people whom a study asks.
 
@@ -49,14 +66,34 @@ class People(ABC):
         knowledge: What is known about their rewards.
         heterogeneity: σ of the study.
         bounded: Whether each single reward lies in the range.
-        measured: Whether each person has a single measured reward per option, so that playing an option twice
-            teaches nothing more.
+        assignment: `Study.assignment`.
     """
 
     knowledge = Knowledge.MODEL
     heterogeneity = 0.0
     bounded = True
-    measured = False
+    assignment = "everyone"
+
+    def schedule(self, participants: int) -> Schedule | None:  # noqa: ARG002
+        """Return the schedule of a study that asks at most `participants`; None if `plan_study` plans it."""
+        return None
+
+    @abstractmethod
+    def run(self, study: Study, *, seed: int | None, noise: NoiseSource) -> Ran:
+        """Run a study on these people.
+
+        Args:
+            study: The study.
+            seed: Determines which people are drawn, and their rewards as far as these are drawn here.
+            noise: The source of the privacy noise.
+
+        Raises:
+            InvalidValue: There are too few people.
+        """
+
+
+class PlayingPeople(People):
+    """People of whom each can play every option: clients of `run_in_process`."""
 
     @abstractmethod
     def clients(self, count: int, seed: int | None) -> dict[str, Averages]:
@@ -69,6 +106,11 @@ class People(ABC):
         Raises:
             InvalidValue: There are fewer.
         """
+
+    def run(self, study: Study, *, seed: int | None, noise: NoiseSource) -> Ran:
+        """Run a study with as many clients as its schedule asks."""
+        clients = self.clients(sum(study.schedule.cohorts or ()), seed)
+        return Ran(state=run_in_process(study, averages=clients, noise=noise))
 
 
 def people_of(
@@ -86,6 +128,8 @@ def people_of(
         InvalidValue: `people` is none of the accepted kinds.
     """
     sigma = None if heterogeneity is None else non_negative(heterogeneity=heterogeneity)
+    if isinstance(people, Replay):
+        return ReplayedPeople(people, options, rewards)
     if isinstance(people, Clients):
         return SimulatedPeople(people, options, rewards, sigma)
     if callable(people) and not hasattr(people, "columns"):
@@ -108,7 +152,7 @@ def _functions(people: Any) -> Iterable[Any] | None:
     return people if hasattr(people, "__next__") else None
 
 
-class DrawnPeople(People):
+class DrawnPeople(PlayingPeople):
     """A function that draws the reward of one play of a new person; all calls are independent."""
 
     def __init__(self, function: Callable[..., Any], options: Options, rewards: RewardRange) -> None:
@@ -147,7 +191,7 @@ def _takes_rng(function: Callable[..., Any]) -> bool:
     return len(places) >= 2 and (needed == 2 or places[1].name == "rng")
 
 
-class PersistentPeople(People):
+class PersistentPeople(PlayingPeople):
     """Clients that keep their own taste: each is a function from a label to the reward of one play."""
 
     def __init__(
@@ -171,11 +215,10 @@ class PersistentPeople(People):
         return lambda plan: _averages(plan, self._options, self._rewards, client)
 
 
-class MeasuredPeople(People):
+class MeasuredPeople(PlayingPeople):
     """A table of measured rewards: one row per person and one column per option."""
 
     knowledge = Knowledge.BOUNDED
-    measured = True
 
     def __init__(self, table: object, options: Options, rewards: RewardRange) -> None:
         columns = read_columns(table, name="people")
@@ -186,6 +229,10 @@ class MeasuredPeople(People):
         self._matrix = np.column_stack(
             [_measured(label, columns[label], rewards) for label in options.labels]
         )
+
+    def schedule(self, participants: int) -> Schedule:
+        """Return one phase with one play per option: more would repeat the same measurements."""
+        return Schedule(cohorts=(participants,), first_length=1)
 
     def clients(self, count: int, seed: int | None) -> dict[str, Averages]:
         """Draw people without replacement, each of them once."""
@@ -198,7 +245,38 @@ class MeasuredPeople(People):
         return lambda plan: row[list(plan.support)].tolist()
 
 
-class SimulatedPeople(People):
+class ReplayedPeople(People):
+    """People who were assigned by lot: each has one measured option, see `Replay`."""
+
+    # A reward in [−1, 1] is sub-Gaussian around its mean with proxy 1, as in the model with σ = 0.
+    knowledge = Knowledge.BOUNDED
+    assignment = "one"
+
+    def __init__(self, given: Replay, options: Options, rewards: RewardRange) -> None:
+        self._given, self._labels = given, options.labels
+        columns = read_columns(given.table, name="people", text=given.option)
+        for name in (given.option, given.reward):
+            if name not in columns:
+                raise InvalidValue("people", f"no column {name!r}", "the columns that the Replay names")
+        places = {label: place for place, label in enumerate(options.labels)}
+        # Labels are compared without superfluous spaces, as `Options` has them.
+        labels = [" ".join(str(label).split()) for label in columns[given.option]]
+        had = np.array([places.get(label, -1) for label in labels], dtype=np.int64)
+        measured = _measured(given.reward, columns[given.reward], rewards)
+        self._rewards = [measured[had == place] for place in range(len(options.labels))]
+
+    def schedule(self, participants: int) -> Schedule:
+        """Return the schedule of the replay."""
+        return self._given.schedule(participants, len(self._labels))
+
+    def run(self, study: Study, *, seed: int | None, noise: NoiseSource) -> Ran:
+        """Ask people who had the option of each round, in random order and each of them once."""
+        rng = np.random.default_rng(seed)
+        state, stopped = Replaying(study, self._labels, self._rewards, rng, noise).run()
+        return Ran(state=state, stopped=stopped)
+
+
+class SimulatedPeople(PlayingPeople):
     """One of the library's populations, whose actions must be those of the options."""
 
     bounded = False

@@ -39,8 +39,7 @@ def planned(
         failure: The probability with which an interval may miss the truth.
 
     Returns:
-        The study. Measured people are asked in a single phase, in which each option is played once per
-        person: more plays or phases would repeat the same measurements. Else `plan_study` plans it.
+        The study, with the schedule that the people ask for. Else `plan_study` plans it.
 
     Raises:
         InvalidValue: The horizon is too short, or the intervals would be wider than the range of rewards.
@@ -51,9 +50,10 @@ def planned(
         "bounded_rewards": people.bounded,
         "heterogeneity": people.heterogeneity,
         "steps": steps,
+        "assignment": people.assignment,
     }
-    if people.measured:
-        schedule = Schedule(cohorts=(participants,), first_length=1)
+    schedule = people.schedule(participants)
+    if schedule is not None:
         study = Study(
             actions=options.actions, horizon=horizon, privacy=privacy, schedule=schedule, **settings
         )
@@ -95,10 +95,13 @@ def _check_resolved(
 def _best_width(study: Study, people: People, participants: int, failure: float) -> float:
     """Return the least width of an option's mean reward if all participants are asked at once."""
     longest = study.schedule.length(len(study.schedule.cohorts or (0,)))
+    if study.assignment == "one":  # there are as many rounds as participants
+        longest = participants
     schedule = Schedule(cohorts=(participants,), first_length=longest)
     state = replace(study, schedule=schedule, horizon=_LONG).begin()
     plan = ask(state)
-    evidence = state.study.assignment_rule.evidence(state, plan, (participants,), None)
+    counts = tuple(own.cohort for own in plan.mechanisms)
+    evidence = state.study.assignment_rule.evidence(state, plan, counts, None)
     evidence = replace(evidence, means=(0.0,) * plan.numbers)
     matrix = study.actions.matrix
     chance = failure / (2 * len(matrix))
