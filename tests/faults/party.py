@@ -109,6 +109,14 @@ class SameNoise(SimulatedNoise):
         self._rng = np.random.default_rng(5)
         return super().discrete_gaussian(scale, shape)
 
+    def box_norm(self, scale: float, shape: tuple[int, int]) -> Any:
+        self._rng = np.random.default_rng(5)
+        return super().box_norm(scale, shape)
+
+    def discrete_laplace(self, scale: float, shape: tuple[int, ...]) -> Any:
+        self._rng = np.random.default_rng(5)
+        return super().discrete_laplace(scale, shape)
+
 
 class ProcessClock:
     """A clock like `SteadyClock`: the wall-clock time at the start of the process, plus monotonic time."""

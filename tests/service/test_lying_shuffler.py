@@ -254,7 +254,7 @@ def test_a_coordinator_that_changes_plan_or_terms_is_refused_by_the_shuffler() -
     )
     link.shuffler.checked(1, good)
     other = good.terms.replace('"run":"', '"run":"0')[:-1] + "}"
-    bare = re.sub(rb'"noise_bits":\d+', b'"noise_bits":1', encode(plan))
+    bare = re.sub(rb'"scale":[\d.]+', b'"scale":0.5', encode(plan))
     assert bare != encode(plan)
     for change in (
         {"study": "0" * 64},
