@@ -72,8 +72,8 @@ class Guess:
 
     @property
     def right(self) -> float:
-        """The probability that the guess is the best action."""
-        return max(0.0, 1.0 - float(self.chances.sum()))
+        """An unbiased estimate of the probability that the guess is the best action; it may be negative."""
+        return 1.0 - float(self.chances.sum())
 
 
 RIGHT = Guess(gaps=np.zeros(0), chances=np.zeros(0))

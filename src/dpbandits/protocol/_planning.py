@@ -13,18 +13,21 @@ from typing import Any
 
 import numpy as np
 
+from dpbandits._arrays import FloatArray
 from dpbandits._checks import whole
 from dpbandits.actions import Actions
 from dpbandits.errors import InvalidValue
 from dpbandits.privacy import PrivacyRequest
-from dpbandits.protocol._prediction import DRAWS, predict
+from dpbandits.protocol._prediction import DRAWS, predicted_regrets
 from dpbandits.protocol._schedule import Schedule
 from dpbandits.protocol._study import Study
 
-# The search predicts each candidate with few draws of θ*, so near ties may be ranked wrongly. The best
-# candidates are then compared with more draws: pairs of how many candidates and how many draws.
-_SEARCH_DRAWS = 10
-_COMPARISONS = ((10, 24), (4, DRAWS))
+# Candidates are compared with few draws of θ* first. Those that are not much worse are compared with more.
+_FIRST_DRAWS, _SEARCH_DRAWS = 4, 10
+_MUCH_WORSE = 1.3
+# Near ties may then be ranked wrongly. So the best `_NEAR` candidates are compared with more draws, and the
+# best `_COMPARED` of these with all draws.
+_NEAR, _REFINING_DRAWS, _COMPARED = 8, 24, 4
 _MISSES = 2  # the search along one coordinate ends after this many values in a row that are not better
 _LARGEST_PLANNED = 20_000  # with more actions than this, planning uses a random sample of them
 _WORTH = 0.01  # a cohort is dropped if the regret without it is at most this share larger
@@ -62,6 +65,7 @@ def budgeted(study: Study, participants: int) -> Spending:
     search = _Search(study=replace(study, actions=_sampled(study.actions)), participants=participants)
     for start in _STARTS:
         search.descend(*start)
+    search.refine()
     return search.best()
 
 
@@ -124,12 +128,14 @@ class _Search:
     Attributes:
         study: The study.
         participants: How many clients may be asked.
-        known: The predicted regret of each spending with each number of draws.
+        known: The predicted regret of each spending for each draw of θ* so far, and the weights of the draws.
+        origins: The candidate of each spending.
     """
 
     study: Study
     participants: int
-    known: dict[tuple[Spending, int], float] = field(default_factory=dict)
+    known: dict[Spending, tuple[FloatArray, FloatArray]] = field(default_factory=dict)
+    origins: dict[Spending, Candidate] = field(default_factory=dict)
 
     def choices(self) -> dict[str, tuple[float, ...]]:
         """Return the values of each coordinate that are tried."""
@@ -146,10 +152,19 @@ class _Search:
         }
 
     def cost(self, spending: Spending, draws: int) -> float:
-        """Return the predicted regret."""
-        if (spending, draws) not in self.known:
-            self.known[spending, draws] = predict(spent(self.study, spending), draws=draws).regret
-        return self.known[spending, draws]
+        """Return the mean of the predicted regret over the first `draws` draws."""
+        regrets, weights = self.known.get(spending, (np.zeros(0), np.zeros(0)))
+        if len(regrets) < draws:
+            more = predicted_regrets(spent(self.study, spending), len(regrets), draws)
+            regrets, weights = np.append(regrets, more[0]), np.append(weights, more[1])
+            self.known[spending] = regrets, weights
+        return float(np.average(regrets[:draws], weights=weights[:draws]))
+
+    def improves(self, spending: Spending, best: Spending, draws: int) -> bool:
+        """Return whether a spending is better than the best so far. A much worse one gets few draws."""
+        if self.cost(spending, _FIRST_DRAWS) > _MUCH_WORSE * self.cost(best, _FIRST_DRAWS):
+            return False
+        return self.cost(spending, draws) < self.cost(best, draws)
 
     def descend(self, phases: int, factor: int, growth: float, tolerance: float) -> None:
         """Run two passes of coordinate descent from a plan with equal cohorts."""
@@ -165,37 +180,41 @@ class _Search:
         for _ in range(2):
             before = best
             for name, values in choices.items():
-                best = self.along(best, name, values)
+                best = self.along(best, name, values, _SEARCH_DRAWS)
             if best == before:
                 return
 
-    def along(self, start: Candidate, name: str, values: tuple[float, ...]) -> Candidate:
+    def along(self, start: Candidate, name: str, values: tuple[float, ...], draws: int) -> Candidate:
         """Return the best candidate that is found by walking up and down the values of one coordinate."""
-
-        def cost(candidate: Candidate) -> float:
-            return self.cost(self.spending(candidate), _SEARCH_DRAWS)
-
         best, place = start, values.index(start[name])
         for walk in (values[place + 1 :], values[:place][::-1]):
             misses = 0
             for value in walk:
                 candidate = {**start, name: value}
-                better = cost(candidate) < cost(best)
+                better = self.improves(self.spending(candidate), self.spending(best), draws)
                 best, misses = (candidate, 0) if better else (best, misses + 1)
                 if misses == _MISSES:
                     break
         return best
 
+    def refine(self) -> None:
+        """Search again around the best candidate along two coordinates, with more draws."""
+        near = self.nearest(_NEAR, _SEARCH_DRAWS)
+        best = self.origins[min(near, key=lambda one: self.cost(one, _REFINING_DRAWS))]
+        for name in ("first_length", "design_tolerance"):
+            best = self.along(best, name, self.choices()[name], _REFINING_DRAWS)
+
+    def nearest(self, count: int, draws: int) -> list[Spending]:
+        """Return the best candidates by `draws` draws, of those that have as many."""
+        found = [one for one, (regrets, _) in self.known.items() if len(regrets) >= draws]
+        return sorted(found, key=lambda one: self.cost(one, draws))[:count]
+
     def best(self) -> Spending:
         """Return the best spending by all draws, without cohorts that do not help."""
-        near = list(dict.fromkeys(spending for spending, _ in self.known))
-        draws = _SEARCH_DRAWS
-        for count, more in _COMPARISONS:
-            near, draws = sorted(near, key=lambda one: self.cost(one, draws))[:count], more
-        best = min(near, key=lambda one: self.cost(one, draws))
-        most = self.cost(best, draws) * (1 + _WORTH)
-        while fewer := [one for one in _fewer_cohorts(best) if self.cost(one, draws) <= most]:
-            best = min(fewer, key=lambda one: self.cost(one, draws))
+        best = min(self.nearest(_COMPARED, _REFINING_DRAWS), key=lambda one: self.cost(one, DRAWS))
+        most = self.cost(best, DRAWS) * (1 + _WORTH)
+        while fewer := [one for one in _fewer_cohorts(best) if self.cost(one, DRAWS) <= most]:
+            best = min(fewer, key=lambda one: self.cost(one, DRAWS))
         return best
 
     def spending(self, candidate: Candidate) -> Spending:
@@ -209,7 +228,9 @@ class _Search:
             cohort_growth=candidate["cohort_growth"],
             maximum_cohort=self.study.schedule.maximum_cohort,
         )
-        return Spending(schedule=schedule, design_tolerance=candidate["design_tolerance"])
+        spending = Spending(schedule=schedule, design_tolerance=candidate["design_tolerance"])
+        self.origins[spending] = candidate
+        return spending
 
 
 def _fewer_cohorts(spending: Spending) -> Iterator[Spending]:

@@ -1,10 +1,10 @@
 """Predicts the regret of a study before any client is asked.
 
 Actions, horizon and noise are public, θ* is not. So regret is predicted for some θ* drawn from a prior, the
-uniform distribution on the unit sphere, without drawing any reward. The prediction assumes that an action is
-dropped in the first phase in which its gap exceeds its width, and that the errors of estimates are normal. It
-computes the expected gap of the best guess at the end without bias (`_best_guess.py`). No guarantee depends
-on a prediction: it is used only to choose the schedule.
+uniform distribution on the unit sphere (`_near_ties.py`), without drawing any reward. The prediction assumes
+that an action is dropped in the first phase in which its gap exceeds its width, and that the errors of
+estimates are normal. It computes the expected gap of the best guess at the end without bias
+(`_best_guess.py`). No guarantee depends on a prediction: it is used only to choose the schedule.
 
 θ* for which the same actions were dropped so far share their phases, so that each design is computed once.
 """
@@ -25,6 +25,7 @@ from dpbandits._checks import one_of, whole
 from dpbandits.actions import Actions
 from dpbandits.design import Design, near_g_optimal
 from dpbandits.protocol._best_guess import RIGHT, ErrorDraws, Guess, best_guess
+from dpbandits.protocol._near_ties import drawn_parameters
 from dpbandits.protocol._reporting import Statistics, choose
 from dpbandits.protocol._study import Study
 
@@ -61,7 +62,7 @@ class Prediction:
 
 
 def predict(study: Study, *, draws: int = DRAWS, seed: int = 0) -> Prediction:
-    """Predict the cost of a study as the mean over some θ* drawn from the prior.
+    """Predict the cost of a study as the weighted mean over some θ* drawn from the prior.
 
     Args:
         study: A study with assignment "everyone".
@@ -76,13 +77,31 @@ def predict(study: Study, *, draws: int = DRAWS, seed: int = 0) -> Prediction:
     """
     one_of(("everyone",), assignment=study.assignment)
     truths = _truths(study.actions, whole(1, draws=draws), seed)
-    return _summary(study, [outcome for path in _paths(study, truths) for outcome in path.outcomes(truths)])
+    return _summary(study, _outcomes(study, truths, np.arange(draws)), truths.weights)
+
+
+def predicted_regrets(study: Study, first: int, last: int) -> tuple[FloatArray, FloatArray]:
+    """Return the predicted regret of the draws `first` … `last` − 1 of `predict`, and their weights.
+
+    The draws are those of the default arguments, and the weighted mean over all of them is the prediction. A
+    search can compare schedules with few draws and add more later.
+    """
+    truths = _truths(study.actions, DRAWS, 0)
+    outcomes = _outcomes(study, truths, np.arange(first, last))
+    return np.array([one.total(study) for one in outcomes]), truths.weights[first:last]
+
+
+def _outcomes(study: Study, truths: _Truths, members: IntArray) -> list[_Outcome]:
+    """Return the outcomes for some of the θ*, in their order."""
+    found = [outcome for path in _paths(study, truths, members) for outcome in path.outcomes(truths)]
+    return sorted(found, key=lambda one: one.member)
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Outcome:
     """What is predicted for one θ*: the regret of the phases, and the best guess after them."""
 
+    member: int
     regret: float
     bound: float
     rounds: float
@@ -90,35 +109,39 @@ class _Outcome:
     actions_left: int
     guess: Guess
 
+    def total(self, study: Study) -> float:
+        """Return the expected regret over the horizon."""
+        return self.regret + (study.horizon - self.rounds) * self.guess.expected_gap
 
-def _summary(study: Study, outcomes: Sequence[_Outcome]) -> Prediction:
-    left = [study.horizon - one.rounds for one in outcomes]
-    gaps = [one.guess.expected_gap for one in outcomes]
+
+def _summary(study: Study, outcomes: Sequence[_Outcome], weights: FloatArray) -> Prediction:
     firsts = [one.first_elimination for one in outcomes if one.first_elimination is not None]
+
+    def mean(values: Sequence[float]) -> float:
+        return float(np.average(values, weights=weights))
+
     return Prediction(
-        regret=float(
-            np.mean([one.regret + rest * gap for one, rest, gap in zip(outcomes, left, gaps, strict=True)])
-        ),
-        median_regret=_median(outcomes, left),
-        chance_of_best=float(np.mean([one.guess.right for one in outcomes])),
-        expected_gap=float(np.mean(gaps)),
-        bound=float(np.mean([one.bound for one in outcomes])),
-        rounds_asked=float(np.mean([one.rounds for one in outcomes])),
+        regret=mean([one.total(study) for one in outcomes]),
+        median_regret=_median(study, outcomes, weights),
+        chance_of_best=min(1.0, max(0.0, mean([one.guess.right for one in outcomes]))),
+        expected_gap=mean([one.guess.expected_gap for one in outcomes]),
+        bound=mean([one.bound for one in outcomes]),
+        rounds_asked=mean([one.rounds for one in outcomes]),
         first_elimination=min(firsts, default=None),
-        actions_left=float(np.mean([one.actions_left for one in outcomes])),
+        actions_left=mean([one.actions_left for one in outcomes]),
     )
 
 
-def _median(outcomes: Sequence[_Outcome], left: Sequence[float]) -> float:
+def _median(study: Study, outcomes: Sequence[_Outcome], weights: FloatArray) -> float:
     """Return the weighted median of the regret over all θ* and all drawn errors."""
-    values = [
-        one.regret + rest * np.append(one.guess.gaps, 0.0) for one, rest in zip(outcomes, left, strict=True)
-    ]
-    chances = [np.append(one.guess.chances, one.guess.right) for one in outcomes]
-    # Estimated probabilities of wrong guesses may add up to more than one.
-    regrets, weights = np.concatenate(values), np.concatenate([own / own.sum() for own in chances])
+    values, chances = list[FloatArray](), list[FloatArray]()
+    for one, weight in zip(outcomes, weights, strict=True):
+        values.append(one.regret + (study.horizon - one.rounds) * np.append(one.guess.gaps, 0.0))
+        own = np.append(one.guess.chances, max(0.0, one.guess.right))
+        chances.append(weight * own / own.sum())  # estimated probabilities may add up to more than one
+    regrets, shares = np.concatenate(values), np.concatenate(chances)
     order = np.argsort(regrets)
-    place = int(np.searchsorted(np.cumsum(weights[order]), weights.sum() / 2))
+    place = int(np.searchsorted(np.cumsum(shares[order]), shares.sum() / 2))
     return float(regrets[order[min(place, len(order) - 1)]])
 
 
@@ -127,25 +150,27 @@ class _Truths:
     """The drawn θ*, in terms of the actions.
 
     Attributes:
+        weights: The weight of each θ*.
         gaps: One row per θ*, with the gap of each action.
         best: The best action for each θ*.
         errors: The random numbers for the errors of the last estimate, for each θ*.
     """
 
+    weights: FloatArray
     gaps: FloatArray
     best: IntArray
     errors: tuple[ErrorDraws, ...]
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=8)
 def _truths(actions: Actions, draws: int, seed: int) -> _Truths:
     """Draw θ* and the random numbers. With more draws, the first ones stay the same."""
-    thetas = np.random.default_rng(seed).standard_normal((draws, actions.dimension))
-    thetas /= np.linalg.norm(thetas, axis=1, keepdims=True)
-    rewards = thetas @ actions.matrix.T
+    drawn = drawn_parameters(actions, draws, seed)
+    rewards = drawn.thetas @ actions.matrix.T
     best = np.argmax(rewards, axis=1)
     rng = np.random.default_rng([seed, 1])
     return _Truths(
+        weights=drawn.weights,
         gaps=np.asarray(rewards[np.arange(draws), best][:, None] - rewards, dtype=np.float64),
         best=best,
         errors=tuple(ErrorDraws.drawn(rng, _ERRORS, actions.dimension) for _ in range(draws)),
@@ -254,6 +279,7 @@ class _Path:
             gaps = truths.gaps[member, self.active]
             worst = 0.0 if decided else float(self.worst[place])
             yield _Outcome(
+                member=int(member),
                 regret=float(self.regret[place]),
                 bound=float(self.bound[place]) + (study.horizon - rounds) * worst,
                 rounds=rounds,
@@ -306,16 +332,16 @@ def _groups(kept: NDArray[np.bool_]) -> Iterator[tuple[NDArray[np.bool_], IntArr
         yield kept[own[0]], np.array(own)
 
 
-def _paths(study: Study, truths: _Truths) -> Iterator[_Path]:
+def _paths(study: Study, truths: _Truths, members: IntArray) -> Iterator[_Path]:
     """Yield the path of each group of θ* at the end of its last phase that asks clients."""
-    everything, nothing = np.arange(study.actions.count), np.zeros(len(truths.best))
+    nothing = np.zeros(len(members))
     start = _Path(
         study=study,
-        members=np.arange(len(truths.best)),
-        active=everything,
+        members=members,
+        active=np.arange(study.actions.count),
         regret=nothing,
         bound=nothing,
-        worst=truths.gaps.max(axis=1),
+        worst=truths.gaps[members].max(axis=1),
     )
     open_paths = [start]
     while open_paths:
