@@ -186,12 +186,15 @@ class _Knowledge:
         common: The part of the variance that the clients' own parameters add.
         rank: The dimension of the span of the actions of the phase.
         level: The quantile √(2·log(1/β)), by which deviations are multiplied to get widths.
+        widths_form: W, so that the width in direction v is level·√(v'Wv). It is the covariance, with a
+            larger part for noise that has heavier tails than normal noise.
     """
 
     factor: FloatArray
     common: float
     rank: int
     level: float
+    widths_form: FloatArray
 
     @cached_property
     def covariance(self) -> FloatArray:
@@ -206,8 +209,8 @@ class _Knowledge:
         return left[:, : self.rank], values[: self.rank] ** 2 + self.common
 
     def target_widths(self, targets: FloatArray) -> FloatArray:
-        """Return the width for each row, as if all noise were sub-Gaussian."""
-        spread = np.einsum("ij,ij->i", targets @ self.covariance, targets)
+        """Return the width for each row."""
+        spread = np.einsum("ij,ij->i", targets @ self.widths_form, targets)
         return np.asarray(self.level * np.sqrt(np.maximum(spread, 0)), dtype=np.float64)
 
     def target_radius(self, targets: FloatArray) -> float:
@@ -217,11 +220,9 @@ class _Knowledge:
 
     def widths_between(self, rows: FloatArray, best: FloatArray) -> FloatArray:
         """Return the width of the difference to each row of `best`, one row each, for all rows."""
-        basis, variances = self.spectrum
-        scales = basis * np.sqrt(variances)
-        errors, of_best = rows @ scales, best @ scales
-        squares = np.einsum("ij,ij->i", errors, errors) + np.einsum("ij,ij->i", of_best, of_best)[:, None]
-        return np.asarray(self.level * np.sqrt(np.maximum(squares - 2 * of_best @ errors.T, 0)))
+        images, of_best = rows @ self.widths_form, best @ self.widths_form
+        squares = np.einsum("ij,ij->i", images, rows) + np.einsum("ij,ij->i", of_best, best)[:, None]
+        return np.asarray(self.level * np.sqrt(np.maximum(squares - 2 * of_best @ rows.T, 0)))
 
 
 def _pooled_errors(known: Sequence[_Knowledge], rows: FloatArray) -> FloatArray:
@@ -374,14 +375,19 @@ def _phase(study: Study, path: _Path) -> _Phase | None:
     statistics = Statistics(rows=rows, plays=plays, heterogeneity=study.heterogeneity)
     reporting = choose(study, statistics, design.rank, clients, before)
     estimator = reporting.estimator(study, design.rank, clients)
-    on_averages = reporting.statistics.weights_on_averages(estimator)
+    of_plays = reporting.statistics.weights_on_averages(estimator) / np.sqrt(clients * plays)
+    level, deviation = math.sqrt(2 * math.log(1 / study.confidence)), reporting.deviation(study, clients)
+    private = study.privacy.trust_model.private
+    wide = max(deviation, reporting.width(study, clients) / level) if private else 0.0
+    common = study.heterogeneity**2 / clients
     knowledge = _Knowledge(
-        factor=np.hstack(
-            [on_averages / np.sqrt(clients * plays), reporting.deviation(study, clients) * estimator]
-        ),
-        common=study.heterogeneity**2 / clients,
+        factor=np.hstack([of_plays, deviation * estimator]),
+        common=common,
         rank=design.rank,
-        level=math.sqrt(2 * math.log(1 / study.confidence)),
+        level=level,
+        widths_form=of_plays @ of_plays.T
+        + wide**2 * estimator @ estimator.T
+        + common * np.eye(study.actions.dimension),
     )
     return _Phase(support=support, plays=plays, knowledge=knowledge)
 
