@@ -62,11 +62,15 @@ def budgeted(study: Study, participants: int) -> Spending:
     Returns:
         The best spending that was found. It asks all participants, unless `maximum_cohort` forbids that.
     """
+    from threadpoolctl import threadpool_limits  # needed only here
+
     search = _Search(study=replace(study, actions=_sampled(study.actions)), participants=participants)
-    for start in _STARTS:
-        search.descend(*start)
-    search.refine()
-    return search.best()
+    # The matrices are small: several BLAS threads only cost processor time, and they round differently.
+    with threadpool_limits(limits=1):
+        for start in _STARTS:
+            search.descend(*start)
+        search.refine()
+        return search.best()
 
 
 def plan_study(
