@@ -27,7 +27,7 @@ _FIRST_DRAWS, _SEARCH_DRAWS = 4, 10
 _MUCH_WORSE = 1.3
 # Near ties may then be ranked wrongly. So the best `_NEAR` candidates are compared with more draws, and the
 # best `_COMPARED` of these with all draws.
-_NEAR, _REFINING_DRAWS, _COMPARED = 8, 24, 4
+_NEAR, _REFINING_DRAWS, _COMPARED = 6, 24, 3
 _MISSES = 2  # the search along one coordinate ends after this many values in a row that are not better
 _LARGEST_PLANNED = 20_000  # with more actions than this, planning uses a random sample of them
 _WORTH = 0.01  # a cohort is dropped if the regret without it is at most this share larger
