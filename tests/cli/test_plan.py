@@ -26,6 +26,10 @@ def test_rows_for_every_schedule_and_epsilon(capsys: pytest.CaptureFixture[str])
         assert row["simulated_regret"] > 0
         assert row["reach"]["mean"] == pytest.approx(row["reach"]["factor"] * row["reach"]["honest"])
         assert row["reach"]["factor"] > 1
+        assert 0 <= row["chance_of_best"] <= 1
+        assert 0 <= row["expected_gap"] <= 2
+        assert row["report_bytes"] > 0
+        assert row["predicted_median"] > 0
     assert rows[2]["predicted_regret"] <= rows[0]["predicted_regret"]
 
 
@@ -39,6 +43,39 @@ def test_it_says_plainly_when_nothing_can_be_learnt(
     assert "More participants, a larger ε" in shown
     assert "first cohort: one lying client moves a mean by at most" in shown
     assert (tmp_path / "p.png").exists()
+
+
+def test_several_trust_models_have_rows_each_and_progress_is_shown_without_a_terminal(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    trusts = ["--trust", "central", "none", "local", "--minimum-share", "0.8"]
+    drawn = ["--plot", str(tmp_path / "p.png"), "--json", str(tmp_path / "p.json")]
+    assert main([*SMALL, *trusts, "--epsilons", "2", "--runs", "0", *drawn]) == 0
+    shown = capsys.readouterr()
+    document = json.loads((tmp_path / "p.json").read_text())
+    assert [row["trust"] for row in document["rows"]] == ["central"] * 3 + ["none"] * 3 + ["local"] * 3
+    assert document["settings"]["trust"] == ["central", "none", "local"]
+    assert document["settings"]["minimum_share"] == 0.8
+    assert "planned 9 of 9 rows: local, budgeted at ε = 2" in shown.err
+    for heading in ("trust", "median", "finds the best", "gap of the choice", "report"):
+        assert heading.split()[0] in shown.out
+    assert sorted(path.name for path in tmp_path.glob("*.png")) == [
+        "p-central.png", "p-local.png", "p-none.png",
+    ]  # fmt: skip
+
+
+def test_rows_that_need_more_clients_than_there_are_say_so(capsys: pytest.CaptureFixture[str]) -> None:
+    # The exponential schedule asks for more clients than --participants.
+    few = ["--population", "2000", "--epsilons", "1", "--runs", "0"]
+    assert main([*SMALL, *few, "--json", "-"]) == 0
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    assert [row["not_enough_clients"] for row in rows] == [True, False, False]
+    assert rows[0]["participants"] > 2000
+    assert rows[0]["predicted_regret"] is None
+    assert not rows[0]["never_eliminates"]
+    assert main([*SMALL, *few]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert f"needs {rows[0]['participants']:,} clients, but the population has 2,000" in shown
 
 
 def test_without_privacy_there_is_one_row_a_schedule(capsys: pytest.CaptureFixture[str]) -> None:
@@ -77,4 +114,6 @@ def test_a_plan_is_written_as_a_study_file_that_is_read_back(
     made.write_text(made.read_text().split("[schedule]")[0] + "[schedule]\nparticipants = 300\n")
     assert study_of(TomlFile(made)).schedule == study.schedule
     check_refused(["plan", *options, "--write", str(made)], "no file yet", capsys)
+    several = ["--trust", "central", "local", "--write", str(tmp_path / "new.toml")]
+    check_refused(["plan", *options, *several], "one trust model with --write", capsys)
     check_refused([*SMALL, "--write", str(tmp_path / "new.toml")], "--actions-file as well", capsys)

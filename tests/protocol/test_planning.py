@@ -8,7 +8,7 @@ import pytest
 from dpbandits.actions import Actions
 from dpbandits.errors import InvalidValue
 from dpbandits.privacy import PrivacyRequest
-from dpbandits.protocol import Schedule, Study, budgeted, plan_study, predict
+from dpbandits.protocol import Schedule, Study, budgeted, plan_study, predict, spent
 from dpbandits.simulation import Setting, run_once, simulate
 from dpbandits.world import Instance, Population
 
@@ -37,13 +37,17 @@ def test_more_participants_are_predicted_to_help() -> None:
     )
     assert many.regret < few.regret
     assert many.bound < few.bound
+    assert many.median_regret < few.median_regret
+    assert many.expected_gap < few.expected_gap
+    assert 0 <= few.chance_of_best < many.chance_of_best <= 1
 
 
 def test_a_hopeless_study_is_predicted_to_eliminate_nothing() -> None:
     hopeless = _study("local", privacy=PrivacyRequest(trust="local", epsilon=0.01, delta=1e-6), horizon=1000)
     found = predict(hopeless)
     assert found.first_elimination is None
-    assert found.actions_left == 60
+    assert found.actions_left == pytest.approx(60)
+    assert found.chance_of_best < 0.1
 
 
 def test_a_planned_budget_is_spent_exactly_and_beats_the_papers_schedule() -> None:
@@ -53,6 +57,29 @@ def test_a_planned_budget_is_spent_exactly_and_beats_the_papers_schedule() -> No
     planned = replace(study, schedule=spending.schedule, design_tolerance=spending.design_tolerance)
     assert predict(planned).regret < 0.5 * predict(study).regret
     assert budgeted(study, 2000) == spending
+
+
+@pytest.mark.parametrize(("trust", "epsilon", "participants"), [("local", 10, 100), ("shuffle", 0.3, 500)])
+def test_a_plan_has_no_useless_cohorts_where_noise_dominates(
+    trust: str, epsilon: float, participants: int
+) -> None:
+    study = _study(trust, privacy=PrivacyRequest(trust=trust, epsilon=epsilon, delta=1e-6))
+    spending = budgeted(study, participants)
+    planned = spent(study, spending)
+    cohorts = spending.schedule.cohorts or ()
+    assert min(cohorts) >= participants / 20
+    for fewer in (cohorts[1:], cohorts[:-1]):
+        if fewer:  # a plan without this cohort is worse, or as good with fewer people
+            joined = (fewer[0] + participants - sum(fewer), *fewer[1:])
+            other = replace(planned, schedule=replace(spending.schedule, cohorts=joined))
+            assert predict(other).regret > predict(planned).regret
+    simple = [
+        Schedule.shared(participants, phases=phases, first_length=length, growth=4)
+        for phases in (1, 2, 4)
+        for length in (12, 120)
+    ]
+    best = min(predict(replace(study, schedule=schedule)).regret for schedule in simple)
+    assert predict(planned).regret <= 1.05 * best
 
 
 def test_tiny_budgets_and_horizons_can_be_planned() -> None:

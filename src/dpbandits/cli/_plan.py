@@ -4,78 +4,54 @@ from __future__ import annotations
 
 import argparse
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.table import Table
+from threadpoolctl import threadpool_limits
 
 from dpbandits._checks import whole
-from dpbandits.cli._output import cover_note, provenance
-from dpbandits.cli._parser import add_choice, add_value, number, whole_number
+from dpbandits.cli._parser import add_value, number, whole_number
 from dpbandits.cli._plan_file import check_new, write_study
+from dpbandits.cli._plan_table import Row, show
 from dpbandits.cli._plot import check_plot, plot_plans
 from dpbandits.cli._privacy_options import TRUSTS, add_privacy_options
 from dpbandits.cli._problem_options import add_problem_options, setting_from
-from dpbandits.cli._reach import reach_of, shown_reach
-from dpbandits.cli._terminal import console, progress_bar
+from dpbandits.cli._reach import reach_of
+from dpbandits.cli._terminal import progress_bar
 from dpbandits.cli._writing import check_writable, write_document
-from dpbandits.protocol import Study, ask, predict
+from dpbandits.errors import InvalidValue, NotEnoughClients
+from dpbandits.privacy import Mechanism
+from dpbandits.protocol import Spending, Study, ask, predict
 from dpbandits.simulation import SCHEDULES, Setting, run_once
 
 DESCRIPTION = (
-    "Predict the regret, participants and communication of a study for every schedule and a grid of ε, and "
-    "say when the study cannot eliminate any action. Regret is predicted, and simulated, for parameters "
-    "drawn from a prior on the actual actions."
+    "Predict the regret, participants and communication of a study for every trust model, schedule and ε, "
+    "and say when the study cannot eliminate any action. Regret is predicted for parameters drawn from a "
+    "prior on the actual actions, and with --runs also simulated."
 )
-_SHOWN = 6  # the most phases that are listed one by one
-NEVER = "these settings will never eliminate an action"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Row:
-    """One schedule at one ε."""
-
-    schedule: str
-    trust: str
-    epsilon: float | None
-    predicted_regret: float
-    simulated_regret: float | None
-    bound_on_regret: float
-    participants: int
-    phases: int
-    cohorts: list[int]
-    """Clients per phase."""
-    lengths: list[int]
-    """The least number of rounds of each of these phases."""
-    communication: float | None
-    unit: str | None
-    first_elimination: int | None
-    reach: dict[str, float | None] | None
-    """How far one lying client can move a mean of the first phase; None if no client is asked."""
-    cover_loss: float
-    """Upper bound on the loss to the best point of a covered continuous set, over all rounds, if ‖θ*‖ = 1."""
-
-    @property
-    def never_eliminates(self) -> bool:
-        """Whether no phase is expected to eliminate an action."""
-        return self.first_elimination is None
+_DRAWS = 32  # θ* per row; with the paper's schedule, more than half a second
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
     group = parser.add_argument_group("study")
-    add_choice(group, "--trust", TRUSTS, "whom clients trust", "shuffle")
+    several = "whom clients trust; several give rows for each (default: shuffle)"
+    group.add_argument("--trust", choices=TRUSTS, nargs="+", default=["shuffle"], help=several)
     add_privacy_options(group, epsilon=1.0, delta=1e-6)
+    share = "share of a cohort that must report; the noise suffices for these alone"
+    add_value(group, "--minimum-share", number, "Q", share, Setting().privacy.minimum_share)
     add_problem_options(parser.add_argument_group("problem"))
     output = parser.add_argument_group("grid and output")
     add_value(output, "--epsilons", number, "E", "a grid of ε (default: ε/10, ε/3, ε, 3ε, 10ε)", nargs="+")
-    add_value(output, "--runs", whole_number, "R", "simulated runs per row; 0 for none", 4)
+    runs = "also simulate this many runs per row; a mean needs hundreds, since near ties are rare"
+    add_value(output, "--runs", whole_number, "R", runs, 0)
     write = "plan for --epsilon and --actions-file only, and write a study file with the planned cohorts"
     add_value(output, "--write", Path, "STUDY.toml", write)
     add_value(output, "--json", str, "PATH", "write every number; - for standard output")
-    add_value(output, "--plot", str, "PATH.png", "draw regret, participants and communication against ε")
+    plot = "draw regret, participants and communication against ε; with several trust models one file each"
+    add_value(output, "--plot", str, "PATH.png", plot)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -85,120 +61,114 @@ def run(options: argparse.Namespace) -> int:
     whole(0, runs=options.runs)
     settings = _settings(options)
     check_new(options.write, settings[0])
-    rows, studies = list[Row](), list[Study]()
+    if options.write is not None:
+        return _write(options, settings[0])
+    rows = list[Row]()
     with progress_bar("planning", "rows") as progress:
         task = progress.add_task("rows", total=len(settings))
         for setting in settings:
-            row, study = _row(setting, options.runs)
-            rows.append(row)
-            studies.append(study)
+            rows.append(_row(setting, setting.planned(), options.runs))
             progress.advance(task)
-    shared = {**settings[0].as_dict(), "population": settings[0].clients}
-    write_document({"settings": shared, "rows": [_as_dict(row) for row in rows]}, options.json)
-    if options.json != "-":
-        _show(rows, settings[0])
-    if options.write is not None:
-        write_study(options.write, studies[0], str(settings[0].problem.actions_file))
-        print(f"study file: {options.write}", file=sys.stderr)
-    if options.plot is not None:
-        plot_plans([_as_dict(row) for row in rows], Path(options.plot))
-        print(f"plot of the plans: {options.plot}", file=sys.stderr)
+            if progress.disable:  # standard error is no terminal
+                done = f"planned {len(rows)} of {len(settings)} rows: {rows[-1].name}"
+                print(done, file=sys.stderr, flush=True)
+    _output(rows, settings, options)
     return 0
 
 
-def _settings(options: argparse.Namespace) -> list[Setting]:
-    base = setting_from(options, trust=options.trust)
-    if options.write is not None:
-        return [base.changed(schedule="budgeted")]
-    grid = options.epsilons or [options.epsilon * factor for factor in (0.1, 1 / 3, 1, 3, 10)]
-    if not base.private:
-        grid = [options.epsilon]
-    return [base.changed(schedule=kind, epsilon=epsilon) for epsilon in grid for kind in SCHEDULES]
-
-
-def _row(setting: Setting, runs: int) -> tuple[Row, Study]:
+def _write(options: argparse.Namespace, setting: Setting) -> int:
+    """Plan one study and write its file. Unlike a row of the table, it must have enough clients."""
     spending = setting.planned()
     study = setting.study(setting.instance(0).actions, spending)
-    prediction = predict(study)
+    _output([_row(setting, spending, options.runs)], [setting], options)
+    write_study(options.write, study, str(setting.problem.actions_file))
+    print(f"study file: {options.write}", file=sys.stderr)
+    return 0
+
+
+def _output(rows: list[Row], settings: list[Setting], options: argparse.Namespace) -> None:
+    trusts = list(dict.fromkeys(row.trust for row in rows))
+    shared = {**settings[0].as_dict(), "population": settings[0].clients, "trust": trusts}
+    write_document({"settings": shared, "rows": [_as_dict(row) for row in rows]}, options.json)
+    if options.json != "-":
+        show(rows, settings[0])
+    if options.plot is not None:
+        path = Path(options.plot)
+        for trust in trusts:
+            own = path if len(trusts) == 1 else path.with_stem(f"{path.stem}-{trust}")
+            plot_plans([_as_dict(row) for row in rows if row.trust == trust], own)
+            print(f"plot of the plans: {own}", file=sys.stderr)
+
+
+def _settings(options: argparse.Namespace) -> list[Setting]:
+    trusts = list(dict.fromkeys(options.trust))
+    bases = [setting_from(options, trust=trust) for trust in trusts]
+    if options.write is not None:
+        if len(trusts) > 1:
+            raise InvalidValue("trust", " ".join(trusts), "one trust model with --write")
+        return [bases[0].changed(schedule="budgeted")]
+    grid = options.epsilons or [options.epsilon * factor for factor in (0.1, 1 / 3, 1, 3, 10)]
+    return [
+        base.changed(schedule=kind, epsilon=epsilon)
+        for base in bases
+        for epsilon in (grid if base.private else [options.epsilon])
+        for kind in SCHEDULES
+    ]
+
+
+def _row(setting: Setting, spending: Spending, runs: int) -> Row:
+    schedule = spending.schedule
+    asking = range(1, schedule.reporting_phases(setting.horizon) + 1)
+    plan: dict[str, Any] = {
+        "schedule": setting.schedule_kind,
+        "trust": setting.privacy.trust,
+        "epsilon": setting.privacy.epsilon if setting.private else None,
+        "participants": schedule.participants(setting.horizon),
+        "phases": len(asking),
+        "cohorts": [schedule.cohort(phase) for phase in asking],
+        "lengths": [schedule.length(phase) for phase in asking],
+    }
+    try:
+        study = setting.study(setting.instance(0).actions, spending)
+    except NotEnoughClients as error:
+        return Row(**plan, population=error.population)
+    return Row(**plan, **_figures(study), **_simulated(setting, spending, runs))
+
+
+def _figures(study: Study) -> dict[str, Any]:
+    """The predicted figures of a row."""
+    with threadpool_limits(limits=1):  # more threads only cost processor time
+        prediction, mechanism = predict(study, draws=_DRAWS), _first_mechanism(study)
+    return {
+        "predicted_regret": prediction.regret,
+        "predicted_median": prediction.median_regret,
+        "chance_of_best": prediction.chance_of_best,
+        "expected_gap": prediction.expected_gap,
+        "bound_on_regret": prediction.bound,
+        "first_elimination": prediction.first_elimination,
+        "report_bytes": None if mechanism is None else mechanism.message.size,
+        "reach": None if mechanism is None else reach_of(mechanism),
+        "cover_loss": study.actions.loss * study.horizon,
+    }
+
+
+def _simulated(setting: Setting, spending: Spending, runs: int) -> dict[str, Any]:
+    """The simulated figures of a row; none without runs."""
     traces = [run_once(setting, seed, spending) for seed in range(runs)]
-    asking = range(1, spending.schedule.reporting_phases(setting.horizon) + 1)
-    row = Row(
-        schedule=setting.schedule_kind,
-        trust=setting.privacy.trust,
-        epsilon=setting.privacy.epsilon if setting.private else None,
-        predicted_regret=prediction.regret,
-        simulated_regret=float(np.mean([t.regret for t in traces])) if traces else None,
-        bound_on_regret=prediction.bound,
-        participants=spending.schedule.participants(setting.horizon),
-        phases=len(asking),
-        cohorts=[spending.schedule.cohort(phase) for phase in asking],
-        lengths=[spending.schedule.length(phase) for phase in asking],
-        communication=float(np.mean([t.communication for t in traces])) if traces else None,
-        unit=traces[0].unit if traces else None,
-        first_elimination=prediction.first_elimination,
-        reach=_reach(study),
-        cover_loss=study.actions.loss * setting.horizon,
-    )
-    return row, study
+    if not traces:
+        return {}
+    return {
+        "simulated_regret": float(np.mean([trace.regret for trace in traces])),
+        "communication": float(np.mean([trace.communication for trace in traces])),
+        "unit": traces[0].unit,
+    }
 
 
-def _reach(study: Study) -> dict[str, float | None] | None:
-    """The reach of one client in the smallest cohort of the first phase."""
+def _first_mechanism(study: Study) -> Mechanism | None:
+    """The mechanism of the first phase, of its smallest cohort; None if it asks nobody."""
     mechanisms = ask(study.begin()).mechanisms
-    return reach_of(min(mechanisms, key=lambda own: own.cohort)) if mechanisms else None
+    return min(mechanisms, key=lambda own: own.cohort) if mechanisms else None
 
 
 def _as_dict(row: Row) -> dict[str, Any]:
-    return {**asdict(row), "never_eliminates": row.never_eliminates}
-
-
-def _show(rows: list[Row], setting: Setting) -> None:
-    show = console(150).print
-    actions = setting.instance(0).actions
-    title = (
-        f"{provenance(setting)}{setting.privacy.trust}, {setting.horizon:,} rounds, "
-        f"{actions.count:,} actions in R^{actions.dimension}"
-    )
-    table = Table(title=title, title_justify="left")
-    for heading in ("ε", "schedule", "cohorts", "rounds", "participants", "first elimination",
-                    "predicted regret", "simulated", "at most, w.h.p.", "communication"):  # fmt: skip
-        table.add_column(heading, justify="left" if heading == "schedule" else "right")
-    for row in rows:
-        table.add_row(
-            "–" if row.epsilon is None else f"{row.epsilon:.3g}",
-            row.schedule,
-            _listed(row.cohorts),
-            _listed(row.lengths),
-            f"{row.participants:,}",
-            "[bold red]never[/]" if row.never_eliminates else f"phase {row.first_elimination}",
-            f"{row.predicted_regret:,.0f}",
-            "–" if row.simulated_regret is None else f"{row.simulated_regret:,.0f}",
-            f"{row.bound_on_regret:,.0f}",
-            "–" if row.communication is None else f"{row.communication:,.0f} {row.unit}",
-        )
-    show(table)
-    note = cover_note(max(row.cover_loss for row in rows))
-    if note is not None:
-        show(note)
-    for row in rows:
-        if row.reach is not None:
-            asked = "" if row.epsilon is None else f" at ε = {row.epsilon:.3g}"
-            show(f"{row.schedule}{asked}, first cohort: {shown_reach(row.reach, row.trust)}")
-    for row in rows:
-        if row.never_eliminates:
-            show(_advice(row))
-
-
-def _listed(numbers: list[int]) -> str:
-    """All numbers if there are few; else the first, the last and how many."""
-    if len(numbers) <= _SHOWN:
-        return " ".join(f"{number:,}" for number in numbers) or "–"
-    return f"{numbers[0]:,} … {numbers[-1]:,} ({len(numbers)})"
-
-
-def _advice(row: Row) -> str:
-    asked = "" if row.epsilon is None else f" at ε = {row.epsilon:.3g}"
-    return (
-        f"{row.schedule}{asked}: {NEVER}. More participants, a larger ε, a trust model with less noise "
-        "(central or shuffle), a smaller bound, or fewer dimensions would change that."
-    )
+    return {**asdict(row), "never_eliminates": row.never_eliminates, "not_enough_clients": row.refused}

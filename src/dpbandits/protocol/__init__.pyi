@@ -32,11 +32,14 @@ from ._planning import (
     Spending as Spending,
     budgeted as budgeted,
     plan_study as plan_study,
-    predict as predict,
     spent as spent,
 )
 from ._plausible import (
     plausible as plausible,
+)
+from ._prediction import (
+    Prediction as Prediction,
+    predict as predict,
 )
 from ._progress import (
     Progress as Progress,

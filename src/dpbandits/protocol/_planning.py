@@ -1,89 +1,42 @@
-"""Plans how to spend a budget of participants: predicts the regret of schedules, and searches for a good one.
+"""Plans how to spend a budget of participants: searches for the schedule with the least predicted regret.
 
-Actions, horizon and noise are public, θ* is not. So regret is predicted for a few θ* drawn from a prior, the
-uniform distribution on the unit sphere, without drawing any reward. The prediction assumes that an action is
-dropped in the first phase in which its gap exceeds its width. It takes the errors of the estimates to be
-normal when it computes how likely each action is to be the best guess at the end. The prediction is used only
-to choose the schedule; no guarantee depends on it.
+The search is a coordinate descent over the number of phases, their lengths and cohorts, and the tolerance of
+the designs. It starts from plans with one, two and four cohorts. `_prediction.py` predicts the regret.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.special import ndtr
 
-from dpbandits._arrays import FloatArray, IntArray
-from dpbandits._checks import one_of, whole
+from dpbandits._arrays import FloatArray
+from dpbandits._checks import whole
 from dpbandits.actions import Actions
-from dpbandits.design import Design, near_g_optimal
 from dpbandits.errors import InvalidValue
 from dpbandits.privacy import PrivacyRequest
-from dpbandits.protocol._reporting import Statistics, choose
+from dpbandits.protocol._prediction import DRAWS, predicted_regrets
 from dpbandits.protocol._schedule import Schedule
 from dpbandits.protocol._study import Study
 
-_DRAWS = 48
-# The search predicts each candidate with few draws of θ*, so near ties may be ranked wrongly. The best
-# `_COMPARED` candidates are then compared with all draws.
-_SEARCH_DRAWS, _COMPARED = 12, 20
+# Candidates are compared with few draws of θ* first. Those that are not much worse are compared with more.
+_FIRST_DRAWS, _SEARCH_DRAWS = 4, 10
+_MUCH_WORSE = 1.3
+# Near ties may then be ranked wrongly. So the best `_NEAR` candidates are compared with more draws, and the
+# best `_COMPARED` of these with all draws.
+_NEAR, _REFINING_DRAWS, _COMPARED = 6, 24, 3
+_MISSES = 2  # the search along one coordinate ends after this many values in a row that are not better
 _LARGEST_PLANNED = 20_000  # with more actions than this, planning uses a random sample of them
+_WORTH = 0.01  # a cohort is dropped if the regret without it is at most this share larger
+# The search starts from a plan for much noise, one for little, and one between: phases, first length ÷
+# dimension, growth of the lengths, tolerance of the designs.
+_STARTS = ((1, 5, 2.0, 1.3), (4, 1, 4.0, 2.0), (3, 24, 2.0, 1.3))
+_LONGEST = 0.25  # the longest first phase, as a share of the horizon
 
-
-@dataclass(frozen=True, kw_only=True)
-class Prediction:
-    """The expected cost of a study.
-
-    Attributes:
-        regret: The expected regret over the horizon.
-        bound: The upper bound of the regret that the widths prove, which holds with probability 1 − 5L/T.
-            Until an action is dropped, each play of it may cost twice the largest width of a difference in
-            the previous phase. The same holds for the best guess at the end.
-        rounds_asked: The rounds of all phases that ask clients.
-        first_elimination: The first phase that is expected to drop an action; None if no phase is.
-        actions_left: How many actions are expected to be left at the end.
-    """
-
-    regret: float
-    bound: float
-    rounds_asked: float
-    first_elimination: int | None
-    actions_left: float
-
-
-def predict(study: Study, *, draws: int = _DRAWS, seed: int = 0) -> Prediction:
-    """Predict the cost of a study as the mean over a few θ* drawn from the prior.
-
-    Args:
-        study: A study with assignment "everyone".
-        draws: How many θ* are drawn.
-        seed: The seed of the draws; equal seeds give equal predictions.
-
-    Returns:
-        The prediction.
-
-    Raises:
-        InvalidValue: The study has another assignment, or `draws` is less than 1.
-    """
-    one_of(("everyone",), assignment=study.assignment)
-    rng = np.random.default_rng(seed)
-    thetas = rng.standard_normal((whole(1, draws=draws), study.actions.dimension))
-    thetas /= np.linalg.norm(thetas, axis=1, keepdims=True)
-    first = _first_phase(study)  # does not depend on θ*
-    return _mean([_predict_one(study, theta, first) for theta in thetas])
-
-
-def _mean(parts: Sequence[Prediction]) -> Prediction:
-    firsts = [part.first_elimination for part in parts if part.first_elimination is not None]
-    averaged = ("regret", "bound", "rounds_asked", "actions_left")
-    means = {name: float(np.mean([getattr(part, name) for part in parts])) for name in averaged}
-    return Prediction(first_elimination=min(firsts, default=None), **means)
+Candidate = dict[str, float]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,31 +60,17 @@ def budgeted(study: Study, participants: int) -> Spending:
         participants: How many clients may be asked.
 
     Returns:
-        The best spending that was found.
+        The best spending that was found. It asks all participants, unless `maximum_cohort` forbids that.
     """
-    study = replace(study, actions=_sampled(study.actions))
-    rank = study.actions.dimension
-    choices: dict[str, tuple[float, ...]] = {
-        "phases": (1, 2, 3, 4, 6),
-        "first_length": tuple(math.ceil(factor * rank) for factor in (1, 1.5, 2, 3, 5, 8, 12, 24)),
-        "growth": (4, 8, 16, 40),
-        "cohort_growth": (0.12, 0.2, 0.35, 0.6, 1.0, 1.5),
-        "design_tolerance": (1.3, 1.6, 2.0),
-    }
-    known: dict[tuple[float, ...], float] = {}
+    from threadpoolctl import threadpool_limits  # needed only here
 
-    def cost(candidate: dict[str, float]) -> float:
-        key = tuple(candidate.values())
-        if key not in known:
-            spending = _spending(candidate, participants, study)
-            known[key] = predict(spent(study, spending), draws=_SEARCH_DRAWS).regret
-        return known[key]
-
-    for place in (0.2, 0.5):
-        _descend(choices, place, cost)
-    best = sorted(known, key=known.__getitem__)[:_COMPARED]
-    found = [_spending(dict(zip(choices, key, strict=True)), participants, study) for key in best]
-    return min(found, key=lambda spending: predict(spent(study, spending)).regret)
+    search = _Search(study=replace(study, actions=_sampled(study.actions)), participants=participants)
+    # The matrices are small: several BLAS threads only cost processor time, and they round differently.
+    with threadpool_limits(limits=1):
+        for start in _STARTS:
+            search.descend(*start)
+        search.refine()
+        return search.best()
 
 
 def plan_study(
@@ -186,29 +125,131 @@ def spent(study: Study, spending: Spending) -> Study:
     return replace(study, schedule=spending.schedule, design_tolerance=spending.design_tolerance)
 
 
-def _descend(
-    choices: dict[str, tuple[float, ...]], place: float, cost: Callable[[dict[str, float]], float]
-) -> None:
-    """Run two passes of coordinate descent, starting from the value at fraction `place` of each range.
+@dataclass(kw_only=True)
+class _Search:
+    """A search for the best spending, with the predictions of all candidates so far.
 
-    There is no return value: `cost` records every candidate that it evaluates.
+    Attributes:
+        study: The study.
+        participants: How many clients may be asked.
+        known: The predicted regret of each spending for each draw of θ* so far, and the weights of the draws.
+        origins: The candidate of each spending.
     """
-    best = {name: values[int(place * len(values))] for name, values in choices.items()}
-    for _ in range(2):
-        for name, values in choices.items():
-            best = min(({**best, name: value} for value in values), key=cost)
+
+    study: Study
+    participants: int
+    known: dict[Spending, tuple[FloatArray, FloatArray]] = field(default_factory=dict)
+    origins: dict[Spending, Candidate] = field(default_factory=dict)
+
+    def choices(self) -> dict[str, tuple[float, ...]]:
+        """Return the values of each coordinate that are tried."""
+        rank = self.study.actions.dimension
+        longest = max(rank, _LONGEST * self.study.horizon)
+        factors = (1, 1.5, 2, 3, 5, 8, 12, 24, 50, 100, 250, 600, 1500, 4000, 10_000)
+        lengths = [math.ceil(factor * rank) for factor in factors if factor * rank <= longest]
+        return {
+            "first_length": tuple(lengths),
+            "cohort_growth": (0.12, 0.2, 0.35, 0.6, 1.0, 1.5, 3.0),
+            "growth": (2, 4, 8, 16, 40),
+            "phases": (1, 2, 3, 4, 6),
+            "design_tolerance": (1.3, 1.6, 2.0),
+        }
+
+    def cost(self, spending: Spending, draws: int) -> float:
+        """Return the mean of the predicted regret over the first `draws` draws."""
+        regrets, weights = self.known.get(spending, (np.zeros(0), np.zeros(0)))
+        if len(regrets) < draws:
+            more = predicted_regrets(spent(self.study, spending), len(regrets), draws)
+            regrets, weights = np.append(regrets, more[0]), np.append(weights, more[1])
+            self.known[spending] = regrets, weights
+        return float(np.average(regrets[:draws], weights=weights[:draws]))
+
+    def improves(self, spending: Spending, best: Spending, draws: int) -> bool:
+        """Return whether a spending is better than the best so far. A much worse one gets few draws."""
+        if self.cost(spending, _FIRST_DRAWS) > _MUCH_WORSE * self.cost(best, _FIRST_DRAWS):
+            return False
+        return self.cost(spending, draws) < self.cost(best, draws)
+
+    def descend(self, phases: int, factor: int, growth: float, tolerance: float) -> None:
+        """Run two passes of coordinate descent from a plan with equal cohorts."""
+        choices = self.choices()
+        wanted = factor * self.study.actions.dimension
+        best: Candidate = {
+            "first_length": max(one for one in choices["first_length"] if one <= wanted),
+            "cohort_growth": 1.0,
+            "growth": growth,
+            "phases": phases,
+            "design_tolerance": tolerance,
+        }
+        for _ in range(2):
+            before = best
+            for name, values in choices.items():
+                best = self.along(best, name, values, _SEARCH_DRAWS)
+            if best == before:
+                return
+
+    def along(self, start: Candidate, name: str, values: tuple[float, ...], draws: int) -> Candidate:
+        """Return the best candidate that is found by walking up and down the values of one coordinate."""
+        best, place = start, values.index(start[name])
+        for walk in (values[place + 1 :], values[:place][::-1]):
+            misses = 0
+            for value in walk:
+                candidate = {**start, name: value}
+                better = self.improves(self.spending(candidate), self.spending(best), draws)
+                best, misses = (candidate, 0) if better else (best, misses + 1)
+                if misses == _MISSES:
+                    break
+        return best
+
+    def refine(self) -> None:
+        """Search again around the best candidate along two coordinates, with more draws."""
+        near = self.nearest(_NEAR, _SEARCH_DRAWS)
+        best = self.origins[min(near, key=lambda one: self.cost(one, _REFINING_DRAWS))]
+        for name in ("first_length", "design_tolerance"):
+            best = self.along(best, name, self.choices()[name], _REFINING_DRAWS)
+
+    def nearest(self, count: int, draws: int) -> list[Spending]:
+        """Return the best candidates by `draws` draws, of those that have as many."""
+        found = [one for one, (regrets, _) in self.known.items() if len(regrets) >= draws]
+        return sorted(found, key=lambda one: self.cost(one, draws))[:count]
+
+    def best(self) -> Spending:
+        """Return the best spending by all draws, without cohorts that do not help."""
+        best = min(self.nearest(_COMPARED, _REFINING_DRAWS), key=lambda one: self.cost(one, DRAWS))
+        most = self.cost(best, DRAWS) * (1 + _WORTH)
+        while fewer := [one for one in _fewer_cohorts(best) if self.cost(one, DRAWS) <= most]:
+            best = min(fewer, key=lambda one: self.cost(one, DRAWS))
+        return best
+
+    def spending(self, candidate: Candidate) -> Spending:
+        """Return the spending of a candidate."""
+        phases = min(int(candidate["phases"]), self.participants)
+        schedule = Schedule.shared(
+            self.participants,
+            phases=phases,
+            first_length=int(candidate["first_length"]),
+            growth=candidate["growth"] if phases > 1 else 2.0,  # so that equal plans are recognised
+            cohort_growth=candidate["cohort_growth"],
+            maximum_cohort=self.study.schedule.maximum_cohort,
+        )
+        spending = Spending(schedule=schedule, design_tolerance=candidate["design_tolerance"])
+        self.origins[spending] = candidate
+        return spending
 
 
-def _spending(candidate: dict[str, float], participants: int, study: Study) -> Spending:
-    schedule = Schedule.shared(
-        participants,
-        phases=min(int(candidate["phases"]), participants),
-        first_length=int(candidate["first_length"]),
-        growth=candidate["growth"],
-        cohort_growth=candidate["cohort_growth"],
-        maximum_cohort=study.schedule.maximum_cohort,
-    )
-    return Spending(schedule=schedule, design_tolerance=candidate["design_tolerance"])
+def _fewer_cohorts(spending: Spending) -> Iterator[Spending]:
+    """Yield the spending without its first or last cohort, whose clients join the largest of the others."""
+    schedule = spending.schedule
+    cohorts = schedule.cohorts or ()
+    if len(cohorts) < 2:
+        return
+    for rest, dropped, first in (
+        (cohorts[:-1], cohorts[-1], schedule.first_length),
+        (cohorts[1:], cohorts[0], schedule.length(2)),
+    ):
+        largest = rest.index(max(rest))
+        joined = tuple(size + dropped * (place == largest) for place, size in enumerate(rest))
+        yield replace(spending, schedule=replace(schedule, cohorts=joined, first_length=first))
 
 
 def _sampled(actions: Actions) -> Actions:
@@ -216,136 +257,3 @@ def _sampled(actions: Actions) -> Actions:
         return actions
     chosen = np.random.default_rng(0).choice(actions.count, _LARGEST_PLANNED, replace=False)
     return Actions(actions.matrix[np.sort(chosen)])
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Knowledge:
-    """The errors of the estimate after a predicted phase.
-
-    Attributes:
-        covariance: C, the covariance of the estimate.
-        level: The quantile √(2·log(1/β)), by which deviations are multiplied to get widths.
-    """
-
-    covariance: FloatArray
-    level: float
-
-    @cached_property
-    def largest(self) -> float:
-        """The largest √(v'Cv) over all unit vectors v."""
-        return math.sqrt(float(np.linalg.eigvalsh(self.covariance)[-1]))
-
-    def deviations(self, directions: FloatArray) -> FloatArray:
-        """Return √(v'Cv) for each row v."""
-        spread = np.einsum("ij,ij->i", directions @ self.covariance, directions)
-        return np.asarray(np.sqrt(np.maximum(spread, 0)), dtype=np.float64)
-
-    def target_widths(self, targets: FloatArray) -> FloatArray:
-        """Return the width for each row, as if all noise were sub-Gaussian."""
-        return self.level * self.deviations(targets)
-
-    def target_radius(self, targets: FloatArray) -> float:
-        """Return √tr + level·√λ for the covariance of the errors, with trace tr and largest eigenvalue λ."""
-        spectrum = np.linalg.eigvalsh(targets @ self.covariance @ targets.T)
-        return float(np.sqrt(spectrum.sum()) + self.level * np.sqrt(spectrum[-1]))
-
-    def survivors(self, gaps: FloatArray, to_best: FloatArray) -> tuple[NDArray[np.bool_], float]:
-        """Return which gaps are within their widths, and the largest width among these."""
-        # A difference of two actions has norm at most 2. So a gap above 2·level·largest exceeds its width,
-        # and that width need not be computed.
-        near = np.flatnonzero(gaps <= 2 * self.level * self.largest)
-        widths = self.target_widths(to_best[near])
-        within = gaps[near] <= widths
-        kept = np.zeros(len(gaps), dtype=bool)
-        kept[near[within]] = True
-        return kept, float(widths[within].max(initial=0.0))
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Phase:
-    """A predicted phase: the actions that it plays, how often, and the errors of the estimate after it."""
-
-    support: IntArray
-    plays: FloatArray
-    knowledge: _Knowledge
-
-
-def _first_phase(study: Study) -> _Phase | None:
-    return _phase(study, 1, np.arange(study.actions.count), None)
-
-
-def _phase(study: Study, number: int, active: IntArray, before: _Knowledge | None) -> _Phase | None:
-    """Return the predicted phase; None if it does not fit into the horizon or asks nobody."""
-    if study.schedule.length(number) > study.horizon or not study.schedule.asks(number):
-        return None
-    design = _cached_design(study.actions, active.tobytes(), study.design_tolerance)
-    plays = np.ceil(study.schedule.length(number) * design.weights - 1e-9)
-    support = active[design.support]
-    knowledge = _after(study, number, study.actions.matrix[support], plays, design.rank, before)
-    return _Phase(support=support, plays=plays, knowledge=knowledge)
-
-
-def _predict_one(study: Study, theta: FloatArray, first_phase: _Phase | None) -> Prediction:
-    matrix = study.actions.matrix
-    rewards = matrix @ theta
-    gaps, to_best = rewards.max() - rewards, matrix[int(np.argmax(rewards))] - matrix
-    active, known = np.arange(len(matrix)), list[_Knowledge]()
-    regret, bound, rounds, first = 0.0, 0.0, 0.0, None
-    worst = float(gaps.max())  # an upper bound on the cost of one play
-    for number in range(1, study.schedule.reporting_phases(study.horizon) + 1):
-        if len(active) == 1:  # no more regret
-            rounds = min(float(study.horizon), rounds + study.schedule.length(number))
-            continue
-        phase = first_phase if number == 1 else _phase(study, number, active, known[-1])
-        if phase is None or rounds + phase.plays.sum() > study.horizon:
-            break
-        known.append(phase.knowledge)
-        rounds += float(phase.plays.sum())
-        regret += float(gaps[phase.support] @ phase.plays)
-        bound += worst * float(phase.plays.sum())
-        within, widest = phase.knowledge.survivors(gaps[active], to_best[active])
-        worst = min(worst, 2 * widest)
-        kept = active[within]
-        first = number if first is None and len(kept) < len(active) else first
-        active = kept
-    regret += (study.horizon - rounds) * _guess_regret(known, to_best[active], gaps[active])
-    bound += (study.horizon - rounds) * (worst if len(active) > 1 else 0.0)
-    return Prediction(
-        regret=regret,
-        bound=bound,
-        rounds_asked=rounds,
-        first_elimination=first,
-        actions_left=float(len(active)),
-    )
-
-
-def _after(
-    study: Study, phase: int, rows: FloatArray, plays: FloatArray, rank: int, before: _Knowledge | None
-) -> _Knowledge:
-    clients = study.schedule.cohort(phase)
-    statistics = Statistics(rows=rows, plays=plays, heterogeneity=study.heterogeneity)
-    reporting = choose(study, statistics, rank, clients, before)
-    estimator, noise = reporting.estimator(study, rank, clients), reporting.deviation(study, clients)
-    on_averages = reporting.statistics.weights_on_averages(estimator)
-    factor = np.hstack([on_averages / np.sqrt(clients * plays), noise * estimator])
-    return _Knowledge(
-        covariance=factor @ factor.T + study.heterogeneity**2 / clients * np.eye(study.actions.dimension),
-        level=math.sqrt(2 * math.log(1 / study.confidence)),
-    )
-
-
-def _guess_regret(known: Sequence[_Knowledge], to_best: FloatArray, gaps: FloatArray) -> float:
-    """Return an upper bound on the expected regret of one round that plays the best guess.
-
-    An action is the best guess with at most the probability that its estimate exceeds that of the best
-    action. The guess uses all phases; their precisions in a direction add up.
-    """
-    if not known:
-        return float(gaps.mean())
-    precisions = sum(np.maximum(one.deviations(to_best), 1e-150) ** -2.0 for one in known)
-    return float(np.minimum(gaps @ ndtr(-gaps * np.sqrt(precisions)), gaps.max()))
-
-
-@lru_cache(maxsize=256)
-def _cached_design(actions: Actions, active: bytes, tolerance: float) -> Design:
-    return near_g_optimal(actions.matrix[np.frombuffer(active, dtype=np.int64)], tolerance=tolerance)

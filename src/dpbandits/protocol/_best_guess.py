@@ -1,0 +1,115 @@
+"""The expected gap of the best guess, when its estimate has normal errors.
+
+The best guess is the action with the largest estimated mean. Let x* be the best action, and let x beat x* if
+its estimate is larger. The expected gap of the guess is at most U = Σ_x gap(x)·P(x beats x*). This is nearly
+exact if errors are rare. If they are not, several actions beat x* at once, and U counts each of them.
+
+An unbiased estimate picks one action x with probability proportional to w(x)·P(x beats x*), draws the errors
+of all actions given that x beats x*, and averages
+
+    f · Σ_y w(y)·P(y beats x*) / Σ (w(y) over all y that beat x*)
+
+where f is the gap of the action with the largest estimate, or 1 for the probability of a wrong guess. Each
+error with at least one action that beats x* is counted once, since the weights of these actions cancel. The
+weight w(x) = gap(x)/U + 1/V with V = Σ_x P(x beats x*) suits both f: no average is above 2U, or 2V.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import ndtr, ndtri
+
+from dpbandits._arrays import FloatArray
+
+_TIE = 1e-12  # an action with a smaller gap is as good as the best one
+_UNLIKELY = 1e-9  # actions that contribute less than this share of the largest contribution are left out
+
+
+@dataclass(frozen=True, kw_only=True)
+class ErrorDraws:
+    """Random numbers for the errors of one problem. All schedules that are compared use the same ones.
+
+    Attributes:
+        picks: Numbers in [0, 1), one per draw, that decide which action beats the best one.
+        tails: Numbers in (0, 1), one per draw, that decide by how much.
+        normals: One row of independent standard normal numbers per draw.
+    """
+
+    picks: FloatArray
+    tails: FloatArray
+    normals: FloatArray
+
+    @staticmethod
+    def drawn(rng: np.random.Generator, count: int, dimension: int) -> ErrorDraws:
+        """Draw the numbers, stratified: each interval of length 1/count has one pick and one tail."""
+        strata = np.arange(count)
+        tails = (rng.permutation(count) + rng.uniform(0.01, 0.99, count)) / count
+        return ErrorDraws(
+            picks=(strata + rng.uniform(size=count)) / count,
+            tails=tails,
+            normals=rng.standard_normal((count, dimension)),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Guess:
+    """The distribution of the gap of the best guess.
+
+    Attributes:
+        gaps: Gaps of wrong guesses that were drawn.
+        chances: The probability that each of them stands for; the guess is right with the rest.
+    """
+
+    gaps: FloatArray
+    chances: FloatArray
+
+    @property
+    def expected_gap(self) -> float:
+        """The expected gap."""
+        return float(self.gaps @ self.chances)
+
+    @property
+    def right(self) -> float:
+        """An unbiased estimate of the probability that the guess is the best action; it may be negative."""
+        return 1.0 - float(self.chances.sum())
+
+
+RIGHT = Guess(gaps=np.zeros(0), chances=np.zeros(0))
+"""A guess that is certainly right."""
+
+
+def best_guess(gaps: FloatArray, errors: FloatArray, draws: ErrorDraws) -> Guess:
+    """Estimate the distribution of the gap of the action with the largest estimate.
+
+    Args:
+        gaps: The gap of each action; the best action has gap 0.
+        errors: One row y per action: the error of its estimate is ⟨y, z⟩ with a standard normal vector z.
+        draws: The random numbers.
+
+    Returns:
+        The distribution.
+    """
+    away = errors - errors[int(np.argmin(gaps))]
+    sizes = np.sqrt(np.einsum("ij,ij->i", away, away))
+    worse = (gaps > _TIE) & (sizes > 0)
+    chances = np.where(worse, ndtr(-gaps / np.where(worse, sizes, 1.0)), 0.0)
+    expected, total = float(gaps @ chances), float(chances.sum())
+    if expected <= 0:
+        return RIGHT
+    weights = gaps / expected + 1 / total
+    terms = weights * chances
+    likely = np.flatnonzero(terms > _UNLIKELY * terms.max())
+    away, sizes, gaps, chances, weights = (part[likely] for part in (away, sizes, gaps, chances, weights))
+    cumulative = np.cumsum(terms[likely])
+    picked = np.searchsorted(cumulative, draws.picks * cumulative[-1], side="right")
+    picked, each = np.minimum(picked, len(likely) - 1), np.arange(len(draws.picks))
+    # Replace the part of z along the difference to x* by a draw given that the picked action beats x*.
+    unit = away[picked] / sizes[picked, None]
+    normals = draws.normals[:, : away.shape[1]]
+    along = -ndtri(draws.tails * chances[picked]) - np.einsum("ij,ij->i", normals, unit)
+    lead = away @ (normals + along[:, None] * unit).T - gaps[:, None]
+    lead[picked, each] = np.maximum(lead[picked, each], _TIE)  # against rounding
+    shares = cumulative[-1] / (weights @ (lead > 0)) / len(each)
+    return Guess(gaps=gaps[np.argmax(lead, axis=0)], chances=shares)
