@@ -81,10 +81,15 @@ def show(rows: list[Row], setting: Setting) -> None:
         f"{actions.count:,} actions in R^{actions.dimension}"
     )
     table = Table(title=title, title_justify="left")
-    for heading in ("trust", *_HEADINGS) if len(trusts) > 1 else _HEADINGS:
+    # A column that is empty in every row, such as that of simulated runs, is left out.
+    columns = zip(("trust", *_HEADINGS), *([row.trust, *_cells(row)] for row in rows), strict=True)
+    shown = [
+        column for column in columns if {*column[1:]} != {"–"} and (len(trusts) > 1 or column[0] != "trust")
+    ]
+    for heading, *_ in shown:
         table.add_column(heading, justify="left" if heading in ("trust", "schedule") else "right")
-    for row in rows:
-        table.add_row(*([row.trust] if len(trusts) > 1 else []), *_cells(row))
+    for cells in zip(*(column[1:] for column in shown), strict=True):
+        table.add_row(*cells)
     show_line(table)
     note = cover_note(max(row.cover_loss for row in rows))
     if note is not None:
