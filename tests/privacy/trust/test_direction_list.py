@@ -125,6 +125,13 @@ def test_the_variance_is_near_the_optimum(dimension: int, epsilon: float) -> Non
     assert short.mean**-2 - 1 > 1.05 * infinite_list_variance(dimension, epsilon)
 
 
+def test_a_list_is_never_larger_than_a_small_device_can_hold() -> None:
+    wide = _list(2000, 10.0)
+    assert wide.size * wide.coordinates <= 2**21 < 2 * wide.size * wide.coordinates
+    with pytest.raises(InvalidValue, match="size_times_coordinates"):
+        replace(wide, size=4096)
+
+
 def test_a_larger_epsilon_never_needs_a_shorter_list() -> None:
     sizes = [best_list(20, math.exp(epsilon))[0] for epsilon in (0.5, 1, 3, 5, 10)]
     assert sizes == sorted(sizes)

@@ -34,6 +34,7 @@ from dpbandits.privacy.noise import NoiseSource, directions, simulated_only
 from dpbandits.privacy.tails import BoundedErrors, Spread, bounded_factors, bounded_radius, squared_norms
 from dpbandits.privacy.trust._list_shape import (
     LARGEST_SIZE,
+    MOST_ENTRIES,
     Alignment,
     alignment,
     best_list,
@@ -42,7 +43,7 @@ from dpbandits.privacy.trust._list_shape import (
 from dpbandits.privacy.trust._weights import LARGEST_EPSILON, checked_weights, pure_event, weights
 
 SEED_BITS = 48
-_AT_ONCE = 2**21  # coordinates of directions that are computed at once, to limit memory use
+_AT_ONCE = MOST_ENTRIES  # coordinates of directions that are computed at once, to limit memory use
 # Upper bound on the relative error of the mean alignment and of a direction in floating point.
 _INACCURACY = 1e-9
 
@@ -79,6 +80,7 @@ class LocalList(Mechanism):
             raise InvalidValue("coordinates", self.coordinates, "at least 2: directions need a plane")
         if whole(2, LARGEST_SIZE, size=self.size) & (self.size - 1):
             raise InvalidValue("size", self.size, "a power of two")
+        whole(1, MOST_ENTRIES, size_times_coordinates=self.size * self.coordinates)
         checked_weights(self.near, self.size, self.top_weight, self.other_weight)
 
     @classmethod

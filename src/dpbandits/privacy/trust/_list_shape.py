@@ -22,6 +22,8 @@ import numpy as np
 from dpbandits._arrays import FloatArray
 
 LARGEST_SIZE = 4096
+MOST_ENTRIES = 2**21
+"""The most coordinates of all directions of a list together, so that a small device can compute it."""
 _SMALLEST_SIZE = 64
 _NODES = 600
 # The list is long enough that its variance exceeds that of an infinite list by at most this share.
@@ -72,7 +74,7 @@ def best_list(coordinates: int, ratio: float) -> tuple[int, int]:
     while True:
         near = _best_near(coordinates, size, ratio, share)
         loss = (alignment(coordinates, size, near, ratio).mean ** -2 - 1) / (mean**-2 - 1) - 1
-        if loss <= _LOSS or size == LARGEST_SIZE:
+        if loss <= _LOSS or size == LARGEST_SIZE or 2 * size * coordinates > MOST_ENTRIES:
             return size, near
         size *= 2
 
