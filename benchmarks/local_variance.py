@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import argparse
 import math
+import time
 
 import numpy as np
 from scipy.integrate import quad
 
-from dpbandits.privacy import PrivacyRequest, calibrate
+from dpbandits.privacy import PrivacyRequest, SecureNoise, calibrate
 from dpbandits.privacy.accounting import gaussian_noise_ratio
 
 DIMENSIONS, EPSILONS, LIMIT = (2, 8, 20, 50), (0.5, 1.0, 3.0, 10.0), 1.05
@@ -71,10 +72,31 @@ def numbers() -> None:
         )
 
 
+def costs() -> None:
+    """Print the bytes of a report, the client's CPU time, and how many reports a core decodes per second."""
+    print(f"\n{'d':>4}{'ε':>6}{'list':>7}{'bytes':>7}{'client, ms':>12}{'decoded a second':>18}")
+    for epsilon in (1.0, 10.0):
+        request = PrivacyRequest(trust="local", epsilon=epsilon, delta=0)
+        own = calibrate(request, coordinates=20, cohort=10**6, bound=1.0, shape="ball")
+        rows, noise = np.full((1, 20), 0.1), SecureNoise()
+        own.randomize(rows, noise)
+        started = time.process_time()
+        for _ in range(50):
+            own.randomize(rows, noise)
+        client = (time.process_time() - started) / 50
+        batch = np.random.default_rng(0).integers(own.message.high, size=(200_000, 1))
+        started = time.process_time()
+        own.analyze(batch, len(batch), noise)
+        decoded = len(batch) / (time.process_time() - started)
+        sizes = f"{own.size:7}{own.message.size:7}"  # type: ignore[attr-defined]
+        print(f"{20:4}{epsilon:6g}{sizes}{1000 * client:12.2f}{decoded:18,.0f}")
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true")
     options = parser.parse_args()
     within = vectors()
     numbers()
+    costs()
     raise SystemExit(int(options.check and not within))
