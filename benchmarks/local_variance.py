@@ -84,7 +84,7 @@ def costs() -> None:
         for _ in range(50):
             own.randomize(rows, noise)
         client = (time.process_time() - started) / 50
-        batch = np.random.default_rng(0).integers(own.message.high, size=(200_000, 1))
+        batch = np.random.default_rng(0).integers(int(own.message.high), size=(200_000, 1))
         started = time.process_time()
         own.analyze(batch, len(batch), noise)
         decoded = len(batch) / (time.process_time() - started)
