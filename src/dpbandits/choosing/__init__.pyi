@@ -1,15 +1,9 @@
-from ._bounds import (
-    Bounds as Bounds,
-    Interval as Interval,
-)
 from ._choose import (
     answer as answer,
     choose as choose,
 )
 from ._found import (
     Found as Found,
-    Lead as Lead,
-    OptionResult as OptionResult,
 )
 from ._people import (
     People as People,
@@ -17,7 +11,4 @@ from ._people import (
 )
 from ._planning import (
     planned as planned,
-)
-from ._rewards import (
-    RewardRange as RewardRange,
 )

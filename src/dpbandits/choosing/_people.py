@@ -10,7 +10,6 @@ import inspect
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from enum import Enum
 from itertools import islice
 from numbers import Real
 from typing import Any
@@ -19,7 +18,7 @@ import numpy as np
 
 from dpbandits._arrays import FloatArray
 from dpbandits._checks import non_negative
-from dpbandits.choosing._rewards import RewardRange
+from dpbandits.answers import Knowledge, RewardRange
 from dpbandits.errors import InvalidValue
 from dpbandits.options import Options, read_columns
 from dpbandits.protocol import Plan
@@ -30,16 +29,6 @@ ACCEPTED = (
     "a function people(label) or people(label, rng), clients (functions of a label), "
     "a table with one column per option, or a population"
 )
-
-
-class Knowledge(Enum):
-    """What is known about the rewards of one person."""
-
-    MODEL = "model"
-    """The assumptions of docs/theory.md hold, with the study's heterogeneity."""
-    BOUNDED = "bounded"
-    """Every reward lies in the range. Nothing is known about how the rewards of one person depend on each
-    other."""
 
 
 class People(ABC):
