@@ -48,16 +48,12 @@ class Journal:
             waiting = [record for record in transaction.plans() if record.phase >= self.state.phase]
             for record in waiting:
                 self.plan(transaction, record.phase)
-            bodies: dict[int, bytes | None] = {one.phase: one.body for one in transaction.releases()}
-            latest = transaction.latest()
-            if latest is not None and latest.state == "done":  # it asked nobody
-                bodies[latest.phase] = None
-            return bodies, waiting, {record.phase for record in transaction.progress()}
+            return _finished(transaction), waiting, {record.phase for record in transaction.progress()}
 
         bodies, waiting, kept = self._transactions.run("read", read)
         for record in waiting:
             if check:
-                self._check(record)
+                _check(self.state, record)
             if record.phase not in bodies:
                 break
             body = bodies[record.phase]
@@ -67,13 +63,6 @@ class Journal:
                 self._keep(state.progress[-1])
             self.state = state
 
-    def _check(self, record: PlanRecord) -> None:
-        if ask(self.state).digest != record.digest:
-            raise PlanMismatch(
-                f"phase {record.phase} has plan {record.digest[:12]} in the journal, but this study computes "
-                "another one; were actions, settings or the version changed?"
-            )
-
     def _keep(self, progress: Progress) -> None:
         record = ProgressRecord(phase=progress.phase, body=encode(progress))
         try:
@@ -81,3 +70,41 @@ class Journal:
         except Refused as refusal:  # another worker was faster
             if refusal.reason != "already-kept":
                 raise
+
+
+def replay_journal(study: Study, transaction: Transaction) -> State:
+    """Return the learner's state after all phases of a journal that have ended. Nothing is written.
+
+    Args:
+        study: The study, with the terms that the store has.
+        transaction: A transaction on the store.
+
+    Raises:
+        PlanMismatch: A journalled plan differs from the one that this study computes.
+    """
+    state, bodies = study.begin(), _finished(transaction)
+    for record in transaction.plans():
+        _check(state, record)
+        if record.phase not in bodies:
+            break
+        body = bodies[record.phase]
+        release = None if body is None else decode(body, Release)
+        state = tell(state, decode(record.body, Plan), release)
+    return state
+
+
+def _finished(transaction: Transaction) -> dict[int, bytes | None]:
+    """Return the release of each phase that has ended; None for a phase that asked nobody."""
+    bodies: dict[int, bytes | None] = {one.phase: one.body for one in transaction.releases()}
+    latest = transaction.latest()
+    if latest is not None and latest.state == "done":  # it asked nobody
+        bodies[latest.phase] = None
+    return bodies
+
+
+def _check(state: State, record: PlanRecord) -> None:
+    if ask(state).digest != record.digest:
+        raise PlanMismatch(
+            f"phase {record.phase} has plan {record.digest[:12]} in the journal, but this study computes "
+            "another one; were actions, settings or the version changed?"
+        )
