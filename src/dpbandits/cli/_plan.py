@@ -12,6 +12,7 @@ import numpy as np
 from rich.table import Table
 
 from dpbandits._checks import whole
+from dpbandits.cli._options_table import add_table_options, options_table
 from dpbandits.cli._output import cover_note, provenance
 from dpbandits.cli._parser import add_choice, add_value, number, whole_number
 from dpbandits.cli._plan_file import check_new, write_study
@@ -69,11 +70,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add_choice(group, "--trust", TRUSTS, "whom clients trust", "shuffle")
     add_privacy_options(group, epsilon=1.0, delta=1e-6)
     add_problem_options(parser.add_argument_group("problem"))
+    add_table_options(parser)
     output = parser.add_argument_group("grid and output")
     add_value(output, "--epsilons", number, "E", "a grid of ε (default: ε/10, ε/3, ε, 3ε, 10ε)", nargs="+")
     add_value(output, "--runs", whole_number, "R", "simulated runs per row; 0 for none", 4)
-    write = "plan for --epsilon and --actions-file only, and write a study file with the planned cohorts"
+    write = "plan for --epsilon only, with --options or --actions-file, and write a study file"
     add_value(output, "--write", Path, "STUDY.toml", write)
+    loopback = "with --write: also make keys and tokens, to serve the study on this port of this machine"
+    add_value(output, "--loopback", whole_number, "PORT", loopback)
     add_value(output, "--json", str, "PATH", "write every number; - for standard output")
     add_value(output, "--plot", str, "PATH.png", "draw regret, participants and communication against ε")
 
@@ -83,8 +87,10 @@ def run(options: argparse.Namespace) -> int:
     check_plot(options.plot)
     check_writable(options.json)
     whole(0, runs=options.runs)
+    table = options_table(options)
+    options.options = None if table is None else table.options.to_json()
     settings = _settings(options)
-    check_new(options.write, settings[0])
+    check_new(options.write, settings[0], options.loopback)
     rows, studies = list[Row](), list[Study]()
     with progress_bar("planning", "rows") as progress:
         task = progress.add_task("rows", total=len(settings))
@@ -98,7 +104,8 @@ def run(options: argparse.Namespace) -> int:
     if options.json != "-":
         _show(rows, settings[0])
     if options.write is not None:
-        write_study(options.write, studies[0], str(settings[0].problem.actions_file))
+        actions = table or str(settings[0].problem.actions_file)
+        write_study(options.write, studies[0], actions, options.loopback)
         print(f"study file: {options.write}", file=sys.stderr)
     if options.plot is not None:
         plot_plans([_as_dict(row) for row in rows], Path(options.plot))

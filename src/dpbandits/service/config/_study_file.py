@@ -36,10 +36,18 @@ from dpbandits.privacy import PrivacyRequest
 from dpbandits.protocol import Schedule, Study, budgeted, spent
 from dpbandits.service.config._options_section import KEYS, options_of
 from dpbandits.service.config._toml_file import TomlFile
-from dpbandits.service.coordinator import Context, Coordinator, HttpLink, WatchedStore, Watermark
+from dpbandits.service.coordinator import (
+    LEVEL,
+    Context,
+    Coordinator,
+    HttpLink,
+    WatchedStore,
+    Watermark,
+    stored_results,
+)
 from dpbandits.service.shared import Limits, Listening, Roles, ShufflerAddress, Timing
 from dpbandits.service.shuffler import Shuffler, ShufflerContext
-from dpbandits.service.wire import KeyPair, Pins, SignedTerms, VerifyKey
+from dpbandits.service.wire import KeyPair, Pins, ResultsReply, SignedTerms, VerifyKey
 from dpbandits.storage import open_store
 
 
@@ -138,6 +146,53 @@ def read_study(path: Path) -> CoordinatorFile:
         at="trust",
     )
     return CoordinatorFile(context=context, link=link, **common)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredStudy:
+    """What is needed to read the results of a study from its store: no key and no token.
+
+    Attributes:
+        study: The study, without terms.
+        options: Its options; None if its actions have no names.
+        storage: The URL of the store.
+    """
+
+    study: Study
+    options: Options | None
+    storage: str
+
+    def results(self, *, level: float = LEVEL) -> ResultsReply:
+        """Read the store and return the results, also while a coordinator uses the store.
+
+        Args:
+            level: The probability with which each kind of interval covers the truth.
+
+        Raises:
+            InvalidValue: There is no store, or it belongs to another study.
+            PlanMismatch: A journalled plan differs from the one that this study computes.
+        """
+        store = open_store(self.storage, read_only=True)
+        try:
+            return stored_results(self.study, self.options, store, level=level)
+        finally:
+            store.close()
+
+
+def read_stored_study(path: Path) -> StoredStudy:
+    """Read the parts of a study file that describe the study and its store.
+
+    Args:
+        path: The TOML file.
+
+    Raises:
+        InvalidValue: A section, key or value is missing or not accepted; the error names the line.
+    """
+    file = TomlFile(path)
+    file.sections(_STUDY)
+    options = options_of(file)
+    study, _ = described(file, options)
+    return StoredStudy(study=study, options=options, storage=_storage(file))
 
 
 def read_shuffler(path: Path) -> ShufflerFile:
