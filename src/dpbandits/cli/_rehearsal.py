@@ -7,6 +7,7 @@ actuator are not real. The store keeps the result, so `dpbandits results` shows 
 from __future__ import annotations
 
 import asyncio
+import csv
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -16,7 +17,7 @@ from dpbandits._arrays import FloatArray
 from dpbandits.actions import read_matrix
 from dpbandits.cli._serve_example import serving
 from dpbandits.errors import InvalidValue
-from dpbandits.options import Options, read_columns
+from dpbandits.options import Options
 from dpbandits.protocol import Plan
 from dpbandits.service.actuator import Actuator, play_all
 from dpbandits.service.client import AsyncClient, ClientCore, Consent, take_part
@@ -88,12 +89,19 @@ def _averages(row: FloatArray) -> Callable[[Plan], list[float]]:
 
 
 def _rewards(path: Path, options: Options | None, actions: int) -> FloatArray:
-    if options is not None and path.suffix.lower() == ".csv":
-        columns = read_columns(path, name="rewards")
-        if set(columns) == set(options.labels):
-            return read_matrix(path)[:, [list(columns).index(label) for label in options.labels]]
     matrix = read_matrix(path)
+    header = _header(path) if options is not None else []
+    if options is not None and sorted(header) == sorted(options.labels):
+        return matrix[:, [header.index(label) for label in options.labels]]
     if matrix.shape[1] != actions:
         expected = f"{actions}, one per action, or headed by the names of the options"
         raise InvalidValue("rewards", f"{matrix.shape[1]} columns", expected)
     return matrix
+
+
+def _header(path: Path) -> list[str]:
+    """Return the cells of the first line of a CSV file."""
+    if path.suffix.lower() != ".csv":
+        return []
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        return [" ".join(cell.split()) for cell in next(csv.reader(file), [])]

@@ -93,6 +93,9 @@ def read_options(
     lists = {key: _names(key, value) for key, value in given.items()}
     tables = {"ordered": _table("ordered", ordered), "baseline": _table("baseline", baseline)}
     used = [name for name in columns if name != label] if features is None else _names("features", features)
+    for name in used:
+        if name not in columns:
+            raise InvalidValue("features", repr(name), f"a column of the table: {', '.join(columns)}")
     for key, named in {**lists, **tables}.items():
         for name in named:
             if name not in used:
