@@ -96,7 +96,8 @@ def _lines(found: ResultsReply) -> list[tuple[str, str]]:
     lines.append(("needed", found.needed))
     asked = 0 if answer is None else answer.participants
     state = "no more clients are asked" if found.learning_over else "more clients will be asked"
-    lines.append(("asked", f"{asked:,} clients in {len(found.phases)} phases; {state}"))
+    phases = "1 phase" if len(found.phases) == 1 else f"{len(found.phases)} phases"
+    lines.append(("asked", f"{asked:,} clients in {phases}; {state}"))
     if stated is None:
         none = "no privacy was requested" if found.phases else "nothing was released"
         lines.append(("privacy", none))
