@@ -11,7 +11,7 @@ from ._in_process import (
     run_in_process as run_in_process,
 )
 from ._journal import (
-    replay_journal as replay_journal,
+    JournalRecords as JournalRecords,
 )
 from ._participation import (
     check_accepted as check_accepted,

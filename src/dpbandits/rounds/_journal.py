@@ -9,10 +9,12 @@ computes now; otherwise `PlanMismatch` is raised.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from dpbandits.errors import PlanMismatch, Refused
 from dpbandits.protocol import Plan, Progress, Release, State, Study, ask, decode, encode, tell
 from dpbandits.rounds._transactions import Transactions
-from dpbandits.storage import PlanRecord, ProgressRecord, Transaction
+from dpbandits.storage import PlanRecord, ProgressRecord, ReleaseRecord, Transaction
 
 
 class Journal:
@@ -48,7 +50,11 @@ class Journal:
             waiting = [record for record in transaction.plans() if record.phase >= self.state.phase]
             for record in waiting:
                 self.plan(transaction, record.phase)
-            return _finished(transaction), waiting, {record.phase for record in transaction.progress()}
+            bodies: dict[int, bytes | None] = {one.phase: one.body for one in transaction.releases()}
+            latest = transaction.latest()
+            if latest is not None and latest.state == "done":  # it asked nobody
+                bodies[latest.phase] = None
+            return bodies, waiting, {record.phase for record in transaction.progress()}
 
         bodies, waiting, kept = self._transactions.run("read", read)
         for record in waiting:
@@ -72,34 +78,47 @@ class Journal:
                 raise
 
 
-def replay_journal(study: Study, transaction: Transaction) -> State:
-    """Return the learner's state after all phases of a journal that have ended. Nothing is written.
+@dataclass(frozen=True, kw_only=True)
+class JournalRecords:
+    """The records of a journal from which `replay` rebuilds the learner's state.
 
-    Args:
-        study: The study, with the terms that the store has.
-        transaction: A transaction on the store.
-
-    Raises:
-        PlanMismatch: A journalled plan differs from the one that this study computes.
+    Attributes:
+        plans: All plans, ordered by phase.
+        releases: All releases, ordered by phase.
+        finished: The release of each phase that has ended; None for a phase that asked nobody.
     """
-    state, bodies = study.begin(), _finished(transaction)
-    for record in transaction.plans():
-        _check(state, record)
-        if record.phase not in bodies:
-            break
-        body = bodies[record.phase]
-        release = None if body is None else decode(body, Release)
-        state = tell(state, decode(record.body, Plan), release)
-    return state
 
+    plans: tuple[PlanRecord, ...]
+    releases: tuple[ReleaseRecord, ...]
+    finished: dict[int, bytes | None]
 
-def _finished(transaction: Transaction) -> dict[int, bytes | None]:
-    """Return the release of each phase that has ended; None for a phase that asked nobody."""
-    bodies: dict[int, bytes | None] = {one.phase: one.body for one in transaction.releases()}
-    latest = transaction.latest()
-    if latest is not None and latest.state == "done":  # it asked nobody
-        bodies[latest.phase] = None
-    return bodies
+    @staticmethod
+    def read(transaction: Transaction) -> JournalRecords:
+        """Read the records. This is short, so that a reader does not hold up the owner of the store."""
+        plans, releases, latest = transaction.plans(), transaction.releases(), transaction.latest()
+        finished: dict[int, bytes | None] = {one.phase: one.body for one in releases}
+        if latest is not None and latest.state == "done":
+            finished[latest.phase] = None
+        return JournalRecords(plans=plans, releases=releases, finished=finished)
+
+    def replay(self, study: Study) -> State:
+        """Return the learner's state after all phases that have ended.
+
+        Args:
+            study: The study, with the terms that the store has.
+
+        Raises:
+            PlanMismatch: A journalled plan differs from the one that this study computes.
+        """
+        state, bodies = study.begin(), self.finished
+        for record in self.plans:
+            _check(state, record)
+            if record.phase not in bodies:
+                break
+            body = bodies[record.phase]
+            release = None if body is None else decode(body, Release)
+            state = tell(state, decode(record.body, Plan), release)
+        return state
 
 
 def _check(state: State, record: PlanRecord) -> None:

@@ -135,7 +135,10 @@ class SqlStore(Store):
 
 
 class ReadOnlySqlStore(Store):
-    """A store that is only read. It takes no lock, so the owner of the store can go on writing.
+    """A store that is only read. It takes no write lock, so the owner of the store can go on writing.
+
+    SQLite may leave an empty log (`-wal`) and its index (`-shm`) next to the file. The owner of the store
+    removes them when it next closes the store.
 
     Args:
         url: As in `SqlStore`.

@@ -16,7 +16,7 @@ from dpbandits.errors import InvalidValue
 from dpbandits.options import Options
 from dpbandits.privacy import guarantee
 from dpbandits.protocol import Plan, Release, State, Study, ask, decode, plausible
-from dpbandits.rounds import replay_journal
+from dpbandits.rounds import JournalRecords
 from dpbandits.service.coordinator._context import Beginning, check_options
 from dpbandits.service.wire import GuaranteeReply, PhaseResult, ResultsReply
 from dpbandits.storage import PlanRecord, ReleaseRecord, Store, Transaction
@@ -169,9 +169,9 @@ def stored_results(
         found = transaction.study()
         if found is None:
             raise InvalidValue("storage", "an empty store", "the store of a study that has been served")
-        kept = decode(found.body, Beginning)
-        state = replay_journal(_stored_study(study, options, kept), transaction)
-        journalled = Journalled.read(transaction, state)
+        records = JournalRecords.read(transaction)
+    state = records.replay(_stored_study(study, options, decode(found.body, Beginning)))
+    journalled = Journalled(state=state, plans=records.plans, releases=records.releases)
     answered = Answered.of(journalled, options, level=level)
     return results_reply(journalled, options, answered)
 
