@@ -15,11 +15,13 @@ from dpbandits import choosing
 from dpbandits.answers import RewardRange
 from dpbandits.errors import InvalidValue, StorageError
 from dpbandits.options import Options
+from dpbandits.privacy import PrivacyRequest
 from dpbandits.protocol import Schedule, leader
 from dpbandits.service.coordinator import stored_results
 from dpbandits.service.wire import ResultsReply
 from dpbandits.storage import StudyRecord, open_store
 
+from ..protocol.toy_reward_model import Tanh  # noqa: TID252
 from .helpers import MODELS, THETA, Deployment, small_study
 
 OPTIONS = Options.grid(price=[1, 2, 3, 4], colour=["red", "green"], current={"price": 3, "colour": "red"})
@@ -221,6 +223,24 @@ def test_a_horizon_too_short_for_the_level_gives_the_range_of_rewards() -> None:
     assert answer.lead.interval == (-2, 2)
     assert not answer.decided
     assert "intervals, which cannot be computed" in reply.needed
+
+
+def test_intervals_are_not_stated_where_they_are_not_proved() -> None:
+    paper = PrivacyRequest(trust="central", epsilon=20, delta=1e-3, preset="paper", noise="discrete-gaussian")
+    for bounded in (True, False):
+        deployed = _deployment(privacy=paper, bounded_rewards=bounded)
+        deployed.whole_study()
+        answer = _results(deployed).answer
+        assert answer is not None
+        assert (answer.intervals == "") == bounded
+        assert ((answer.low, answer.high) == (-1, 1)) != bounded
+    curved = _deployment(trust="none", model=Tanh.name, heterogeneity=0.0)
+    curved.whole_study()
+    answer = _results(curved).answer
+    assert answer is not None
+    assert answer.option == OPTIONS.labels[leader(curved.coordinator.rounds.state)]
+    assert "model: got tanh, expected linear" in answer.intervals
+    assert (answer.low, answer.high, answer.effects) == (-1, 1, ())
 
 
 def test_what_is_needed_is_told_until_the_best_is_decided() -> None:

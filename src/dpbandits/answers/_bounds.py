@@ -108,8 +108,9 @@ class Bounds:
         failure: The probability with which a family of intervals may miss the truth.
 
     Raises:
-        InvalidValue: The reward model is not linear, or the horizon is so short that the failure probability
-            of the study's own bounds exceeds `failure`.
+        InvalidValue: The reward model is not linear, clients clip rewards that are not bounded at the bound,
+            or the horizon is so short that the failure probability of the study's own bounds exceeds
+            `failure`.
     """
 
     def __init__(self, states: Sequence[State], *, knowledge: Knowledge, failure: float) -> None:
@@ -117,6 +118,9 @@ class Bounds:
         self._study = self._end.study
         if self._study.model != "linear":
             raise InvalidValue("model", self._study.model, "linear: other reward models have no intervals")
+        if not self._study.learning.recentred and not self._study.bounded_rewards:
+            # Clients clip at the bound, and nothing limits how far this moves the means.
+            raise InvalidValue("bounded_rewards", False, "true in a study whose clients clip at the bound")
         self._cohorts = planned_cohorts(self._study)
         self._failure = left_for_widths(self._study, knowledge, failure)
         self._phases = [

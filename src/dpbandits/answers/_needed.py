@@ -46,7 +46,7 @@ def participants_to_decide(state: State, answer: Answer) -> int | None:
     for _ in range(_MOST_DOUBLINGS if lead > 0 else 0):
         try:
             width = _width(state, clients, matrix[answer.action] - matrix[rival.action], chance)
-        except DpbanditsError:  # no mechanism for so many clients
+        except DpbanditsError:  # no mechanism for this number of clients
             return None
         if width < lead:
             return clients
