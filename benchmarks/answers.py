@@ -31,7 +31,8 @@ from scipy.stats import binom
 from threadpoolctl import threadpool_limits
 
 from dpbandits import Category, Found, Instance, Options, Population, PrivacyRequest, SimulatedNoise
-from dpbandits.choosing import RewardRange, answer, people_of, planned
+from dpbandits.answers import RewardRange
+from dpbandits.choosing import answer, people_of, planned
 
 FloatArray = NDArray[np.float64]
 

@@ -62,9 +62,9 @@ def cells(row: Peer | Setting) -> list[str]:
     """Return the name of the learner, and its guarantee."""
     if isinstance(row, Setting):
         name = "phased elimination, `tight`"
-        if row.trust == "none":
+        if not row.private:
             return [name, "–", "–", "–"]
-        return [name, f"({row.epsilon:g}, 10⁻⁶), {row.trust}", "rewards", "exact"]
+        return [name, f"({row.privacy.epsilon:g}, 10⁻⁶), {row.privacy.trust}", "rewards", "exact"]
     name = f"LinUCB, {row.trust}" + (f", batches of {row.batch:,}" if row.batch > 1 else "")
     return [name, f"({row.epsilon:g}, 10⁻⁶), {row.trust}", row.protects, row.guarantee.accountant]
 

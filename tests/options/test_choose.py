@@ -15,7 +15,8 @@ import pytest
 from scipy.stats import binom
 
 import dpbandits as dp
-from dpbandits.choosing import RewardRange, answer, people_of, planned
+from dpbandits.answers import RewardRange
+from dpbandits.choosing import answer, people_of, planned
 from dpbandits.errors import InvalidValue
 from dpbandits.protocol import fitted, leader
 from dpbandits.world import FittedPopulation

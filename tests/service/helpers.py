@@ -11,6 +11,7 @@ import numpy as np
 
 from dpbandits.actions import Actions
 from dpbandits.errors import Refused, Unreachable
+from dpbandits.options import Options
 from dpbandits.privacy import NoiseSource, PrivacyRequest, SimulatedNoise
 from dpbandits.protocol import (
     Plan,
@@ -158,6 +159,7 @@ class Deployment:
     hook: Callable[[str], None] = lambda _step: None
     noise: NoiseSource | None = None
     watermark: Watermark | None = None
+    options: Options | None = None
 
     def __post_init__(self) -> None:
         self.link: NearLink | None = None
@@ -176,6 +178,7 @@ class Deployment:
             address = ShufflerAddress(url=self.shuffler_url, key=key, mode=self.mode)
         context = Context(
             study=self.study.without_terms,
+            options=self.options,
             keys=self.keys,
             timing=self.timing,
             shuffler=address,

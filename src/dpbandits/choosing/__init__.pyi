@@ -1,15 +1,9 @@
-from ._bounds import (
-    Bounds as Bounds,
-    Interval as Interval,
-)
 from ._choose import (
     answer as answer,
     choose as choose,
 )
 from ._found import (
     Found as Found,
-    Lead as Lead,
-    OptionResult as OptionResult,
 )
 from ._people import (
     People as People,
@@ -20,7 +14,4 @@ from ._planning import (
 )
 from ._replay import (
     Replay as Replay,
-)
-from ._rewards import (
-    RewardRange as RewardRange,
 )

@@ -7,21 +7,15 @@ print(found)
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-import numpy as np
-
-from dpbandits._arrays import FloatArray
 from dpbandits._checks import probability, whole
-from dpbandits.choosing._bounds import Bounds
-from dpbandits.choosing._found import Found, Lead, OptionResult
-from dpbandits.choosing._people import People, people_of
+from dpbandits.answers import Answer, RewardRange, answer_of
+from dpbandits.choosing._found import Found
+from dpbandits.choosing._people import People, Ran, people_of
 from dpbandits.choosing._planning import planned
-from dpbandits.choosing._rewards import RewardRange
 from dpbandits.errors import InvalidValue
-from dpbandits.options import Effect, Options
+from dpbandits.options import Options
 from dpbandits.privacy import NoiseSource, PrivacyRequest, SecureNoise, guarantee
-from dpbandits.protocol import Release, State, Study, leader, tell
+from dpbandits.protocol import Study
 
 
 def choose(
@@ -122,105 +116,30 @@ def answer(
     """
     source = noise or SecureNoise()
     ran = people.run(study, seed=seed, noise=source)
-    bounds = Bounds(_states(ran.state), knowledge=people.knowledge, failure=1 - level)
-    found = _Answer(options, ran.state, bounds, rewards).found(level, simulated=source.simulated)
-    return replace(found, stopped=ran.stopped)
+    found = answer_of(ran.state, options, level=level, knowledge=people.knowledge, rewards=rewards)
+    return _found(options, ran, found, simulated=source.simulated)
 
 
-def _states(end: State) -> list[State]:
-    """Return the state before each phase that asked people, and after the last of them."""
-    states = [end.study.begin()]
-    for evidence in end.history:
-        release = Release(
-            plan=evidence.plan.digest,
-            means=evidence.means,
-            reports=evidence.reports,
-            simulated=False,
-            counts=evidence.counts,
-        )
-        states.append(tell(states[-1], evidence.plan, release))
-    return [*states[:-1], end]
-
-
-class _Answer:
-    """Puts the result of a study into the user's words and units."""
-
-    def __init__(self, options: Options, end: State, bounds: Bounds, rewards: RewardRange) -> None:
-        self._options, self._end, self._bounds, self._rewards = options, end, bounds, rewards
-        self._scores = options.actions.matrix @ bounds.estimate
-        self._best = leader(end)  # of the pooled estimate, which the study plays to the end
-
-    def found(self, level: float, *, simulated: bool) -> Found:
-        options, end, study = self._options, self._end, self._end.study
-        mechanisms = [own for evidence in end.history for own in evidence.plan.mechanisms]
-        low, high = self._bounds.mean(self._best)
-        return Found(
-            best=options.labels[self._best],
-            estimate=self._rewards.mean(float(self._scores[self._best])),
-            interval=(self._rewards.mean(low), self._rewards.mean(high)),
-            lead=self._lead(self._runner_up(), fixed=False),
-            lead_over_current=None
-            if options.current is None
-            else self._lead(options.index(options.current), fixed=True),
-            level=level,
-            guarantee=None if simulated else guarantee(study.privacy, mechanisms),
-            simulated=simulated,
-            trust=study.privacy.trust,
-            consistent=self._bounds.consistent,
-            participants=end.clients_asked,
-            current=options.current,
-            options=tuple(self._result(place) for place in np.argsort(-self._scores, kind="stable")),
-            effects=self._effects(),
-            state=end,
-        )
-
-    def _runner_up(self) -> int:
-        """Return the option with the highest estimate after the best one, among those that may be best."""
-        active = [place for place in self._end.active_actions.tolist() if place != self._best]
-        others = active or [place for place in range(len(self._scores)) if place != self._best]
-        return int(others[int(np.argmax(self._scores[others]))])
-
-    def _lead(self, over: int, *, fixed: bool) -> Lead:
-        ask = self._bounds.lead_over_fixed if fixed else self._bounds.lead
-        low, high = ask(self._best, over)
-        half, lead = self._rewards.half, float(self._scores[self._best] - self._scores[over])
-        return Lead(over=self._options.labels[over], estimate=half * lead, low=half * low, high=half * high)
-
-    def _result(self, place: int) -> OptionResult:
-        low, high = self._bounds.mean(place)
-        lead = self._lead(place, fixed=False)
-        return OptionResult(
-            option=self._options.labels[place],
-            estimate=self._rewards.mean(float(self._scores[place])),
-            low=self._rewards.mean(low),
-            high=self._rewards.mean(high),
-            behind=lead.estimate,
-            behind_low=lead.low,
-            behind_high=lead.high,
-            may_be_best=bool(np.isin(place, self._end.active_actions)),
-        )
-
-    def _effects(self) -> tuple[Effect, ...]:
-        """Return the effects with intervals, in the units of the reward."""
-        translation, half = self._options.encoding.translation(), self._rewards.half
-        effects = self._options.effects(self._bounds.estimate, self._bounds.covariance)
-        found = list[Effect]()
-        for place, (effect, direction) in enumerate(zip(effects, translation, strict=True)):
-            shift = self._rewards.middle if place == 0 else 0.0  # the intercept alone is a mean reward
-            low, high = self._interval_along(direction, len(translation))
-            found.append(
-                replace(
-                    effect,
-                    estimate=shift + half * effect.estimate,
-                    deviation=half * (effect.deviation or 0.0),
-                    low=shift + half * low,
-                    high=shift + half * high,
-                )
-            )
-        return tuple(found)
-
-    def _interval_along(self, direction: FloatArray, family: int) -> tuple[float, float]:
-        # Scaled to length 1, so that the test of the span does not depend on the user's units.
-        length = float(np.linalg.norm(direction)) or 1.0
-        low, high = self._bounds.along(direction / length, family)
-        return low * length, high * length
+def _found(options: Options, ran: Ran, answer: Answer, *, simulated: bool) -> Found:
+    end, lead = ran.state, answer.lead
+    study = end.study
+    assert lead is not None  # there are at least two options
+    mechanisms = [own for evidence in end.history for own in evidence.plan.mechanisms]
+    return Found(
+        best=answer.option,
+        estimate=answer.estimate,
+        interval=(answer.low, answer.high),
+        lead=lead,
+        lead_over_current=answer.lead_over_current,
+        level=answer.level,
+        guarantee=None if simulated else guarantee(study.privacy, mechanisms),
+        simulated=simulated,
+        trust=study.privacy.trust,
+        consistent=answer.consistent,
+        participants=answer.participants,
+        current=options.current,
+        options=answer.options,
+        effects=answer.effects,
+        state=end,
+        stopped=ran.stopped,
+    )

@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dpbandits.answers import Lead, OptionResult
 from dpbandits.choosing import _page
 from dpbandits.errors import InvalidValue
 from dpbandits.options import Effect
@@ -17,56 +18,6 @@ from dpbandits.protocol import State
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-
-@dataclass(frozen=True, kw_only=True)
-class Lead:
-    """By how much the best option is better than another one, in mean reward.
-
-    Attributes:
-        over: The other option.
-        estimate: The estimated difference.
-        low: The lower end of its interval. If it is above 0, the best option is better at the stated level.
-        high: The upper end.
-    """
-
-    over: str
-    estimate: float
-    low: float
-    high: float
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        """Both ends."""
-        return self.low, self.high
-
-    def __str__(self) -> str:
-        return f"{self.estimate:.4g} over {self.over} [{self.low:.4g}, {self.high:.4g}]"
-
-
-@dataclass(frozen=True, kw_only=True)
-class OptionResult:
-    """What was learnt about one option.
-
-    Attributes:
-        option: Its name.
-        estimate: Its estimated mean reward.
-        low: The lower end of the interval of its mean reward.
-        high: The upper end.
-        behind: By how much the best option is estimated to be better.
-        behind_low: The lower end of the interval of that difference.
-        behind_high: The upper end.
-        may_be_best: Whether the study did not drop it.
-    """
-
-    option: str
-    estimate: float
-    low: float
-    high: float
-    behind: float
-    behind_low: float
-    behind_high: float
-    may_be_best: bool
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,6 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import Enum
 from itertools import islice
 from numbers import Real
 from typing import Any
@@ -20,8 +19,8 @@ import numpy as np
 
 from dpbandits._arrays import FloatArray
 from dpbandits._checks import non_negative
+from dpbandits.answers import Knowledge, RewardRange
 from dpbandits.choosing._replay import Replay, Replaying
-from dpbandits.choosing._rewards import RewardRange
 from dpbandits.errors import InvalidValue
 from dpbandits.options import Options, read_columns
 from dpbandits.privacy import NoiseSource
@@ -34,16 +33,6 @@ ACCEPTED = (
     "a function people(label) or people(label, rng), clients (functions of a label), "
     "a table with one column per option, a Replay, or a population"
 )
-
-
-class Knowledge(Enum):
-    """What is known about the rewards of one person."""
-
-    MODEL = "model"
-    """The assumptions of docs/theory.md hold, with the study's heterogeneity."""
-    BOUNDED = "bounded"
-    """Every reward lies in the range. Nothing is known about how the rewards of one person depend on each
-    other."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from dpbandits.choosing._bounds import left_for_widths, radii
-from dpbandits.choosing._people import Knowledge, People
+from dpbandits.answers import Knowledge, left_for_widths, radii
+from dpbandits.choosing._people import People
 from dpbandits.errors import InvalidValue
 from dpbandits.options import Options
 from dpbandits.privacy import PrivacyRequest

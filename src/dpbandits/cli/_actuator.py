@@ -12,7 +12,8 @@ from dpbandits.cli._service_extra import read_secret, require_service
 
 DESCRIPTION = (
     "Play the actions that the study at URL schedules, until it ends. Each line on standard output names an "
-    "action and a number of rounds. After these rounds the action is reported as played."
+    "action, with its name if it has one, and a number of rounds. After these rounds the action is "
+    "reported as played."
 )
 
 
@@ -33,11 +34,14 @@ def run(options: argparse.Namespace) -> int:
     rate = None if options.rate is None else positive(rate=options.rate)
 
     def play(action: int, rounds: int) -> None:
-        print(f"action {action} for {rounds} rounds", flush=True)
+        label = actuator.labels.get(action)
+        named = "" if label is None else f" ({label})"
+        print(f"action {action}{named} for {rounds} rounds", flush=True)
         if rate is not None:
             time.sleep(rounds / rate)
 
     token = read_secret(options.token_file)
     with Transport(certificates=options.certificates, patience=Patience(tries=1000)) as transport:
-        play_all(Actuator(options.url, token, transport), play)
+        actuator = Actuator(options.url, token, transport)
+        play_all(actuator, play)
     return 0

@@ -12,6 +12,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from dpbandits._checks import whole
+from dpbandits.cli._options_table import OptionsTable, add_table_options, options_table
 from dpbandits.cli._parser import add_value, number, whole_number
 from dpbandits.cli._plan_file import check_new, write_study
 from dpbandits.cli._plan_table import Row, show
@@ -43,12 +44,15 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     share = "share of a cohort that must report; the noise suffices for these alone"
     add_value(group, "--minimum-share", number, "Q", share, Setting().privacy.minimum_share)
     add_problem_options(parser.add_argument_group("problem"))
+    add_table_options(parser)
     output = parser.add_argument_group("grid and output")
     add_value(output, "--epsilons", number, "E", "a grid of ε (default: ε/10, ε/3, ε, 3ε, 10ε)", nargs="+")
     runs = "also simulate this many runs per row; a mean needs hundreds, since near ties are rare"
     add_value(output, "--runs", whole_number, "R", runs, 0)
-    write = "plan for --epsilon and --actions-file only, and write a study file with the planned cohorts"
+    write = "plan for --epsilon only, with --options or --actions-file, and write a study file"
     add_value(output, "--write", Path, "STUDY.toml", write)
+    loopback = "with --write: also make keys and tokens, to serve the study on this port of this machine"
+    add_value(output, "--loopback", whole_number, "PORT", loopback)
     add_value(output, "--json", str, "PATH", "write every number; - for standard output")
     plot = "draw regret, participants and communication against ε; with several trust models one file each"
     add_value(output, "--plot", str, "PATH.png", plot)
@@ -59,10 +63,12 @@ def run(options: argparse.Namespace) -> int:
     check_plot(options.plot)
     check_writable(options.json)
     whole(0, runs=options.runs)
+    table = options_table(options)
+    options.options = None if table is None else table.options.to_json()
     settings = _settings(options)
-    check_new(options.write, settings[0])
+    check_new(options.write, settings[0], options.loopback)
     if options.write is not None:
-        return _write(options, settings[0])
+        return _write(options, settings[0], table)
     rows = list[Row]()
     with progress_bar("planning", "rows") as progress:
         task = progress.add_task("rows", total=len(settings))
@@ -76,12 +82,12 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _write(options: argparse.Namespace, setting: Setting) -> int:
+def _write(options: argparse.Namespace, setting: Setting, table: OptionsTable | None) -> int:
     """Plan one study and write its file. Unlike a row of the table, it must have enough clients."""
     spending = setting.planned()
     study = setting.study(setting.instance(0).actions, spending)
     _output([_row(setting, spending, options.runs)], [setting], options)
-    write_study(options.write, study, str(setting.problem.actions_file))
+    write_study(options.write, study, table or str(setting.problem.actions_file), options.loopback)
     print(f"study file: {options.write}", file=sys.stderr)
     return 0
 

@@ -1,10 +1,14 @@
-"""Write a planned study as a study file: the tables [study], [privacy] and [schedule]."""
+"""Write a planned study as a study file: [options], [study], [privacy] and [schedule]."""
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
+from dpbandits._checks import whole
+from dpbandits.cli._options_table import OptionsTable
+from dpbandits.cli._service_extra import require_service
 from dpbandits.errors import InvalidValue
 from dpbandits.protocol import Study
 from dpbandits.simulation import Setting
@@ -13,35 +17,57 @@ _REST = """
 # A deployed study also needs [storage], [keys], [server] and [tokens], and in the shuffle model [shuffler]:
 # see docs/deploying.md. `dpbandits account --study` reads this file as it is.
 """
+_SHUFFLER = """
+# The shuffle model also needs [shuffler]: see docs/deploying.md.
+"""
 
 
-def check_new(path: Path | None, setting: Setting) -> None:
-    """Check before the planning that the file can be written after it.
+def check_new(path: Path | None, setting: Setting, port: int | None = None) -> None:
+    """Check before the planning that the file, and keys if a port is given, can be written after it.
 
     Raises:
-        InvalidValue: The file exists already, or the setting has no file of actions.
+        InvalidValue: A file exists already, the port is none, or the setting has no file of actions.
     """
     if path is None:
+        if port is not None:
+            raise InvalidValue("loopback", port, "--write as well: the keys belong to a study file")
         return
+    if port is not None:
+        require_service()
+        whole(1, 65535, loopback=port)
+        for file in _private_files(path):
+            if file.exists():
+                raise InvalidValue("loopback", file, "a path where there is no file yet")
     if path.exists():
         raise InvalidValue("write", path, "a path where there is no file yet")
-    if setting.problem.actions_file is None:
-        raise InvalidValue("write", path, "--actions-file as well: a study file names a file of actions")
+    if setting.problem.actions_file is None and setting.problem.options is None:
+        expected = "--options or --actions-file as well: a study file names a table"
+        raise InvalidValue("write", path, expected)
 
 
-def write_study(path: Path, study: Study, actions: str) -> None:
+def write_study(path: Path, study: Study, actions: str | OptionsTable, port: int | None = None) -> None:
     """Write a study file with explicit cohorts.
 
     Args:
         path: The new file.
         study: The planned study.
-        actions: The file of its actions. The study file names it relative to its own folder.
+        actions: The file of its actions, or the table of its options. The study file names it relative to its
+            own folder.
+        port: If given, make keys and tokens and write the sections that a coordinator on this machine needs.
     """
+    folder, named, options = path.resolve().parent, list[str](), list[str]()
+    if isinstance(actions, OptionsTable):
+        options = [*actions.section(folder), ""]
+    else:
+        named = [f'actions = "{os.path.relpath(Path(actions).resolve(), folder)}"']
+    lines = [*options, "[study]", *named, *_settings(study)]
+    rest = _REST if port is None else _loopback(path, port, study)
+    path.write_text("\n".join(lines) + "\n" + rest, encoding="utf-8")
+
+
+def _settings(study: Study) -> list[str]:
     privacy, schedule = study.privacy, study.schedule
-    kept = os.path.relpath(Path(actions).resolve(), path.resolve().parent)
-    lines = [
-        "[study]",
-        f'actions = "{kept}"',
+    return [
         f"horizon = {study.horizon}",
         f"bound = {study.bound!r}",
         f"bounded_rewards = {str(study.bounded_rewards).lower()}",
@@ -62,4 +88,38 @@ def write_study(path: Path, study: Study, actions: str) -> None:
         f"first_length = {schedule.first_length}",
         f"growth = {float(schedule.growth)!r}",
     ]
-    path.write_text("\n".join(lines) + "\n" + _REST, encoding="utf-8")
+
+
+def _private_files(path: Path) -> tuple[Path, Path, Path]:
+    """Return where the key of the reports and both tokens are kept, next to the study file."""
+    names = ("reports.pem", "operator.token", "actuator.token")
+    key, operator, actuator = (path.with_name(f"{path.stem}-{name}") for name in names)
+    return key, operator, actuator
+
+
+def _loopback(path: Path, port: int, study: Study) -> str:
+    """Make the key and the tokens, and return the sections of a study file that name them."""
+    from dpbandits.service.wire import KeyPair, hashed, new_secret, write_private
+
+    key, *tokens = _private_files(path)
+    KeyPair.new().save(key)
+    hashes = list[str]()
+    for token in tokens:
+        secret = new_secret()
+        write_private(token, secret.encode() + b"\n")
+        hashes.append(hashed(secret))
+    shuffler = _SHUFFLER if study.privacy.trust_model.shuffler else ""
+    return f"""
+[storage]
+url = {json.dumps(f"sqlite:///{path.stem}.sqlite")}
+
+[keys]
+reports = {json.dumps(key.name)}
+
+[server]
+port = {port}
+
+[tokens]
+operator = "{hashes[0]}"
+actuator = "{hashes[1]}"
+{shuffler}"""

@@ -5,14 +5,15 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from dpbandits.cli._parser import add_choice, add_flag
+from dpbandits.cli._parser import add_choice, add_flag, add_value
 from dpbandits.cli._service_extra import require_service
 from dpbandits.errors import InvalidValue
 from dpbandits.privacy import require_secure
 
 DESCRIPTION = (
-    "Run the coordinator of the study in STUDY.toml until the process is stopped. With --example: run a "
-    "whole small study with simulated clients, from start to end."
+    "Run the coordinator of the study in STUDY.toml until the process is stopped. With --rewards: also run "
+    "clients whose average rewards are in a file, and an actuator, until the study ends. With --example: run "
+    "a whole small study with simulated clients, from start to end."
 )
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 
@@ -21,6 +22,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
     parser.add_argument("study", metavar="STUDY.toml", nargs="?", type=Path, help="see docs/deploying.md")
     add_flag(parser, "--example", "run a small study with simulated clients; needs no file")
+    rewards = "rehearse: run the study to its end in this process, with one client per row of this file"
+    add_value(parser, "--rewards", Path, "FILE.csv", rewards)
     add_choice(parser, "--log-level", LEVELS, "level of the log on standard error", "INFO")
 
 
@@ -29,6 +32,8 @@ def run(options: argparse.Namespace) -> int:
     require_service()
     if options.example == (options.study is not None):
         raise InvalidValue("STUDY.toml", options.study, "either a study file or --example")
+    if options.example and options.rewards is not None:
+        raise InvalidValue("rewards", options.rewards, "a study file: --example has its own rewards")
     if options.example:
         from dpbandits.cli._serve_example import show_example
 
@@ -40,5 +45,9 @@ def run(options: argparse.Namespace) -> int:
     configure_logs(level=options.log_level)
     file = read_study(options.study)
     require_secure(file.context.noise)
+    if options.rewards is not None:
+        from dpbandits.cli._rehearsal import rehearse
+
+        return rehearse(file, options.rewards)
     serve(coordinator_app(file.coordinator(), file.roles, file.limits), file.listening)
     return 0

@@ -64,7 +64,7 @@ def _run(study: Study, instance: Instance, directory: Path) -> None:
     print(f"coordinator at {listening.url} over TLS: trust central, ε = 5, δ = 1e-6")
     print(f"{len(codes)} clients enrol; {COHORTS[0]} are asked after each of the first {len(COHORTS)} phases")
     app = coordinator_app(coordinator, Roles(hashes={"actuator": hashed(token)}))
-    with _serving(server_for(app, listening)), Transport(certificates=certificate) as transport:
+    with serving(server_for(app, listening)), Transport(certificates=certificate) as transport:
         actuator = Actuator(listening.url, token, transport)
         playing = threading.Thread(target=play_all, args=(actuator, _tell_play))
         playing.start()
@@ -108,7 +108,8 @@ def _rewards(study: Study, instance: Instance) -> Callable[[Plan], list[float]]:
 
 
 @contextlib.contextmanager
-def _serving(server: uvicorn.Server) -> Iterator[None]:
+def serving(server: uvicorn.Server) -> Iterator[None]:
+    """Run a server in a thread until the block ends."""
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     until = time.monotonic() + 30

@@ -8,6 +8,7 @@ print(options)             # how the table was encoded
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -230,6 +231,11 @@ class Options:
     def to_json(self) -> str:
         """Return the options as JSON, from which `from_json` makes the same options with equal actions."""
         return msgspec.json.encode(self, order="deterministic").decode()
+
+    @cached_property
+    def digest(self) -> str:
+        """The SHA-256 of `to_json`: names, features, encoding and the option in use today."""
+        return hashlib.sha256(self.to_json().encode()).hexdigest()
 
     @classmethod
     def from_json(cls, data: str | bytes) -> Options:

@@ -18,6 +18,7 @@ from ._exchange import (
 )
 from ._learner import (
     ask as ask,
+    best_estimate as best_estimate,
     leader as leader,
     replay as replay,
     tell as tell,

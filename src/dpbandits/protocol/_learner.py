@@ -193,12 +193,19 @@ def leader(state: State) -> int:
     study, active = state.study, state.active_actions
     if not state.history:
         return int(active[0])
-    scores = study.reward_model.means(study.actions.matrix, active, _best_estimate(state))
+    scores = study.reward_model.means(study.actions.matrix, active, best_estimate(state))
     return int(active[int(np.argmax(scores))])
 
 
-def _best_estimate(state: State) -> FloatArray:
-    """Return the estimate from all phases together or, without the step `pooled`, from the last phase."""
+def best_estimate(state: State) -> FloatArray:
+    """Return the estimate from which `leader` follows, after the first release.
+
+    Args:
+        state: The state after at least one release.
+
+    Returns:
+        The estimate from all phases together or, without the step `pooled`, from the last phase.
+    """
     if not state.study.learning.pooled:
         return np.array(state.estimate)
     return state.study.reward_model.pool(
@@ -217,7 +224,7 @@ def _place_of_leader(state: State, fit: Fit, active: IntArray, scores: FloatArra
     best, model = int(np.argmax(scores)), state.study.reward_model
     if not state.study.learning.pooled:
         return best
-    pooled = _best_estimate(state)
+    pooled = best_estimate(state)
     distance = model.distance(pooled, fit.estimate)
     near = np.flatnonzero(scores >= scores[best] - 2 * distance * (1 + _ROUNDING) - _ROUNDING)
     if near.size > _MANY:

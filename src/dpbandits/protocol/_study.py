@@ -54,6 +54,8 @@ class Study:
         model: The name of the reward model, see `REWARD_MODELS`.
         steps: The steps to take; None for those of the preset.
         terms: The digest of the terms that the study is deployed under; empty in a simulation.
+        options: The digest of the options (`Options.digest`) whose rows are the actions, so that the names of
+            the actions are a part of the study; empty if the actions have no names.
     """
 
     actions: Actions
@@ -71,6 +73,7 @@ class Study:
     model: str = "linear"
     steps: Steps | None = None
     terms: str = ""
+    options: str = ""
 
     def __post_init__(self) -> None:
         whole(1, LONGEST_HORIZON, horizon=self.horizon)

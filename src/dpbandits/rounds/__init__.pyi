@@ -10,6 +10,9 @@ from ._clock import (
 from ._in_process import (
     run_in_process as run_in_process,
 )
+from ._journal import (
+    JournalRecords as JournalRecords,
+)
 from ._participation import (
     check_accepted as check_accepted,
     count_rounds as count_rounds,

@@ -9,10 +9,12 @@ computes now; otherwise `PlanMismatch` is raised.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from dpbandits.errors import PlanMismatch, Refused
 from dpbandits.protocol import Plan, Progress, Release, State, Study, ask, decode, encode, tell
 from dpbandits.rounds._transactions import Transactions
-from dpbandits.storage import PlanRecord, ProgressRecord, Transaction
+from dpbandits.storage import PlanRecord, ProgressRecord, ReleaseRecord, Transaction
 
 
 class Journal:
@@ -57,7 +59,7 @@ class Journal:
         bodies, waiting, kept = self._transactions.run("read", read)
         for record in waiting:
             if check:
-                self._check(record)
+                _check(self.state, record)
             if record.phase not in bodies:
                 break
             body = bodies[record.phase]
@@ -67,13 +69,6 @@ class Journal:
                 self._keep(state.progress[-1])
             self.state = state
 
-    def _check(self, record: PlanRecord) -> None:
-        if ask(self.state).digest != record.digest:
-            raise PlanMismatch(
-                f"phase {record.phase} has plan {record.digest[:12]} in the journal, but this study computes "
-                "another one; were actions, settings or the version changed?"
-            )
-
     def _keep(self, progress: Progress) -> None:
         record = ProgressRecord(phase=progress.phase, body=encode(progress))
         try:
@@ -81,3 +76,54 @@ class Journal:
         except Refused as refusal:  # another worker was faster
             if refusal.reason != "already-kept":
                 raise
+
+
+@dataclass(frozen=True, kw_only=True)
+class JournalRecords:
+    """The records of a journal from which `replay` rebuilds the learner's state.
+
+    Attributes:
+        plans: All plans, ordered by phase.
+        releases: All releases, ordered by phase.
+        finished: The release of each phase that has ended; None for a phase that asked nobody.
+    """
+
+    plans: tuple[PlanRecord, ...]
+    releases: tuple[ReleaseRecord, ...]
+    finished: dict[int, bytes | None]
+
+    @staticmethod
+    def read(transaction: Transaction) -> JournalRecords:
+        """Read the records. This is short, so that a reader does not hold up the owner of the store."""
+        plans, releases, latest = transaction.plans(), transaction.releases(), transaction.latest()
+        finished: dict[int, bytes | None] = {one.phase: one.body for one in releases}
+        if latest is not None and latest.state == "done":
+            finished[latest.phase] = None
+        return JournalRecords(plans=plans, releases=releases, finished=finished)
+
+    def replay(self, study: Study) -> State:
+        """Return the learner's state after all phases that have ended.
+
+        Args:
+            study: The study, with the terms that the store has.
+
+        Raises:
+            PlanMismatch: A journalled plan differs from the one that this study computes.
+        """
+        state, bodies = study.begin(), self.finished
+        for record in self.plans:
+            _check(state, record)
+            if record.phase not in bodies:
+                break
+            body = bodies[record.phase]
+            release = None if body is None else decode(body, Release)
+            state = tell(state, decode(record.body, Plan), release)
+        return state
+
+
+def _check(state: State, record: PlanRecord) -> None:
+    if ask(state).digest != record.digest:
+        raise PlanMismatch(
+            f"phase {record.phase} has plan {record.digest[:12]} in the journal, but this study computes "
+            "another one; were actions, settings or the version changed?"
+        )

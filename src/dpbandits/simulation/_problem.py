@@ -10,10 +10,11 @@ import numpy as np
 from dpbandits._checks import non_negative, one_of, whole
 from dpbandits.actions import FAMILIES, Actions
 from dpbandits.errors import InvalidValue
+from dpbandits.options import Options
 from dpbandits.world import REWARD_LAWS, USERS, Clients, Dataset, Instance, Population
 
 PAPER_POPULATION = 10**5
-DECIDED_BY_DATA = ("family", "actions_file", "heterogeneity")
+DECIDED_BY_DATA = ("family", "actions_file", "options", "heterogeneity")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,6 +30,7 @@ class Problem:
         dimension: The number of features of an action.
         family: The distribution that actions are drawn from.
         actions_file: A .csv or .npz file of actions. It replaces `actions`, `dimension` and `family`.
+        options: The JSON of `Options`, whose rows are the actions. It replaces the same fields.
         data: The name of a real data set (see world/_datasets.py), which provides the actions, θ* and the
             heterogeneity. Each run on a ranking file samples `actions` of its rows.
         users: Which clients of the data set take part.
@@ -42,6 +44,7 @@ class Problem:
     dimension: int = 20
     family: str = "sphere"
     actions_file: str | None = None
+    options: str | None = None
     data: str | None = None
     users: str = "fitted"
     heterogeneity: float = 0.1
@@ -93,6 +96,8 @@ class Problem:
         dataset = self.dataset
         if dataset is not None:
             return dataset.instance(dataset.choose(self.actions, for_actions), self.users)
+        if self.options is not None:
+            return Instance.draw(Options.from_json(self.options).actions, for_theta)
         if self.actions_file is not None:
             return Instance.draw(Actions.load(self.actions_file), for_theta)
         count, dimension = self.actions, self.dimension

@@ -176,7 +176,7 @@ class Setting:
         tolerance = DESIGN_TOLERANCE if self.design_tolerance is None else self.design_tolerance
         if self.one_client_per_round:
             problem = self.problem
-            known = problem.actions_file is None and problem.data is None
+            known = problem.actions_file is None and problem.options is None and problem.data is None
             dimension = problem.dimension if known else self.instance(0).actions.dimension
             return Spending(schedule=Schedule.one_client_per_round(dimension), design_tolerance=tolerance)
         budget = self.cohorts.participants or self.exponential().participants(self.horizon)

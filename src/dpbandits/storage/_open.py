@@ -5,25 +5,29 @@ from dpbandits.storage._interface import Store
 from dpbandits.storage._memory import MemoryStore
 
 
-def open_store(url: str) -> Store:
+def open_store(url: str, *, read_only: bool = False) -> Store:
     """Open the store that `url` names.
 
     Args:
         url: `sqlite:///FILE`, `postgresql://…`, or `memory:` for a store that ends with its process.
+        read_only: Whether the store is only read, so that another process may use it at the same time. Its
+            schema is not upgraded, and a write raises `StorageError`.
 
     Returns:
         The store, with its schema upgraded to the newest version.
 
     Raises:
         InvalidValue: SQLAlchemy is not installed, the URL is not one of the above, or the schema is of a
-            newer version of dpbandits.
+            newer version of dpbandits. If the store is only read: there is no store, or its schema is older.
         StorageError: The database cannot be opened.
     """
     if url == "memory:":
         return MemoryStore()
     try:
-        from dpbandits.storage._sql import SqlStore
+        from dpbandits.storage._sql import ReadOnlySqlStore, SqlStore
     except ImportError:
         remedy = "an installed SQLAlchemy: pip install '.[service]' in a clone of dpbandits"
         raise InvalidValue("storage", "no such package", remedy) from None
+    if read_only:
+        return ReadOnlySqlStore(url)
     return SqlStore(url)

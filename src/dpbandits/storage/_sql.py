@@ -21,14 +21,16 @@ import sqlite3
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
-from sqlalchemy import Engine, create_engine, event
+from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, NoSuchModuleError, SQLAlchemyError
 
 from dpbandits.errors import InvalidValue, Refused, StorageError
 from dpbandits.storage._interface import Store, Transaction
-from dpbandits.storage._migrations import Hook, migrate
+from dpbandits.storage._migrations import NEWEST, Hook, migrate, version
 from dpbandits.storage._sql_transaction import SqlTransaction
 
 log = logging.getLogger("dpbandits.storage")
@@ -132,21 +134,94 @@ class SqlStore(Store):
         self._engine.dispose()
 
 
-def _engine(url: str) -> Engine:
+class ReadOnlySqlStore(Store):
+    """A store that is only read. It takes no write lock, so the owner of the store can go on writing.
+
+    SQLite may leave an empty log (`-wal`) and its index (`-shm`) next to the file. The owner of the store
+    removes them when it next closes the store.
+
+    Args:
+        url: As in `SqlStore`.
+
+    Raises:
+        InvalidValue: The URL cannot be used, there is no such file, or the schema is of another version.
+        StorageError: The database cannot be opened.
+    """
+
+    def __init__(self, url: str) -> None:
+        self._engine = _engine(url, read_only=True)
+        try:
+            with self._begun() as connection:
+                found = version(connection)
+        except SQLAlchemyError as error:
+            self._engine.dispose()
+            raise StorageError(f"storage: cannot open the database ({_short(error)})") from None
+        if found != NEWEST:
+            self._engine.dispose()
+            expected = f"version {NEWEST}: `dpbandits serve` creates and upgrades it"
+            raise InvalidValue("storage", f"schema version {found}", expected)
+
+    @contextmanager
+    def _begun(self) -> Iterator[Connection]:
+        with self._engine.connect() as connection:
+            if self._engine.dialect.name != "sqlite":
+                connection = connection.execution_options(
+                    isolation_level="REPEATABLE READ", postgresql_readonly=True
+                )
+            with connection.begin():
+                yield connection
+
+    @contextmanager
+    def transaction(self) -> Iterator[Transaction]:
+        """Open a transaction in which all reads see the same state of the store.
+
+        Raises:
+            StorageError: The database failed, or the transaction tried to write.
+        """
+        try:
+            with self._begun() as connection:
+                yield SqlTransaction(connection)
+        except SQLAlchemyError as error:
+            raise StorageError(f"storage: {_short(error)}") from error
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._engine.dispose()
+
+
+def _engine(url: str, *, read_only: bool = False) -> Engine:
     scheme, _, rest = url.partition(":")
     if scheme not in _DRIVERS:
         raise InvalidValue("storage", repr(url.split("@")[-1]), "sqlite:///FILE or postgresql://…")
     if scheme == "sqlite" and not rest.startswith("///"):
         raise InvalidValue("storage", repr(url), "sqlite:///FILE")
+    if scheme == "sqlite" and read_only:
+        rest = _read_only_file(Path(rest.removeprefix("///")))
     options: dict[str, Any] = {"pool_pre_ping": True} if scheme != "sqlite" else {}
     try:
         engine = create_engine(f"{_DRIVERS[scheme]}:{rest}", **options)
     except (ArgumentError, NoSuchModuleError, ImportError) as error:
         raise InvalidValue("storage", scheme, f"a database with an installed driver ({error})") from None
-    if scheme == "sqlite":
+    if scheme == "sqlite" and read_only:
+        event.listen(engine, "connect", _configure_reader)
+        event.listen(engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN"))
+    elif scheme == "sqlite":
         event.listen(engine, "connect", _configure_sqlite)
         event.listen(engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN IMMEDIATE"))
     return engine
+
+
+def _read_only_file(path: Path) -> str:
+    """Return the part of the URL after `sqlite:` that opens an existing file for reading."""
+    if not path.is_file():
+        raise InvalidValue("storage", path, "an existing store: `dpbandits serve` creates it")
+    return f"///file:{quote(str(path.absolute()))}?mode=ro&uri=true"
+
+
+def _configure_reader(connection: Any, _record: Any) -> None:
+    connection.isolation_level = None
+    connection.execute(f"PRAGMA busy_timeout={_PATIENCE}")
+    connection.execute("PRAGMA query_only=ON")
 
 
 def _configure_sqlite(connection: Any, _record: Any) -> None:

@@ -22,12 +22,16 @@ class Actuator:
         url: The coordinator's URL.
         token: The actuator's token.
         transport: Sends the requests.
+
+    Attributes:
+        labels: The names of the actions that were scheduled so far; empty if actions have no names.
     """
 
     def __init__(self, url: str, token: str, transport: Transport) -> None:
         self._url = url.rstrip("/")
         self._token = token
         self._transport = transport
+        self.labels: dict[int, str] = {}
 
     def play(self) -> PlayReply:
         """Return the action of the next round."""
@@ -35,9 +39,11 @@ class Actuator:
 
     def schedule(self) -> ScheduleReply:
         """Return the schedule of the running phase."""
-        return self._transport.hold(
+        found: ScheduleReply = self._transport.hold(
             call("GET", f"{self._url}/v1/schedule", ScheduleReply, secret=self._token)
         )
+        self.labels |= {run.action: run.label for run in found.runs if run.label}
+        return found
 
     def played(self, phase: int, attempt: int, rounds: int) -> ScheduleReply:
         """Report how many rounds of an attempt have been played so far; repeating it changes nothing.

@@ -1,5 +1,11 @@
+from ._options_section import (
+    read_options as read_options,
+)
 from ._study_file import (
+    CoordinatorFile as CoordinatorFile,
+    StoredStudy as StoredStudy,
     read_shuffler as read_shuffler,
+    read_stored_study as read_stored_study,
     read_study as read_study,
     study_of as study_of,
 )

@@ -1,7 +1,8 @@
 """Reading study files for the coordinator and configuration files for the shuffler (TOML). Their sections:
 
-    [study]      actions (a file), horizon, bound, bounded_rewards, heterogeneity, population,
-                 when_clients_run_out, design_tolerance, stop_when_decided
+    [study]      actions (a file; none with [options]), horizon, bound, bounded_rewards, heterogeneity,
+                 population, when_clients_run_out, design_tolerance, stop_when_decided
+    [options]    a table of options with names, see _options_section.py
     [privacy]    trust, epsilon, delta, preset, noise, minimum_share, silent_share
     [schedule]   participants (the schedule is then planned at the first start), cohorts, alpha or
                  fixed_cohort; maximum_cohort, first_length, growth
@@ -30,13 +31,23 @@ import msgspec
 from dpbandits._checks import whole
 from dpbandits.actions import Actions
 from dpbandits.errors import InvalidValue, Refused
+from dpbandits.options import Options
 from dpbandits.privacy import PrivacyRequest
 from dpbandits.protocol import Schedule, Study, budgeted, spent
+from dpbandits.service.config._options_section import KEYS, options_of
 from dpbandits.service.config._toml_file import TomlFile
-from dpbandits.service.coordinator import Context, Coordinator, HttpLink, WatchedStore, Watermark
+from dpbandits.service.coordinator import (
+    LEVEL,
+    Context,
+    Coordinator,
+    HttpLink,
+    WatchedStore,
+    Watermark,
+    stored_results,
+)
 from dpbandits.service.shared import Limits, Listening, Roles, ShufflerAddress, Timing
 from dpbandits.service.shuffler import Shuffler, ShufflerContext
-from dpbandits.service.wire import KeyPair, Pins, SignedTerms, VerifyKey
+from dpbandits.service.wire import KeyPair, Pins, ResultsReply, SignedTerms, VerifyKey
 from dpbandits.storage import open_store
 
 
@@ -52,7 +63,8 @@ _COMMON = {
     "limits": _keys(Limits),
 }
 _STUDY = {
-    "study": _keys(Study, "privacy", "schedule", "steps", "assignment", "terms"),
+    "study": _keys(Study, "privacy", "schedule", "steps", "assignment", "terms", "options"),
+    "options": KEYS,
     "privacy": _keys(PrivacyRequest),
     "schedule": ("participants", *_keys(Schedule)),
     "timing": _keys(Timing),
@@ -111,7 +123,9 @@ def read_study(path: Path) -> CoordinatorFile:
     """
     file = TomlFile(path)
     file.sections(_STUDY)
-    (address, link), (study, participants), keys = _shuffler(file), described(file), _key_pair(file)
+    options = options_of(file)
+    (address, link), keys = _shuffler(file), _key_pair(file)
+    study, participants = described(file, options)
     timing, common = file.build("timing", Timing), _common(file)
     url = file.section("server").get("url", common["listening"].url)
     signed = file.build("terms", lambda **_keys: _terms(file), at="file") if file.has("terms") else None
@@ -121,6 +135,7 @@ def read_study(path: Path) -> CoordinatorFile:
         lambda **_keys: Context(
             study=study,
             participants=participants,
+            options=options,
             keys=keys,
             timing=timing,
             shuffler=address,
@@ -131,6 +146,53 @@ def read_study(path: Path) -> CoordinatorFile:
         at="trust",
     )
     return CoordinatorFile(context=context, link=link, **common)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredStudy:
+    """What is needed to read the results of a study from its store: no key and no token.
+
+    Attributes:
+        study: The study, without terms.
+        options: Its options; None if its actions have no names.
+        storage: The URL of the store.
+    """
+
+    study: Study
+    options: Options | None
+    storage: str
+
+    def results(self, *, level: float = LEVEL) -> ResultsReply:
+        """Read the store and return the results, also while a coordinator uses the store.
+
+        Args:
+            level: The probability with which each kind of interval covers the truth.
+
+        Raises:
+            InvalidValue: There is no store, or it belongs to another study.
+            PlanMismatch: A journalled plan differs from the one that this study computes.
+        """
+        store = open_store(self.storage, read_only=True)
+        try:
+            return stored_results(self.study, self.options, store, level=level)
+        finally:
+            store.close()
+
+
+def read_stored_study(path: Path) -> StoredStudy:
+    """Read the parts of a study file that describe the study and its store.
+
+    Args:
+        path: The TOML file.
+
+    Raises:
+        InvalidValue: A section, key or value is missing or not accepted; the error names the line.
+    """
+    file = TomlFile(path)
+    file.sections(_STUDY)
+    options = options_of(file)
+    study, _ = described(file, options)
+    return StoredStudy(study=study, options=options, storage=_storage(file))
 
 
 def read_shuffler(path: Path) -> ShufflerFile:
@@ -165,11 +227,11 @@ def study_of(file: TomlFile) -> Study:
     Raises:
         InvalidValue: A value is missing or not accepted; the error names the line.
     """
-    study, participants = described(file)
+    study, participants = described(file, options_of(file))
     return study if participants is None else spent(study, budgeted(study, participants))
 
 
-def described(file: TomlFile) -> tuple[Study, int | None]:
+def described(file: TomlFile, options: Options | None) -> tuple[Study, int | None]:
     """Return the study of a file and, if its schedule must still be planned, the number of participants.
 
     Until it is planned, the schedule has a single cohort of all participants as a placeholder.
@@ -177,13 +239,23 @@ def described(file: TomlFile) -> tuple[Study, int | None]:
     privacy = file.build("privacy", PrivacyRequest)
     participants = file.section("schedule").get("participants")
     schedule = file.build("schedule", _schedule)
-    actions = file.build("study", lambda **_keys: Actions.load(file.file("study", "actions")), at="actions")
+    actions = file.build("study", lambda **_keys: _actions(file, options), at="actions")
     given: dict[str, Any] = {"actions": actions, "privacy": privacy, "schedule": schedule}
+    given["options"] = "" if options is None else options.digest
     # A planned schedule starts with few plays per action, and the average of few rewards can lie outside
     # [−bound, bound]. So by default such a study does not assume that rewards are bounded.
     if participants is not None:
         given["bounded_rewards"] = file.section("study").get("bounded_rewards", False)
     return file.build("study", Study, **given), participants
+
+
+def _actions(file: TomlFile, options: Options | None) -> Actions:
+    if options is None:
+        return Actions.load(file.file("study", "actions"))
+    if "actions" in file.section("study"):
+        given = file.section("study")["actions"]
+        raise InvalidValue("actions", given, "none: the rows of the table in [options] are the actions")
+    return options.actions
 
 
 _SCHEDULES = ("participants", "cohorts", "alpha", "fixed_cohort")

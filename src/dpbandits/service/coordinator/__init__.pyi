@@ -10,6 +10,10 @@ from ._coordinator import (
 from ._http_link import (
     HttpLink as HttpLink,
 )
+from ._results import (
+    LEVEL as LEVEL,
+    stored_results as stored_results,
+)
 from ._watermark import (
     WatchedStore as WatchedStore,
     Watermark as Watermark,

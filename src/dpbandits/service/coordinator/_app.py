@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import threading
 
@@ -121,7 +122,9 @@ class CoordinatorService(Served):
 
     async def results(self, _call: Call) -> ResultsReply:
         """Return the results with the privacy guarantee."""
-        return await self.run("read", self._coordinator.operator.results)
+        operator = self._coordinator.operator
+        journalled = await self.run("read", operator.journalled)
+        return await asyncio.to_thread(operator.results_of, journalled)
 
 
 class Driver:

@@ -8,6 +8,7 @@ from functools import cached_property
 import msgspec
 
 from dpbandits.errors import FloatingPointNoise, InvalidValue
+from dpbandits.options import Options
 from dpbandits.privacy import NoiseSource, SecureNoise
 from dpbandits.protocol import Plan, Spending, Study, budgeted, decode, encode, spent
 from dpbandits.rounds import Clock, Hook, SteadyClock
@@ -19,10 +20,18 @@ from dpbandits.storage import StudyRecord, Transaction
 
 @dataclass(frozen=True, kw_only=True)
 class Beginning:
-    """What the store keeps from the start of a study: its terms, and its schedule if it was planned here."""
+    """What the store keeps from the start of a study.
+
+    Attributes:
+        signed: The terms of the study.
+        spending: Its schedule, if it was planned here.
+        options: Its options with their names and their encoding, if it has any. Their digest is a part of the
+            study, and so of the terms.
+    """
 
     signed: SignedTerms
     spending: Spending | None = None
+    options: Options | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +42,7 @@ class Context:
         study: The study.
         participants: If given, the schedule is planned for this many clients when the store is created, and
             kept there.
+        options: The options whose rows are the actions; None if the actions have no names.
         keys: The coordinator's key pair.
         timing: How long clients have to join and to report, and how often they poll.
         shuffler: The address and key of the shuffler; None outside the shuffle model.
@@ -48,6 +58,7 @@ class Context:
 
     study: Study
     participants: int | None = None
+    options: Options | None = None
     keys: KeyPair
     timing: Timing = field(default_factory=Timing)
     shuffler: ShufflerAddress | None = None
@@ -70,6 +81,11 @@ class Context:
         if privacy.trust_model.shuffler != (self.shuffler is not None):
             given = None if self.shuffler is None else self.shuffler.url
             raise InvalidValue("shuffler", given, "one in the shuffle model, and none in other models")
+        check_options(self.study, self.options)
+
+    def label(self, action: int) -> str:
+        """Return the name of an action; empty if the actions have no names."""
+        return "" if self.options is None else self.options.labels[action]
 
     @property
     def name(self) -> str:
@@ -115,7 +131,11 @@ class Context:
             signed = self.signed or SignedTerms.of(self.terms_for(new_run()))
             transaction.begin_study(StudyRecord(digest=signed.digest, body=encode(self._beginning(signed))))
         else:
-            signed = decode(found.body, Beginning).signed
+            kept = decode(found.body, Beginning)
+            signed = kept.signed
+            if kept.options != self.options:
+                expected = "those that the store has: names, features and `current` are a part of the study"
+                raise InvalidValue("options", "other options", expected)
             if self.signed is not None and self.signed.digest != signed.digest:
                 raise InvalidValue(
                     "terms", self.signed.digest[:12], f"{signed.digest[:12]}, as the store has"
@@ -126,10 +146,10 @@ class Context:
         return replace(own, signed=signed, study=replace(own.study, terms=signed.digest))
 
     def _beginning(self, signed: SignedTerms) -> Beginning:
-        if self.participants is None:
-            return Beginning(signed=signed)
-        chosen = Spending(schedule=self.study.schedule, design_tolerance=self.study.design_tolerance)
-        return Beginning(signed=signed, spending=chosen)
+        chosen = None
+        if self.participants is not None:
+            chosen = Spending(schedule=self.study.schedule, design_tolerance=self.study.design_tolerance)
+        return Beginning(signed=signed, spending=chosen, options=self.options)
 
     @property
     def shuffled(self) -> bool:
@@ -139,6 +159,19 @@ class Context:
     def place(self, plan: Plan, attempt: int, pseudonym: str) -> Place:
         """Return the place that a report of this plan belongs to; sealed reports are bound to it."""
         return Place.of(self.name, plan, attempt, pseudonym)
+
+
+def check_options(study: Study, options: Options | None) -> None:
+    """Check that options are those of a study.
+
+    Raises:
+        InvalidValue: Their digest is another one than that in the study.
+    """
+    digest = "" if options is None else options.digest
+    if digest != study.options or (options is not None and options.actions != study.actions):
+        raise InvalidValue(
+            "options", digest[:12] or "none", f"the options of the study: {study.options[:12]}"
+        )
 
 
 def _check_configured(terms: Terms, context: Context) -> None:

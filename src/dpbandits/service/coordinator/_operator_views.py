@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
+from typing import Any
 
-import msgspec
-
-from dpbandits.privacy import guarantee
-from dpbandits.protocol import Progress, Release, decode, plausible
+from dpbandits.protocol import Plan, Progress, Release, State, decode
 from dpbandits.rounds import Rounds
 from dpbandits.service.coordinator._context import Context
+from dpbandits.service.coordinator._results import Answered, Journalled, results_reply
+from dpbandits.service.coordinator._waiting import Waiting
 from dpbandits.service.wire import (
     EnrolmentReply,
-    GuaranteeReply,
-    PhaseResult,
     ProgressReply,
     ResultsReply,
     StatusReply,
@@ -30,6 +29,8 @@ class OperatorViews:
     def __init__(self, context: Context, rounds: Rounds) -> None:
         self._context = context
         self._rounds = rounds
+        self._answering = threading.Lock()
+        self._answered: tuple[State, Answered] | None = None
 
     def about(self) -> StudyReply:
         """Return the public description of the study."""
@@ -73,7 +74,42 @@ class OperatorViews:
             rounds_repeated=sum(attempt.played for attempt in failed),
             actions_left=self._context.study.actions.count if last is None else last.actions_left,
             releases=len(transaction.releases()),
+            **self._waiting(transaction, latest, plan, known),
         )
+
+    def _waiting(
+        self, transaction: Transaction, latest: Attempt | None, plan: Plan | None, played: int
+    ) -> dict[str, Any]:
+        if latest is None or plan is None:
+            return {"waiting": "the first phase is being planned"}
+        waiting = Waiting(
+            attempt=latest,
+            plan=plan,
+            minimum=self._rounds.minimum(plan) if plan.asks else 0,
+            reports=self._reports(transaction, latest, plan),
+            shuffled=self._context.shuffled,
+            ended=played >= self._context.study.horizon,
+            played=[self._context.label(action) or f"action {action}" for action in plan.support],
+            left=latest.remaining(self._context.clock.now()),
+        )
+        return {
+            "minimum": waiting.minimum,
+            "reports": waiting.reports,
+            "deadline": None if latest.seconds is None else latest.since + latest.seconds,
+            "seconds_left": None if waiting.left is None else max(0.0, waiting.left),
+            "waiting": waiting.words(),
+        }
+
+    def _reports(self, transaction: Transaction, latest: Attempt, plan: Plan) -> int | None:
+        """Return how many reports the attempt has; None while only the shuffler knows."""
+        if not plan.asks or latest.state in ("gathering", "playing", "opening"):
+            return 0
+        if not self._context.shuffled:
+            return transaction.count_reports(latest.phase, latest.number)
+        if latest.state != "released":
+            return None
+        bodies = [one.body for one in transaction.releases() if one.phase == latest.phase]
+        return decode(bodies[0], Release).reports
 
     def _state_of(self, latest: Attempt | None, rounds_played: int) -> str:
         if rounds_played >= self._context.study.horizon:
@@ -85,36 +121,28 @@ class OperatorViews:
         records = [decode(record.body, Progress) for record in transaction.progress()]
         return ProgressReply(study=self._context.name, phases=records)
 
-    def results(self, transaction: Transaction) -> ResultsReply:
-        """Return the results with the privacy guarantee that holds.
+    def journalled(self, transaction: Transaction) -> Journalled:
+        """Read what the results are computed from."""
+        return Journalled.read(transaction, self._rounds.state)
 
-        A release is listed only after the learner has processed it, so that it matches the listed actions and
-        the estimate.
+    def results_of(self, journalled: Journalled) -> ResultsReply:
+        """Return the results with the answer and the privacy guarantee that holds.
+
+        It may take a second with many options, so it must not run in the writer's thread. The answer of the
+        same state is computed once.
+
+        Args:
+            journalled: What `journalled` returned.
         """
-        state = self._rounds.state
-        plans = {record.phase: record for record in transaction.plans()}
-        used = [self._rounds.journal.plan(transaction, phase).mechanism for phase in plans]
-        found = guarantee(self._context.study.privacy, [one for one in used if one is not None])
-        return ResultsReply(
-            study=self._context.name,
-            ended=state.ended,
-            active=state.active_actions.tolist(),
-            estimate=list(state.estimate or ()),
-            guarantee=msgspec.convert(found, GuaranteeReply | None, from_attributes=True),
-            phases=[
-                PhaseResult(
-                    phase=release.phase,
-                    attempt=release.attempt,
-                    plausible=plausible(
-                        self._rounds.journal.plan(transaction, release.phase), decode(release.body, Release)
-                    ),
-                    plan=msgspec.Raw(plans[release.phase].body),
-                    release=msgspec.Raw(release.body),
-                )
-                for release in transaction.releases()
-                if release.phase < state.phase
-            ],
-        )
+        with self._answering:
+            if self._answered is None or self._answered[0] is not journalled.state:
+                self._answered = (journalled.state, Answered.of(journalled, self._context.options))
+            answered = self._answered[1]
+        return results_reply(journalled, self._context.options, answered)
+
+    def results(self, transaction: Transaction) -> ResultsReply:
+        """Return the results, computed in this thread."""
+        return self.results_of(self.journalled(transaction))
 
 
 def _unlearnt(latest: Attempt | None, learnt: int) -> int:

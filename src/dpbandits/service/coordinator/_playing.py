@@ -32,7 +32,10 @@ class Playing:
             attempt=latest.number,
             rounds=plan.rounds,
             played=latest.played,
-            runs=[Run(action=one, plays=plays) for one, plays in zip(plan.support, plan.plays, strict=True)],
+            runs=[
+                Run(action=one, plays=plays, label=self._context.label(one))
+                for one, plays in zip(plan.support, plan.plays, strict=True)
+            ],
         )
 
     def play(self, transaction: Transaction) -> PlayReply:
@@ -49,6 +52,7 @@ class Playing:
             round=latest.played if latest is not None and playing else 0,
             action=action,
             vector=[] if action is None else self._context.study.actions.matrix[action].tolist(),
+            label="" if action is None else self._context.label(action),
         )
 
     def rounds(self, transaction: Transaction, phase: int, attempt: int, played: int) -> ScheduleReply:

@@ -10,6 +10,7 @@ from typing import Annotated
 
 import msgspec
 
+from dpbandits.answers import Answer
 from dpbandits.protocol import Progress
 
 Digest = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}$", description="hexadecimal SHA-256")]
@@ -106,10 +107,11 @@ class TaskReply(Wire, frozen=True, kw_only=True):
 
 
 class Run(Wire, frozen=True, kw_only=True):
-    """One action, played for `plays` consecutive rounds."""
+    """One action, played for `plays` consecutive rounds. `label` is its name, or empty if it has none."""
 
     action: int
     plays: int
+    label: str = ""
 
 
 class ScheduleReply(Wire, frozen=True, kw_only=True):
@@ -125,7 +127,7 @@ class ScheduleReply(Wire, frozen=True, kw_only=True):
 
 
 class PlayReply(Wire, frozen=True, kw_only=True):
-    """The action to play now, or null while nothing is to be played."""
+    """The action to play now with its name, or null while nothing is to be played."""
 
     study: Digest
     state: str
@@ -134,6 +136,7 @@ class PlayReply(Wire, frozen=True, kw_only=True):
     round: int
     action: int | None
     vector: list[float]
+    label: str = ""
 
 
 class RoundsRequest(Wire, frozen=True, kw_only=True):
@@ -148,7 +151,10 @@ class StatusReply(Wire, frozen=True, kw_only=True):
     """The progress of the study, with nothing about any single client.
 
     `trouble` says why the last step failed, for example that the shuffler cannot be reached or sent
-    inconsistent sums. It is empty after a step that succeeded.
+    inconsistent sums. It is empty after a step that succeeded. `minimum` is the fewest reports with which the
+    phase is released. `reports` counts those of the attempt; it is null while only the shuffler knows it.
+    `deadline` is when clients may no longer join or report, in seconds since 1970, and `seconds_left` the
+    time until then; both are null if there is no deadline. `waiting` says in words what the study waits for.
     """
 
     study: Digest
@@ -163,6 +169,11 @@ class StatusReply(Wire, frozen=True, kw_only=True):
     actions_left: int
     releases: int
     trouble: str = ""
+    minimum: int = 0
+    reports: int | None = None
+    deadline: float | None = None
+    seconds_left: float | None = None
+    waiting: str = ""
 
 
 class ProgressReply(Wire, frozen=True, kw_only=True):
@@ -189,7 +200,8 @@ class GuaranteeReply(Wire, frozen=True, kw_only=True):
 class PhaseResult(Wire, frozen=True, kw_only=True):
     """The plan and the release of a phase, as stored.
 
-    `plausible` is false if the released means are outside the range that honest clients can cause.
+    `plausible` is false if the released means are outside the range that honest clients can cause. `labels`
+    are the names of the plan's actions; empty if they have none.
     """
 
     phase: int
@@ -197,10 +209,17 @@ class PhaseResult(Wire, frozen=True, kw_only=True):
     plausible: bool
     plan: msgspec.Raw
     release: msgspec.Raw
+    labels: list[str] = []
 
 
 class ResultsReply(Wire, frozen=True, kw_only=True):
-    """The results of a study: the remaining actions, the estimate, the guarantee, and every phase."""
+    """The results of a study: the remaining actions, the guarantee, every phase, and the answer.
+
+    `answer` names the best option by the estimate from all phases together, with intervals; it is null before
+    the first release. `estimate` is that of the last phase alone. `learning_over` is whether no more clients
+    are asked. `needed` says what it would take to decide more; `needed_participants` is the number of clients
+    that it mentions. `assumes` says what the intervals rest on.
+    """
 
     study: Digest
     ended: bool
@@ -208,6 +227,11 @@ class ResultsReply(Wire, frozen=True, kw_only=True):
     estimate: list[float]
     guarantee: GuaranteeReply | None
     phases: list[PhaseResult]
+    answer: Answer | None = None
+    learning_over: bool = False
+    needed: str = ""
+    needed_participants: int | None = None
+    assumes: str = ""
 
 
 class KeyReply(Wire, frozen=True, kw_only=True):

@@ -1,0 +1,21 @@
+from ._answer import (
+    Answer as Answer,
+    Lead as Lead,
+    OptionResult as OptionResult,
+)
+from ._answering import (
+    answer_of as answer_of,
+)
+from ._bounds import (
+    Bounds as Bounds,
+    Interval as Interval,
+    Knowledge as Knowledge,
+    left_for_widths as left_for_widths,
+    radii as radii,
+)
+from ._needed import (
+    participants_to_decide as participants_to_decide,
+)
+from ._rewards import (
+    RewardRange as RewardRange,
+)

@@ -1,0 +1,212 @@
+"""Computes the `Answer` of a study from the learner's state, in the user's words and units."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from dpbandits._arrays import FloatArray
+from dpbandits.answers._answer import Answer, Lead, OptionResult
+from dpbandits.answers._bounds import Bounds, Ends, Interval, Knowledge
+from dpbandits.answers._rewards import RewardRange
+from dpbandits.errors import InvalidValue
+from dpbandits.options import Effect, Options
+from dpbandits.protocol import Release, State, best_estimate, leader, tell
+
+
+def answer_of(
+    state: State,
+    options: Options | None,
+    *,
+    level: float,
+    knowledge: Knowledge = Knowledge.MODEL,
+    rewards: RewardRange | None = None,
+    only_left: int | None = None,
+) -> Answer:
+    """Return what a study has found after at least one release.
+
+    Args:
+        state: The learner's state.
+        options: The options of the study; None if its actions have no names.
+        level: The probability with which each kind of interval covers the truth.
+        knowledge: What is known about the people.
+        rewards: The range of rewards that the study maps to [−1, 1].
+        only_left: If given, only the options left are listed, and at most this many.
+
+    Returns:
+        The answer. Where no interval can be computed, because the reward model has none or the horizon is too
+        short for the level, intervals are the range of rewards, which the study assumes.
+
+    Raises:
+        InvalidValue: The options do not belong to the study.
+    """
+    if options is not None and options.actions != state.study.actions:
+        raise InvalidValue("options", "other actions", "the options of the study")
+    return _Answering(state, options, knowledge, rewards or RewardRange(), level).answer(only_left)
+
+
+def _states(end: State) -> list[State]:
+    """Return the state before each phase that asked people, and the state at the end."""
+    states = [end.study.begin()]
+    for evidence in end.history:
+        release = Release(
+            plan=evidence.plan.digest,
+            means=evidence.means,
+            reports=evidence.reports,
+            simulated=False,
+            counts=evidence.counts,
+        )
+        states.append(tell(states[-1], evidence.plan, release))
+    return [*states[:-1], end]
+
+
+class _Answering:
+    def __init__(
+        self, end: State, options: Options | None, knowledge: Knowledge, rewards: RewardRange, level: float
+    ) -> None:
+        self._end, self._options, self._rewards, self._level = end, options, rewards, level
+        study = end.study
+        self._parameter = best_estimate(end)
+        everything = np.arange(study.actions.count)
+        self._scores = study.reward_model.means(study.actions.matrix, everything, self._parameter)
+        self._best = leader(end)  # of the pooled estimate, which the study plays to the end
+        self._bounds: Bounds | None = None
+        self._unknown = ""
+        try:
+            self._bounds = Bounds(_states(end), knowledge=knowledge, failure=1 - level)
+        except InvalidValue as error:
+            self._unknown = str(error)
+
+    def answer(self, only_left: int | None) -> Answer:
+        listed = self._listed(only_left)
+        low, high = self._means([self._best])
+        current = None if self._options is None else self._options.current
+        runner_up = self._runner_up()
+        return Answer(
+            action=self._best,
+            option=self._label(self._best),
+            estimate=self._rewards.mean(float(self._scores[self._best])),
+            low=self._rewards.mean(float(low[0])),
+            high=self._rewards.mean(float(high[0])),
+            lead=None if runner_up is None else self._lead(runner_up),
+            lead_over_current=None if current is None else self._lead_over(current),
+            current=current,
+            level=self._level,
+            intervals=self._unknown,
+            consistent=self._bounds is None or self._bounds.consistent(listed),
+            decided=self._decided(),
+            participants=self._end.clients_asked,
+            options=self._results(listed),
+            effects=self._effects(),
+            parameter=tuple(self._parameter.tolist()),
+        )
+
+    def _label(self, place: int) -> str:
+        return f"action {place}" if self._options is None else self._options.labels[place]
+
+    def _listed(self, only_left: int | None) -> list[int]:
+        """Return the options to list, the highest estimate first."""
+        if only_left is None:
+            return [int(place) for place in np.argsort(-self._scores, kind="stable")]
+        left = self._end.active_actions
+        order = np.argsort(-self._scores[left], kind="stable")[:only_left]
+        return [int(place) for place in left[order]]
+
+    def _runner_up(self) -> int | None:
+        """Return the option with the highest estimate after the best one, among those that may be best."""
+        scores = self._scores.copy()
+        active = self._end.active_actions
+        if len(active) > 1:
+            scores = np.full(len(scores), -np.inf)
+            scores[active] = self._scores[active]
+        scores[self._best] = -np.inf
+        return None if len(scores) < 2 else int(np.argmax(scores))
+
+    def _decided(self) -> bool:
+        """Return whether the best option leads every other one that is left, at the level."""
+        others = self._end.active_actions
+        others = others[others != self._best]
+        return not len(others) or bool(np.all(self._leads(others.tolist())[0] > 0))
+
+    def _means(self, places: Sequence[int]) -> Ends:
+        if self._bounds is not None:
+            return self._bounds.means(places)
+        return self._range(len(places), self._end.study.bound)
+
+    def _leads(self, over: Sequence[int]) -> Ends:
+        if self._bounds is not None:
+            return self._bounds.leads(self._best, over)
+        low, high = self._range(len(over), 2 * self._end.study.bound)
+        other = np.asarray(over) != self._best
+        return low * other, high * other
+
+    def _range(self, count: int, largest: float) -> Ends:
+        return np.full(count, -largest), np.full(count, largest)
+
+    def _lead(self, over: int) -> Lead:
+        low, high = self._leads([over])
+        return self._as_lead(over, (float(low[0]), float(high[0])))
+
+    def _lead_over(self, current: str) -> Lead:
+        assert self._options is not None
+        fixed = self._options.index(current)
+        if self._bounds is None:
+            return self._lead(fixed)
+        return self._as_lead(fixed, self._bounds.lead_over_fixed(self._best, fixed))
+
+    def _as_lead(self, over: int, interval: Interval) -> Lead:
+        half, (low, high) = self._rewards.half, interval
+        lead = float(self._scores[self._best] - self._scores[over])
+        return Lead(over=self._label(over), estimate=half * lead, low=half * low, high=half * high)
+
+    def _results(self, places: list[int]) -> tuple[OptionResult, ...]:
+        (lows, highs), (behind, ahead) = self._means(places), self._leads(places)
+        active = np.isin(places, self._end.active_actions)
+        mean, half, best = self._rewards.mean, self._rewards.half, self._scores[self._best]
+        return tuple(
+            OptionResult(
+                option=self._label(place),
+                estimate=mean(float(self._scores[place])),
+                low=mean(float(lows[row])),
+                high=mean(float(highs[row])),
+                behind=half * float(best - self._scores[place]),
+                behind_low=half * float(behind[row]),
+                behind_high=half * float(ahead[row]),
+                may_be_best=bool(active[row]),
+                action=place,
+            )
+            for row, place in enumerate(places)
+        )
+
+    def _effects(self) -> tuple[Effect, ...]:
+        """Return the effects with intervals, in the units of the reward."""
+        if self._options is None or self._end.study.model != "linear":
+            return ()
+        translation, half = self._options.encoding.translation(), self._rewards.half
+        covariance = None if self._bounds is None else self._bounds.covariance
+        effects = self._options.effects(self._parameter, covariance)
+        lows, highs = self._along(translation)
+        found = list[Effect]()
+        for place, effect in enumerate(effects):
+            shift = self._rewards.middle if place == 0 else 0.0  # the intercept alone is a mean reward
+            found.append(
+                replace(
+                    effect,
+                    estimate=shift + half * effect.estimate,
+                    deviation=None if effect.deviation is None else half * effect.deviation,
+                    low=shift + half * float(lows[place]),
+                    high=shift + half * float(highs[place]),
+                )
+            )
+        return tuple(found)
+
+    def _along(self, directions: FloatArray) -> Ends:
+        if self._bounds is None:
+            return self._range(len(directions), np.inf)
+        # Scaled to length 1, so that the test of the span does not depend on the user's units.
+        lengths = np.linalg.norm(directions, axis=1)
+        lengths = np.where(lengths > 0, lengths, 1.0)
+        low, high = self._bounds.along(directions / lengths[:, None])
+        return low * lengths, high * lengths

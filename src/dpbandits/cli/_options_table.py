@@ -1,0 +1,107 @@
+"""The options of `dpbandits plan` that describe a table of options, and their section of a study file."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dpbandits.cli._parser import add_value
+from dpbandits.errors import InvalidValue
+from dpbandits.options import Options, read_columns
+from dpbandits.service.config import read_options
+
+
+@dataclass(frozen=True, kw_only=True)
+class OptionsTable:
+    """A table of options, with the keys of the section [options] that encode it.
+
+    Attributes:
+        table: The CSV file.
+        keys: The other keys, as in a study file; without those that were not given.
+        options: The encoded options.
+    """
+
+    table: Path
+    keys: dict[str, Any]
+    options: Options
+
+    def section(self, folder: Path) -> list[str]:
+        """Return the lines of the section [options] of a study file in a folder."""
+        kept = os.path.relpath(self.table.resolve(), folder.resolve())
+        values = {"table": kept, **self.keys}
+        return ["[options]", *(f"{key} = {_toml(value)}" for key, value in values.items())]
+
+
+def add_table_options(parser: argparse.ArgumentParser) -> None:
+    """Add `--options` and what says how its columns are encoded."""
+    group = parser.add_argument_group("options: a table with names, in place of --actions-file")
+    table = "CSV file with one option per row; the other options are as in [options] of a study file"
+    add_value(group, "--options", Path, "FILE.csv", table, dest="options_table")
+    add_value(group, "--label", str, "COLUMN", "column with the names", "name")
+    columns: dict[str, Any] = {"nargs": "+", "metavar": "COLUMN"}
+    group.add_argument("--features", **columns, help="columns to use (default: all but the label)")
+    add_value(group, "--current", str, "NAME", "option in use today")
+    group.add_argument("--log", **columns, help="columns of which the logarithm is used")
+    group.add_argument("--squared", **columns, help="columns of numbers that get a square too")
+    levels = "levels of a column, lowest first; for example size=small,large"
+    group.add_argument("--ordered", nargs="+", metavar="COLUMN=LEVELS", help=levels)
+    group.add_argument("--steps", **columns, help="ordered columns of which each step has its own effect")
+    level = "level to which the others are compared; for example colour=red"
+    group.add_argument("--baseline", nargs="+", metavar="COLUMN=LEVEL", help=level)
+    pairs = "products of columns, for example price*colour; or all"
+    group.add_argument("--interactions", nargs="+", metavar="A*B", help=pairs)
+
+
+_KEYS = ("features", "current", "log", "squared", "ordered", "steps", "baseline", "interactions")
+
+
+def options_table(options: argparse.Namespace) -> OptionsTable | None:
+    """Return the table that the options describe; None without `--options`.
+
+    Raises:
+        InvalidValue: The table cannot be encoded, or an option needs `--options`.
+    """
+    given = {key: value for key in _KEYS if (value := getattr(options, key)) is not None}
+    table: Path | None = options.options_table
+    if table is None:
+        for key in given:
+            raise InvalidValue(key, given[key], "--options as well, which names the table")
+        return None
+    if options.actions_file is not None or options.data is not None:
+        raise InvalidValue("options", table, "no --actions-file and no --data with it")
+    columns = read_columns(table, name="options", text=options.label)
+    for key in ("ordered", "baseline"):
+        if key in given:
+            named = dict(_named(key, one) for one in given[key])
+            given[key] = {name: _levels(key, columns.get(name, ()), text) for name, text in named.items()}
+    if "interactions" in given:
+        pairs = given["interactions"]
+        given["interactions"] = "all" if pairs == ["all"] else [pair.split("*") for pair in pairs]
+    keys = {"label": options.label, **given}
+    return OptionsTable(table=table, keys=keys, options=read_options(table, **keys))
+
+
+def _named(key: str, text: str) -> tuple[str, str]:
+    name, equals, rest = text.partition("=")
+    if not equals or not name or not rest:
+        raise InvalidValue(key, repr(text), "COLUMN=LEVEL")
+    return name, rest
+
+
+def _levels(key: str, column: Any, text: str) -> Any:
+    """Return levels as the column has them: 1 and not "1" in a column of numbers."""
+    known = {str(value): value for value in column}
+    if key == "baseline":
+        return known.get(text, text)
+    return [known.get(level.strip(), level.strip()) for level in text.split(",")]
+
+
+def _toml(value: Any) -> str:
+    """Return a value as TOML; texts, numbers, booleans and lists are written as in JSON."""
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{_toml(key)} = {_toml(one)}" for key, one in value.items()) + " }"
+    return json.dumps(value, ensure_ascii=False)

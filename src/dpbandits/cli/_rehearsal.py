@@ -1,0 +1,107 @@
+"""`dpbandits serve --rewards`: a study file run to its end in one process, with clients from a file.
+
+The coordinator, its store, its keys and its noise are those of the study file. Only the clients and the
+actuator are not real. The store keeps the result, so `dpbandits results` shows it afterwards.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from dpbandits._arrays import FloatArray
+from dpbandits.actions import read_matrix
+from dpbandits.cli._serve_example import serving
+from dpbandits.errors import InvalidValue
+from dpbandits.options import Options
+from dpbandits.protocol import Plan
+from dpbandits.service.actuator import Actuator, play_all
+from dpbandits.service.client import AsyncClient, ClientCore, Consent, take_part
+from dpbandits.service.config import CoordinatorFile
+from dpbandits.service.coordinator import Coordinator, coordinator_app
+from dpbandits.service.shared import AsyncTransport, Roles, Transport, server_for
+from dpbandits.service.wire import Pins, Terms, hashed, new_secret
+
+_POLLS_PER_SECOND = 100  # of all clients together, so that polling does not keep the process busy
+
+
+def rehearse(file: CoordinatorFile, path: Path) -> int:
+    """Run the study of a file with one client per row of rewards, and print how many reported.
+
+    Args:
+        file: The study file.
+        path: A CSV or NPZ file with the average reward of each action, one row per client. The columns of a
+            CSV file may be headed by the names of the options, in any order.
+
+    Raises:
+        InvalidValue: The file has too few rows for the study, or other columns than the study's actions.
+    """
+    context = file.context
+    rewards = _rewards(path, context.options, context.study.actions.count)
+    timing = replace(context.timing, poll_seconds=max(0.2, len(rewards) / _POLLS_PER_SECOND))
+    coordinator = replace(file, context=replace(context, timing=timing)).coordinator()
+    study = coordinator.context.study
+    needed = study.schedule.participants(study.horizon)
+    if len(rewards) < needed:
+        coordinator.close()
+        raise InvalidValue("rewards", f"{len(rewards):,} rows", f"at least {needed:,}, one per client")
+    print(f"rehearsal: {len(rewards):,} clients from {path}; the study asks at most {needed:,}", flush=True)
+    print(f"{_run(file, coordinator, rewards):,} reports were accepted; `dpbandits results` shows the answer")
+    return 0
+
+
+def _run(file: CoordinatorFile, coordinator: Coordinator, rewards: FloatArray) -> int:
+    codes, token = coordinator.operator.new_codes(len(rewards)).codes, new_secret()
+    coordinator.writer.run("codes", lambda t: coordinator.operator.keep_codes(t, codes))
+    roles = Roles(hashes={**file.roles.hashes, "actuator": hashed(token)})
+    app = coordinator_app(coordinator, roles, replace(file.limits, requests_per_second=1e6, burst=10**6))
+    url, trusted = file.listening.url, file.listening.certificate
+    with serving(server_for(app, file.listening)), Transport(certificates=trusted) as transport:
+        actuator = Actuator(url, token, transport)
+        playing = threading.Thread(target=play_all, args=(actuator, lambda _action, _rounds: None))
+        playing.start()
+        terms, pins = coordinator.context.terms, Pins(terms=coordinator.context.name)
+        accepted = asyncio.run(_clients(url, trusted, _consent(terms), pins, codes, rewards))
+        playing.join()
+    return accepted
+
+
+def _consent(terms: Terms) -> Consent:
+    return Consent(trusts=(terms.trust,), epsilon=terms.epsilon, delta=terms.delta, biased_bits=True)
+
+
+async def _clients(
+    url: str, certificate: Path | None, consent: Consent, pins: Pins, codes: list[str], rewards: FloatArray
+) -> int:
+    async with AsyncTransport(certificates=certificate, connections=8) as transport:
+        cores = [ClientCore(url=url, consent=consent, pins=pins) for _ in codes]
+        each = zip(cores, codes, rewards, strict=True)
+        parts = (take_part(AsyncClient(core, transport), code, _averages(row)) for core, code, row in each)
+        return sum(await asyncio.gather(*parts))
+
+
+def _averages(row: FloatArray) -> Callable[[Plan], list[float]]:
+    return lambda plan: [float(row[action]) for action in plan.support]
+
+
+def _rewards(path: Path, options: Options | None, actions: int) -> FloatArray:
+    matrix = read_matrix(path)
+    header = _header(path) if options is not None else []
+    if options is not None and sorted(header) == sorted(options.labels):
+        return matrix[:, [header.index(label) for label in options.labels]]
+    if matrix.shape[1] != actions:
+        expected = f"{actions}, one per action, or headed by the names of the options"
+        raise InvalidValue("rewards", f"{matrix.shape[1]} columns", expected)
+    return matrix
+
+
+def _header(path: Path) -> list[str]:
+    """Return the cells of the first line of a CSV file."""
+    if path.suffix.lower() != ".csv":
+        return []
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        return [" ".join(cell.split()) for cell in next(csv.reader(file), [])]

@@ -1,0 +1,164 @@
+"""From a table of sixty options to an answer by name, with three commands and no Python."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from dpbandits.cli import main
+from dpbandits.service.config import read_stored_study
+
+from ..service.processes import ENVIRONMENT, free_port, start, stop  # noqa: TID252
+from .helpers import check_refused
+
+GUIDE = (Path(__file__).parents[2] / "docs" / "deploying.md").read_text(encoding="utf-8")
+EXAMPLES = Path(__file__).parents[2] / "examples"
+KINDS = ["--features", "price", "gigabytes", "contract", "network", "--log", "gigabytes"]
+KINDS += ["--ordered", "contract=none,1 year,2 years", "--current", "plan 01"]
+PLANNED = ["--trust", "central", "--epsilon", "10", "--participants", "80", "--horizon", "5000"]
+PLANNED += ["--runs", "0"]
+
+
+def _command(*words: str, folder: Path) -> str:
+    command = [sys.executable, "-m", "dpbandits.cli", *words]
+    done = subprocess.run(
+        command, cwd=folder, env=ENVIRONMENT, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def _write_tables(folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Write the table of the example, and the ratings of 90 customers mapped to [−1, 1]."""
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+    import sixty_options
+
+    names = [plan["name"] for plan in sixty_options.PLANS]
+    with (folder / "options.csv").open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, list(sixty_options.PLANS[0]))
+        writer.writeheader()
+        writer.writerows(sixty_options.PLANS)
+    backwards = list(reversed(names))  # rewards are found by name, not by place
+    with (folder / "rewards.csv").open("w", encoding="utf-8", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(backwards)
+        for client in range(90):
+            taste = (client % 9 - 4) / 10
+            rows.writerow([round((sixty_options.MEANS[name] + taste) / 5 - 1, 6) for name in backwards])
+    return sorted(names, key=lambda name: -sixty_options.MEANS[name])
+
+
+def test_three_commands_lead_from_a_table_to_an_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    best_first, port = _write_tables(tmp_path, monkeypatch), free_port()
+    write = ["plan", "--write", "study.toml", "--options", "options.csv", *KINDS, *PLANNED]
+    _command(*write, "--loopback", str(port), folder=tmp_path)
+    served = _command("serve", "study.toml", "--rewards", "rewards.csv", folder=tmp_path)
+    assert "80 reports were accepted" in served
+    shown = _command("results", "study.toml", folder=tmp_path)
+
+    found = json.loads(_command("results", "study.toml", "--json", "-", folder=tmp_path))
+    answer = found["answer"]
+    assert shown.startswith(f"best       {answer['option']}: mean reward")
+    assert f"over {answer['lead']['over']} [" in shown
+    assert "over plan 01 [" in shown
+    assert "log(gigabytes)" in shown
+    assert found["learning_over"]
+    assert found["ended"]
+    # The noise is secure, so the answer is not the same each time. All but the nine best plans are worse than
+    # the best by 0.37 and more, while the interval of a difference is about ±0.15, and errors are smaller.
+    assert answer["option"] in best_first[:9]
+    assert best_first[0] in [one["option"] for one in answer["options"]]
+    assert answer["estimate"] == max(one["estimate"] for one in answer["options"])
+    rows = list(csv.DictReader(io.StringIO(_command("results", "study.toml", "--csv", "-", folder=tmp_path))))
+    assert [row["option"] for row in rows] == [one["option"] for one in answer["options"]]
+    assert [row["option"] for row in rows if row["recommended"] == "True"] == [answer["option"]]
+    _check_live(tmp_path, port, found)
+
+
+def _check_live(folder: Path, port: int, stopped: Any) -> None:
+    """Check that a coordinator that runs again gives the results that were read while it was stopped."""
+    token = (folder / "study-operator.token").read_text().strip()
+    with (folder / "log").open("ab") as log:
+        process = start([sys.executable, "-m", "dpbandits.cli", "serve", str(folder / "study.toml")], log)
+        try:
+            transport = httpx.HTTPTransport(retries=10)
+            with httpx.Client(base_url=f"http://127.0.0.1:{port}", transport=transport) as http:
+                live = http.get("/v1/results", headers={"Authorization": f"Bearer {token}"}, timeout=60)
+            assert live.json() == stopped
+            assert json.loads(_command("results", "study.toml", "--json", "-", folder=folder)) == stopped
+        finally:
+            stop(process)
+
+
+def test_the_example_of_the_guide_runs(tmp_path: Path) -> None:
+    section = GUIDE.split("\n## A table of options\n")[1].split("\n## ")[0]
+    (script,) = re.findall(r"```sh\n(.*?)```", section, re.DOTALL)
+    assert script.count("dpbandits ") == 3
+    own = f'dpbandits() {{ "{sys.executable}" -m dpbandits.cli "$@"; }}\n'
+    script = own + script.replace("8445", str(free_port()))
+    done = subprocess.run(
+        ["bash", "-e", "-c", script], cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True,
+        timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    end = lines.index("60 reports were accepted; `dpbandits results` shows the answer")
+    shown = [line.split()[0] for line in lines[end + 1 :] if line]
+    printed = re.findall(r"^    (\w+) ", GUIDE.split("\n## Results\n")[1].split("\n## ")[0], re.MULTILINE)
+    assert len(printed) == 6
+    assert shown[:6] == printed
+    (toml,) = re.findall(r"```toml\n(.*?)```", section, re.DOTALL)
+    assert (tmp_path / "trial.toml").read_text().startswith(toml)
+
+
+def _small(folder: Path) -> list[str]:
+    (folder / "options.csv").write_text("name,price,size\na,1,1\nb,2,2\nc,3,1\nd,5,3\ne,4,2\n")
+    return ["plan", "--options", str(folder / "options.csv"), *PLANNED]
+
+
+def test_the_written_file_has_the_same_options(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "study.toml"
+    path.parent.mkdir()
+    kinds = ["--ordered", "size=1,2,3", "--current", "b", "--squared", "price"]
+    assert main([*_small(tmp_path), *kinds, "--write", str(path)]) == 0
+    written = path.read_text() + '[storage]\nurl = "sqlite:///study.sqlite"\n'
+    path.write_text(written)
+    options = read_stored_study(path).options
+    assert options is not None
+    assert options.current == "b"
+    assert options.encoding.columns == ("intercept", "price", "price²", "size")
+    assert options.encoding.features[1].levels == (1, 2, 3)
+
+
+def test_mistakes_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    small, new = _small(tmp_path), ["--write", str(tmp_path / "new.toml")]
+    check_refused([*small, "--current", "z"], "current: got 'z', expected one of 'a'", capsys)
+    check_refused([*small, "--ordered", "size"], "ordered: got 'size', expected COLUMN=LEVEL", capsys)
+    check_refused([*small, "--loopback", "8443"], "loopback: got 8443, expected --write as well", capsys)
+    check_refused([*small, *new, "--loopback", "0"], "loopback: got 0, expected a whole number", capsys)
+    check_refused(["plan", "--current", "a"], "current: got a, expected --options as well", capsys)
+    check_refused([*small, "--actions-file", "x.csv"], "no --actions-file and no --data with it", capsys)
+    check_refused(["results", str(tmp_path / "no.toml")], "an existing TOML file", capsys)
+    assert main([*small, *new, "--loopback", "8443"]) == 0
+    capsys.readouterr()
+    check_refused(["results", str(tmp_path / "new.toml")], "an existing store: `dpbandits serve`", capsys)
+    check_refused(["results", str(tmp_path / "new.toml"), "--json", "/no/x"], "a folder that exists", capsys)
+    few = tmp_path / "few.csv"
+    few.write_text("1,0,0,0,0\n" * 3)
+    refused = ["serve", str(tmp_path / "new.toml"), "--log-level", "ERROR", "--rewards", str(few)]
+    check_refused(refused, "rewards: got 3 rows, expected at least 80, one per client", capsys)
+    few.write_text("1,0\n" * 3)
+    check_refused(refused, "rewards: got 2 columns, expected 5, one per action", capsys)
+    check_refused(["serve", "--example", "--rewards", "x"], "--example has its own rewards", capsys)
+    check_refused(["results", str(tmp_path / "new.toml"), "--level", "1"], "level: got 1.0, expected", capsys)

@@ -1,0 +1,158 @@
+"""The section [options] of a study file: what it means, and one clear line for each mistake."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dpbandits.errors import InvalidValue
+from dpbandits.options import Number, Options, Ordered
+from dpbandits.service.config import TomlFile, read_stored_study, study_of
+
+TABLE = """name,price,gigabytes,contract,network
+basic,10,5,none,red
+plus,15,20,1 year,red
+max,29,100,2 years,blue
+mini,5,1,none,blue
+family,35,100,1 year,red
+travel,25,50,2 years,blue
+night,8,10,none,red
+student,9,20,none,blue
+"""
+OPTIONS = """[options]
+table = "options.csv"
+label = "name"
+features = ["price", "gigabytes", "contract", "network"]
+current = "basic"
+log = ["gigabytes"]
+squared = ["price"]
+ordered = { contract = ["none", "1 year", "2 years"] }
+baseline = { network = "red" }
+"""
+REST = """[study]
+horizon = 20000
+[privacy]
+trust = "central"
+epsilon = 20.0
+delta = 1e-3
+[schedule]
+cohorts = [6, 10]
+first_length = 60
+growth = 8.0
+[storage]
+url = "sqlite:///study.sqlite"
+"""
+
+
+def _file(folder: Path, options: str = OPTIONS, rest: str = REST, table: str = TABLE) -> Path:
+    (folder / "options.csv").write_text(table, encoding="utf-8")
+    (folder / "study.toml").write_text(options + rest, encoding="utf-8")
+    return folder / "study.toml"
+
+
+def test_a_table_becomes_the_same_options_as_in_python(tmp_path: Path) -> None:
+    found = read_stored_study(_file(tmp_path))
+    expected = Options.from_table(
+        tmp_path / "options.csv",
+        label="name",
+        features={
+            "price": Number(squared=True),
+            "gigabytes": Number(log=True),
+            "contract": Ordered(["none", "1 year", "2 years"]),
+            "network": None,
+        },
+        current="basic",
+    )
+    assert found.options == expected
+    assert found.study.actions == expected.actions
+    assert found.study.options == expected.digest
+
+
+def test_the_table_alone_is_enough(tmp_path: Path) -> None:
+    found = read_stored_study(_file(tmp_path, '[options]\ntable = "options.csv"\nfeatures = ["price"]\n'))
+    assert found.options == Options.from_table(tmp_path / "options.csv", features=["price"])
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("basic,10", "basis,10"),
+        ("basic,10", "basic,11"),
+        ("mini,5,1,none,blue\nfamily,35,100,1 year,red", "family,5,1,none,blue\nmini,35,100,1 year,red"),
+    ],
+    ids=["a name", "a value", "two names swapped"],
+)
+def test_another_table_is_another_study(tmp_path: Path, old: str, new: str) -> None:
+    path = _file(tmp_path, OPTIONS.replace('current = "basic"\n', ""))
+    before = study_of(TomlFile(path)).digest
+    assert old in TABLE
+    _file(tmp_path, OPTIONS.replace('current = "basic"\n', ""), table=TABLE.replace(old, new))
+    assert study_of(TomlFile(path)).digest != before
+
+
+def test_the_option_in_use_today_is_a_part_of_the_study(tmp_path: Path) -> None:
+    before = study_of(TomlFile(_file(tmp_path))).digest
+    assert study_of(TomlFile(_file(tmp_path, OPTIONS.replace('"basic"', '"plus"')))).digest != before
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('table = "options.csv"', "table = 3", "options.table: got 3, expected a string"),
+        ('table = "options.csv"', 'table = "no.csv"', "no.csv, expected an existing file that ends in .csv"),
+        ('label = "name"', 'label = "nam"', "options.label: got 'nam', expected a column of the table"),
+        ('label = "name"', "label = 1", "options.label: got 1, expected the name of a column"),
+        (
+            'features = ["price", ',
+            'features = ["prize", ',
+            "options.features: got 'prize', expected a column of",
+        ),
+        ('features = ["price", "gig', 'features = ["price", "price", "gig', "'price' twice, expected each"),
+        ("features = [", "features = 3 # [", "options.features: got 3, expected a list of columns"),
+        ('current = "basic"', 'current = "basik"', "options.current: got 'basik', expected one of 'basic'"),
+        ('log = ["gigabytes"]', 'log = "gigabytes"', "options.log: got 'gigabytes', expected a list of"),
+        ('log = ["gigabytes"]', 'log = ["giga"]', "options.log: got 'giga', expected a column that is used"),
+        (
+            'log = ["gigabytes"]',
+            'log = ["network"]',
+            "options.baseline: got 'network', expected one kind per",
+        ),
+        ('ordered = { contract = ["none", ', 'ordered = { contract = ["never", ', "expected one of 'never'"),
+        ("ordered = { contract", 'ordered = ["contract"] # {', "expected a table such as { size"),
+        (
+            'baseline = { network = "red" }',
+            'baseline = { network = "grey" }',
+            "'grey', expected one of 'red'",
+        ),
+        ('baseline = { network = "red" }', 'steps = ["network"]', "expected a column that has levels in"),
+        ('baseline = { network = "red" }', 'interactions = ["price"]', 'expected "all", or a list of pairs'),
+        (
+            'baseline = { network = "red" }',
+            'baselin = "red"',
+            "options.baselin: got baselin, expected one of",
+        ),
+        ("horizon = 20000", 'horizon = 20000\nactions = "a.csv"', "expected none: the rows of the table in"),
+    ],
+)
+def test_mistakes_are_told_in_one_line(tmp_path: Path, old: str, new: str, message: str) -> None:
+    assert old in OPTIONS + REST
+    path = _file(tmp_path, OPTIONS.replace(old, new), REST.replace(old, new))
+    with pytest.raises(InvalidValue) as caught:
+        read_stored_study(path)
+    told = str(caught.value)
+    assert message in told
+    assert "\n" not in told
+    assert f"{path}, line " in told
+
+
+def test_a_wrong_cell_is_named(tmp_path: Path) -> None:
+    path = _file(tmp_path, table=TABLE.replace("mini,5,1", "mini,5,0"))
+    with pytest.raises(InvalidValue, match=r"line 2, options.gigabytes, row 4 \(mini\): got .*logarithm"):
+        read_stored_study(path)
+
+
+def test_a_study_file_without_options_needs_actions(tmp_path: Path) -> None:
+    path = _file(tmp_path, options="")
+    with pytest.raises(InvalidValue, match=r"study.actions: got None, expected a string"):
+        read_stored_study(path)
