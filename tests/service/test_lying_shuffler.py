@@ -249,20 +249,22 @@ def test_a_coordinator_that_changes_plan_or_terms_is_refused_by_the_shuffler() -
         study=deployed.context.name,
         terms=deployed.context.signed.terms,
         signature="",
-        plan=msgspec.Raw(encode(plan)),
+        plan=encode(plan).decode(),
         members=["1" * 64],
     )
     link.shuffler.checked(1, good)
     other = good.terms.replace('"run":"', '"run":"0')[:-1] + "}"
-    bare = re.sub(rb'"noise_bits":\d+', b'"noise_bits":1', encode(plan))
+    bare = re.sub(rb'"scale":[\d.]+', b'"scale":0.5', encode(plan))
     assert bare != encode(plan)
     for change in (
         {"study": "0" * 64},
         {"terms": other},
         {"terms": good.terms.replace('"mode":"split"', '"mode":"trusted"')},
-        {"plan": msgspec.Raw(b"{}")},
-        {"plan": msgspec.Raw(bare)},
-        {"plan": msgspec.Raw(encode(plan).replace(deployed.context.name.encode(), b"0" * 64))},
+        {"plan": "{}"},
+        {"plan": bare.decode()},
+        {"plan": good.plan.replace(deployed.context.name, "0" * 64)},
+        {"plan": " " + good.plan},
+        {"plan": good.plan[:-1] + ',"more":1}'},
         {"members": []},
         {"members": ["1" * 64] * 2},
         {"members": [f"{number:064x}" for number in range(7)]},

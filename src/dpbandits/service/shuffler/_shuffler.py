@@ -171,9 +171,11 @@ class Shuffler:
         if terms.shuffler is None or (signed.digest, terms.shuffler.key, terms.mode) != own:
             raise Refused("other-terms", "the terms do not name this shuffler's key and mode")
         try:
-            plan = decode(bytes(request.plan), Plan)
+            plan = decode(request.plan, Plan)
         except Exception:  # a forged plan may cause any error
             raise Refused("unreadable", "the plan is not a valid plan of this version") from None
+        if plan.digest != hashed(request.plan):
+            raise Refused("unreadable", "the plan has unknown fields or another encoding")
         terms.check(plan, signed.digest)
         members = tuple(request.members)
         if plan.phase != phase or not 1 <= len(set(members)) == len(members) <= plan.cohort:
