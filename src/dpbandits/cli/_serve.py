@@ -5,14 +5,16 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from dpbandits.cli._parser import add_choice, add_flag
+from dpbandits.cli._parser import add_choice, add_flag, add_value
+from dpbandits.cli._privacy_options import TRUSTS
 from dpbandits.cli._service_extra import require_service
 from dpbandits.errors import InvalidValue
 from dpbandits.privacy import require_secure
 
 DESCRIPTION = (
     "Run the coordinator of the study in STUDY.toml until the process is stopped. With --example: run a "
-    "whole small study with simulated clients, from start to end."
+    "whole small study with simulated clients, from start to end. With --conformance: test clients in other "
+    "languages against a server that is no study and keeps nothing."
 )
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 
@@ -21,14 +23,22 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
     parser.add_argument("study", metavar="STUDY.toml", nargs="?", type=Path, help="see docs/deploying.md")
     add_flag(parser, "--example", "run a small study with simulated clients; needs no file")
+    add_flag(parser, "--conformance", "serve a test for clients, in memory; needs no file")
+    add_choice(parser, "--trust", TRUSTS, "trust model of the conformance test", "local")
+    add_choice(parser, "--mode", ("trusted", "split"), "shuffler mode of the conformance test", "trusted")
+    add_value(parser, "--noise", str, "NAME", "noise of the conformance test (default: the best)")
     add_choice(parser, "--log-level", LEVELS, "level of the log on standard error", "INFO")
 
 
 def run(options: argparse.Namespace) -> int:
     """Serve the study of a file, or run the example."""
     require_service()
-    if options.example == (options.study is not None):
-        raise InvalidValue("STUDY.toml", options.study, "either a study file or --example")
+    if options.example + options.conformance + (options.study is not None) != 1:
+        raise InvalidValue("STUDY.toml", options.study, "either a study file, --example or --conformance")
+    if options.conformance:
+        from dpbandits.cli._serve_conformance import serve_conformance
+
+        return serve_conformance(options.trust, options.mode, options.noise)
     if options.example:
         from dpbandits.cli._serve_example import show_example
 

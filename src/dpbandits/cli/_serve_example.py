@@ -54,7 +54,7 @@ def show_example() -> int:
 def _run(study: Study, instance: Instance, directory: Path) -> None:
     certificate, key = directory / "certificate.pem", directory / "key.pem"
     self_signed(certificate, key)
-    listening = Listening(port=_free_port(), certificate=certificate, key=key)
+    listening = Listening(port=free_port(), certificate=certificate, key=key)
     token = new_secret()
     context = Context(study=study, keys=KeyPair.new(), timing=Timing(report_seconds=60, poll_seconds=0.5))
     coordinator = Coordinator(context, open_store(f"sqlite:///{directory / 'study.sqlite'}"))
@@ -64,7 +64,7 @@ def _run(study: Study, instance: Instance, directory: Path) -> None:
     print(f"coordinator at {listening.url} over TLS: trust central, ε = 5, δ = 1e-6")
     print(f"{len(codes)} clients enrol; {COHORTS[0]} are asked after each of the first {len(COHORTS)} phases")
     app = coordinator_app(coordinator, Roles(hashes={"actuator": hashed(token)}))
-    with _serving(server_for(app, listening)), Transport(certificates=certificate) as transport:
+    with serving(server_for(app, listening)), Transport(certificates=certificate) as transport:
         actuator = Actuator(listening.url, token, transport)
         playing = threading.Thread(target=play_all, args=(actuator, _tell_play))
         playing.start()
@@ -108,7 +108,8 @@ def _rewards(study: Study, instance: Instance) -> Callable[[Plan], list[float]]:
 
 
 @contextlib.contextmanager
-def _serving(server: uvicorn.Server) -> Iterator[None]:
+def serving(server: uvicorn.Server) -> Iterator[None]:
+    """Run a server in a thread."""
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     until = time.monotonic() + 30
@@ -121,7 +122,8 @@ def _serving(server: uvicorn.Server) -> Iterator[None]:
         thread.join()
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """Return a port of the loopback address that is free now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

@@ -258,7 +258,13 @@ def new_run() -> str:
 
 
 def terms_of(
-    study: Study, *, run: str, coordinator: PartyTerms, shuffler: PartyTerms | None = None, mode: str = ""
+    study: Study,
+    *,
+    run: str,
+    coordinator: PartyTerms,
+    shuffler: PartyTerms | None = None,
+    mode: str = "",
+    conformance: bool = False,
 ) -> Terms:
     """Return the terms of a study. The cohort sizes come from its schedule.
 
@@ -268,6 +274,7 @@ def terms_of(
         coordinator: The coordinator's address and public key.
         shuffler: The shuffler's address and public key, if the trust model has a shuffler.
         mode: The shuffler's mode, `trusted` or `split`; empty without a shuffler.
+        conformance: Whether these are the terms of a server that only tests clients.
 
     Returns:
         The terms.
@@ -281,6 +288,7 @@ def terms_of(
     if not cohorts:
         raise InvalidValue("horizon", study.horizon, "a horizon in which a phase asks for reports")
     return Terms(
+        version="dpbandits conformance v1" if conformance else "dpbandits terms v1",
         run=run,
         study=study.without_terms.digest,
         trust=privacy.trust,
