@@ -24,9 +24,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("study", metavar="STUDY.toml", nargs="?", type=Path, help="see docs/deploying.md")
     add_flag(parser, "--example", "run a small study with simulated clients; needs no file")
     add_flag(parser, "--conformance", "serve a test for clients, in memory; needs no file")
-    add_choice(parser, "--trust", TRUSTS, "trust model of the conformance test", "local")
-    add_choice(parser, "--mode", ("trusted", "split"), "shuffler mode of the conformance test", "trusted")
-    add_value(parser, "--noise", str, "NAME", "noise of the conformance test (default: the best)")
+    tested = parser.add_argument_group("conformance: what a client is tested with")
+    add_choice(tested, "--trust", TRUSTS, "trust model (default: local)")
+    add_choice(tested, "--mode", ("trusted", "split"), "mode of the shuffler (default: trusted)")
+    add_value(tested, "--noise", str, "NAME", "noise distribution (default: the best)")
     add_choice(parser, "--log-level", LEVELS, "level of the log on standard error", "INFO")
 
 
@@ -38,7 +39,10 @@ def run(options: argparse.Namespace) -> int:
     if options.conformance:
         from dpbandits.cli._serve_conformance import serve_conformance
 
-        return serve_conformance(options.trust, options.mode, options.noise)
+        return serve_conformance(options.trust or "local", options.mode or "trusted", options.noise)
+    for name in ("trust", "mode", "noise"):  # a study file has its own
+        if getattr(options, name) is not None:
+            raise InvalidValue(f"--{name}", getattr(options, name), "none without --conformance")
     if options.example:
         from dpbandits.cli._serve_example import show_example
 
