@@ -9,12 +9,13 @@ import shutil
 import subprocess
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from scipy.stats import chi2
 
 from dpbandits.privacy import PrivacyRequest
 from dpbandits.service.actuator import Actuator, play_all
@@ -230,3 +231,58 @@ def test_types_generated_from_the_description_know_plans_and_mechanisms(tmp_path
     ):
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
         assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+
+
+DRAWS = 20_000
+FALSE_ALARM = 1e-6
+SCALE = 3.5
+LAWS: dict[str, tuple[dict[str, Any], Callable[[int, float], float]]] = {
+    "discrete-gaussian": ({}, lambda x, scale: math.exp(-((x / scale) ** 2) / 2)),
+    "laplace": ({}, lambda x, scale: math.exp(-abs(x) / scale)),
+    # The larger of two numbers in absolute value: there are 8r points at distance r > 0.
+    "k-norm": ({"coordinates": 2}, lambda x, scale: (8 * x or 1) * math.exp(-x / scale) if x >= 0 else 0.0),
+    "polya": (
+        {"kind": "summed-shares", "least_reports": 5, "silent_share": 0.0},
+        lambda x, scale: sum(_half(k + max(x, 0), scale) * _half(k + max(-x, 0), scale) for k in range(120)),
+    ),
+    "binomial": (
+        {"kind": "shuffled-bits", "noise_bits": 25},
+        lambda x, scale: math.comb(25, x) * (scale / 7) ** x * (1 - scale / 7) ** (25 - x) if x >= 0 else 0.0,
+    ),
+}
+
+
+def _half(x: int, scale: float) -> float:
+    """Return the weight of one of the two variables of a Pólya share of five clients."""
+    return math.exp(math.lgamma(x + 0.2) - math.lgamma(0.2) - math.lgamma(x + 1) - x / scale)
+
+
+def _fits(drawn: Counter[int], weight: Callable[[int, float], float], scale: float) -> bool:
+    """Test the draws with Pearson's χ². A correct sampler fails with probability `FALSE_ALARM`."""
+    weights = {x: weight(x, scale) for x in range(-100, 101) if x <= 25 or weight is not LAWS["binomial"][1]}
+    total = sum(weights.values())
+    likely = {x: DRAWS * w / total for x, w in weights.items() if DRAWS * w / total >= 10}
+    rest, others = DRAWS - sum(likely.values()), DRAWS - sum(drawn[x] for x in likely)
+    square = sum((drawn[x] - mean) ** 2 / mean for x, mean in likely.items())
+    square += (others - rest) ** 2 / max(rest, 10.0)
+    return bool(chi2.sf(square, len(likely)) > FALSE_ALARM)
+
+
+@pytest.mark.parametrize("noise", LAWS)
+def test_its_noise_has_the_distribution_of_the_page(noise: str) -> None:
+    fields, weight = LAWS[noise]
+    mechanism = {"kind": "local-lattice", "noise": noise, "scale": SCALE, "coordinates": 1, **fields}
+    script = f"""
+        import {{ secure }} from {json.dumps((HERE / "node" / "client.mjs").as_uri())};
+        const m = {json.dumps(mechanism)};
+        for (let i = 0; i < {DRAWS}; i++) console.log(secure.noise(m).join(" "));
+    """
+    assert NODE is not None
+    done = subprocess.run(
+        [NODE, "--input-type=module", "-e", script], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr[-1000:]
+    rows = [[int(x) for x in line.split()] for line in done.stdout.splitlines()]
+    drawn = Counter(max(map(abs, row)) if noise == "k-norm" else row[0] for row in rows)
+    assert _fits(drawn, weight, SCALE)
+    assert not _fits(drawn, weight, SCALE * 1.1)  # a wrong scale is noticed

@@ -304,7 +304,7 @@ export function sealedReport(plan, task, terms, memory, averages, source) {
 export function agreed(about, user) {
   const terms = JSON.parse(about.terms), version = user.conformance ? "dpbandits conformance v1" : "dpbandits terms v1";
   need(hashed(about.terms) === about.study && (about.study === user.pinned || terms.trust !== "shuffle" && !user.pinned), "these are other terms");
-  need(terms.version === version && user.trusts.includes(terms.trust), "version or trust");
+  need(Object.keys(terms).length === 15 && terms.version === version && user.trusts.includes(terms.trust), "version or trust");
   need(terms.trust === "none" || (terms.epsilon <= user.epsilon && terms.delta <= user.delta), "the terms promise too little");
   const able = (one) => one.startsWith("mode/") || (Object.hasOwn(KINDS, one.split("/")[0]) && !one.endsWith("/skellam"));
   need(about.features.every(able), `this client lacks one of ${about.features}`); // it has no sampler for Skellam noise
@@ -341,7 +341,7 @@ export async function takePart(url, code, user, averagesOf, memory, save, source
     await sleep(1000 * task.poll_seconds);
   }
 }
-if (import.meta.url === pathToFileURL(process.argv[1]).href) {
+if (import.meta.url === pathToFileURL(process.argv[1] ?? ".").href) {
   const [url, code, file] = process.argv.slice(2), user = JSON.parse(fs.readFileSync(file, "utf8")), kept = `${user.memory}.${hashed(code)}`;
   const secret = () => crypto.randomBytes(32).toString("base64url"), save = (memory) => fs.writeFileSync(kept, JSON.stringify(memory), { mode: 0o600, flush: true });
   const memory = fs.existsSync(kept) ? JSON.parse(fs.readFileSync(kept, "utf8")) : { token: secret(), ticket: secret() };
