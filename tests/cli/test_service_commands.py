@@ -48,8 +48,10 @@ def test_a_study_shows_itself_from_beginning_to_end(capsys: pytest.CaptureFixtur
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["serve"], "either a study file or --example"),
-        (["serve", "x.toml", "--example"], "either a study file or --example"),
+        (["serve"], "either a study file, --example or --conformance"),
+        (["serve", "x.toml", "--example"], "either a study file, --example or --conformance"),
+        (["serve", "x.toml", "--trust", "none"], "none without --conformance"),
+        (["serve", "x.toml", "--conformance"], "either a study file, --example or --conformance"),
         (["serve", "missing.toml"], "an existing TOML file"),
         (["shuffler", "missing.toml"], "an existing TOML file"),
         (["client", "https://127.0.0.1:1", "--codes", "missing", "--rewards", "x.csv"], "an existing file"),

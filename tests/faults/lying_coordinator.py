@@ -85,8 +85,8 @@ def _field(lie: str, content: Any, dice: random.Random) -> dict[str, Any]:
         "signature": lambda: {"signature": dice.choice(("", "00" * 64, "x", dice.randbytes(64).hex()))},
         "digest": lambda: {"study": hashed(f"{dice.random()}")},
         "state": lambda: {"state": dice.choice((*TASK_STATES, "", "released"))},
-        "phase": lambda: {"phase": dice.choice((0, -1, content["phase"] + 1, 10**9))},
-        "attempt": lambda: {"attempt": dice.choice((0, -1, content["attempt"] + 1, 10**9))},
+        "phase": lambda: {"phase": dice.choice((0, -1, (content["phase"] or 0) + 1, 10**9))},
+        "attempt": lambda: {"attempt": dice.choice((0, -1, (content["attempt"] or 0) + 1, 10**9))},
         "no-plan": lambda: {"plan": None, "state": "report"},
     }[lie]()
 
@@ -108,7 +108,7 @@ def _other_terms(terms: dict[str, Any], dice: random.Random) -> str:
 
 def _other_plan(lie: str, content: Any, dice: random.Random, person: Person) -> bool:
     """Put another plan into a task; return False if its reports would be too large."""
-    plan = json.loads(json.dumps(content["plan"]))
+    plan = json.loads(content["plan"])
     if lie == "plan-study":
         plan["study"] = hashed(f"{dice.random()}")
     elif lie == "plan-noise":
@@ -119,12 +119,12 @@ def _other_plan(lie: str, content: Any, dice: random.Random, person: Person) -> 
     try:
         other = decode(body, Plan)
     except Exception:  # a plan that cannot be decoded is sent as it is
-        content["plan_digest"], content["plan"] = hashed(body.decode()), json.loads(json.dumps(plan))
+        content["plan_digest"], content["plan"] = hashed(body.decode()), body.decode()
         return True
     if other.mechanism is not None and other.mechanism.message.size > _LARGEST:
         return False
     content["plan_digest"] = other.digest if lie != "plan-digest" else hashed(f"{dice.random()}")
-    content.update(plan=json.loads(encode(other)), phase=other.phase, state="report")
+    content.update(plan=encode(other).decode(), phase=other.phase, state="report")
     person.told.append(other)
     return True
 

@@ -70,7 +70,7 @@ class LyingShuffler:
     def _asked(self, key: Key, call: str, outgoing: Outgoing) -> Outgoing:
         """Record a request of the coordinator. A report that is withheld is also left out of the sums."""
         if call == "open":
-            self._plans[key[0]] = decode(json.dumps(json.loads(outgoing.content)["plan"]).encode(), Plan)
+            self._plans[key[0]] = decode(json.loads(outgoing.content)["plan"], Plan)
         if call != "sums":
             return outgoing
         without = json.loads(outgoing.content)["without"]

@@ -226,7 +226,7 @@ class Deployment:
 
     def body(self, member: Member) -> bytes:
         task = self.task(member)
-        plan = decode(bytes(task.plan), Plan)
+        plan = decode(task.plan, Plan)
         averages = client_averages(self.study.actions, plan, member.pseudonym)
         report = respond_with_averages(plan, averages, client_noise(member.pseudonym))
         place = self.context.place(plan, task.attempt, member.pseudonym)

@@ -46,8 +46,8 @@ class HostileCoordinator:
 
     async def tasks(self, _request: Request) -> Response:
         self.posted.append("/v1/tasks")
-        body = self.plan_bytes or (b"null" if self.plan is None else encode(self.plan))
-        digest = "" if self.plan is None else self.plan.digest
+        body = self.plan_bytes.decode() or (None if self.plan is None else encode(self.plan).decode())
+        digest = None if self.plan is None else self.plan.digest
         phase = 1 if self.plan is None else self.plan.phase
         task = TaskReply(
             study=self.signed.digest,
@@ -56,7 +56,7 @@ class HostileCoordinator:
             phase=phase,
             attempt=1,
             plan_digest=digest,
-            plan=msgspec.Raw(body),
+            plan=body,
         )
         return _json(task)
 

@@ -7,6 +7,7 @@ fixed ephemeral key for HPKE, so `own_hpke` does the sealing here.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -29,12 +30,21 @@ EPHEMERAL = bytes(range(64, 96))
 
 
 class GivenNoise:
-    """A noise source with fixed draws: a coin is heads if its given number in [0, 1) is below its chance."""
+    """A noise source with fixed draws: a coin is heads if its given number in [0, 1) is below its chance.
+
+    `below` has the numbers that are drawn uniformly below some bound, in the order in which they are drawn.
+    """
 
     simulated = True
 
-    def __init__(self, uniforms: list[float], draws: list[list[int]]) -> None:
+    def __init__(self, uniforms: list[float], draws: list[list[int]], below: Sequence[int] = ()) -> None:
         self._uniforms, self._draws = uniforms, [np.array(draw, dtype=np.int64) for draw in draws]
+        self._below = list(below)
+
+    def below(self, bound: int, shape: tuple[int, ...]) -> Any:
+        drawn = self._below.pop(0)
+        assert 0 <= drawn < bound
+        return np.full(shape, drawn, dtype=np.int64)
 
     def bernoulli(self, probabilities: Any) -> Any:
         return (np.array([self._uniforms]) < probabilities).astype(np.int64)
@@ -48,8 +58,30 @@ class GivenNoise:
 MIXED = {"mixing": ((2.0, 0.0, 1.0), (0.5, -1.0, 0.0)), "offsets": (0.25, -0.5)}
 LATTICE = {"levels": 16, "noise": "discrete-gaussian", "scale": 3.5}
 SHARES = {"least_reports": 5, "largest_share": 33}
-# name: kind, fields of the mechanism, fields of the plan, uniform numbers for the coins, and the noise draws
-CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any], list[float], list[list[int]]]] = {
+LIST = {"size": 256, "near": 90, "top_weight": 2988782477960, "other_weight": 1 << 40}
+BAND = {"levels": 4, "width": 3, "top_weight": 2988782477960, "other_weight": 1 << 40}
+ONE = {"mixing": ((0.5, -1.0, 0.0),), "offsets": (0.25,)}
+HEAVY = LIST["near"] * LIST["top_weight"]
+Case = tuple[str, dict[str, Any], dict[str, Any], list[float], list[list[int]]]
+
+
+def _wide(bits: int) -> Case:
+    """Return shares whose sums need this many bits, with noise at both ends of the range."""
+    cohort = 6 if bits == 33 else 1 << 20
+    largest = 1 << 29 if bits == 33 else 1 << (bits - 22)
+    fields = LATTICE | {"least_reports": 5, "largest_share": largest, "cohort": cohort}
+    return "summed-shares", fields, {}, [0.1, 0.9, 0.5], [[-largest, 7, largest]]
+
+
+def _edge(bound: float, first: float) -> Case:
+    """Return a point on the edge of a ball that rounding puts outside the grid, unless p is clamped."""
+    fields = LATTICE | {"shape": "ball", "bound": bound}
+    return "local-lattice", fields, {"averages": [first, 0.0, 0.0]}, [0.5] * 3, [[1, -1, 0]]
+
+
+# name: kind, fields of the mechanism, fields of the plan, uniform numbers for the coins, and the noise draws.
+# `averages` and `below` among the fields of the plan are inputs of the client instead.
+CASES: dict[str, Case] = {
     "none": ("none", {}, {}, [0.5] * 3, []),
     "central": ("central-lattice", LATTICE | {"levels": 8192}, {}, [0.1, 0.9, 0.5], []),
     "local": ("local-lattice", LATTICE, {}, [0.1, 0.9, 0.5], [[-23, 7, 0]]),
@@ -82,14 +114,59 @@ CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any], list[float], list[li
         "summed-shares", LATTICE | SHARES | {"noise": "skellam"}, MIXED, [0.1, 0.9],
         [[3, 4], [9, 1]],
     ),
-}  # fmt: skip
-AVERAGES = [0.75, -0.3, 1.5]
+    "none, minus zero and NaN": ("none", {}, {"averages": [-0.0, "NaN", -7.0]}, [0.5] * 3, []),
+    "none, infinite rewards": ("none", {"bound": 2.0}, {"averages": ["Infinity", "-Infinity", 1.9]}, [], []),
+    "central, ball": ("central-lattice", LATTICE | {"shape": "ball"}, MIXED, [0.9, 0.1], []),
+    "central, k-norm": ("central-lattice", LATTICE | {"noise": "k-norm"}, {}, [0.1, 0.9, 0.5], []),
+    "local, minus zero": ("local-lattice", LATTICE, {"averages": [-0.0, 0.0, -1.0]}, [0.5] * 3, [[0, 0, 0]]),
+    "local, laplace": ("local-lattice", LATTICE | {"noise": "laplace"}, {}, [0.1, 0.9, 0.5], [[-40, 7, 90]]),
+    "local, laplace in a far tail": (
+        "local-lattice", LATTICE | {"noise": "laplace"}, {}, [0.1, 0.9, 0.5], [[-40, 7, 130]]
+    ),
+    "local, k-norm": ("local-lattice", LATTICE | {"noise": "k-norm"}, {}, [0.1, 0.9, 0.5], [[-40, 7, 90]]),
+    "local, lower edge of a ball": _edge(1.59, -5.66),
+    "local, upper edge of a ball": _edge(0.11, 0.65),
+    "list, near": ("local-list", LIST, {"below": [12345, 2**47 + 7, HEAVY - 1]}, [0.9], []),
+    "list, ball, mixing, far": ("local-list", LIST, MIXED | {"below": [2**61, 99, HEAVY]}, [0.1], []),
+    "list, box, short vector": (
+        "local-list", LIST | {"shape": "box", "size": 8, "near": 3},
+        {"averages": [0.01, 0.0, -0.02], "below": [7, 2**48 - 1, 3 * LIST["top_weight"] + 5]}, [0.1], [],
+    ),
+    "list, no rewards": (
+        "local-list", LIST | {"size": 8, "near": 3}, {"averages": [0.0, 0.0, 0.0], "below": [3, 4, 0]},
+        [0.9], [],
+    ),
+    "list, weights above 2^53": (
+        "local-list", LIST | {"size": 8, "near": 3, "top_weight": 2**55 + 1, "other_weight": 2**54},
+        {"below": [3, 4, 2**55]}, [0.9], [],
+    ),
+    "band, inside": ("local-band", BAND, ONE | {"below": [2 * BAND["top_weight"]]}, [0.1], []),
+    "band, below": ("local-band", BAND, ONE | {"below": [3 * BAND["top_weight"]]}, [0.1], []),
+    "band, above": (
+        "local-band", BAND, ONE | {"below": [3 * BAND["top_weight"] + 4 * BAND["other_weight"] - 1]}, [0.1],
+        [],
+    ),
+    "shuffle, bits, reach": (
+        "shuffled-bits", {"reach": 1.7320508075688772, "levels": 13, "noise_bits": 25, "least_reports": 5},
+        {}, [0.1, 0.9, 0.5], [[12, 0, 25]],
+    ),
+    "shuffle, sums, polya with a limit": (
+        "summed-shares", LATTICE | SHARES | {"noise": "polya"}, MIXED, [0.1, 0.9], [[3, 4], [9, 1]],
+    ),
+    "shuffle, sums, half of them silent": (
+        "summed-shares", LATTICE | SHARES | {"silent_share": 0.5}, {}, [0.1, 0.9, 0.5], [[-30, 7, 0]],
+    ),
+} | {f"shuffle, sums of {bits} bits": _wide(bits) for bits in (33, *range(54, 63))}  # fmt: skip
+AVERAGES: list[Any] = [0.75, -0.3, 1.5]
+INPUTS = ("averages", "below")
 
 
 def plan_of(kind: str, mechanism: dict[str, Any], fields: dict[str, Any]) -> Plan:
     numbers = len(fields.get("mixing", ())) or 3
-    made = MECHANISMS[kind](coordinates=numbers, cohort=6, bound=1.0, **mechanism)  # type: ignore[call-arg]
-    return Plan(study=STUDY, phase=2, support=(0, 4, 9), plays=(20, 30, 10), rank=3, mechanism=made, **fields)
+    named = {"coordinates": numbers, "cohort": 6, "bound": 1.0} | mechanism
+    made = MECHANISMS[kind](**named)
+    kept = {name: value for name, value in fields.items() if name not in INPUTS}
+    return Plan(study=STUDY, phase=2, support=(0, 4, 9), plays=(20, 30, 10), rank=3, mechanism=made, **kept)
 
 
 def reports() -> list[dict[str, Any]]:
@@ -98,14 +175,17 @@ def reports() -> list[dict[str, Any]]:
     for name, (kind, mechanism, fields, uniforms, draws) in CASES.items():
         plan = plan_of(kind, mechanism, fields)
         assert plan.mechanism is not None
-        answer = respond_with_averages(plan, AVERAGES, GivenNoise(uniforms, draws))  # type: ignore[arg-type]
+        averages, below = fields.get("averages", AVERAGES), fields.get("below", [])
+        noise = GivenNoise(uniforms, draws, below)
+        answer = respond_with_averages(plan, [float(one) for one in averages], noise)  # type: ignore[arg-type]
         case: dict[str, Any] = {
             "name": name,
             "plan": encode(plan).decode(),
             "plan_digest": plan.digest,
-            "averages": AVERAGES,
+            "averages": averages,
             "uniforms": uniforms,
             "draws": draws,
+            "below": [str(one) for one in below],
             "plaintext": answer.payload.hex(),
             "body_bytes": _slot(plan, split=False).body_size,
         }
@@ -178,7 +258,11 @@ def secrets() -> list[dict[str, str]]:
 
 def made() -> dict[str, str]:
     """Return the content of each file."""
+    from .exchange_vectors import exchanges
+    from .plan_vectors import plans
+
     parts = {"reports": reports(), "sealing": sealed(), "secrets": secrets()}
+    parts |= {"plans": plans(), "exchanges": exchanges()}
     return {f"{name}.json": json.dumps(part, indent=1) + "\n" for name, part in parts.items()}
 
 

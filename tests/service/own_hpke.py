@@ -38,6 +38,10 @@ def _cipher(shared: bytes, enc: bytes, public: bytes, info: bytes) -> tuple[AESG
     return AESGCM(key), _expand(SUITE, root, b"base_nonce", context, 12)
 
 
+def public_of(private: bytes) -> bytes:
+    return X25519PrivateKey.from_private_bytes(private).public_key().public_bytes_raw()
+
+
 def seal(public: bytes, ephemeral: bytes, info: bytes, plaintext: bytes) -> bytes:
     """Seal with a fixed ephemeral key; only test vectors may use a fixed one."""
     own = X25519PrivateKey.from_private_bytes(ephemeral)

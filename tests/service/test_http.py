@@ -119,7 +119,7 @@ def _body(live: Live, path: str) -> dict[str, Any]:
         "/v1/rounds": {"phase": 1, "attempt": 1, "played": 1},
         "/v1/clients": {"token": hashed("another")},
         "/v1/tasks": {"pseudonym": live.member.pseudonym},
-        COLLECTION: {"study": "0" * 64, "terms": "{}", "signature": "", "plan": {}, "members": []},
+        COLLECTION: {"study": "0" * 64, "terms": "{}", "signature": "", "plan": "{}", "members": []},
         f"{COLLECTION}/sums": {"without": []},
     }
     return {"json": bodies[path]} if path in bodies else {}

@@ -249,7 +249,7 @@ def test_a_coordinator_that_changes_plan_or_terms_is_refused_by_the_shuffler() -
         study=deployed.context.name,
         terms=deployed.context.signed.terms,
         signature="",
-        plan=msgspec.Raw(encode(plan)),
+        plan=encode(plan).decode(),
         members=["1" * 64],
     )
     link.shuffler.checked(1, good)
@@ -260,9 +260,11 @@ def test_a_coordinator_that_changes_plan_or_terms_is_refused_by_the_shuffler() -
         {"study": "0" * 64},
         {"terms": other},
         {"terms": good.terms.replace('"mode":"split"', '"mode":"trusted"')},
-        {"plan": msgspec.Raw(b"{}")},
-        {"plan": msgspec.Raw(bare)},
-        {"plan": msgspec.Raw(encode(plan).replace(deployed.context.name.encode(), b"0" * 64))},
+        {"plan": "{}"},
+        {"plan": bare.decode()},
+        {"plan": good.plan.replace(deployed.context.name, "0" * 64)},
+        {"plan": " " + good.plan},
+        {"plan": good.plan[:-1] + ',"more":1}'},
         {"members": []},
         {"members": ["1" * 64] * 2},
         {"members": [f"{number:064x}" for number in range(7)]},

@@ -9,15 +9,36 @@ import math
 import struct
 from typing import Any
 
+import httpx
 import pytest
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from jsonschema import Draft202012Validator
 
 from dpbandits.errors import Refused
+from dpbandits.privacy import MECHANISMS
 from dpbandits.protocol import Plan, decode, share_message
-from dpbandits.service.wire import KeyPair, Place, PublicKey
+from dpbandits.service.client import ClientCore, Consent
+from dpbandits.service.client._client import Agreed
+from dpbandits.service.coordinator import coordinator_app
+from dpbandits.service.shared import Roles
+from dpbandits.service.wire import (
+    KeyPair,
+    Place,
+    PublicKey,
+    ReportSlot,
+    SignedTerms,
+    TaskReply,
+    unbound_share,
+)
 
 from . import own_hpke
+from .helpers import Deployment, small_study
+from .live import served
 from .make_vectors import VECTORS, made
+
+BUILT_IN = (
+    "none", "central-lattice", "local-lattice", "local-list", "local-band", "shuffled-bits", "summed-shares",
+)  # fmt: skip
 
 
 def _vectors(name: str) -> list[dict[str, Any]]:
@@ -25,6 +46,7 @@ def _vectors(name: str) -> list[dict[str, Any]]:
 
 
 REPORTS, SEALED, SECRETS = _vectors("reports"), _vectors("sealing"), _vectors("secrets")
+PLANS, EXCHANGES = _vectors("plans"), _vectors("exchanges")
 
 
 def test_the_library_makes_the_vectors_that_are_kept() -> None:
@@ -56,22 +78,82 @@ def test_what_is_sealed_opens_by_two_codes(case: dict[str, Any]) -> None:
     assert own_hpke.open_sealed(private, info, by_library) == plaintext
 
 
+def _tamed(average: float) -> float:
+    return 0.0 if math.isnan(average) else min(max(average, -(2.0**60)), 2.0**60)
+
+
+MASK, GAMMA = 2**64 - 1, 0x9E3779B97F4A7C15
+
+
+def _mix(x: int) -> int:
+    x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9 & MASK
+    x = (x ^ x >> 27) * 0x94D049BB133111EB & MASK
+    return x ^ x >> 31
+
+
+def _direction(seed: int, index: int, numbers: int) -> list[float]:
+    half, found = -(-numbers // 2), list[float]()
+    words = [
+        _mix(_mix(seed + GAMMA & MASK) + (2 * half * index + i + 1) * GAMMA & MASK) for i in range(2 * half)
+    ]
+    for a, b in zip(words[::2], words[1::2], strict=True):
+        r, angle = math.sqrt(-2 * math.log(((a >> 11) + 1) / 2**53)), 2 * math.pi * (b >> 11) / 2**53
+        found += [r * math.cos(angle), r * math.sin(angle)]
+    return _unit(found[:numbers])
+
+
+def _unit(vector: list[float]) -> list[float]:
+    return [x / math.hypot(*vector) for x in vector]
+
+
+def _inner(one: list[float], other: list[float]) -> float:
+    return math.fsum(x * y for x, y in zip(one, other, strict=True))
+
+
+def _from_list(mechanism: dict[str, Any], clipped: list[float], case: dict[str, Any]) -> list[float]:
+    """Do what the section Lists says. In the vectors p comes from direction 0 of the first given seed."""
+    numbers, (aside, seed, drawn) = len(clipped), map(int, case["below"])
+    radius = mechanism["bound"] * (1 if mechanism["shape"] == "ball" else math.sqrt(numbers))
+    inside = [x / radius for x in clipped]
+    length = min(math.hypot(*inside), 1.0)
+    toward = _unit(inside) if length > 0 else [1.0] + [0.0] * (numbers - 1)
+    sign = 1 if case["uniforms"][0] < 0.5 else -1
+    part = length + sign * math.sqrt(max(0.0, 1 / numbers - length**2))
+    other = _direction(aside, 0, numbers)
+    along = _inner(other, toward)
+    across = _unit([x - along * w for x, w in zip(other, toward, strict=True)])
+    own = [part * w + math.sqrt(1 - part**2) * x for w, x in zip(toward, across, strict=True)]
+    size, near, top = mechanism["size"], mechanism["near"], mechanism["top_weight"]
+    ranked = sorted(range(size), key=lambda j: (-_inner(_direction(seed, j, numbers), own), j))
+    beyond = drawn - near * top
+    place = drawn // top if beyond < 0 else near + beyond // mechanism["other_weight"]
+    return [seed * size + ranked[place]]
+
+
+def _from_band(mechanism: dict[str, Any], start: float, drawn: int) -> list[float]:
+    inside = mechanism["width"] * mechanism["top_weight"]
+    if drawn < inside:
+        return [start + drawn // mechanism["top_weight"]]
+    outside = (drawn - inside) // mechanism["other_weight"]
+    return [outside if outside < start else outside + mechanism["width"]]
+
+
 def _encoded(plan: dict[str, Any], case: dict[str, Any]) -> list[float]:
     """Compute in plain Python what docs/protocol.md says a client computes before the noise."""
-    averages, mechanism = case["averages"], plan["mechanism"]
-    rows = plan["mixing"] or [[float(i == j) for j in range(len(averages))] for i in range(len(averages))]
-    offsets = plan["offsets"] or [0.0] * len(rows)
-    mixed = [sum(a * b for a, b in zip(row, averages, strict=True)) for row in rows]
+    averages, mechanism = [_tamed(float(one)) for one in case["averages"]], plan["mechanism"]
+    rows = plan["mixing"]
+    mixed = [sum(a * b for a, b in zip(row, averages, strict=True)) for row in rows] or averages
+    offsets = plan["offsets"] or [0.0] * len(mixed)
     mixed = [x - c for x, c in zip(mixed, offsets, strict=True)]
     bound = mechanism["bound"]
     if mechanism.get("shape", "box") == "ball":
         clipped = [x * bound / max(bound, math.hypot(*mixed)) for x in mixed]
     else:
         clipped = [min(max(x, -bound), bound) for x in mixed]
-    if mechanism["kind"] == "none":
+    if mechanism["kind"] in ("none", "local-list"):
         return clipped
     reach, levels = mechanism.get("reach", bound), mechanism["levels"]
-    places = [(x + reach) * levels / (2 * reach) for x in clipped]
+    places = [min(max((x + reach) * levels / (2 * reach), 0.0), levels) for x in clipped]
     floors = [min(math.floor(place), levels - 1) for place in places]
     heads = [u < p - f for u, p, f in zip(case["uniforms"], places, floors, strict=True)]
     return [floor + head for floor, head in zip(floors, heads, strict=True)]
@@ -79,6 +161,10 @@ def _encoded(plan: dict[str, Any], case: dict[str, Any]) -> list[float]:
 
 def _answer(plan: dict[str, Any], case: dict[str, Any]) -> list[float]:
     answer, draws = _encoded(plan, case), case["draws"]
+    if plan["mechanism"]["kind"] == "local-list":
+        return _from_list(plan["mechanism"], answer, case)
+    if plan["mechanism"]["kind"] == "local-band":
+        return _from_band(plan["mechanism"], answer[0], int(case["below"][0]))
     if len(draws) == 2:  # Skellam: the difference of two Poisson variables
         draws = [[a - b for a, b in zip(*draws, strict=True)]]
     for draw in draws:
@@ -86,19 +172,32 @@ def _answer(plan: dict[str, Any], case: dict[str, Any]) -> list[float]:
     return _kept(plan["mechanism"], answer, case.get("sum_bits", 0))
 
 
+def _gaussian_chance(n: int, scale: float, numbers: int, ball: bool) -> float:
+    longer = math.exp(-((n / scale) ** 2) / 2) if ball else 0.0
+    return 2 * numbers * math.exp(-(((n + 1) / scale) ** 2) / 2) + longer
+
+
+def _laplace_chance(n: int, scale: float, numbers: int, _ball: bool) -> float:
+    return 2 * numbers * math.exp(-(n + 1) / scale)
+
+
+def _k_norm_chance(n: int, scale: float, numbers: int, _ball: bool) -> float:
+    """P(numbers + N > n): at most `numbers` of n + 1 trials succeed, each with chance 1 − e^(−1/scale)."""
+    success, trials = -math.expm1(-1 / scale), n + 1
+    return sum(math.comb(trials, k) * success**k * (1 - success) ** (trials - k) for k in range(numbers + 1))
+
+
 def _kept(mechanism: dict[str, Any], answer: list[float], sum_bits: int) -> list[float]:
     """Values out of range are replaced by the centre of the grid; Pólya shares are reduced instead."""
     if mechanism["kind"] not in ("local-lattice", "summed-shares"):
         return answer
-    if mechanism["noise"] == "polya":
+    if mechanism["noise"] == "polya" and mechanism["largest_share"] is None:
         return [(int(x) + 2 ** (sum_bits - 1)) % 2**sum_bits - 2 ** (sum_bits - 1) for x in answer]
     levels, scale, numbers = mechanism["levels"], mechanism["scale"], len(answer)
     ball = mechanism["shape"] == "ball"
+    chance = {"discrete-gaussian": _gaussian_chance, "laplace": _laplace_chance, "k-norm": _k_norm_chance}
     largest = mechanism.get("largest_share") or next(
-        n
-        for n in range(1, 1000)
-        if 2 * numbers * math.exp(-(((n + 1) / scale) ** 2) / 2) + ball * math.exp(-((n / scale) ** 2) / 2)
-        <= 1e-12
+        n for n in range(1, 1000) if chance[mechanism["noise"]](n, scale, numbers, ball) <= 1e-12
     )
     inside = all(-largest <= x <= levels + largest for x in answer)
     if ball:
@@ -140,9 +239,10 @@ def test_shares_are_what_the_page_says(case: dict[str, Any]) -> None:
     assert answer == case["sums"]
     assert case["sum_bits"] == decode(case["plan"], Plan).mechanism.sum_bits  # type: ignore[union-attr]
     if plan["mechanism"]["kind"] == "shuffled-bits":
-        assert case["sum_bits"] == (6 * (14 + 25)).bit_length()
-    elif plan["mechanism"]["noise"] != "polya":
-        assert case["sum_bits"] == (6 * (16 + 2 * 33) + 1).bit_length()
+        assert case["sum_bits"] == (6 * (plan["mechanism"]["levels"] + 25)).bit_length()
+    elif plan["mechanism"]["largest_share"] is not None:
+        most = plan["mechanism"]["levels"] + 2 * plan["mechanism"]["largest_share"]
+        assert case["sum_bits"] == (plan["mechanism"]["cohort"] * most + 1).bit_length()
     random = struct.unpack(f"<{len(answer)}Q", bytes.fromhex(case["random"]))
     one = [value % modulus for value in random]
     other = [(x - y) % modulus for x, y in zip(answer, one, strict=True)]
@@ -157,3 +257,88 @@ def test_shares_are_what_the_page_says(case: dict[str, Any]) -> None:
     known = decode(case["plan"], Plan)
     for name, residues in (("share_shuffler", one), ("share_coordinator", other)):
         assert share_message(known).unpack([bytes.fromhex(case[name])]).tolist() == [residues]
+
+
+def test_the_vectors_cover_every_kind_of_mechanism_and_noise() -> None:
+    mechanisms = [json.loads(case["plan"])["mechanism"] for case in REPORTS]
+    kinds = {kind for kind, made in MECHANISMS.items() if not made.simulated_only and kind in BUILT_IN}
+    assert {one["kind"] for one in mechanisms} == kinds == set(BUILT_IN)
+    laws = {"discrete-gaussian", "laplace", "k-norm", "skellam", "polya"}
+    assert {one["noise"] for one in mechanisms if "noise" in one} == laws
+    assert {33, *range(54, 63)} <= {case.get("sum_bits") for case in REPORTS}
+
+
+@pytest.mark.parametrize("case", PLANS, ids=lambda case: case["name"])
+def test_a_client_accepts_and_refuses_the_plans_of_the_vectors(case: dict[str, Any]) -> None:
+    signed = SignedTerms(terms=case["terms"])
+    consent = Consent(trusts=("local", "shuffle"), epsilon=1.0, delta=1e-6)
+    core = ClientCore(url="https://nowhere", consent=consent)
+    task = TaskReply(
+        study=signed.digest,
+        state="joined",
+        poll_seconds=1.0,
+        phase=case["phase"],
+        attempt=1,
+        plan_digest=case["plan_digest"],
+        plan=case["plan"],
+    )
+    agreed = Agreed(terms=signed.opened(), signed=signed)
+    if case["accept"]:
+        assert core._checked(task, case["plan"], agreed).digest == case["plan_digest"]
+    else:
+        with pytest.raises(Refused):
+            core._checked(task, case["plan"], agreed)
+
+
+def _schema() -> Draft202012Validator:
+    """Return the validator of a plan from the OpenAPI document of a coordinator."""
+    deployed = Deployment(study=small_study("local"), mode=None)
+    with served(coordinator_app(deployed.coordinator, Roles())) as url:
+        document = httpx.get(f"{url}/openapi.json").json()
+    # The document refers to its own components, so the schema keeps them in the same place.
+    return Draft202012Validator({**document, "$ref": "#/components/schemas/Plan"})
+
+
+def test_the_schema_of_a_plan_accepts_every_plan_and_refuses_every_wrong_shape() -> None:
+    validator = _schema()
+    for case in REPORTS:
+        assert validator.is_valid(json.loads(case["plan"])), case["name"]
+    for case in PLANS:
+        plan = json.loads(case["plan"], parse_constant=str)  # NaN is no JSON
+        assert validator.is_valid(plan) is not case["schema_refuses"], case["name"]
+    assert sum(case["schema_refuses"] for case in PLANS) >= 10
+
+
+def test_the_schema_of_terms_accepts_the_terms_of_the_vectors() -> None:
+    schema = _schema().schema
+    validator = Draft202012Validator({**schema, "$ref": "#/components/schemas/Terms"})
+    for case in PLANS:
+        terms = json.loads(case["terms"])
+        assert validator.is_valid(terms)
+        assert not validator.is_valid({**terms, "trust": "magic"})
+        assert not validator.is_valid({**terms, "more": 1})
+
+
+@pytest.mark.parametrize("case", EXCHANGES, ids=lambda case: case["name"])
+def test_the_report_of_an_exchange_is_accepted(case: dict[str, Any]) -> None:
+    *before, last = case["steps"]
+    signed, task = SignedTerms(terms=before[0]["reply"]["terms"]), before[2]["reply"]
+    assert before[0]["reply"]["study"] == signed.digest == task["study"]
+    plan, mode = decode(task["plan"], Plan), signed.opened().mode
+    assert hashlib.sha256(task["plan"].encode()).hexdigest() == task["plan_digest"] == plan.digest
+    place = Place.of(signed.digest, plan, 13, hashlib.sha256(case["ticket"].encode()).hexdigest())
+    slot = ReportSlot(plan=plan, place=place, split=mode == "split")
+    report = slot.received(bytes.fromhex(last["body_hex"]))
+    keys = {name: bytes.fromhex(key) for name, key in case["private_keys"].items()}
+    mine = own_hpke.open_sealed(keys[last["to"]], place.info(slot.purpose), report.sealed)
+    slot.check(mine)
+    if mode == "split":
+        theirs = own_hpke.open_sealed(keys["coordinator"], place.info("share-coordinator"), report.relayed)
+        share = unbound_share(theirs, place, hashlib.sha256(case["token"].encode()).hexdigest())
+        modulus = 2 ** task["sum_bits"]
+        shares = (struct.unpack(f"<{plan.numbers}q", one) for one in (mine, share))
+        total = [sum(pair) % modulus for pair in zip(*shares, strict=True)]
+        assert total == [int(x) % modulus for x in _answer(json.loads(task["plan"]), case)]
+    else:
+        given = case | {"sum_bits": task["sum_bits"]}
+        assert mine == _packed(json.loads(task["plan"]), _answer(json.loads(task["plan"]), given))

@@ -281,7 +281,7 @@ def _client(deployment: Deployment, member: Member) -> ClientCore:
         noise=client_noise(member.pseudonym),
         save=lambda _memory: None,
         agreed=Agreed(terms=deployment.context.terms, signed=signed),
-        plan=decode(bytes(task.plan), Plan),
+        plan=decode(task.plan, Plan),
     )
 
 

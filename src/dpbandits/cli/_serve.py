@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from dpbandits.cli._parser import add_choice, add_flag, add_value
+from dpbandits.cli._privacy_options import TRUSTS
 from dpbandits.cli._service_extra import require_service
 from dpbandits.errors import InvalidValue
 from dpbandits.privacy import require_secure
@@ -13,7 +14,8 @@ from dpbandits.privacy import require_secure
 DESCRIPTION = (
     "Run the coordinator of the study in STUDY.toml until the process is stopped. With --rewards: also run "
     "clients whose average rewards are in a file, and an actuator, until the study ends. With --example: run "
-    "a whole small study with simulated clients, from start to end."
+    "a whole small study with simulated clients, from start to end. With --conformance: test clients in other "
+    "languages against a server that is no study and keeps nothing."
 )
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 
@@ -24,16 +26,28 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add_flag(parser, "--example", "run a small study with simulated clients; needs no file")
     rewards = "rehearse: run the study to its end in this process, with one client per row of this file"
     add_value(parser, "--rewards", Path, "FILE.csv", rewards)
+    add_flag(parser, "--conformance", "serve a test for clients, in memory; needs no file")
+    tested = parser.add_argument_group("conformance: what a client is tested with")
+    add_choice(tested, "--trust", TRUSTS, "trust model (default: local)")
+    add_choice(tested, "--mode", ("trusted", "split"), "mode of the shuffler (default: trusted)")
+    add_value(tested, "--noise", str, "NAME", "noise distribution (default: the best)")
     add_choice(parser, "--log-level", LEVELS, "level of the log on standard error", "INFO")
 
 
 def run(options: argparse.Namespace) -> int:
     """Serve the study of a file, or run the example."""
     require_service()
-    if options.example == (options.study is not None):
-        raise InvalidValue("STUDY.toml", options.study, "either a study file or --example")
-    if options.example and options.rewards is not None:
+    if options.example + options.conformance + (options.study is not None) != 1:
+        raise InvalidValue("STUDY.toml", options.study, "either a study file, --example or --conformance")
+    if options.study is None and options.rewards is not None:
         raise InvalidValue("rewards", options.rewards, "a study file: --example has its own rewards")
+    if options.conformance:
+        from dpbandits.cli._serve_conformance import serve_conformance
+
+        return serve_conformance(options.trust or "local", options.mode or "trusted", options.noise)
+    for name in ("trust", "mode", "noise"):  # a study file has its own
+        if getattr(options, name) is not None:
+            raise InvalidValue(f"--{name}", getattr(options, name), "none without --conformance")
     if options.example:
         from dpbandits.cli._serve_example import show_example
 

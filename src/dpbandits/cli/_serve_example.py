@@ -54,7 +54,7 @@ def show_example() -> int:
 def _run(study: Study, instance: Instance, directory: Path) -> None:
     certificate, key = directory / "certificate.pem", directory / "key.pem"
     self_signed(certificate, key)
-    listening = Listening(port=_free_port(), certificate=certificate, key=key)
+    listening = Listening(port=free_port(), certificate=certificate, key=key)
     token = new_secret()
     context = Context(study=study, keys=KeyPair.new(), timing=Timing(report_seconds=60, poll_seconds=0.5))
     coordinator = Coordinator(context, open_store(f"sqlite:///{directory / 'study.sqlite'}"))
@@ -122,7 +122,8 @@ def serving(server: uvicorn.Server) -> Iterator[None]:
         thread.join()
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """Return a port of the loopback address that is free now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

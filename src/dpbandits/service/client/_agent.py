@@ -14,6 +14,7 @@ from dpbandits._checks import whole
 from dpbandits.errors import InvalidValue, Refused, Unreachable
 from dpbandits.protocol import Plan
 from dpbandits.service.client._client import AsyncClient, Client, ClientCore
+from dpbandits.service.wire import TaskReply
 
 Averages = Callable[[Plan], Sequence[float]]
 """A function that plays a plan and returns the average reward of each of its supported actions."""
@@ -99,7 +100,7 @@ async def take_part(client: AsyncClient, code: str, averages: Averages, *, patie
         except Refused as refusal:
             return _too_late(refusal)
         if task.state in DONE:
-            return task.reported
+            return _accepted(client.core, task)
         seconds = task.poll_seconds
         await asyncio.sleep(seconds)
     return False
@@ -122,10 +123,15 @@ def take_part_in_turn(client: Client, code: str, averages: Averages, *, patience
         except Refused as refusal:
             return _too_late(refusal)
         if task.state in DONE:
-            return task.reported
+            return _accepted(client.core, task)
         seconds = task.poll_seconds
         time.sleep(seconds)
     return False
+
+
+def _accepted(core: ClientCore, task: TaskReply) -> bool:
+    """Return whether a report was accepted. In the shuffle model only the client knows, from the 204."""
+    return core.memory.sent if task.reported is None else task.reported
 
 
 def _plan(core: ClientCore) -> Plan:

@@ -158,19 +158,23 @@ class ClientCore:
         request = TaskRequest(pseudonym=hashed(self.memory.ticket), have=have)
         url = f"{self.url}/v1/tasks"
         task = yield from call("POST", url, TaskReply, secret=self.memory.token, body=request)
-        if bytes(task.plan) != b"null":
-            self.plan = self._checked(task, agreed)
+        if task.plan is not None:
+            self.plan = self._checked(task, task.plan, agreed)
         if not self.memory.sealed:  # a sealed report stays bound to the phase and attempt it was sealed for
-            self.memory.phase, self.memory.attempt = task.phase, task.attempt
+            self.memory.phase, self.memory.attempt = task.phase or 0, task.attempt or 0
         return task
 
-    def _checked(self, task: TaskReply, agreed: Agreed) -> Plan:
-        """Decode and check the plan of a task; anything malformed or not consented to raises `Refused`."""
+    def _checked(self, task: TaskReply, text: str, agreed: Agreed) -> Plan:
+        """Decode and check the plan of a task; anything malformed or not consented to raises `Refused`.
+
+        The digest covers the text as it was received. It must also be the digest of the decoded plan: a field
+        that this version does not know could change what the plan means.
+        """
         try:
-            plan = decode(bytes(task.plan), Plan)
+            plan = decode(text, Plan)
         except Exception:  # a forged plan may cause any error
             raise Refused("no-consent", "the plan is not a valid plan of this version") from None
-        if plan.digest != task.plan_digest or plan.phase != task.phase:
+        if not hashed(text) == plan.digest == task.plan_digest or plan.phase != task.phase:
             raise Refused("no-consent", "the plan does not match the coordinator's digest and phase")
         self.consent.check(plan, agreed.terms, agreed.signed)
         return plan

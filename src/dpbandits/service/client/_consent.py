@@ -38,6 +38,8 @@ class Consent:
         least_silent_share: The share of reports that may contain no noise while the noise of the others still
             suffices. A study's `silent_share` must be at least this.
         biased_bits: Whether to accept the paper's Algorithm 2, in which noise bits are not fair coins.
+        conformance: Whether the client is being tested. It then takes part only in conformance tests, and
+            otherwise never.
     """
 
     trusts: tuple[str, ...] = ("local", "shuffle")
@@ -48,6 +50,7 @@ class Consent:
     largest_cohort: int = MOST_COHORT
     least_silent_share: float = 0.0
     biased_bits: bool = False
+    conformance: bool = False
 
     def __post_init__(self) -> None:
         for trust in self.trusts:
@@ -72,6 +75,8 @@ class Consent:
         model, trusts, modes = terms.trust_model, ", ".join(self.trusts), ", ".join(self.modes)
         reports, cohort, silent = terms.minimum_reports, terms.largest_cohort, terms.silent_share
         least, most, share = self.minimum_cohort, self.largest_cohort, self.least_silent_share
+        version, expected = terms.version, "another version: a study is not a conformance test"
+        _demand(terms.conformance == self.conformance, f"version: got {version}, expected {expected}")
         _demand(terms.trust in self.trusts, f"trust: got {terms.trust}, expected one of {trusts}")
         _demand(reports >= least, f"minimum_reports: got {reports:,}, expected at least {least:,}")
         _demand(cohort <= most, f"largest_cohort: got {cohort:,}, expected at most {most:,}")

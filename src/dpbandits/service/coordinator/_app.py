@@ -220,11 +220,25 @@ def coordinator_endpoints(served: CoordinatorService) -> list[Endpoint]:
     codes, enrolled = "Create one-time enrolment codes", "Enrol with a one-time code"
     return [
         report_endpoint(served, "Send the client's report, sealed"),
-        endpoint("GET /v1/study", None, served.study, "The study"),
+        endpoint("GET /v1/study", None, served.study, "The study", browsers=True),
         endpoint(
-            "POST /v1/clients", "enrolment", served.clients, enrolled, takes=ClientRequest, refusals=(409,)
+            "POST /v1/clients",
+            "enrolment",
+            served.clients,
+            enrolled,
+            takes=ClientRequest,
+            refusals=(409,),
+            browsers=True,
         ),
-        endpoint("POST /v1/tasks", "client", served.tasks, joined, takes=TaskRequest, refusals=(409,)),
+        endpoint(
+            "POST /v1/tasks",
+            "client",
+            served.tasks,
+            joined,
+            takes=TaskRequest,
+            refusals=(409,),
+            browsers=True,
+        ),
         endpoint("GET /v1/play", "actuator", served.play, "The action of the next round"),
         endpoint(
             "GET /v1/schedule", "actuator", served.schedule, "The actions and rounds of the whole phase"

@@ -54,6 +54,8 @@ class Context:
         clock: The source of time.
         hook: Called with the name of every journal step, for fault injection.
         watermark: If given, the study stops when its store is an old copy (_watermark.py).
+        conformance: Whether this is no study but a server that tests clients. Its terms have a version of
+            their own, which clients refuse unless they are being tested.
     """
 
     study: Study
@@ -68,6 +70,7 @@ class Context:
     clock: Clock = field(default_factory=SteadyClock)
     hook: Hook = lambda _step: None
     watermark: Watermark | None = None
+    conformance: bool = False
 
     def __post_init__(self) -> None:
         privacy = self.study.privacy
@@ -105,7 +108,14 @@ class Context:
         if self.shuffler is not None:
             shuffler, mode = PartyTerms(url=self.shuffler.url, key=self.shuffler.key), self.shuffler.mode
         own = PartyTerms(url=self.url, key=str(self.keys.public))
-        return terms_of(self.study, run=run, coordinator=own, shuffler=shuffler, mode=mode)
+        return terms_of(
+            self.study,
+            run=run,
+            coordinator=own,
+            shuffler=shuffler,
+            mode=mode,
+            conformance=self.conformance,
+        )
 
     def planned(self, found: StudyRecord | None) -> Context:
         """Return this context with the schedule from the store, or with a new one if the store has none.

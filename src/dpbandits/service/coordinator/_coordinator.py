@@ -26,7 +26,7 @@ from dpbandits.service.coordinator._shuffler_link import ShufflerLink
 from dpbandits.service.coordinator._shuffling import Shuffling
 from dpbandits.service.coordinator._watermark import WatchedStore
 from dpbandits.service.shared import Writer
-from dpbandits.storage import Store
+from dpbandits.storage import MemoryStore, Store
 
 
 class Coordinator:
@@ -50,6 +50,10 @@ class Coordinator:
     def __init__(self, context: Context, store: Store, link: ShufflerLink | None = None) -> None:
         if context.shuffled and link is None:
             raise InvalidValue("shuffler", None, "a link to the shuffler")
+        if context.conformance and not isinstance(store, MemoryStore):
+            raise InvalidValue(
+                "storage", type(store).__name__, "a store in memory: nothing of a test is kept"
+            )
         self.store = store if context.watermark is None else WatchedStore(store, context.watermark)
         self.writer = Writer(self.store, hook=context.hook)
         try:

@@ -40,6 +40,8 @@ class OperatorViews:
             study=self._context.name,
             terms=signed.terms,
             signature=signed.signature,
+            features=self._context.terms.features,
+            conformance=self._context.terms.conformance,
             actions=study.actions.count,
             dimension=study.actions.dimension,
             horizon=study.horizon,

@@ -8,10 +8,15 @@ from dpbandits.errors import Refused
 from dpbandits.protocol import Plan, encode
 from dpbandits.rounds import Rounds, take_places
 from dpbandits.service.coordinator._context import Context
-from dpbandits.service.wire import ClientReply, ReportSlot, TaskReply, hashed
+from dpbandits.service.wire import ClientReply, ReportSlot, TaskReply, TaskState, hashed
 from dpbandits.storage import Attempt, LedgerEntry, Transaction
 
-_TASK = {"gathering": "joined", "playing": "joined", "opening": "joined", "collecting": "report"}
+_TASK: dict[str, TaskState] = {
+    "gathering": "joined",
+    "playing": "joined",
+    "opening": "joined",
+    "collecting": "report",
+}
 
 
 class Participation:
@@ -78,7 +83,7 @@ class Participation:
     ) -> TaskReply:
         plan = self._rounds.journal.plan(transaction, entry.phase)
         running = latest is not None and (latest.phase, latest.number) == (entry.phase, entry.attempt)
-        state = _TASK.get(latest.state, "over") if running and latest is not None else "over"
+        state: TaskState = _TASK.get(latest.state, "over") if running and latest is not None else "over"
         reply = self._reply(state)
         known = have == plan.digest or state == "over"
         return msgspec.structs.replace(
@@ -86,15 +91,20 @@ class Participation:
             phase=entry.phase,
             attempt=entry.attempt,
             plan_digest=plan.digest,
-            plan=msgspec.Raw(b"null" if known else encode(plan)),
-            sum_bits=0 if plan.mechanism is None else plan.mechanism.sum_bits,
-            reported=entry.report is not None,
+            plan=None if known else encode(plan).decode(),
+            sum_bits=None if plan.mechanism is None else plan.mechanism.sum_bits,
+            seconds_left=self._seconds_left(latest) if latest is not None and state == "report" else None,
+            reported=None if self._context.shuffled else entry.report is not None,
         )
 
-    def _reply(self, state: str) -> TaskReply:
+    def _seconds_left(self, attempt: Attempt) -> float | None:
+        """Return the time until the attempt closes; None while the shuffler could not be reached in time."""
+        remaining = attempt.remaining(self._context.clock.now())
+        return None if remaining is None else max(0.0, round(remaining, 3))
+
+    def _reply(self, state: TaskState) -> TaskReply:
         seconds = self._context.timing.poll_seconds
-        nothing = msgspec.Raw(b"null")
-        return TaskReply(study=self._context.name, state=state, poll_seconds=seconds, plan=nothing)
+        return TaskReply(study=self._context.name, state=state, poll_seconds=seconds)
 
     def slot(self, plan: Plan, attempt: int, secret: str) -> ReportSlot:
         """Return the place that a client's report belongs to, without reading the store.

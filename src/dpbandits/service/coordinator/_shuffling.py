@@ -13,8 +13,6 @@ from __future__ import annotations
 
 import logging
 
-import msgspec
-
 from dpbandits.errors import ProtocolError
 from dpbandits.protocol import Plan, Sums, combine, decode, encode
 from dpbandits.service.coordinator._context import Context
@@ -44,7 +42,7 @@ class Shuffling:
             study=self._context.name,
             terms=signed.terms,
             signature=signed.signature,
-            plan=msgspec.Raw(encode(plan)),
+            plan=encode(plan).decode(),
             members=list(members),
         )
         self._link.open(attempt.phase, attempt.number, request)

@@ -98,7 +98,7 @@ def report_endpoint(served: Served, summary: str) -> Endpoint:
         The endpoint; put it first in the table, because reports are the most frequent requests.
     """
     route = f"POST {ATTEMPT}/reports"
-    return endpoint(route, "ticket", served.reports, summary, takes=bytes, refusals=(409, 410))
+    return endpoint(route, "ticket", served.reports, summary, takes=bytes, refusals=(409, 410), browsers=True)
 
 
 def common_endpoints(title: str, served: Served, others: list[Endpoint]) -> list[Endpoint]:
@@ -136,7 +136,7 @@ def common_endpoints(title: str, served: Served, others: list[Endpoint]) -> list
         endpoint("GET /healthz", None, health, "Liveness", gives=str),
         endpoint("GET /readyz", None, ready, "Readiness", gives=str),
         endpoint("GET /metrics", "operator", metrics, "Metrics for Prometheus", gives=str),
-        endpoint("GET /openapi.json", None, openapi, "This OpenAPI document", gives=dict),
+        endpoint("GET /openapi.json", None, openapi, "This OpenAPI document", gives=dict, browsers=True),
     ]
     described.update(description(title, endpoints))
     return endpoints

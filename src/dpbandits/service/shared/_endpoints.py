@@ -85,6 +85,7 @@ class Endpoint:
         takes: The type of the body: a message type, `bytes`, or None for no body.
         query: The names of the query parameters.
         refusals: The statuses of refusals in addition to those that every endpoint has.
+        browsers: Whether scripts of any web page may call it (CORS). Only for the endpoints of clients.
     """
 
     method: str
@@ -96,6 +97,11 @@ class Endpoint:
     takes: Any = None
     query: tuple[str, ...] = ()
     refusals: tuple[int, ...] = ()
+    browsers: bool = False
+
+    def __post_init__(self) -> None:
+        if self.browsers and self.role not in (None, *PER_CLIENT):
+            raise InvalidValue("browsers", self.role, "an endpoint of clients, not of another role")
 
 
 def endpoint(
@@ -112,7 +118,7 @@ def endpoint(
         role: The role that may call it; None for everybody.
         handler: The function that handles a checked request; its result must be annotated.
         summary: One line for the OpenAPI document.
-        **options: Further fields of `Endpoint`: `takes`, `gives`, `query` or `refusals`.
+        **options: Further fields of `Endpoint`: `takes`, `gives`, `query`, `refusals` or `browsers`.
     """
     (method, path), declared = route.split(), get_type_hints(handler)["return"]
     options.setdefault("gives", None if declared is NoneType else declared)
@@ -188,14 +194,16 @@ class _Dispatch:
         began = time.perf_counter()
         endpoint = self._methods.get(scope["method"])
         if endpoint is None:
-            response: Response | None = _wrong_method(self._methods)
+            response: Response | None = _wrong_method(self._methods, scope["method"])
         else:
             response = await _answer(scope, receive, endpoint, self._guard)
+        if response is not None and endpoint is not None and endpoint.browsers:
+            response.headers.update(_ANY_ORIGIN)
         took = time.perf_counter() - began
         if response is not None:
             await response(scope, receive, send)
         else:
-            await send(_NOTHING)
+            await send(_NOTHING_TO_ANY if endpoint is not None and endpoint.browsers else _NOTHING)
             await send(_END)
         method = "other" if endpoint is None else endpoint.method
         status = 204 if response is None else response.status_code
@@ -205,7 +213,14 @@ class _Dispatch:
             log.debug("request", extra=extra)
 
 
+# Any page may read these replies. Browsers attach no cookie or stored password: the secret of a request is in
+# its `Authorization` header, which only a script that knows the secret can set.
+_ANY_ORIGIN = {"Access-Control-Allow-Origin": "*", "Access-Control-Expose-Headers": "Retry-After"}
 _NOTHING: Message = {"type": "http.response.start", "status": 204, "headers": []}
+_NOTHING_TO_ANY: Message = {
+    **_NOTHING,
+    "headers": [(name.lower().encode(), value.encode()) for name, value in _ANY_ORIGIN.items()],
+}
 _END: Message = {"type": "http.response.body"}
 
 
@@ -339,7 +354,17 @@ def _refusal(refusal: Refused) -> Response:
     return response
 
 
-def _wrong_method(methods: Mapping[str, Endpoint]) -> Response:
+def _wrong_method(methods: Mapping[str, Endpoint], method: str) -> Response:
+    """Refuse a method or, if it is the preflight of a browser, say which ones scripts may use."""
+    allowed = sorted(name for name, endpoint in methods.items() if endpoint.browsers)
+    if method == "OPTIONS" and allowed:
+        headers = {
+            **_ANY_ORIGIN,
+            "Access-Control-Allow-Methods": ", ".join(allowed),
+            "Access-Control-Allow-Headers": "Authorization, Content-Type",
+            "Access-Control-Max-Age": "7200",
+        }
+        return Response(status_code=204, headers=headers)
     expected = ", ".join(sorted(methods))
     response = _refusal(Refused("wrong-method", f"expected {expected}"))
     response.headers["Allow"] = expected

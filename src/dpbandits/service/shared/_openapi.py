@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from dpbandits.service.shared._endpoints import Endpoint
-from dpbandits.service.wire import ErrorReply
+from dpbandits.service.wire import ErrorReply, plan_schemas
 
 VERSION = "1.0.0"
 _ALWAYS = (405, 413, 429, 500, 503)
@@ -31,13 +31,18 @@ def description(title: str, endpoints: Sequence[Endpoint]) -> dict[str, Any]:
         "info": {"title": title, "version": VERSION},
         "paths": paths,
         "components": {
-            "schemas": components,
+            "schemas": {**components, **_used(components)},
             "securitySchemes": {
                 role: {"type": "http", "scheme": "bearer", "description": f"the {role}'s secret"}
                 for role in sorted({endpoint.role for endpoint in endpoints if endpoint.role})
             },
         },
     }
+
+
+def _used(components: dict[str, Any]) -> dict[str, Any]:
+    """Return the schemas of plans and terms if a message contains their text."""
+    return plan_schemas() if "contentSchema" in str(components) else {}
 
 
 def _is_struct(kind: Any) -> bool:

@@ -109,7 +109,7 @@ def shuffler_endpoints(served: ShufflerService) -> list[Endpoint]:
     summed = "The sums of the shuffler's shares"
     return [
         report_endpoint(served, "Send the one report, or both its shares, sealed"),
-        endpoint("GET /v1/key", None, served.key, "The public key that reports are sealed to"),
+        endpoint("GET /v1/key", None, served.key, "The public key that reports are sealed to", browsers=True),
         endpoint(f"PUT {one}", who, served.open, opened, takes=CollectionRequest, refusals=(409,)),
         endpoint(f"GET {one}", who, served.look, "The state of a collection"),
         endpoint(f"POST {one}/close", who, served.close, closed),

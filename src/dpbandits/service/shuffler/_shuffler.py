@@ -72,6 +72,7 @@ class ShufflerContext:
         pins: The terms, or the key that signs them, that the shuffler's operator agreed to. By default all
             terms that name this shuffler's key and mode are accepted.
         hook: Called with the name of each step; tests inject crashes there.
+        conformance: Whether this shuffler belongs to a server that only tests clients.
     """
 
     keys: KeyPair
@@ -79,6 +80,7 @@ class ShufflerContext:
     minimum_reports: int = 1
     pins: Pins = field(default_factory=Pins)
     hook: Hook = field(default=lambda _step: None)
+    conformance: bool = False
 
     def __post_init__(self) -> None:
         one_of(MODES, mode=self.mode)
@@ -167,13 +169,17 @@ class Shuffler:
         signed = SignedTerms(terms=request.terms, signature=request.signature)
         terms = signed.opened()
         self.context.pins.check(terms, signed)
+        if terms.conformance != self.context.conformance:
+            raise Refused("other-terms", "a study and a conformance test need separate shufflers")
         own = (request.study, str(self.context.keys.public), self.context.mode)
         if terms.shuffler is None or (signed.digest, terms.shuffler.key, terms.mode) != own:
             raise Refused("other-terms", "the terms do not name this shuffler's key and mode")
         try:
-            plan = decode(bytes(request.plan), Plan)
+            plan = decode(request.plan, Plan)
         except Exception:  # a forged plan may cause any error
             raise Refused("unreadable", "the plan is not a valid plan of this version") from None
+        if plan.digest != hashed(request.plan):
+            raise Refused("unreadable", "the plan has unknown fields or another encoding")
         terms.check(plan, signed.digest)
         members = tuple(request.members)
         if plan.phase != phase or not 1 <= len(set(members)) == len(members) <= plan.cohort:

@@ -28,12 +28,16 @@ from ._messages import (
     SumsRequest as SumsRequest,
     TaskReply as TaskReply,
     TaskRequest as TaskRequest,
+    TaskState as TaskState,
 )
 from ._pins import (
     Pins as Pins,
 )
 from ._report_slot import (
     ReportSlot as ReportSlot,
+)
+from ._schemas import (
+    plan_schemas as plan_schemas,
 )
 from ._sealing import (
     KeyPair as KeyPair,

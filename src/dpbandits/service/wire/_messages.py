@@ -1,4 +1,7 @@
-"""The JSON messages of the HTTP API. Unknown fields are rejected.
+"""The JSON messages of the HTTP API.
+
+A request with an unknown field is rejected (`Strict`). Later versions may add fields to a reply, so a decoder
+of replies ignores fields that it does not know (`Wire`).
 
 The docstrings are also the descriptions in `/openapi.json`. The field `study` of a reply is the digest of the
 study's terms.
@@ -6,23 +9,50 @@ study's terms.
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal, get_args
 
 import msgspec
 
 from dpbandits.answers import Answer
 from dpbandits.protocol import Progress
+from dpbandits.storage import ATTEMPT_STATES
 
 Digest = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}$", description="hexadecimal SHA-256")]
 Count = Annotated[int, msgspec.Meta(ge=0, le=10**15)]
 Phase = Annotated[int, msgspec.Meta(ge=1, le=10**6)]
 
+PlanText = Annotated[
+    str,
+    msgspec.Meta(
+        description="the JSON of a plan, as a string; its UTF-8 bytes are the bytes that the digest covers",
+        extra_json_schema={
+            "contentMediaType": "application/json",
+            "contentSchema": {"$ref": "#/components/schemas/Plan"},
+        },
+    ),
+]
+TaskState = Literal["wait", "joined", "report", "over", "ended"]
+
+
+def _one_of(*names: str) -> msgspec.Meta:
+    """Return the description of a string that has one of these values."""
+    return msgspec.Meta(extra_json_schema={"enum": list(names)})
+
+
+CollectionState = Annotated[str, _one_of("collecting", "closed", "summed", "failed")]
+PlayState = Annotated[str, _one_of("beginning", *ATTEMPT_STATES, "ended")]
+ShufflerMode = Annotated[str, _one_of("trusted", "split")]
+
 SHARES_AT_ONCE = 1000  # the largest number of shares on one page of `SharesReply`
-TASK_STATES = ("wait", "joined", "report", "over", "ended")
+TASK_STATES: tuple[TaskState, ...] = get_args(TaskState)
 
 
-class Wire(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The base class of messages: an immutable JSON object without unknown fields."""
+class Wire(msgspec.Struct, frozen=True, kw_only=True):
+    """The base class of messages: an immutable JSON object. A decoder ignores unknown fields."""
+
+
+class Strict(Wire, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The base class of requests, and of everything that a client consents to: no unknown fields."""
 
 
 class ErrorReply(Wire, frozen=True, kw_only=True):
@@ -39,18 +69,31 @@ class StudyReply(Wire, frozen=True, kw_only=True):
     """The public description of a study.
 
     `study` is the SHA-256 of the text `terms`. `signature` is the signature of that text, or empty if the
-    terms are not signed.
+    terms are not signed. `features` lists what a client must support, for example `local-lattice/laplace` for
+    a mechanism with a noise distribution, and `mode/split`. A client that lacks one does not enrol.
+    `conformance` is true if this server only tests clients; its terms say so too.
     """
 
     study: Digest
-    terms: str
+    terms: Annotated[
+        str,
+        msgspec.Meta(
+            description="the JSON of the terms, as a string; `study` is the digest of its UTF-8 bytes",
+            extra_json_schema={
+                "contentMediaType": "application/json",
+                "contentSchema": {"$ref": "#/components/schemas/Terms"},
+            },
+        ),
+    ]
     signature: str
+    features: list[str] = []
+    conformance: bool = False
     actions: int
     dimension: int
     horizon: int
 
 
-class EnrolmentRequest(Wire, frozen=True, kw_only=True):
+class EnrolmentRequest(Strict, frozen=True, kw_only=True):
     """The number of enrolment codes to create."""
 
     count: Annotated[int, msgspec.Meta(ge=1, le=100_000)]
@@ -63,7 +106,7 @@ class EnrolmentReply(Wire, frozen=True, kw_only=True):
     codes: list[str]
 
 
-class ClientRequest(Wire, frozen=True, kw_only=True):
+class ClientRequest(Strict, frozen=True, kw_only=True):
     """The hash of the token that the client chose and will authenticate with."""
 
     token: Digest
@@ -75,7 +118,7 @@ class ClientReply(Wire, frozen=True, kw_only=True):
     study: Digest
 
 
-class TaskRequest(Wire, frozen=True, kw_only=True):
+class TaskRequest(Strict, frozen=True, kw_only=True):
     """A client's request for its task.
 
     `pseudonym` is the hash of a ticket that the client chose. `have` is the digest of the plan that the
@@ -93,17 +136,23 @@ class TaskReply(Wire, frozen=True, kw_only=True):
     phase is being played), `report` (send the report now), `over` (the attempt is closed), or `ended` (the
     study has ended, and no client will be asked). Sums of reports are kept modulo 2^`sum_bits`. The plan
     determines `sum_bits`; it is included for clients that do not compute it.
+
+    `seconds_left` is the time until the attempt is closed, in state `report`. `reported` says whether the
+    coordinator has the client's report. A field is null if it does not apply in this state or is not known:
+    `seconds_left` before reports are due, `plan` if the client has it, `reported` in the shuffle model, in
+    which reports go to the shuffler.
     """
 
     study: Digest
-    state: str
+    state: TaskState
     poll_seconds: float
-    phase: int = 0
-    attempt: int = 0
-    plan_digest: str = ""
-    plan: msgspec.Raw
-    sum_bits: int = 0
-    reported: bool = False
+    phase: int | None = None
+    attempt: int | None = None
+    plan_digest: Digest | None = None
+    plan: PlanText | None = None
+    sum_bits: int | None = None
+    seconds_left: float | None = None
+    reported: bool | None = None
 
 
 class Run(Wire, frozen=True, kw_only=True):
@@ -118,7 +167,7 @@ class ScheduleReply(Wire, frozen=True, kw_only=True):
     """The runs of a whole phase, in the order of play. `state` says whether the phase is being played now."""
 
     study: Digest
-    state: str
+    state: PlayState
     phase: int
     attempt: int
     rounds: int
@@ -130,7 +179,7 @@ class PlayReply(Wire, frozen=True, kw_only=True):
     """The action to play now with its name, or null while nothing is to be played."""
 
     study: Digest
-    state: str
+    state: PlayState
     phase: int
     attempt: int
     round: int
@@ -139,7 +188,7 @@ class PlayReply(Wire, frozen=True, kw_only=True):
     label: str = ""
 
 
-class RoundsRequest(Wire, frozen=True, kw_only=True):
+class RoundsRequest(Strict, frozen=True, kw_only=True):
     """The total number of rounds of an attempt played so far. Sending it again has no effect."""
 
     phase: Phase
@@ -238,16 +287,16 @@ class KeyReply(Wire, frozen=True, kw_only=True):
     """The shuffler's public key and its mode, `trusted` or `split`."""
 
     key: str
-    mode: str
+    mode: ShufflerMode
 
 
-class CollectionRequest(Wire, frozen=True, kw_only=True):
+class CollectionRequest(Strict, frozen=True, kw_only=True):
     """A request to open a collection: the study's terms, the plan, and the pseudonyms of the cohort."""
 
     study: Digest
     terms: str
     signature: str
-    plan: msgspec.Raw
+    plan: PlanText
     members: list[Digest]
 
 
@@ -263,7 +312,7 @@ class CollectionReply(Wire, frozen=True, kw_only=True):
     study: Digest
     phase: int
     attempt: int
-    state: str
+    state: CollectionState
     reports: int
     sums: list[int] = []
     checksum: str = ""
@@ -280,7 +329,7 @@ class SharesReply(Wire, frozen=True, kw_only=True):
     shares: list[tuple[str, bytes]]
 
 
-class SumsRequest(Wire, frozen=True, kw_only=True):
+class SumsRequest(Strict, frozen=True, kw_only=True):
     """The pseudonyms to leave out of the sums, because the coordinator could not read its share of them."""
 
     without: list[Digest]

@@ -25,9 +25,9 @@ import msgspec
 
 from dpbandits._checks import at_least_zero_below_one, between, one_of, positive, whole
 from dpbandits.errors import InvalidValue, Refused
-from dpbandits.privacy import TRUST_MODELS, Mechanism, PrivacyRequest, TrustModel
+from dpbandits.privacy import MECHANISMS, TRUST_MODELS, Mechanism, PrivacyRequest, TrustModel
 from dpbandits.protocol import Plan
-from dpbandits.service.wire._messages import Digest, Wire
+from dpbandits.service.wire._messages import Digest, Strict
 from dpbandits.service.wire._sealing import PublicKey
 from dpbandits.service.wire._signing import SigningKey, VerifyKey
 
@@ -36,24 +36,26 @@ if TYPE_CHECKING:  # a client that only reads terms needs no planning, and so no
 
 MODES = ("trusted", "split")
 VERSION = "dpbandits terms v1"
+CONFORMANCE_VERSION = "dpbandits conformance v1"
 MOST_COHORT = 2**40
 MOST_SUM_BITS = 63
 _RUN = re.compile(r"[0-9a-f]{32}")
 _WORDS = 64  # the largest number of mechanisms, and of noise distributions, in the terms
 
 
-class PartyTerms(Wire, frozen=True, kw_only=True):
+class PartyTerms(Strict, frozen=True, kw_only=True):
     """A party's address and the public key that its reports are sealed to."""
 
     url: Annotated[str, msgspec.Meta(max_length=2000)]
     key: Digest
 
 
-class Terms(Wire, frozen=True, kw_only=True):
+class Terms(Strict, frozen=True, kw_only=True):
     """The terms that a client consents to.
 
     Attributes:
-        version: The version of the format.
+        version: The version of the format. A server that only tests clients (`dpbandits serve --conformance`)
+            has another one, so that no client takes it for a study.
         run: 32 random hexadecimal digits that identify one run of the study.
         study: The digest of the study without its terms.
         trust: The trust model, for example `shuffle`.
@@ -70,7 +72,7 @@ class Terms(Wire, frozen=True, kw_only=True):
         shuffler: The shuffler's address and public key; None without a shuffler.
     """
 
-    version: Literal["dpbandits terms v1"] = "dpbandits terms v1"
+    version: Literal["dpbandits terms v1", "dpbandits conformance v1"] = "dpbandits terms v1"
     run: str
     study: Digest
     trust: str
@@ -104,6 +106,22 @@ class Terms(Wire, frozen=True, kw_only=True):
     def trust_model(self) -> TrustModel:
         """The trust model that `trust` names."""
         return TRUST_MODELS[self.trust]
+
+    @property
+    def conformance(self) -> bool:
+        """Whether these are the terms of a server that only tests clients."""
+        return self.version == CONFORMANCE_VERSION
+
+    @property
+    def features(self) -> list[str]:
+        """What a client must support to report for every plan that these terms allow.
+
+        Example: `["local-lattice/laplace", "local-list/list"]`; in split mode also `mode/split`.
+        """
+        known = [MECHANISMS[kind] for kind in self.mechanisms if kind in MECHANISMS]
+        pairs = [(made.kind, noise) for made in known for noise in _laws(made) if noise in self.noises]
+        modes = [f"mode/{self.mode}"] if self.mode else []
+        return sorted(f"{kind}/{noise}" for kind, noise in pairs) + modes
 
     def _check_path(self) -> None:
         PublicKey.parse(self.coordinator.key)
@@ -156,6 +174,11 @@ class Terms(Wire, frozen=True, kw_only=True):
             _require(silent >= share, f"noise must suffice even if a share {share:g} of reports has none")
 
 
+def _laws(mechanism: type[Mechanism]) -> tuple[str, ...]:
+    """Return the noise distributions that a mechanism can have."""
+    return tuple(getattr(mechanism, "laws", ())) or (str(getattr(mechanism, "noise", mechanism.kind)),)
+
+
 def _require(kept: bool, otherwise: str) -> None:
     if not kept:
         raise Refused("outside-terms", otherwise)
@@ -178,7 +201,7 @@ def proved_delta(mechanism: Mechanism, epsilon: float) -> float:
     return delta if 0 <= delta <= 1 else 1.0
 
 
-class SignedTerms(Wire, frozen=True, kw_only=True):
+class SignedTerms(Strict, frozen=True, kw_only=True):
     """The text of the terms, with its signature.
 
     Example: `SignedTerms.of(terms).sign(key)`.
@@ -235,7 +258,13 @@ def new_run() -> str:
 
 
 def terms_of(
-    study: Study, *, run: str, coordinator: PartyTerms, shuffler: PartyTerms | None = None, mode: str = ""
+    study: Study,
+    *,
+    run: str,
+    coordinator: PartyTerms,
+    shuffler: PartyTerms | None = None,
+    mode: str = "",
+    conformance: bool = False,
 ) -> Terms:
     """Return the terms of a study. The cohort sizes come from its schedule.
 
@@ -245,6 +274,7 @@ def terms_of(
         coordinator: The coordinator's address and public key.
         shuffler: The shuffler's address and public key, if the trust model has a shuffler.
         mode: The shuffler's mode, `trusted` or `split`; empty without a shuffler.
+        conformance: Whether these are the terms of a server that only tests clients.
 
     Returns:
         The terms.
@@ -258,6 +288,7 @@ def terms_of(
     if not cohorts:
         raise InvalidValue("horizon", study.horizon, "a horizon in which a phase asks for reports")
     return Terms(
+        version="dpbandits conformance v1" if conformance else "dpbandits terms v1",
         run=run,
         study=study.without_terms.digest,
         trust=privacy.trust,
