@@ -5,12 +5,14 @@ Deleted reports are overwritten (`secure_delete`), and `forget` empties the writ
 contain them. While another process reads the database, for example a backup, the log cannot be emptied. The
 store then logs a warning, and empties it after the first transaction that ends without another reader, or
 when the store is next opened. Every transaction takes the write lock at its start (`BEGIN IMMEDIATE`), so
-that none fails halfway because it cannot get the lock.
+that none fails halfway because it cannot get the lock. The files are created with mode 0600.
 
 On PostgreSQL, transactions run at isolation level READ COMMITTED and lock the rows that they depend on,
 always in the same order: the attempt first, then ledger rows sorted by pseudonym. Accepting reports takes a
 shared lock on the attempt, closing the attempt an exclusive one. So every accepted report is part of the
-release.
+release. A statement that waits too long for a lock, or runs too long, fails with `StorageError` and is
+retried by the callers; so a lock that somebody holds never blocks a worker for good. The options of the URL
+can set other times, for example `?options=-c%20lock_timeout%3D20s`.
 """
 
 from __future__ import annotations
@@ -21,14 +23,16 @@ import sqlite3
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Engine, create_engine, event
+from sqlalchemy import URL, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, NoSuchModuleError, SQLAlchemyError
 
 from dpbandits.errors import InvalidValue, Refused, StorageError
 from dpbandits.storage._interface import Store, Transaction
 from dpbandits.storage._migrations import Hook, migrate
+from dpbandits.storage._private_file import keep_private
 from dpbandits.storage._sql_transaction import SqlTransaction
 
 log = logging.getLogger("dpbandits.storage")
@@ -46,6 +50,14 @@ _PRAGMAS = (
     "wal_autocheckpoint=10000",
     "temp_store=MEMORY",
 )
+# Time-outs of PostgreSQL sessions. A release opens all reports of a phase in one transaction, with statements
+# that may take long and pauses between them, so only waiting for a lock is limited tightly.
+_SESSION = "-c lock_timeout=5s -c statement_timeout=300s -c idle_in_transaction_session_timeout=900s"
+_CONNECTING = 10  # seconds until a PostgreSQL server that does not answer counts as unreachable
+_EXPLAINED = {  # SQLSTATE of PostgreSQL: what it means here
+    "55P03": "another session holds a lock on the same rows; see pg_stat_activity and pg_locks",
+    "57014": "a statement took longer than statement_timeout",
+}
 _DRIVERS = {"postgresql": "postgresql+psycopg", "postgres": "postgresql+psycopg", "sqlite": "sqlite"}
 
 
@@ -63,6 +75,8 @@ class SqlStore(Store):
 
     def __init__(self, url: str, *, hook: Hook = lambda _step: None) -> None:
         self._engine = _engine(url)
+        if self._engine.dialect.name == "sqlite" and self._engine.url.database not in (None, "", ":memory:"):
+            keep_private(Path(str(self._engine.url.database)))
         self._emptying = threading.Lock()
         # A process that died may have deleted reports without emptying the log, so this is due at the start.
         self._owed = self._engine.dialect.name == "sqlite"
@@ -138,15 +152,25 @@ def _engine(url: str) -> Engine:
         raise InvalidValue("storage", repr(url.split("@")[-1]), "sqlite:///FILE or postgresql://…")
     if scheme == "sqlite" and not rest.startswith("///"):
         raise InvalidValue("storage", repr(url), "sqlite:///FILE")
-    options: dict[str, Any] = {"pool_pre_ping": True} if scheme != "sqlite" else {}
     try:
-        engine = create_engine(f"{_DRIVERS[scheme]}:{rest}", **options)
+        parsed = make_url(f"{_DRIVERS[scheme]}:{rest}")
+        engine = create_engine(parsed, **({} if scheme == "sqlite" else _postgresql(parsed)))
     except (ArgumentError, NoSuchModuleError, ImportError) as error:
         raise InvalidValue("storage", scheme, f"a database with an installed driver ({error})") from None
     if scheme == "sqlite":
         event.listen(engine, "connect", _configure_sqlite)
         event.listen(engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN IMMEDIATE"))
     return engine
+
+
+def _postgresql(url: URL) -> dict[str, Any]:
+    """Return the options of an engine for PostgreSQL; what the URL sets comes last, so it wins."""
+    given = url.query.get("options", "")
+    own = f"{_SESSION} {given if isinstance(given, str) else ' '.join(given)}".strip()
+    arguments: dict[str, Any] = {"options": own}
+    if "connect_timeout" not in url.query:
+        arguments["connect_timeout"] = _CONNECTING
+    return {"pool_pre_ping": True, "connect_args": arguments}
 
 
 def _configure_sqlite(connection: Any, _record: Any) -> None:
@@ -158,6 +182,8 @@ def _configure_sqlite(connection: Any, _record: Any) -> None:
 def _short(error: SQLAlchemyError | sqlite3.Error) -> str:
     """Return the driver's message without the statement and its parameters, which may contain reports."""
     original = error if isinstance(error, sqlite3.Error) else getattr(error, "orig", None)
-    return (
-        type(error).__name__ if original is None else f"{type(original).__name__}: {original}".split("\n")[0]
-    )
+    if original is None:
+        return type(error).__name__
+    told = f"{type(original).__name__}: {original}".split("\n")[0]
+    explained = _EXPLAINED.get(getattr(original, "sqlstate", None) or "")
+    return told if explained is None else f"{told}: {explained}"
