@@ -53,6 +53,7 @@ _PRAGMAS = (
 # Time-outs of PostgreSQL sessions. A release opens all reports of a phase in one transaction, with statements
 # that may take long and pauses between them, so only waiting for a lock is limited tightly.
 _SESSION = "-c lock_timeout=5s -c statement_timeout=300s -c idle_in_transaction_session_timeout=900s"
+_NOW = "SELECT extract(epoch FROM clock_timestamp())"
 _CONNECTING = 10  # seconds until a PostgreSQL server that does not answer counts as unreachable
 _EXPLAINED = {  # SQLSTATE of PostgreSQL: what it means here
     "55P03": "another session holds a lock on the same rows; see pg_stat_activity and pg_locks",
@@ -140,6 +141,16 @@ class SqlStore(Store):
             finally:
                 raw.execute(f"PRAGMA busy_timeout={_PATIENCE}")
             return bool(busy)
+
+    def now(self) -> float | None:
+        """Return the time of the PostgreSQL server; None for SQLite, which uses the machine's clock."""
+        if self._engine.dialect.name == "sqlite":
+            return None
+        try:
+            with self._engine.connect() as connection:
+                return float(connection.exec_driver_sql(_NOW).scalar_one())
+        except SQLAlchemyError as error:
+            raise StorageError(f"storage: {_short(error)}") from error
 
     def close(self) -> None:
         """Close all connections."""

@@ -10,7 +10,7 @@ import msgspec
 from dpbandits.errors import FloatingPointNoise, InvalidValue
 from dpbandits.privacy import NoiseSource, SecureNoise
 from dpbandits.protocol import Plan, Spending, Study, budgeted, decode, encode, spent
-from dpbandits.rounds import Clock, Hook, SteadyClock
+from dpbandits.rounds import Clock, Hook
 from dpbandits.service.coordinator._watermark import Watermark
 from dpbandits.service.shared import ShufflerAddress, Timing
 from dpbandits.service.wire import KeyPair, PartyTerms, Place, SignedTerms, Terms, new_run, terms_of
@@ -41,7 +41,7 @@ class Context:
         noise: The source of noise for releases. It cannot be configured: a coordinator that a command starts
             uses keyed noise (_fingerprint.py). A test may pass a seeded source; its releases are marked as
             simulated.
-        clock: The source of time.
+        clock: The source of time; None takes the clock of the store, which all workers share.
         hook: Called with the name of every journal step, for fault injection.
         watermark: If given, the study stops when its store is an old copy (_watermark.py).
     """
@@ -54,7 +54,7 @@ class Context:
     url: str = "http://127.0.0.1:8443"
     signed: SignedTerms | None = None
     noise: NoiseSource = field(default_factory=SecureNoise)
-    clock: Clock = field(default_factory=SteadyClock)
+    clock: Clock | None = None
     hook: Hook = lambda _step: None
     watermark: Watermark | None = None
 
