@@ -34,13 +34,15 @@ def keep_private(path: Path) -> None:
     except OSError as error:
         raise StorageError(f"storage: cannot open the database ({path}: {error.strerror})") from None
     try:
-        os.fchmod(created, 0o600)  # a umask such as 0777 would also take away the owner's access
+        path.chmod(0o600)  # a umask such as 0777 would also take away the owner's access
     finally:
         os.close(created)
 
 
 def _warn(path: Path) -> None:
     files = [Path(f"{path}{suffix}") for suffix in ("", "-wal", "-shm")]
+    if os.name != "posix":  # elsewhere the mode does not tell who has access
+        return
     open_to_others = [file for file in files if file.exists() and file.stat().st_mode & _OTHERS]
     if open_to_others:
         remedy = f"chmod 600 {' '.join(str(file) for file in open_to_others)}"

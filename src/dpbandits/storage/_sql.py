@@ -76,8 +76,9 @@ class SqlStore(Store):
 
     def __init__(self, url: str, *, hook: Hook = lambda _step: None) -> None:
         self._engine = _engine(url)
-        if self._engine.dialect.name == "sqlite" and self._engine.url.database not in (None, "", ":memory:"):
-            keep_private(Path(str(self._engine.url.database)))
+        path = self._engine.url.database or ""
+        if self._engine.dialect.name == "sqlite" and path and not path.startswith((":memory:", "file:")):
+            keep_private(Path(path))
         self._emptying = threading.Lock()
         # A process that died may have deleted reports without emptying the log, so this is due at the start.
         self._owed = self._engine.dialect.name == "sqlite"
