@@ -40,5 +40,11 @@ def run(options: argparse.Namespace) -> int:
     configure_logs(level=options.log_level)
     file = read_study(options.study)
     require_secure(file.context.noise)
-    serve(coordinator_app(file.coordinator(), file.roles, file.limits), file.listening)
+    coordinator = file.coordinator()
+    try:
+        coordinator.begin()
+    except BaseException:
+        coordinator.close()
+        raise
+    serve(coordinator_app(coordinator, file.roles, file.limits), file.listening)
     return 0
