@@ -24,6 +24,12 @@ def postgres() -> Iterator[str]:
         yield url
 
 
+@pytest.fixture
+def postgres_url(postgres: str) -> str:
+    """An empty PostgreSQL database."""
+    return new_database(postgres)
+
+
 @pytest.fixture(params=["sqlite", "postgresql"])
 def sql_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "sqlite":

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import configparser
+import importlib.metadata
+import importlib.util
 import re
 import shutil
 import subprocess
+import sys
 import tomllib
 from collections import defaultdict
 from pathlib import Path
@@ -13,10 +16,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
+from packaging.utils import canonicalize_name
 
 from dpbandits.service.config import _study_file as study_file
 from dpbandits.service.shared import self_signed
 from dpbandits.service.wire import KeyPair
+
+from .service.processes import Site
 
 ROOT = Path(__file__).parent.parent
 UNITS = sorted((ROOT / "deploy" / "systemd").glob("*.service"))
@@ -31,6 +37,8 @@ def test_units_parse_and_are_hardened(unit: Path) -> None:
     service = parser["Service"]
     for key, value in {"DynamicUser": "yes", "ProtectSystem": "strict", "NoNewPrivileges": "yes"}.items():
         assert service[key] == value
+    assert int(service["LimitNOFILE"]) >= 65_536
+    assert service["MemoryMax"] == "2G"
     assert service["StateDirectory"].split() == [unit.stem, f"{unit.stem}-progress"]
     assert service["CapabilityBoundingSet"] == ""
     command = service["ExecStart"].split()
@@ -62,6 +70,11 @@ def test_the_compose_file_runs_both_parties() -> None:
     for service in services.values():
         assert service["read_only"] is True
         assert service["cap_drop"] == ["ALL"]
+        assert service["mem_limit"] == "2g"
+        assert service["ulimits"]["nofile"] == {"soft": 65_536, "hard": 65_536}
+        port = service["ports"][0].split(":")[1]
+        check = service["healthcheck"]["test"]
+        assert check == ["CMD", "python", "/opt/ready.py", f"https://127.0.0.1:{port}/readyz"]
         build = service["build"]
         assert (ROOT / "deploy" / build["context"] / build["dockerfile"]).is_file()
         kept = {volume.split(":")[0] for volume in service["volumes"]}
@@ -70,6 +83,43 @@ def test_the_compose_file_runs_both_parties() -> None:
     assert copied
     for name in " ".join(copied).split():
         assert (ROOT / name).exists()
+
+
+def _constraints() -> dict[str, str]:
+    lines = (ROOT / "deploy" / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    return dict(line.split("==") for line in lines if not line.startswith("#"))
+
+
+def test_the_constraints_pin_everything_that_a_deployment_installs() -> None:
+    spec = importlib.util.spec_from_file_location("lock", ROOT / "deploy" / "lock.py")
+    assert spec is not None
+    assert spec.loader is not None
+    lock = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(lock)
+    pinned = _constraints()
+    own = [one for one in lock.needed(["postgres", "service", "secure"]) if one.name != "dpbandits"]
+    assert len(own) > 12
+    for requirement in own:
+        assert pinned[canonicalize_name(requirement.name)] in requirement.specifier
+    for name, version in pinned.items():  # an environment with other versions may need other packages
+        if importlib.metadata.version(name) == version:
+            assert {canonicalize_name(one.name) for one in lock.required(name)} <= set(pinned)
+    image = (ROOT / "deploy" / "Dockerfile").read_text()
+    assert "--constraint /build/constraints.txt" in image
+    assert re.search(r"^ARG BASE=python:3\.\d+\.\d+-slim-\w+$", image, re.MULTILINE)
+
+
+def test_the_health_check_tells_whether_a_service_is_ready(tmp_path: Path) -> None:
+    site = Site(directory=tmp_path, trust="central", mode=None, cohorts=(5,))
+    command = [sys.executable, str(ROOT / "deploy" / "ready.py"), f"{site.url}/readyz"]
+
+    def status() -> int:
+        return subprocess.run(command, capture_output=True, timeout=60, check=False).returncode
+
+    assert status() == 1
+    with site.running("coordinator", site.coordinator()):
+        site.wait_ready(site.url)
+        assert status() == 0
 
 
 def _files(path: Path) -> dict[str, Path]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dpbandits.cli import main
-from dpbandits.service.wire import KeyPair, hashed
+from dpbandits.service.wire import KeyPair, hashed, new_secret
 
 from ..service.processes import Site  # noqa: TID252
 from .helpers import check_refused
@@ -43,6 +43,28 @@ def test_a_study_shows_itself_from_beginning_to_end(capsys: pytest.CaptureFixtur
     shown = capsys.readouterr().out
     assert "120 reports were accepted" in shown
     assert "the true best is among them" in shown
+
+
+def test_one_unknown_code_does_not_end_the_other_clients(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    site = Site(directory=tmp_path, trust="central", mode=None, cohorts=(24,))
+    codes, unknown, rewards = tmp_path / "codes", new_secret(), tmp_path / "rewards.csv"
+    assert main(["keys", "codes", str(site.study_file), str(codes), "--count", "24"]) == 0
+    lines = codes.read_text().split()
+    codes.write_text("\n".join([*lines[:6], unknown, *lines[6:]]))
+    rewards.write_text("\n".join([",".join(["0.1"] * 12)] * 25))
+    capsys.readouterr()
+    words = ["client", site.url, "--codes", str(codes), "--rewards", str(rewards), "--accept", "central"]
+    words += ["--epsilon", "20", "--delta", "1e-3", "--certificates", str(site.certificate)]
+    with site.running("coordinator", site.coordinator()), site.running("actuator", site.actuator()):
+        site.wait_ready(site.url)
+        assert main(words) == 1
+    shown = capsys.readouterr()
+    assert shown.out == "24 of 25 reports were accepted; 1 failed\n"
+    assert shown.err.startswith("dpbandits client: code 7 of 25: ")
+    assert shown.err.count("\n") == 1
+    assert unknown not in shown.err
 
 
 @pytest.mark.parametrize(

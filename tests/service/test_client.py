@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -241,3 +243,23 @@ def test_a_memory_of_another_version_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidValue, match="memory"):
         MemoryFile(tmp_path / "memory").load()
     assert ClientMemory.new().token != ClientMemory.new().token
+
+
+def test_the_memory_is_on_the_disk_before_the_client_sends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A new file is durable once its content is synced, then renamed, then its directory is synced."""
+    steps, sync, rename = list[str](), os.fsync, Path.replace
+
+    def fsync(descriptor: int) -> None:
+        steps.append("directory" if stat.S_ISDIR(os.fstat(descriptor).st_mode) else "file")
+        sync(descriptor)
+
+    def replace(path: Path, target: Path) -> Path:
+        steps.append("rename")
+        return rename(path, target)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    monkeypatch.setattr(Path, "replace", replace)
+    MemoryFile(tmp_path / "memory.json").save(ClientMemory.new())
+    assert steps == ["file", "rename", "directory"]

@@ -3,12 +3,44 @@
 from __future__ import annotations
 
 import json
+import resource
 import signal
+import socket
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from .processes import Site
+from .processes import ENVIRONMENT, Site
+
+
+@pytest.mark.parametrize("name", ["coordinator", "shuffler"])
+def test_a_port_in_use_is_one_line_before_anything_is_served(name: str, tmp_path: Path) -> None:
+    site = Site(directory=tmp_path, trust="shuffle", mode="trusted", cohorts=(5,))
+    command, port = {
+        "coordinator": (site.coordinator(), site.port),
+        "shuffler": (site.shuffler(), site.shuffler_port),
+    }[name]
+    with socket.create_server(("127.0.0.1", port)):
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=60, check=False, env=ENVIRONMENT
+        )
+    assert done.returncode == 2
+    expected = f"server: got 127.0.0.1 port {port}, expected an address to listen on (Address already in use)"
+    assert done.stderr.splitlines()[-1].endswith(expected)
+    assert "listening" not in done.stderr.replace(expected, "")
+
+
+def test_a_party_takes_as_many_open_files_as_it_may(tmp_path: Path) -> None:
+    """A shell starts a service with 1,024 open files, and every client's connection needs one."""
+    site = Site(directory=tmp_path, trust="central", mode=None, cohorts=(5,))
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    few = ["sh", "-c", 'ulimit -S -n 256; exec "$@"', "sh", *site.coordinator()]
+    with site.running("coordinator", few) as process:
+        site.wait_ready(site.url)
+        assert resource.prlimit(process.pid, resource.RLIMIT_NOFILE) == (hard, hard)
+    log = (tmp_path / "coordinator.log").read_text()
+    assert f"at most {hard} open files; the soft limit was 256" in log
 
 
 @pytest.mark.parametrize("name", ["coordinator", "shuffler"])

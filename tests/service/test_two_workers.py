@@ -10,15 +10,19 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import httpx
+import pytest
 
 from dpbandits.errors import Refused
 from dpbandits.privacy import SecureNoise
 from dpbandits.protocol import Plan, Release, Schedule, decode
+from dpbandits.rounds import SteadyClock, StoreClock
 from dpbandits.service.config import read_study
 from dpbandits.service.config._study_file import CoordinatorFile
 from dpbandits.service.coordinator import Context, Watermark
+from dpbandits.service.shared import Timing
 from dpbandits.service.shared._transport import trusting
 from dpbandits.service.wire import KeyPair, hashed, new_secret
 from dpbandits.storage import LedgerEntry
@@ -178,3 +182,57 @@ def _first_release(site: Site) -> dict[str, int]:
             return dict(phases[0]["release"])
         time.sleep(0.1)
     raise AssertionError("nothing was released")
+
+
+class _Shifted:
+    """The clock of a machine that is wrong by some seconds."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._machine = SteadyClock()
+
+    def now(self) -> float:
+        return self._machine.now() + self._seconds
+
+
+@pytest.mark.parametrize("shift", [-3600.0, 40.0, 3600.0])
+def test_workers_whose_clocks_differ_release_as_one_does(
+    postgres_url: str, shift: float, caplog: pytest.LogCaptureFixture
+) -> None:
+    """With the clocks of their machines, one worker closes the attempt at once or waits for an hour."""
+    study, keys, noise = small_study("local", share=0.5), KeyPair.new(), SecureNoise()
+    timing = Timing(report_seconds=4, poll_seconds=1)
+
+    def worker(seconds: float) -> Deployment:
+        store = SqlStore(postgres_url)
+        clock: Any = StoreClock(store, machine=_Shifted(seconds))
+        return Deployment(
+            study=study, mode=None, store=store, clock=clock, keys=keys, noise=noise, timing=timing
+        )
+
+    right, wrong = worker(0.0), worker(shift)
+    for opening in (right, wrong):  # whichever worker opens the attempt, both close it at its deadline
+        opening.advance()
+        members = opening.join(_places(opening))
+        opening.play()
+        began, released = time.monotonic(), right.run(right.coordinator.operator.status).releases
+        for member in members[: (len(members) * 3) // 4]:
+            opening.send(member, opening.body(member))
+        while right.run(right.coordinator.operator.status).releases == released:
+            assert time.monotonic() - began < 10, "nothing was released"
+            for each in (wrong, right):
+                each.advance()
+            time.sleep(0.05)
+        assert time.monotonic() - began > 3.5, "the attempt was closed before its deadline"
+    assert right.run(right.coordinator.operator.status).failed_attempts == 0
+    assert abs(right.coordinator.rounds.clock_skew) < 0.5  # PostgreSQL runs on this machine
+    assert abs(wrong.coordinator.rounds.clock_skew + shift) < 0.5
+    assert [record.message for record in caplog.records].count("clock-skew") == 1
+    for each in (right, wrong):
+        each.close()
+
+
+def _places(worker: Deployment) -> int:
+    latest = worker.coordinator.rounds.current()
+    assert latest is not None
+    return worker.coordinator.rounds.plan(latest.phase).cohort

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,13 +14,18 @@ from dpbandits.actions import read_matrix
 from dpbandits.cli._parser import add_choice, add_flag, add_value, number, whole_number
 from dpbandits.cli._privacy_options import TRUSTS
 from dpbandits.cli._service_extra import require_service
-from dpbandits.errors import InvalidValue
+from dpbandits.errors import DpbanditsError, InvalidValue
 from dpbandits.protocol import Plan
 
 if TYPE_CHECKING:
     from dpbandits.service.client import Consent
     from dpbandits.service.wire import Pins
 
+
+_End = bool | str | DpbanditsError
+"""How a client ended: True with a report; without one, its last connection error or ""; or the error."""
+
+_MOST_FAILED = 100  # statuses above 125 have other meanings in a shell
 
 DESCRIPTION = (
     "Take part in the study at URL: check its terms, enrol, wait to be asked, and send one report, with "
@@ -58,7 +63,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run all clients concurrently, and print how many reports were accepted."""
+    """Run all clients concurrently, and print how many reports were accepted.
+
+    Returns:
+        The number of clients that ended with an error, at most 100. They do not end the other clients.
+    """
     require_service()
     codes = _lines(options.codes)
     rewards = read_matrix(options.rewards)
@@ -66,11 +75,20 @@ def run(options: argparse.Namespace) -> int:
         raise InvalidValue("rewards", f"{len(rewards)} rows", f"{len(codes)} rows, one per code")
     if options.memory is not None and len(codes) > 1:
         raise InvalidValue("memory", options.memory, "none with several clients in one process")
-    accepted, troubles = asyncio.run(_run_all(options, codes, [row.tolist() for row in rewards]))
-    for trouble, clients in troubles.items():
+    ends = asyncio.run(_run_all(options, codes, [row.tolist() for row in rewards]))
+    failed = {line: end for line, end in enumerate(ends, 1) if isinstance(end, DpbanditsError)}
+    if len(codes) == 1 and failed:
+        raise failed[1]
+    alike = defaultdict[str, list[str]](list)
+    for line, error in failed.items():  # a code is a secret, so a client is named by its place in the file
+        alike[str(error).replace(codes[line - 1], "…")].append(str(line))
+    for told, lines in alike.items():
+        print(f"dpbandits client: code {', '.join(lines)} of {len(codes)}: {told}", file=sys.stderr)
+    for trouble, clients in Counter(end for end in ends if isinstance(end, str) and end).items():
         print(f"{clients} of the clients without a report could not connect: {trouble}", file=sys.stderr)
-    print(f"{accepted} of {len(codes)} reports were accepted")
-    return 0
+    accepted = sum(end is True for end in ends)
+    print(f"{accepted} of {len(codes)} reports were accepted" + (f"; {len(failed)} failed" if failed else ""))
+    return min(len(failed), _MOST_FAILED)
 
 
 def _lines(path: Path) -> list[str]:
@@ -79,10 +97,8 @@ def _lines(path: Path) -> list[str]:
     return [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
 
 
-async def _run_all(
-    options: argparse.Namespace, codes: list[str], rewards: list[list[float]]
-) -> tuple[int, Counter[str]]:
-    """The number of accepted reports, and the connection errors of the clients without one."""
+async def _run_all(options: argparse.Namespace, codes: list[str], rewards: list[list[float]]) -> list[_End]:
+    """How each client ended, in the order of the codes."""
     from dpbandits.service.client import AsyncClient, ClientCore, MemoryFile, take_part
     from dpbandits.service.shared import AsyncTransport
 
@@ -97,12 +113,14 @@ async def _run_all(
                 made.memory, made.save = kept.load(), kept.save
             return made
 
-        cores = [core() for _ in codes]
-        each = zip(cores, codes, rewards, strict=True)
-        parts = (take_part(AsyncClient(one, transport), code, _averages(row)) for one, code, row in each)
-        results = await asyncio.gather(*parts)
-    without = (one.trouble for one, done in zip(cores, results, strict=True) if not done and one.trouble)
-    return sum(results), Counter(without)
+        async def end(code: str, row: list[float]) -> _End:
+            client = AsyncClient(core(), transport)
+            try:
+                return await take_part(client, code, _averages(row)) or client.core.trouble
+            except DpbanditsError as error:  # each client ends on its own
+                return error
+
+        return await asyncio.gather(*(end(code, row) for code, row in zip(codes, rewards, strict=True)))
 
 
 def _consent(options: argparse.Namespace) -> Consent:

@@ -14,8 +14,8 @@ from dpbandits.privacy import require_secure
 DESCRIPTION = (
     "Run the coordinator of the study in STUDY.toml until the process is stopped. With --rewards: also run "
     "clients whose average rewards are in a file, and an actuator, until the study ends. With --example: run "
-    "a whole small study with simulated clients, from start to end. With --conformance: test clients in other "
-    "languages against a server that is no study and keeps nothing."
+    "a whole small study with simulated clients, from start to end. With --conformance: test clients in "
+    "other languages against a server that is no study and keeps nothing."
 )
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 
@@ -63,5 +63,11 @@ def run(options: argparse.Namespace) -> int:
         from dpbandits.cli._rehearsal import rehearse
 
         return rehearse(file, options.rewards)
-    serve(coordinator_app(file.coordinator(), file.roles, file.limits), file.listening)
+    coordinator = file.coordinator()
+    try:
+        coordinator.begin()
+    except BaseException:
+        coordinator.close()
+        raise
+    serve(coordinator_app(coordinator, file.roles, file.limits), file.listening)
     return 0

@@ -26,6 +26,7 @@ GRID = 2.0**20
 # Standard deviations between the largest mean of a residual and the clip radius. A smaller margin needs less
 # noise, a larger one clips fewer residuals.
 MARGIN = 3.7
+_SLACK = 1e-6  # of a step: a value that is a multiple of the step up to rounding is not rounded up
 
 
 def on_grid(
@@ -33,10 +34,14 @@ def on_grid(
 ) -> FloatArray:
     """Round to the nearest multiple of `step`, a power of two, or with `up` to the next multiple above.
 
+    With `up`, a value within a millionth of a step above a multiple counts as that multiple: on another
+    processor it may have been computed as slightly less.
+
     Example: `on_grid(0.3, step=0.25)` is 0.25, and with `up` it is 0.5.
     """
-    rounding = np.ceil if up else np.round
-    return np.asarray(rounding(np.divide(values, step)) * step, dtype=np.float64)
+    steps = np.divide(values, step)
+    rounded = np.ceil(steps - _SLACK) if up else np.round(steps)
+    return np.asarray(rounded * step + 0.0, dtype=np.float64)  # + 0.0 makes 0 of -0, which is written as -0
 
 
 def residual_deviations(rows: FloatArray, plays: FloatArray, heterogeneity: float) -> FloatArray:

@@ -30,6 +30,7 @@ from dpbandits.protocol._study import State, Study
 from dpbandits.protocol.model import Fit, fitted
 
 _ROUNDING = 1e-9
+_NEARLY = 1e-7  # relative, ten times what `design` changes lengths of rows
 _MANY = 1 << 14  # with more candidates for the leader than this, their scores are not recomputed
 
 
@@ -51,8 +52,10 @@ def ask(state: State) -> Plan:
     if not _may_ask(state):
         return _committed(state, remaining)
     design = _design(study.actions, state.active, study.design_tolerance)
-    # The tolerance keeps a share h·π(x) that is whole up to rounding from being rounded up by one play.
-    plays = np.ceil(study.schedule.length(state.phase) * design.weights - _ROUNDING).astype(np.int64)
+    # The tolerances keep a share h·π(x) that is whole, up to rounding and up to what the design's search
+    # changes to avoid ties, from being rounded up by one play.
+    shares = study.schedule.length(state.phase) * design.weights * (1 - _NEARLY)
+    plays = np.ceil(shares - _ROUNDING).astype(np.int64)
     enough = study.assignment_rule.has_clients(state, plays)
     if plays.sum() <= remaining and enough:
         return study.assignment_rule.plan(state, design, plays, _last_fit(state))
@@ -194,7 +197,15 @@ def leader(state: State) -> int:
     if not state.history:
         return int(active[0])
     scores = study.reward_model.means(study.actions.matrix, active, best_estimate(state))
-    return int(active[int(np.argmax(scores))])
+    return int(active[_first_best(scores)])
+
+
+def _first_best(scores: FloatArray) -> int:
+    """Return the first index of the largest score; scores that differ by rounding only count as equal.
+
+    Equal actions may get scores that differ in the last bits, in a way that depends on the processor.
+    """
+    return int(np.argmax(scores >= scores.max() - _ROUNDING))
 
 
 def best_estimate(state: State) -> FloatArray:
@@ -221,7 +232,7 @@ def _place_of_leader(state: State, fit: Fit, active: IntArray, scores: FloatArra
     need to be scored by the pooled estimate. If more than 2¹⁴ actions are that close, the last estimate alone
     decides, to avoid a pass over all actions.
     """
-    best, model = int(np.argmax(scores)), state.study.reward_model
+    best, model = _first_best(scores), state.study.reward_model
     if not state.study.learning.pooled:
         return best
     pooled = best_estimate(state)
@@ -229,7 +240,7 @@ def _place_of_leader(state: State, fit: Fit, active: IntArray, scores: FloatArra
     near = np.flatnonzero(scores >= scores[best] - 2 * distance * (1 + _ROUNDING) - _ROUNDING)
     if near.size > _MANY:
         return best
-    return int(near[int(np.argmax(model.means(state.study.actions.matrix, active[near], pooled)))])
+    return int(near[_first_best(model.means(state.study.actions.matrix, active[near], pooled))])
 
 
 def _recorded(after: State, fit: Fit, kept: IntArray, scores: FloatArray) -> State:

@@ -13,6 +13,7 @@ they report and clip the residuals after the last public estimate, if this allow
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from scipy.linalg import cholesky, qr, solve_triangular
 
-from dpbandits._arrays import FloatArray
+from dpbandits._arrays import FloatArray, IntArray
 from dpbandits.privacy import least_width, may_use_ball, typical_deviation
 from dpbandits.protocol._clipping import GRID, MARGIN, clip_radius, mean_excess, on_grid
 from dpbandits.protocol._linear_algebra import least_squares
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 _DIGITS = 14
 # The clip margin without privacy, in standard deviations: clipping then only keeps absurd reports out.
 _FAR = 12.0
+_TIE = 1e-9  # relative difference below which two computed errors count as equal
 _INDEPENDENT = 1e-8  # relative size of a QR diagonal entry above which a column counts as independent
 
 
@@ -172,7 +174,7 @@ def choose(study: Study, statistics: Statistics, rank: int, clients: int, before
     mixed = whitened(statistics, rank)
     shapes = ("ball", "box") if may_use_ball(study.privacy) else ("box",)
     candidates = [_clipped(study, mixed, shape, before) for shape in shapes]
-    best = min(candidates, key=lambda reporting: reporting.width(study, clients))
+    best = first_least(candidates, [reporting.width(study, clients) for reporting in candidates])
     if best.shape == "ball" and best.recentred:  # a box for averages is then much larger
         return best
     averages = _clipped(study, statistics, "box", before)
@@ -181,7 +183,17 @@ def choose(study: Study, statistics: Statistics, rank: int, clients: int, before
         found = statistics.rows @ reporting.estimator(study, rank, clients)
         return reporting.width(study, clients) * float(np.linalg.norm(found))
 
-    return min(best, averages, key=error)
+    return first_least([averages, best], [error(averages), error(best)])
+
+
+def first_least(options: Sequence[Reporting], errors: Sequence[float]) -> Reporting:
+    """Return the first option whose error is the least up to rounding.
+
+    Errors are often equal, for example if one action is left. Which of them is computed as the smaller one
+    then depends on the processor, and the plan must not.
+    """
+    limit = min(errors) * (1 + _TIE)
+    return next(option for option, error in zip(options, errors, strict=True) if error <= limit)
 
 
 def clipping_bias(
@@ -190,7 +202,7 @@ def clipping_bias(
     """Return upper bounds on how far clipping moves the means, as `PhaseEvidence.clipping_bias` has them."""
     statistics, shape = reporting.statistics, reporting.shape
     lossless = float(statistics.reach(shape, study.bound).max())
-    if study.bounded_rewards and not reporting.recentred and reporting.bound >= lossless:
+    if study.bounded_rewards and not reporting.recentred and reporting.bound >= on_grid(lossless, up=True):
         return ()
     off, spread = statistics.residuals(study, shape, before if reporting.recentred else None)
     return tuple(mean_excess(reporting.bound, off, spread, clients, study.confidence).tolist())
@@ -238,13 +250,34 @@ def _column_basis(matrix: FloatArray, rank: int) -> FloatArray:
     basis, triangular = qr(matrix, mode="economic")
     sizes = np.abs(np.diag(triangular))
     independent = np.flatnonzero(sizes > _INDEPENDENT * sizes.max())
-    if len(independent) != rank:  # pivot: QR in the given order did not find the rank
-        independent = np.sort(qr(matrix, mode="r", pivoting=True)[1][:rank])
+    if len(independent) != rank:  # a column that depends on earlier ones was followed by others
+        independent = _first_independent(matrix, rank)
     if len(independent) < matrix.shape[1]:
         basis, triangular = qr(matrix[:, independent], mode="economic")
     return np.asarray(basis * np.sign(np.diag(triangular)), dtype=np.float64)
 
 
+def _first_independent(matrix: FloatArray, rank: int) -> IntArray:
+    """Return the first `rank` columns of which none depends on earlier ones.
+
+    Pivoting would take the farthest column of each step. Symmetric columns are equally far, so the choice
+    would depend on rounding. It is used only if the first columns are too close to dependent ones.
+    """
+    basis, chosen = np.empty((len(matrix), 0)), list[int]()
+    far = _INDEPENDENT * float(np.linalg.norm(matrix, axis=0).max())
+    for place, column in enumerate(matrix.T):
+        for _ in range(2):  # the second time removes rounding errors of the first
+            column = column - basis @ (basis.T @ column)
+        length = float(np.linalg.norm(column))
+        if length > far and len(chosen) < rank:
+            chosen.append(place)
+            basis = np.column_stack([basis, column / length])
+    if len(chosen) < rank:
+        return np.sort(qr(matrix, mode="r", pivoting=True)[1][:rank]).astype(np.int64)
+    return np.array(chosen, dtype=np.int64)
+
+
 def _rounded(mixing: FloatArray) -> FloatArray:
-    steps = 2.0 ** (np.ceil(np.log2(np.abs(mixing).max(axis=1, keepdims=True))) - _DIGITS)
+    sizes = np.log2(np.abs(mixing).max(axis=1, keepdims=True))
+    steps = 2.0 ** (np.ceil(sizes - _TIE) - _DIGITS)  # a power of two up to rounding counts as one
     return on_grid(mixing, step=steps)

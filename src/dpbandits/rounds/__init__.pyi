@@ -6,6 +6,7 @@ from ._clock import (
     Clock as Clock,
     Deadlines as Deadlines,
     SteadyClock as SteadyClock,
+    StoreClock as StoreClock,
 )
 from ._in_process import (
     run_in_process as run_in_process,

@@ -1,19 +1,26 @@
-"""The clock, and the deadlines of clients. Both are arguments of `Rounds`, so that tests can replace them."""
+"""Clocks, and the deadlines of clients. Both are arguments of `Rounds`, so that tests can replace them."""
 
 from __future__ import annotations
 
+import logging
 import time
 from dataclasses import dataclass
 from typing import Protocol
 
 from dpbandits._checks import positive
+from dpbandits.storage import Store
+
+log = logging.getLogger("dpbandits.rounds")
+
+_AGREED = 10.0  # seconds after which the store is asked for the time again; clocks drift by less than 1 ms
+_NOTABLE = 1.0  # seconds of skew that are logged
 
 
 class Clock(Protocol):
     """A source of time in seconds since 1970."""
 
     def now(self) -> float:
-        """Return the time, which is never less than at the previous call."""
+        """Return the time. It goes back only if the clock of a database is set back."""
         ...
 
 
@@ -31,6 +38,50 @@ class SteadyClock:
     def now(self) -> float:
         """Return the seconds since 1970, if the wall clock was right at the start."""
         return self._began + time.monotonic()
+
+
+class StoreClock:
+    """The clock of a store: workers on several machines agree on deadlines, whatever their own clocks say.
+
+    The store is asked for the time every 10 seconds. In between, the machine's clock measures the time that
+    has passed. A store without a clock of its own, such as SQLite, has the machine's clock.
+
+    Args:
+        store: The store that the workers share.
+        machine: The machine's clock; by default a `SteadyClock`.
+
+    Attributes:
+        skew: The seconds by which the store's clock is ahead of the machine's. A change of more than one
+            second is logged.
+    """
+
+    def __init__(self, store: Store, *, machine: Clock | None = None) -> None:
+        self._store = store
+        self._machine = machine or SteadyClock()
+        self._asked: float | None = None
+        self._logged = 0.0
+        self.skew = 0.0
+
+    def now(self) -> float:
+        """Return the seconds since 1970 by the store's clock.
+
+        Raises:
+            StorageError: The store was asked for the time and cannot be reached.
+        """
+        began = self._machine.now()
+        if self._asked is None or not self._asked <= began < self._asked + _AGREED:
+            self._compare(began)
+        return self._machine.now() + self.skew
+
+    def _compare(self, began: float) -> None:
+        told = self._store.now()
+        if told is not None:
+            self.skew = told - (began + self._machine.now()) / 2  # the reply was made halfway, on average
+        self._asked = began
+        if abs(self.skew - self._logged) > _NOTABLE:
+            self._logged = self.skew
+            told_skew = f"the store's clock is {self.skew:+.1f} s from this machine's; deadlines follow it"
+            log.warning("clock-skew", extra={"kind": "clock", "told": told_skew})
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -51,7 +51,7 @@ from dpbandits.errors import FloatingPointNoise, InvalidValue, Refused, Unreacha
 from dpbandits.privacy import NoiseSource, SecureNoise
 from dpbandits.protocol import Plan, State, Study, ask, encode
 from dpbandits.rounds._carrier import Collector, Custody, PlainCustody
-from dpbandits.rounds._clock import Clock, Deadlines, SteadyClock
+from dpbandits.rounds._clock import Clock, Deadlines, StoreClock
 from dpbandits.rounds._journal import Journal
 from dpbandits.rounds._releasing import Releasing
 from dpbandits.rounds._transactions import Hook, OneByOne, Transactions
@@ -69,7 +69,7 @@ class Machine:
         study: The study. Its assignment must be `everyone`.
         store: The store, which serves this study alone. The caller closes it.
         deadlines: How long participants have to join and to report.
-        clock: The source of time; by default the machine's clock.
+        clock: The source of time; by default the store's clock, which all workers share.
         noise: The source of noise for releases; secure by default.
         transactions: Runs steps in transactions; by default each step has its own.
         custody: Creates the `Custody` of an attempt from its plan and number; by default reports are stored
@@ -104,14 +104,14 @@ class Machine:
         self.study = study
         self._store = store
         self._deadlines = deadlines or Deadlines()
-        self._clock = clock or SteadyClock()
+        self._clock = clock or StoreClock(store)
         self._collector = collector
         self._check_plan = check_plan
         self.transactions = transactions or OneByOne(store, hook)
         self.journal = Journal(study, self.transactions)
         made = custody or (lambda _plan, _attempt: PlainCustody(self.noise))
         self._releasing = Releasing(journal=self.journal, custody=made, minimum=self.minimum, hook=hook)
-        self._count_after = 0.0
+        self._counted_at, self._count_after = 0.0, 0.0
         self._must_forget = True  # a process that died may have left deleted reports on the disk
         self._begin()
         self.journal.learn(check=True)
@@ -132,6 +132,15 @@ class Machine:
     def state(self) -> State:
         """The learner's state after the releases that it has processed."""
         return self.journal.state
+
+    def seconds_left(self, attempt: Attempt) -> float | None:
+        """Return the time until the deadline of an attempt; None if it has none."""
+        return attempt.remaining(self._clock.now())
+
+    @property
+    def clock_skew(self) -> float:
+        """The seconds by which the store's clock is ahead of this machine's; 0 with another clock."""
+        return self._clock.skew if isinstance(self._clock, StoreClock) else 0.0
 
     def current(self) -> Attempt | None:
         """Return the latest attempt; None before the first `advance`."""
@@ -239,11 +248,11 @@ class Machine:
         Counting many reports takes time, so the count is repeated only after 50 times as long as it took.
         """
         began = self._clock.now()
-        if began < self._count_after:
+        if self._counted_at <= began < self._count_after:  # not so after the clock was set back
             return False
         count = self.read(lambda transaction: transaction.count_reports(latest.phase, latest.number))
         now = self._clock.now()
-        self._count_after = now + 50 * (now - began)
+        self._counted_at, self._count_after = began, now + 50 * (now - began)
         return count >= latest.joined
 
     def _release(self, latest: Attempt) -> bool:

@@ -217,6 +217,17 @@ class Store(ABC):
         """
         return True  # stores that leave deleted rows on the disk override this
 
+    def now(self) -> float | None:
+        """Return the time of the store's own clock in seconds since 1970.
+
+        Several workers on one store compare deadlines with this clock, because the clocks of their machines
+        may differ. None means that the store has no clock of its own, and the machine's clock is used.
+
+        Raises:
+            StorageError: The store cannot be reached.
+        """
+        return None  # stores on another machine override this
+
     @abstractmethod
     def close(self) -> None:
         """Close the store."""

@@ -66,6 +66,9 @@ def version(connection: Connection) -> int:
 def _step(engine: Engine, newest: int, hook: Hook) -> bool:
     with engine.begin() as connection:
         if connection.dialect.name == "postgresql":
+            # A step may rewrite a large table, and the other workers wait for it.
+            connection.execute(text("SET LOCAL statement_timeout = 0"))
+            connection.execute(text("SET LOCAL lock_timeout = '300s'"))
             connection.execute(text(f"SELECT pg_advisory_xact_lock({_LOCK})"))
         done = version(connection)
         if done > NEWEST:

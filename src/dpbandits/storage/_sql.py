@@ -5,12 +5,14 @@ Deleted reports are overwritten (`secure_delete`), and `forget` empties the writ
 contain them. While another process reads the database, for example a backup, the log cannot be emptied. The
 store then logs a warning, and empties it after the first transaction that ends without another reader, or
 when the store is next opened. Every transaction takes the write lock at its start (`BEGIN IMMEDIATE`), so
-that none fails halfway because it cannot get the lock.
+that none fails halfway because it cannot get the lock. The files are created with mode 0600.
 
 On PostgreSQL, transactions run at isolation level READ COMMITTED and lock the rows that they depend on,
 always in the same order: the attempt first, then ledger rows sorted by pseudonym. Accepting reports takes a
 shared lock on the attempt, closing the attempt an exclusive one. So every accepted report is part of the
-release.
+release. A statement that waits too long for a lock, or runs too long, fails with `StorageError` and is
+retried by the callers; so a lock that somebody holds never blocks a worker for good. The options of the URL
+can set other times, for example `?options=-c%20lock_timeout%3D20s`.
 """
 
 from __future__ import annotations
@@ -25,12 +27,13 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, NoSuchModuleError, SQLAlchemyError
 
 from dpbandits.errors import InvalidValue, Refused, StorageError
 from dpbandits.storage._interface import Store, Transaction
 from dpbandits.storage._migrations import NEWEST, Hook, migrate, version
+from dpbandits.storage._private_file import keep_private
 from dpbandits.storage._sql_transaction import SqlTransaction
 
 log = logging.getLogger("dpbandits.storage")
@@ -48,6 +51,15 @@ _PRAGMAS = (
     "wal_autocheckpoint=10000",
     "temp_store=MEMORY",
 )
+# Time-outs of PostgreSQL sessions. A release opens all reports of a phase in one transaction, with statements
+# that may take long and pauses between them, so only waiting for a lock is limited tightly.
+_SESSION = "-c lock_timeout=5s -c statement_timeout=300s -c idle_in_transaction_session_timeout=900s"
+_NOW = "SELECT extract(epoch FROM clock_timestamp())"
+_CONNECTING = 10  # seconds until a PostgreSQL server that does not answer counts as unreachable
+_EXPLAINED = {  # SQLSTATE of PostgreSQL: what it means here
+    "55P03": "another session holds a lock on the same rows; see pg_stat_activity and pg_locks",
+    "57014": "a statement took longer than statement_timeout",
+}
 _DRIVERS = {"postgresql": "postgresql+psycopg", "postgres": "postgresql+psycopg", "sqlite": "sqlite"}
 
 
@@ -65,6 +77,9 @@ class SqlStore(Store):
 
     def __init__(self, url: str, *, hook: Hook = lambda _step: None) -> None:
         self._engine = _engine(url)
+        path = self._engine.url.database or ""
+        if self._engine.dialect.name == "sqlite" and path and not path.startswith((":memory:", "file:")):
+            keep_private(Path(path))
         self._emptying = threading.Lock()
         # A process that died may have deleted reports without emptying the log, so this is due at the start.
         self._owed = self._engine.dialect.name == "sqlite"
@@ -128,6 +143,16 @@ class SqlStore(Store):
             finally:
                 raw.execute(f"PRAGMA busy_timeout={_PATIENCE}")
             return bool(busy)
+
+    def now(self) -> float | None:
+        """Return the time of the PostgreSQL server; None for SQLite, which uses the machine's clock."""
+        if self._engine.dialect.name == "sqlite":
+            return None
+        try:
+            with self._engine.connect() as connection:
+                return float(connection.exec_driver_sql(_NOW).scalar_one())
+        except SQLAlchemyError as error:
+            raise StorageError(f"storage: {_short(error)}") from error
 
     def close(self) -> None:
         """Close all connections."""
@@ -197,9 +222,9 @@ def _engine(url: str, *, read_only: bool = False) -> Engine:
         raise InvalidValue("storage", repr(url), "sqlite:///FILE")
     if scheme == "sqlite" and read_only:
         rest = _read_only_file(Path(rest.removeprefix("///")))
-    options: dict[str, Any] = {"pool_pre_ping": True} if scheme != "sqlite" else {}
     try:
-        engine = create_engine(f"{_DRIVERS[scheme]}:{rest}", **options)
+        parsed = make_url(f"{_DRIVERS[scheme]}:{rest}")
+        engine = create_engine(parsed, **({} if scheme == "sqlite" else _postgresql(parsed)))
     except (ArgumentError, NoSuchModuleError, ImportError) as error:
         raise InvalidValue("storage", scheme, f"a database with an installed driver ({error})") from None
     if scheme == "sqlite" and read_only:
@@ -224,6 +249,16 @@ def _configure_reader(connection: Any, _record: Any) -> None:
     connection.execute("PRAGMA query_only=ON")
 
 
+def _postgresql(url: URL) -> dict[str, Any]:
+    """Return the options of an engine for PostgreSQL; what the URL sets comes last, so it wins."""
+    given = url.query.get("options", "")
+    own = f"{_SESSION} {given if isinstance(given, str) else ' '.join(given)}".strip()
+    arguments: dict[str, Any] = {"options": own}
+    if "connect_timeout" not in url.query:
+        arguments["connect_timeout"] = _CONNECTING
+    return {"pool_pre_ping": True, "connect_args": arguments}
+
+
 def _configure_sqlite(connection: Any, _record: Any) -> None:
     connection.isolation_level = None  # the driver must not start or end transactions itself
     for pragma in (*_PRAGMAS, f"busy_timeout={_PATIENCE}"):
@@ -233,6 +268,8 @@ def _configure_sqlite(connection: Any, _record: Any) -> None:
 def _short(error: SQLAlchemyError | sqlite3.Error) -> str:
     """Return the driver's message without the statement and its parameters, which may contain reports."""
     original = error if isinstance(error, sqlite3.Error) else getattr(error, "orig", None)
-    return (
-        type(error).__name__ if original is None else f"{type(original).__name__}: {original}".split("\n")[0]
-    )
+    if original is None:
+        return type(error).__name__
+    told = f"{type(original).__name__}: {original}".split("\n")[0]
+    explained = _EXPLAINED.get(getattr(original, "sqlstate", None) or "")
+    return told if explained is None else f"{told}: {explained}"

@@ -142,6 +142,7 @@ def read_study(path: Path) -> CoordinatorFile:
             url=_web(url),
             signed=signed,
             watermark=watermark,
+            limits=common["limits"],
         ),
         at="trust",
     )
@@ -210,7 +211,8 @@ def read_shuffler(path: Path) -> ShufflerFile:
     file = TomlFile(path)
     file.sections(_SHUFFLER)
     keys = _key_pair(file)
-    context = file.build("shuffler", lambda **given: _shuffler_context(keys, **given))
+    limits = file.build("limits", Limits)
+    context = file.build("shuffler", lambda **given: _shuffler_context(keys, limits=limits, **given))
     watermark = _watermark(file, f"shuffler {context.keys.public}")
     return ShufflerFile(context=context, watermark=watermark, **_common(file))
 

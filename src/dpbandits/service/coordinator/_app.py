@@ -187,6 +187,7 @@ class Driver:
 
     def _measure(self) -> None:
         status = self._coordinator.writer.run("read", self._coordinator.operator.status)
+        self._metrics.clock_skew.set(self._coordinator.rounds.clock_skew)
         self._metrics.phase.set(status.phase)
         self._metrics.releases.set(status.releases)
         self._metrics.failed_attempts.set(status.failed_attempts)

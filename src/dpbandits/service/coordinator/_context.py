@@ -11,10 +11,19 @@ from dpbandits.errors import FloatingPointNoise, InvalidValue
 from dpbandits.options import Options
 from dpbandits.privacy import NoiseSource, SecureNoise
 from dpbandits.protocol import Plan, Spending, Study, budgeted, decode, encode, spent
-from dpbandits.rounds import Clock, Hook, SteadyClock
+from dpbandits.rounds import Clock, Hook
 from dpbandits.service.coordinator._watermark import Watermark
-from dpbandits.service.shared import ShufflerAddress, Timing
-from dpbandits.service.wire import KeyPair, PartyTerms, Place, SignedTerms, Terms, new_run, terms_of
+from dpbandits.service.shared import Limits, ShufflerAddress, Timing
+from dpbandits.service.wire import (
+    KeyPair,
+    PartyTerms,
+    Place,
+    ReportSlot,
+    SignedTerms,
+    Terms,
+    new_run,
+    terms_of,
+)
 from dpbandits.storage import StudyRecord, Transaction
 
 
@@ -51,11 +60,12 @@ class Context:
         noise: The source of noise for releases. It cannot be configured: a coordinator that a command starts
             uses keyed noise (_fingerprint.py). A test may pass a seeded source; its releases are marked as
             simulated.
-        clock: The source of time.
+        clock: The source of time; None takes the clock of the store, which all workers share.
         hook: Called with the name of every journal step, for fault injection.
         watermark: If given, the study stops when its store is an old copy (_watermark.py).
         conformance: Whether this is no study but a server that tests clients. Its terms have a version of
             their own, which clients refuse unless they are being tested.
+        limits: If given, a plan whose reports exceed these limits is refused.
     """
 
     study: Study
@@ -67,10 +77,11 @@ class Context:
     url: str = "http://127.0.0.1:8443"
     signed: SignedTerms | None = None
     noise: NoiseSource = field(default_factory=SecureNoise)
-    clock: Clock = field(default_factory=SteadyClock)
+    clock: Clock | None = None
     hook: Hook = lambda _step: None
     watermark: Watermark | None = None
     conformance: bool = False
+    limits: Limits | None = None
 
     def __post_init__(self) -> None:
         privacy = self.study.privacy
@@ -165,6 +176,12 @@ class Context:
     def shuffled(self) -> bool:
         """Whether clients send their reports to a shuffler."""
         return self.shuffler is not None
+
+    def check_fits(self, plan: Plan) -> None:
+        """Raise `InvalidValue` if this party collects reports, and a plan's reports exceed its limits."""
+        if self.limits is not None and not self.shuffled:
+            slot = ReportSlot(plan=plan, place=self.place(plan, 1, ""))
+            self.limits.check_report(slot.body_size, plan.phase)
 
     def place(self, plan: Plan, attempt: int, pseudonym: str) -> Place:
         """Return the place that a report of this plan belongs to; sealed reports are bound to it."""

@@ -77,8 +77,9 @@ class Coordinator:
         context = self.context
 
         def check(plan: Plan) -> None:
-            """Refuse a plan outside the terms: clients would refuse it after using up their participation."""
+            """Refuse a plan whose reports would be refused after clients have used up their participation."""
             context.terms.check(plan, context.name)
+            context.check_fits(plan)
 
         return Rounds(
             context.study,
@@ -92,6 +93,21 @@ class Coordinator:
             check_plan=check,
             hook=context.hook,
         )
+
+    def begin(self) -> None:
+        """Journal the first plan if there is none yet, and check the current one.
+
+        Call this before clients can connect: a study that cannot be served then ends at once, with one error.
+
+        Raises:
+            InvalidValue: A report of the current plan is larger than the limits allow.
+            Refused: The first plan does not keep the terms.
+        """
+        latest = self.rounds.current()
+        if latest is None:
+            self.rounds.advance()
+        elif (plan := self.rounds.plan(latest.phase)).asks:
+            self.context.check_fits(plan)
 
     @property
     def ended(self) -> bool:

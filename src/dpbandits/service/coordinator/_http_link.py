@@ -16,6 +16,8 @@ from dpbandits.service.wire import (
     SumsRequest,
 )
 
+_LARGEST = 1 << 28  # bytes of a reply: sums of a cohort, or a page of shares
+
 
 class HttpLink:
     """A `ShufflerLink` over HTTPS.
@@ -31,7 +33,8 @@ class HttpLink:
     def __init__(self, url: str, token: str, *, certificates: Path | None = None) -> None:
         self._url = url.rstrip("/")
         self._token = token
-        self._transport = Transport(certificates=certificates, patience=Patience(tries=3))
+        patience = Patience(tries=3)
+        self._transport = Transport(certificates=certificates, patience=patience, largest_reply=_LARGEST)
 
     def open(self, phase: int, attempt: int, request: CollectionRequest) -> CollectionReply:
         """Send the plan and the cohort."""

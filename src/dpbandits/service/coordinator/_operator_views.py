@@ -92,7 +92,7 @@ class OperatorViews:
             shuffled=self._context.shuffled,
             ended=played >= self._context.study.horizon,
             played=[self._context.label(action) or f"action {action}" for action in plan.support],
-            left=latest.remaining(self._context.clock.now()),
+            left=self._rounds.seconds_left(latest),
         )
         return {
             "minimum": waiting.minimum,

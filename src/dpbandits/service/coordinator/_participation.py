@@ -99,7 +99,7 @@ class Participation:
 
     def _seconds_left(self, attempt: Attempt) -> float | None:
         """Return the time until the attempt closes; None while the shuffler could not be reached in time."""
-        remaining = attempt.remaining(self._context.clock.now())
+        remaining = self._rounds.seconds_left(attempt)
         return None if remaining is None else max(0.0, round(remaining, 3))
 
     def _reply(self, state: TaskState) -> TaskReply:

@@ -235,6 +235,10 @@ class WatchedStore(Store):
         """Erase deleted rows from the disk, see `Store.forget`."""
         return self._store.forget()
 
+    def now(self) -> float | None:
+        """Return the time of the store's own clock, see `Store.now`."""
+        return self._store.now()
+
     def close(self) -> None:
         """Close the store."""
         self._store.close()

@@ -29,6 +29,8 @@ class Metrics:
         self.failed_attempts = self._metric(Gauge, "failed_attempts", "Attempts with too few reports")
         self.rounds_played = self._metric(Gauge, "rounds_played", "Rounds of the horizon played")
         self.actions_left = self._metric(Gauge, "actions_left", "Actions that may still be the best")
+        about = "Seconds by which the store's clock is ahead of this machine's"
+        self.clock_skew = self._metric(Gauge, "clock_skew_seconds", about)
         self.driver_errors = self._metric(Counter, "driver_errors", "Steps that failed and are retried")
 
     def _metric(self, kind: Callable[..., Kind], name: str, about: str, labels: Sequence[str] = ()) -> Kind:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import logging
+import resource
 import signal
+import socket
 import ssl
 import sys
 from dataclasses import dataclass
@@ -19,6 +22,7 @@ from dpbandits.errors import InvalidValue
 LOOPBACK_HOSTS = ("127.0.0.1", "::1", "localhost")
 _GRACE = 10  # seconds that open requests have to finish after SIGTERM or SIGINT
 _YOUNG = 20_000  # new objects between garbage collections: several times those of the open requests
+_BACKLOG = 2048  # connections that wait to be accepted
 _KEPT = 60  # seconds until an idle connection is closed; a new connection costs a TLS handshake
 
 log = logging.getLogger("dpbandits.service")
@@ -100,15 +104,52 @@ def serve(app: Starlette, listening: Listening) -> None:
     Args:
         app: The application.
         listening: The address and the certificate.
+
+    Raises:
+        InvalidValue: The address cannot be used, for example because another process listens there.
     """
+    sockets = _listening_sockets(listening)
+    raise_file_limit()
     _settle_memory()
     # After a graceful shutdown uvicorn raises SIGTERM again. Exit with status 0 then.
     signal.signal(signal.SIGTERM, lambda _signal, _frame: sys.exit(0))
     log.info("listening", extra={"where": listening.url})
     try:
-        server_for(app, listening).run()
+        server_for(app, listening).run(sockets)
     finally:
         log.info("ended")
+
+
+def _listening_sockets(listening: Listening) -> list[socket.socket]:
+    """Return a listening socket per address of the host, so that an address in use ends the start."""
+    sockets = list[socket.socket]()
+    try:
+        found = socket.getaddrinfo(
+            listening.host, listening.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+        for family, kind, protocol, _, address in dict.fromkeys(found):
+            one = socket.socket(family, kind, protocol)
+            sockets.append(one)
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # ports of ended connections are free
+            if family == socket.AF_INET6:
+                one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            one.bind(address)
+            one.listen(_BACKLOG)
+    except OSError as error:
+        for one in sockets:
+            one.close()
+        where = f"{listening.host} port {listening.port}"
+        raise InvalidValue("server", where, f"an address to listen on ({error.strerror})") from None
+    return sockets
+
+
+def raise_file_limit() -> None:
+    """Allow as many open files as the hard limit: each connection needs one. Log the limit."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(OSError, ValueError):  # some systems have a lower limit of their own
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    now = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    log.info("open-files", extra={"told": f"at most {now} open files; the soft limit was {soft}"})
 
 
 def _settle_memory() -> None:

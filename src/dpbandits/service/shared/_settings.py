@@ -36,6 +36,20 @@ class Limits:
         positive(requests_per_second=self.requests_per_second)
         whole(1, burst=self.burst)
 
+    def check_report(self, size: int, phase: int) -> None:
+        """Check that the reports of a plan are accepted.
+
+        Args:
+            size: The length of a report's request body in bytes.
+            phase: The phase of the plan.
+
+        Raises:
+            InvalidValue: The body is larger than `body_bytes`.
+        """
+        if size > self.body_bytes:
+            expected = f"at least {size}: the bytes of a report of phase {phase} ([limits])"
+            raise InvalidValue("body_bytes", self.body_bytes, expected)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Timing(Deadlines):

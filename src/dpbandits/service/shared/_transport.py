@@ -1,4 +1,8 @@
-"""Transports: they carry out dialogues with httpx, over TLS, and retry with exponential backoff."""
+"""Transports: they carry out dialogues with httpx, over TLS, and retry with exponential backoff.
+
+A reply may come from a liar. So it is read only up to a limit, and compressed replies are refused: a few
+bytes can expand to many gigabytes.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +12,18 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import TypeVar
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
-from dpbandits.errors import Unreachable
+from dpbandits.errors import Refused, Unreachable
 from dpbandits.service.shared._dialogue import RETRIED, Dialogue, Incoming, Outgoing, Patience
 from dpbandits.service.shared._httpx import httpx
 
 Value = TypeVar("Value")
 
 TIMEOUT = 30.0  # seconds
+LARGEST_REPLY = 1 << 26  # bytes; the largest honest reply to a client is a plan
+_ERROR_REPLY = 1 << 16  # bytes of a reply that is only read so that its connection can be used again
 
 
 def trusting(certificates: Path | None) -> ssl.SSLContext:
@@ -33,6 +39,50 @@ def origin(url: str) -> str:
     return f"{parts.scheme}://{parts.netloc}"
 
 
+def _request(outgoing: Outgoing) -> dict[str, Any]:
+    """Return the arguments of httpx for a request whose reply must not be compressed."""
+    headers = {"Accept-Encoding": "identity", **outgoing.headers}
+    return {"method": outgoing.method, "url": outgoing.url, "headers": headers, "content": outgoing.content}
+
+
+class _Content:
+    """The body of a reply while it is read, at most `largest` bytes of it.
+
+    Raises:
+        Refused: `unreadable` if the reply is compressed, or larger than `largest`.
+    """
+
+    def __init__(self, reply: httpx.Response, largest: int) -> None:
+        self._status = reply.status_code
+        self._largest = largest
+        self._parts = list[bytes]()
+        self._size = 0
+        announced = reply.headers.get("Content-Length", "")
+        plain = reply.headers.get("Content-Encoding", "identity").strip().lower() == "identity"
+        if reply.status_code in RETRIED:
+            self.wanted = plain and announced.isdigit() and int(announced) <= _ERROR_REPLY
+            return
+        self.wanted = True
+        if not plain:
+            raise Refused("unreadable", "the reply is compressed; expected Content-Encoding: identity")
+        if announced.isdigit():
+            self._check(int(announced))
+
+    def add(self, part: bytes) -> None:
+        """Add the next part of the body."""
+        self._size += len(part)
+        self._check(self._size)
+        self._parts.append(part)
+
+    def _check(self, size: int) -> None:
+        if size > self._largest:
+            raise Refused("unreadable", f"the reply is larger than {self._largest:,} bytes")
+
+    def incoming(self) -> Incoming:
+        """Return the whole reply."""
+        return Incoming(status=self._status, content=b"".join(self._parts))
+
+
 class Transport:
     """The synchronous transport. Use it in a `with` statement, or call `close`.
 
@@ -41,6 +91,7 @@ class Transport:
         per_party: A separate PEM file per URL. With one file for all parties, each party could present a
             certificate with the other party's host name.
         patience: How often to retry.
+        largest_reply: The largest accepted reply in bytes.
     """
 
     def __init__(
@@ -49,12 +100,14 @@ class Transport:
         certificates: Path | None = None,
         per_party: Mapping[str, Path] | None = None,
         patience: Patience | None = None,
+        largest_reply: int = LARGEST_REPLY,
     ) -> None:
         mounts = {
             origin(url): httpx.HTTPTransport(verify=trusting(path)) for url, path in (per_party or {}).items()
         }
         self._http = httpx.Client(verify=trusting(certificates), timeout=TIMEOUT, mounts=mounts)
         self._patience = patience or Patience()
+        self._largest = largest_reply
 
     def hold(self, dialogue: Dialogue[Value]) -> Value:
         """Carry out a dialogue.
@@ -67,7 +120,7 @@ class Transport:
 
         Raises:
             Unreachable: A party did not respond, or was busy, at every try.
-            Refused: A party refused a request.
+            Refused: A party refused a request, or its reply is too large or compressed.
         """
         try:
             outgoing = next(dialogue)
@@ -81,11 +134,12 @@ class Transport:
         trouble = ""
         for wait in self._patience.waits():
             try:
-                reply = self._http.request(
-                    outgoing.method, outgoing.url, headers=outgoing.headers, content=outgoing.content
-                )
+                with self._http.stream(**_request(outgoing)) as reply:
+                    content = _Content(reply, self._largest)
+                    for part in reply.iter_bytes() if content.wanted else ():
+                        content.add(part)
                 if reply.status_code not in RETRIED:
-                    return Incoming(status=reply.status_code, content=reply.content)
+                    return content.incoming()
                 trouble = f"status {reply.status_code}"
             except httpx.TransportError as error:
                 trouble = str(error) or type(error).__name__
@@ -113,6 +167,7 @@ class AsyncTransport:
         per_party: As in `Transport`.
         patience: How often to retry.
         connections: The largest number of open connections.
+        largest_reply: The largest accepted reply in bytes.
     """
 
     def __init__(
@@ -122,6 +177,7 @@ class AsyncTransport:
         per_party: Mapping[str, Path] | None = None,
         patience: Patience | None = None,
         connections: int = 32,
+        largest_reply: int = LARGEST_REPLY,
     ) -> None:
         limits = httpx.Limits(max_connections=connections, max_keepalive_connections=connections)
         timeout = httpx.Timeout(TIMEOUT, pool=None)
@@ -133,6 +189,7 @@ class AsyncTransport:
             verify=trusting(certificates), timeout=timeout, limits=limits, mounts=mounts
         )
         self._patience = patience or Patience()
+        self._largest = largest_reply
 
     async def hold(self, dialogue: Dialogue[Value]) -> Value:
         """Carry out a dialogue.
@@ -145,7 +202,7 @@ class AsyncTransport:
 
         Raises:
             Unreachable: A party did not respond, or was busy, at every try.
-            Refused: A party refused a request.
+            Refused: A party refused a request, or its reply is too large or compressed.
         """
         try:
             outgoing = next(dialogue)
@@ -159,11 +216,13 @@ class AsyncTransport:
         trouble = ""
         for wait in self._patience.waits():
             try:
-                reply = await self._http.request(
-                    outgoing.method, outgoing.url, headers=outgoing.headers, content=outgoing.content
-                )
+                async with self._http.stream(**_request(outgoing)) as reply:
+                    content = _Content(reply, self._largest)
+                    if content.wanted:
+                        async for part in reply.aiter_bytes():
+                            content.add(part)
                 if reply.status_code not in RETRIED:
-                    return Incoming(status=reply.status_code, content=reply.content)
+                    return content.incoming()
                 trouble = f"status {reply.status_code}"
             except httpx.TransportError as error:
                 trouble = str(error) or type(error).__name__

@@ -35,10 +35,10 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 
 from dpbandits._checks import one_of, whole
-from dpbandits.errors import Refused
+from dpbandits.errors import InvalidValue, Refused
 from dpbandits.protocol import Plan, add_up, decode, encode, nothing
 from dpbandits.rounds import Hook
-from dpbandits.service.shared import Writer
+from dpbandits.service.shared import Limits, Writer
 from dpbandits.service.wire import (
     MODES,
     SHARES_AT_ONCE,
@@ -73,6 +73,7 @@ class ShufflerContext:
             terms that name this shuffler's key and mode are accepted.
         hook: Called with the name of each step; tests inject crashes there.
         conformance: Whether this shuffler belongs to a server that only tests clients.
+        limits: If given, a plan whose reports exceed these limits is refused.
     """
 
     keys: KeyPair
@@ -81,6 +82,7 @@ class ShufflerContext:
     pins: Pins = field(default_factory=Pins)
     hook: Hook = field(default=lambda _step: None)
     conformance: bool = False
+    limits: Limits | None = None
 
     def __post_init__(self) -> None:
         one_of(MODES, mode=self.mode)
@@ -185,7 +187,18 @@ class Shuffler:
         if plan.phase != phase or not 1 <= len(set(members)) == len(members) <= plan.cohort:
             refused = "the plan is for a different phase, or the members do not fit its cohort"
             raise Refused("unreadable", refused)
+        self._check_fits(plan, signed.digest)
         return Opening(plan=plan, signed=signed, members=members)
+
+    def _check_fits(self, plan: Plan, study: str) -> None:
+        """Refuse a plan whose reports this shuffler would not accept, and name the limit that it needs."""
+        if self.context.limits is None:
+            return
+        slot = ReportSlot(plan=plan, place=Place.of(study, plan, 1, ""), split=self.context.split)
+        try:
+            self.context.limits.check_report(slot.body_size, plan.phase)
+        except InvalidValue as error:
+            raise Refused("too-large", f"the shuffler's {error}") from None
 
     def _same_study(self, transaction: Transaction, signed: SignedTerms) -> None:
         found = transaction.study()

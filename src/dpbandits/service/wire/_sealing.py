@@ -38,6 +38,7 @@ from cryptography.hazmat.primitives.serialization import (
 
 from dpbandits.errors import InvalidValue, Refused
 from dpbandits.service.wire._decryption_process import SUITE
+from dpbandits.service.wire._directory import sync_directory
 
 if TYPE_CHECKING:  # commands that make keys need no NumPy
     from dpbandits.protocol import Plan
@@ -243,3 +244,4 @@ def replace_private(path: Path, content: bytes) -> None:
     draft.unlink(missing_ok=True)  # left by a process that died here
     write_private(draft, content)
     draft.replace(path)
+    sync_directory(path.parent)

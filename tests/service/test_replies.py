@@ -1,0 +1,129 @@
+"""Replies of a liar: compressed, endless or huge ones take no memory and are refused."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gzip
+import threading
+import tracemalloc
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from dpbandits.errors import Refused, Unreachable
+from dpbandits.service.coordinator._http_link import HttpLink
+from dpbandits.service.shared import AsyncTransport, Patience, Transport, call
+from dpbandits.service.wire import StudyReply
+
+MEGABYTE = bytes(1 << 20)
+BOMB = gzip.compress(bytes(1 << 28), 1)  # 1 MB that expands to 256 MB
+Reply = Callable[[BaseHTTPRequestHandler], None]
+
+
+@contextlib.contextmanager
+def _liar(reply: Reply) -> Iterator[tuple[str, list[str]]]:
+    """Serve one kind of reply; yield the URL and the Accept-Encoding headers of the requests."""
+    asked = list[str]()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.headers.get("Accept-Encoding", ""))
+            with contextlib.suppress(OSError):  # the reader hangs up
+                reply(self)
+
+        def log_message(self, *_arguments: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}", asked
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def _compressed(handler: BaseHTTPRequestHandler) -> None:
+    handler.send_response(200)
+    handler.send_header("Content-Encoding", "gzip")
+    handler.send_header("Content-Length", str(len(BOMB)))
+    handler.end_headers()
+    handler.wfile.write(BOMB)
+
+
+def _endless(handler: BaseHTTPRequestHandler) -> None:
+    handler.send_response(200)
+    handler.end_headers()
+    for _ in range(1024):
+        handler.wfile.write(MEGABYTE)
+
+
+def _announced(handler: BaseHTTPRequestHandler) -> None:
+    handler.send_response(200)
+    handler.send_header("Content-Length", str(1 << 40))
+    handler.end_headers()
+    handler.wfile.write(MEGABYTE)
+
+
+def _busy(handler: BaseHTTPRequestHandler) -> None:
+    handler.send_response(503)
+    handler.send_header("Content-Encoding", "gzip")
+    handler.end_headers()
+    handler.wfile.write(BOMB)
+
+
+def _peak(work: Callable[[], object]) -> int:
+    tracemalloc.start()
+    try:
+        work()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    ("reply", "error"),
+    [(_compressed, "compressed"), (_endless, "larger than 8,388,608"), (_announced, "larger than 8,388,608")],
+)
+@pytest.mark.parametrize("kind", ["sync", "async"])
+def test_a_reply_that_would_fill_the_memory_is_refused(reply: Reply, error: str, kind: str) -> None:
+    def ask_sync(url: str) -> None:
+        with Transport(largest_reply=1 << 23) as transport:
+            transport.hold(call("GET", url, StudyReply))
+
+    async def ask(url: str) -> None:
+        async with AsyncTransport(largest_reply=1 << 23) as transport:
+            await transport.hold(call("GET", url, StudyReply))
+
+    def refused() -> None:
+        with pytest.raises(Refused, match=error):
+            ask_sync(url) if kind == "sync" else asyncio.run(ask(url))
+
+    with _liar(reply) as (url, asked):
+        assert _peak(refused) < 32 << 20
+    assert asked == ["identity"]
+
+
+def test_a_busy_party_that_sends_a_large_error_is_retried() -> None:
+    def unreachable() -> None:
+        with pytest.raises(Unreachable, match="status 503"), Transport(patience=patience) as transport:
+            transport.hold(call("GET", url, StudyReply))
+
+    patience = Patience(tries=2, first_seconds=0.001)
+    with _liar(_busy) as (url, asked):
+        assert _peak(unreachable) < 32 << 20
+    assert len(asked) == 2
+
+
+def test_a_shuffler_cannot_fill_the_memory_of_its_coordinator() -> None:
+    def refused() -> None:
+        with pytest.raises(Refused, match="compressed"):
+            HttpLink(url, "token").look(1, 1)
+
+    with _liar(_compressed) as (url, _):
+        assert _peak(refused) < 32 << 20
