@@ -170,7 +170,7 @@ def test_effects_are_in_the_users_units(found: dp.Found) -> None:
 
 
 def test_phases_that_contradict_each_other_are_reported() -> None:
-    bent = {label: (9.0 if label == "price=2, colour=red" else 1.0) for label in OPTIONS.labels}
+    bent = {label: (9.0 if label == "price=4, colour=red" else 1.0) for label in OPTIONS.labels}
     found = _choose(lambda label: bent[label], trust="none", participants=2000, horizon=10**5)
     assert not found.consistent
     assert "phases contradict each other" in repr(found)
@@ -226,7 +226,7 @@ def _wrong_calls() -> dict[str, tuple[dict[str, Any], str]]:
         "short horizon": ({"horizon": 3}, "horizon: got 3, expected more than 60 for this level"),
         "horizon of a table": (
             {"horizon": 2, "people": _table(400)},
-            "horizon: got 2, expected at least 5 rounds, which one phase needs",
+            "horizon: got 2, expected at least 4 rounds, which one phase needs",
         ),
         "level": ({"level": 1.0}, "level: got 1.0, expected a number strictly between 0 and 1"),
         "level for the horizon": ({"level": 0.9999, "horizon": 500}, "horizon: got 500, expected more than"),
