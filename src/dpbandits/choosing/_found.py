@@ -13,7 +13,7 @@ from dpbandits.answers import Lead, OptionResult
 from dpbandits.choosing import _page
 from dpbandits.errors import InvalidValue
 from dpbandits.options import Effect
-from dpbandits.privacy import Guarantee
+from dpbandits.privacy import TRUST_MODELS, Guarantee
 from dpbandits.protocol import State
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class Found:
     @property
     def privacy(self) -> str:
         """The privacy in one sentence."""
-        if self.simulated and self.trust != "none":
+        if self.simulated and TRUST_MODELS[self.trust].private:
             return f"simulated noise (trust {self.trust}): no guarantee"
         if self.guarantee is None:
             return "no privacy was requested"

@@ -12,7 +12,7 @@ import threading
 
 from dpbandits.actions import Actions
 from dpbandits.cli._serve_example import free_port, serving
-from dpbandits.privacy import PrivacyRequest
+from dpbandits.privacy import TRUST_MODELS, PrivacyRequest
 from dpbandits.protocol import Schedule, Study
 from dpbandits.service.actuator import Actuator, play_all
 from dpbandits.service.coordinator import Context, Coordinator, HttpLink, coordinator_app
@@ -40,7 +40,7 @@ def serve_conformance(trust: str, mode: str, noise: str | None) -> int:
     roles = Roles(hashes={role: hashed(token) for role, token in tokens.items()})
     with contextlib.ExitStack() as running:
         address, link = None, None
-        if trust == "shuffle":
+        if TRUST_MODELS[trust].shuffler:
             keys, place = KeyPair.new(), Listening(port=free_port())
             shuffler = Shuffler(ShufflerContext(keys=keys, mode=mode, conformance=True), MemoryStore())
             running.enter_context(serving(server_for(shuffler_app(shuffler, roles), place)))

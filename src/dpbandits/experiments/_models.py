@@ -16,7 +16,9 @@ PRESETS = {
 
 NAMES = {"none": "DPE", "central": "CDP-DPE", "shuffle": "SDP-DPE", "local": "LDP-DPE"}
 PRIVATE = ("central", "shuffle", "local")
+# The noises of the paper's mechanisms, in `paper` and with exact constants.
 _NOISES = {"shuffle": "binomial"}
+_TIGHT_NOISES = {**_NOISES, "central": "discrete-gaussian", "local": "discrete-gaussian"}
 
 # Colours that colour-blind readers can distinguish (Okabe and Ito).
 COLOURS = {"none": "#000000", "central": "#0072B2", "shuffle": "#009E73", "local": "#D55E00"}
@@ -34,12 +36,13 @@ NO_ELIMINATION = (
 
 
 def in_trust(base: Setting, trust: str, **changes: Any) -> Setting:
-    """Return the setting of a trust model as in the paper: in the shuffle model, clients send bits.
+    """Return the setting of a trust model with the paper's mechanism: Gaussian noise, or bits if shuffled.
 
-    By default, `tight` sums integers in the shuffle model instead, with as little noise as in the central
-    model.
+    By default, `tight` would take the noise with the least error instead: shares in the shuffle model, and
+    lists in the local model.
     """
-    return base.changed(trust=trust, noise=_NOISES.get(trust), **changes)
+    noises = _TIGHT_NOISES if base.privacy.preset == "tight" else _NOISES
+    return base.changed(trust=trust, noise=noises.get(trust), **changes)
 
 
 def without_privacy(preset: str, runs: int) -> Work:
