@@ -368,7 +368,7 @@ def test_parallel_composition_takes_the_worst_phase() -> None:
      {"noise_probability": 0.0}, {"silent_share": 1.0}],
 )  # fmt: skip
 def test_impossible_parameters_are_refused(changes: dict[str, Any]) -> None:
-    good = calibrate(_request("shuffle"), coordinates=4, cohort=9, bound=1)
+    good = calibrate(_request("shuffle", "binomial"), coordinates=4, cohort=9, bound=1)
     with pytest.raises(InvalidValue):
         replace(good, **changes)  # type: ignore[type-var]
 

@@ -128,7 +128,7 @@ def test_shared_noise_suffices_for_any_cohort_and_has_little_to_spare(cohort: in
         ("local", 0.1, 0.3, "discrete-gaussian"),
         ("local", 2, 0, "list"),
         ("shuffle", 1, 1e-6, "polya"),
-        ("shuffle", 0.1, 0.3, "binomial"),
+        ("shuffle", 0.1, 0.3, "discrete-gaussian"),
     ],
 )
 def test_tight_takes_the_noise_that_is_least_for_one_value(

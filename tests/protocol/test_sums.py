@@ -32,7 +32,7 @@ from .helpers import small_study
 NOISES = [
     ("central", None),
     ("central", "k-norm"),
-    ("local", None),
+    ("local", "discrete-gaussian"),
     ("shuffle", None),
     ("shuffle", "skellam"),
     ("shuffle", "polya"),

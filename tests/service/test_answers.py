@@ -90,7 +90,7 @@ def test_the_intervals_are_those_of_choose(deployed: Deployment, monkeypatch: py
     assert answer is not None
     population = dp.Population(dp.Instance(OPTIONS.actions, THETA), heterogeneity=0.1)
     people = choosing.people_of(population, OPTIONS, RewardRange())
-    monkeypatch.setattr("dpbandits.choosing._choose.run_in_process", lambda *_args, **_kwargs: state)
+    monkeypatch.setattr("dpbandits.choosing._people.run_in_process", lambda *_args, **_kwargs: state)
     found = choosing.answer(OPTIONS, state.study, people, rewards=RewardRange(), level=0.95)
     assert (answer.option, answer.low, answer.high) == (found.best, *found.interval)
     assert answer.lead == found.lead

@@ -7,7 +7,6 @@ import subprocess
 from dataclasses import replace
 from pathlib import Path
 
-import msgspec
 import numpy as np
 import pytest
 
@@ -61,7 +60,7 @@ def test_a_shuffler_refuses_a_plan_with_larger_reports_than_it_accepts(mode: str
         study=deployed.context.name,
         terms=deployed.context.signed.terms,
         signature="",
-        plan=msgspec.Raw(encode(plan)),
+        plan=encode(plan).decode(),
         members=["1" * 64],
     )
     slot = deployed.link.shuffler.slot((deployed.context.name, plan), 1, "ticket")

@@ -18,9 +18,10 @@ import msgspec
 import numpy as np
 import pytest
 
-from dpbandits._arrays import FloatArray
+from dpbandits._arrays import FloatArray, IntArray
 from dpbandits.actions import Actions
 from dpbandits.cli import main
+from dpbandits.privacy import SimulatedNoise
 from dpbandits.protocol import Plan, Release, Schedule, State, Study, ask, decode, leader, tell
 from dpbandits.service.config import TomlFile, study_of
 from dpbandits.simulation import RunTrace, simulate
@@ -115,7 +116,15 @@ def _simulated(study: Study, plans: list[Plan], reported: list[Any], results: An
         for one in results["phases"]
     ]
     instance = Instance(study.actions, theta=THETA)
-    return simulate(study, Replayed(instance, phases, plans), seed=SEED)  # type: ignore[arg-type]
+    # Clients of the service round with their own coins. So must those of the simulator, or its noise differs.
+    coins = np.random.default_rng(0)
+
+    def flip(_noise: SimulatedNoise, chances: FloatArray) -> IntArray:
+        return (coins.random(chances.shape) < chances).astype(np.int64)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(SimulatedNoise, "bernoulli", flip)
+        return simulate(study, Replayed(instance, phases, plans), seed=SEED)  # type: ignore[arg-type]
 
 
 def _schedule(directory: Path, text: str) -> Schedule:

@@ -347,6 +347,7 @@ def test_the_process_ends_with_one_line(tmp_path: Path) -> None:
     for name in ("study.sqlite", "study.sqlite-wal", "study.sqlite-shm"):
         (tmp_path / name).unlink(missing_ok=True)
     shutil.copy(tmp_path / "older.sqlite", store)
+    store.chmod(0o600)  # wider permissions have a warning of their own
     ended = subprocess.run(
         site.coordinator(), env=ENVIRONMENT, capture_output=True, text=True, timeout=60, check=False
     )

@@ -79,7 +79,6 @@ def test_a_task_tells_the_time_left_and_null_where_nothing_is_known(trust: str, 
             "shuffle",
             "split",
             [
-                "shuffled-bits/binomial",
                 "summed-shares/discrete-gaussian",
                 "summed-shares/polya",
                 "mode/split",
