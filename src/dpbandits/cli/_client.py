@@ -79,10 +79,10 @@ def run(options: argparse.Namespace) -> int:
     failed = {line: end for line, end in enumerate(ends, 1) if isinstance(end, DpbanditsError)}
     if len(codes) == 1 and failed:
         raise failed[1]
-    alike = defaultdict[str, list[str]](list)
+    lines_of_error = defaultdict[str, list[str]](list)
     for line, error in failed.items():  # a code is a secret, so a client is named by its place in the file
-        alike[str(error).replace(codes[line - 1], "…")].append(str(line))
-    for told, lines in alike.items():
+        lines_of_error[str(error).replace(codes[line - 1], "…")].append(str(line))
+    for told, lines in lines_of_error.items():
         print(f"dpbandits client: code {', '.join(lines)} of {len(codes)}: {told}", file=sys.stderr)
     for trouble, clients in Counter(end for end in ends if isinstance(end, str) and end).items():
         print(f"{clients} of the clients without a report could not connect: {trouble}", file=sys.stderr)

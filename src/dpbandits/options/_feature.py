@@ -229,7 +229,7 @@ def fit_feature(column: str, kind: Kind, values: Sequence[Any], rows: Sequence[s
 
 
 def _range(column: str, found: FloatArray) -> tuple[float, float]:
-    """Return the middle and half the width of the range, if numbers of this size can be told apart."""
+    """Return the middle of the range and half its width, if a float can hold numbers this close together."""
     low, high = float(found.min()), float(found.max())
     centre, half = low / 2 + high / 2, high / 2 - low / 2
     if not _SMALLEST * max(abs(low), abs(high)) < half or not 1 / _LARGEST < half < _LARGEST:

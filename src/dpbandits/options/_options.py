@@ -102,7 +102,7 @@ class Options:
             The options.
 
         Raises:
-            InvalidValue: The table cannot be encoded, or a column cannot be told apart from others. The error
+            InvalidValue: The table cannot be encoded, or a column is a combination of others. The error
                 names the column, the row and the value.
         """
         columns = read_columns(table, text=label)

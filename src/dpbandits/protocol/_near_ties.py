@@ -68,9 +68,9 @@ def _drawn(actions: Actions, rng: np.random.Generator, number: int) -> tuple[Flo
     if number % 2:
         distance = _NEAREST * math.exp(_RATIO * _radical_inverse(number // 2 + 1))
         angle = float(rng.choice(ties)) + float(rng.choice([-1, 1])) * distance
-    apart = np.abs((angle - ties + math.pi) % (2 * math.pi) - math.pi)
-    near = (apart >= _NEAREST * (1 - 1e-9)) & (apart <= _FARTHEST)
-    density = float(np.sum(1 / (2 * _RATIO * apart[near]))) / len(ties)
+    distances = np.abs((angle - ties + math.pi) % (2 * math.pi) - math.pi)
+    near = (distances >= _NEAREST * (1 - 1e-9)) & (distances <= _FARTHEST)
+    density = float(np.sum(1 / (2 * _RATIO * distances[near]))) / len(ties)
     weight = 1 / (0.5 + 0.5 * 2 * math.pi * density)
     return math.cos(angle) * start + math.sin(angle) * side, weight
 
