@@ -58,13 +58,23 @@ def _write_tables(folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_three_commands_lead_from_a_table_to_an_answer(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     best_first, port = _write_tables(tmp_path, monkeypatch), free_port()
     write = ["plan", "--write", "study.toml", "--options", "options.csv", *KINDS, *PLANNED]
     _command(*write, "--loopback", str(port), folder=tmp_path)
     served = _command("serve", "study.toml", "--rewards", "rewards.csv", folder=tmp_path)
     assert "80 reports were accepted" in served
+    again = [
+        "serve",
+        str(tmp_path / "study.toml"),
+        "--log-level",
+        "ERROR",
+        "--rewards",
+        str(tmp_path / "rewards.csv"),
+    ]
+    assert main(again) == 2  # clients from a file never join a study that has begun
+    assert "the store of this study file has begun already" in capsys.readouterr().err
     shown = _command("results", "study.toml", folder=tmp_path)
 
     found = json.loads(_command("results", "study.toml", "--json", "-", folder=tmp_path))

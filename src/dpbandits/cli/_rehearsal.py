@@ -38,12 +38,16 @@ def rehearse(file: CoordinatorFile, path: Path) -> int:
             CSV file may be headed by the names of the options, in any order.
 
     Raises:
-        InvalidValue: The file has too few rows for the study, or other columns than the study's actions.
+        InvalidValue: The file has too few rows for the study, or other columns than the study's actions, or
+            the study has begun already.
     """
     context = file.context
     rewards = _rewards(path, context.options, context.study.actions.count)
     timing = replace(context.timing, poll_seconds=max(0.2, len(rewards) / _POLLS_PER_SECOND))
     coordinator = replace(file, context=replace(context, timing=timing)).coordinator()
+    if coordinator.rounds.current() is not None:  # clients from a file must not mix with real ones
+        coordinator.close()
+        raise InvalidValue("rewards", path, "none: the store of this study file has begun already")
     study = coordinator.context.study
     needed = study.schedule.participants(study.horizon)
     if len(rewards) < needed:
