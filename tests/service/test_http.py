@@ -154,6 +154,7 @@ def _check_table(live: Live, table: dict[tuple[str, str], tuple[int, ...]]) -> N
         ("DELETE", "/v1/study", {}, 405, "wrong-method"),
         ("POST", "/v1/clients", {"content": b"{"}, 422, "unreadable"),
         ("POST", "/v1/clients", {"content": b"[" * 3000}, 422, "unreadable"),
+        ("POST", "/v1/clients", {"content": b'{"token": "\xff"}'}, 422, "unreadable"),
         ("POST", "/v1/clients", {"json": {"token": "short"}}, 422, "unreadable"),
         ("POST", "/v1/clients", {"json": {"token": "a" * 64, "more": 1}}, 422, "unreadable"),
         ("POST", "/v1/clients", {"content": b"x" * 5000}, 413, "too-large"),

@@ -303,12 +303,14 @@ def _decoded(data: bytes, endpoint: Endpoint) -> Any:
         return data
     try:
         return msgspec.json.decode(data, type=endpoint.takes)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Refused("unreadable", f"expected {endpoint.takes.__name__} ({_safe(error)})") from None
 
 
 def _safe(error: Exception) -> str:
     """Return the first line of a msgspec error. It names a field and a type, never a value."""
+    if isinstance(error, UnicodeDecodeError):  # its own text has a byte of the request
+        return "invalid UTF-8"
     return str(error).split("\n", maxsplit=1)[0][:200]
 
 
