@@ -93,9 +93,14 @@ class LyingShuffler:
             return kept
         offset, more = self.told.moved[key]
         modulus = 1 << self._mechanism(key).sum_bits
-        content["sums"] = [(one + by) % modulus for one, by in zip(content["sums"], offset, strict=True)]
-        content["reports"] += more
+        moved = [(one + by) % modulus for one, by in zip(content["sums"]["sums"], offset, strict=True)]
+        content.update(self._summed(key, moved, content["reports"] + more))
         return True
+
+    def _summed(self, key: Key, sums: list[int], reports: int) -> dict[str, Any]:
+        """Return the fields of a reply that has these sums of the attempt's plan."""
+        told = {"plan": self._plans[key[0]].digest, "sums": sums, "reports": reports}
+        return {"state": "summed", "reports": reports, "sums": told}
 
     def _mechanism(self, key: Key) -> Any:
         return self._plans[key[0]].mechanism
@@ -118,7 +123,8 @@ class LyingShuffler:
         return told
 
     def _collection(self, lie: str, key: Key, content: Any, dice: random.Random) -> Incoming | None:
-        summed, numbers = content["state"] == "summed", len(content["sums"])
+        sums = content["sums"]["sums"] if content["sums"] else []
+        reports, summed, numbers = content["reports"], content["state"] == "summed", len(sums)
         if (
             lie in ("sums-short", "sums-large", "sums-negative", "checksum", "moved", "count-low")
             and not summed
@@ -132,14 +138,14 @@ class LyingShuffler:
             "unknown-state": {"state": dice.choice(("released", "", "collecting"))},
             "count-high": {"reports": dice.choice((1000, 2**62))},
             "count-negative": {"reports": -1},
-            "count-low": {"reports": content["reports"] - 1},
-            "sums-short": {"sums": content["sums"][:-1]},
-            "sums-large": {"sums": [dice.choice((2**62, 2**63))] * numbers},
-            "sums-negative": {"sums": [-1] * numbers},
+            "count-low": self._summed(key, sums, reports - 1),
+            "sums-short": self._summed(key, sums[:-1], reports),
+            "sums-large": self._summed(key, [dice.choice((2**62, 2**63))] * numbers, reports),
+            "sums-negative": self._summed(key, [-1] * numbers, reports),
             "checksum": {"checksum": hashed(f"{dice.random()}")},
-            "failed": {"state": "failed", "sums": []},
-            "closed": {"state": "closed", "sums": []},
-            "summed": {"state": "summed", "sums": [dice.randrange(100) for _ in range(3)]},
+            "failed": {"state": "failed", "sums": None},
+            "closed": {"state": "closed", "sums": None},
+            "summed": self._summed(key, [dice.randrange(100) for _ in range(3)], reports),
         }
         return _json({**content, **changes[lie]})
 
@@ -148,7 +154,7 @@ class LyingShuffler:
         if key in self.told.moved:
             return None
         mechanism, cohort = self._mechanism(key), self._plans[key[0]].cohort
-        offset = tuple(dice.randrange(1 << mechanism.sum_bits) for _ in content["sums"])
+        offset = tuple(dice.randrange(1 << mechanism.sum_bits) for _ in content["sums"]["sums"])
         least = self._site.study.privacy.minimum_reports(cohort)
         fewer = self._site.mode == "trusted" and content["reports"] > least and dice.random() < 0.5
         self.told.moved[key] = (offset, -1 if fewer else 0)
@@ -209,8 +215,8 @@ class LyingShuffler:
         own = self._claims.heard[name][: share_message(plan).size + OVERHEAD]
         share = self._site.keys["shuffler"].open(own, place, "share-shuffler")
         modulus = 1 << self._mechanism(key).sum_bits
-        content.update(state="summed", reports=count, checksum=set_checksum([(name, sealed)] * count))
-        content["sums"] = [count * one % modulus for one in share_message(plan).unpack([share])[0].tolist()]
+        sums = [count * one % modulus for one in share_message(plan).unpack([share])[0].tolist()]
+        content.update(self._summed(key, sums, count), checksum=set_checksum([(name, sealed)] * count))
 
 
 def _collection(method: str) -> str:

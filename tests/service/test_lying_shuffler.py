@@ -14,6 +14,7 @@ import socket
 import ssl
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -80,18 +81,26 @@ class LyingLink(NearLink):
         return self._told(super().sums(phase, attempt, without))
 
     def _told(self, reply: CollectionReply) -> CollectionReply:
+        told = reply.sums
+        sums = told.sums if told is not None else ()
+
+        def other(**fields: Any) -> dict[str, Any]:
+            return {"sums": told and replace(told, **fields)}
+
         changes: dict[str, dict[str, Any]] = {
             "another set": {"checksum": "0" * 64},
             "more reports than members": {"reports": 1000},
-            "fewer sums": {"sums": reply.sums[:-1]},
-            "sums that are no residues": {"sums": [2**62] * len(reply.sums)},
-            "negative sums": {"sums": [-1] * len(reply.sums)},
-            "moved sums": {"sums": [total ^ 1 for total in reply.sums]},
+            "no sums": {"sums": None},
+            "sums of another plan": other(plan="0" * 64),
+            "sums of fewer reports": other(reports=told.reports - 1 if told else 0),
+            "fewer sums": other(sums=sums[:-1]),
+            "sums that are no residues": other(sums=(2**62,) * len(sums)),
+            "moved sums": other(sums=tuple(total ^ 1 for total in sums)),
             "another phase": {"phase": reply.phase + 1},
             "another study": {"study": "0" * 64},
             "an unknown state": {"state": "released"},
         }
-        if reply.state != "summed" and self.lie in ("another set", "fewer sums", "negative sums"):
+        if reply.state != "summed" and self.lie == "another set":
             return reply
         return msgspec.structs.replace(reply, **changes.get(self.lie, {}))
 
@@ -146,8 +155,8 @@ SPLIT_LIES = (
     "one victim 300 times", "out of order", "invented members", "without end",
 )  # fmt: skip
 ANY_LIES = (
-    "more reports than members", "fewer sums", "sums that are no residues", "negative sums", "another phase",
-    "another study", "an unknown state",
+    "more reports than members", "no sums", "sums of another plan", "sums of fewer reports", "fewer sums",
+    "sums that are no residues", "another phase", "another study", "an unknown state",
 )  # fmt: skip
 
 

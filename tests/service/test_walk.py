@@ -11,7 +11,7 @@ from .walk import Walk, walk
 
 PAGE = Path(__file__).parents[2] / "docs" / "architecture.md"
 MOST_HOPS = 16
-MOST_SHAPES = 10
+MOST_SHAPES = 9
 
 
 @pytest.fixture(scope="module")

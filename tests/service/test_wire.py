@@ -107,6 +107,15 @@ def test_a_reply_may_have_new_fields(kind: type[msgspec.Struct]) -> None:
     assert isinstance(msgspec.convert({**known, "new-field": [1]}, kind), kind)
 
 
+@pytest.mark.parametrize("sums", [[-1], [1 << 63], [0.5], ["1"], None])
+def test_a_reply_with_impossible_sums_is_unreadable(sums: object) -> None:
+    known = {"study": "0" * 64, "phase": 1, "attempt": 1, "state": "summed", "reports": 1}
+    told = {"plan": "0" * 64, "sums": [1], "reports": 1}
+    assert msgspec.convert({**known, "sums": told}, CollectionReply).sums is not None
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.convert({**known, "sums": {**told, "sums": sums}}, CollectionReply)
+
+
 @pytest.mark.parametrize("kind", [ClientRequest, TaskRequest, Terms])
 def test_requests_and_terms_may_not(kind: type[msgspec.Struct]) -> None:
     with pytest.raises(msgspec.ValidationError, match="unknown field"):

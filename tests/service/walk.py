@@ -14,7 +14,7 @@ constructors; and the arithmetic inside `Mechanism.randomize` and `Mechanism.ana
 counts as its enclosing one. `survivors`, where the way ends, is a hop.
 
 A shape is the type of a value that a hop receives or passes on. Bytes and text count by their content:
-packed, sealed, JSON. Two kinds of values that hold such bytes unchanged do not count: `RECORDS`, which a
+packed, sealed, JSON. Two kinds of values that hold a shape unchanged do not count: `RECORDS`, which a
 store keeps, and `KEEPERS`, which exist while the data is processed.
 """
 
@@ -50,7 +50,7 @@ COUNTED = "service/shared/_common_endpoints.py: Served.reports"  # a carrier's f
 ARITHMETIC = ("Mechanism.randomize", "Mechanism.analyze")
 CONSTRUCTORS = ("__init__", "__post_init__")
 KEEPERS = ("Call", "ClientCore", "Outgoing", "_Job", "_Tables")
-RECORDS = ("ClientMemory", "ReleaseRecord", "StoredReport")
+RECORDS = ("ClientMemory", "CollectionReply", "ReleaseRecord", "StoredReport")
 END = "protocol/_elimination.py: survivors"
 DEPTH = 4
 

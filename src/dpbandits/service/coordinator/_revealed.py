@@ -98,7 +98,9 @@ def revealed_sums(context: Context, plan: Plan, attempt: Attempt, reply: Collect
         )
     if reply.state != "summed":
         return None
-    modulus = 1 << plan.asked_mechanism.sum_bits
-    if len(reply.sums) != plan.numbers or not all(0 <= one < modulus for one in reply.sums):
+    sums, modulus = reply.sums, 1 << plan.asked_mechanism.sum_bits
+    if sums is None or (sums.plan, sums.reports) != (plan.digest, reply.reports):
+        raise ProtocolError("the shuffler's sums are of another plan, or of another number of reports")
+    if len(sums.sums) != plan.numbers or not all(0 <= one < modulus for one in sums.sums):
         raise ProtocolError("the shuffler's sums are not residues of this plan's modulus")
-    return Sums(plan=plan.digest, sums=tuple(reply.sums), reports=reply.reports)
+    return sums

@@ -328,7 +328,7 @@ class Shuffler:
             attempt=attempt.number,
             state="failed" if failed else "summed",
             reports=count if failed else total.reports,
-            sums=[] if failed else list(total.sums),
+            sums=None if failed else total,
             checksum=set_checksum(summed) if split and not failed else "",
         )
         transaction.keep_batch(*key, encode(reply))

@@ -14,7 +14,7 @@ from typing import Annotated, Literal, get_args
 import msgspec
 
 from dpbandits.answers import Answer
-from dpbandits.protocol import Progress
+from dpbandits.protocol import Progress, Sums
 from dpbandits.storage import ATTEMPT_STATES
 
 Digest = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}$", description="hexadecimal SHA-256")]
@@ -304,9 +304,9 @@ class CollectionReply(Wire, frozen=True, kw_only=True):
     """The state of a collection.
 
     `state` is `collecting`, `closed` (the coordinator can fetch its shares), `summed` (`sums` has the sums),
-    or `failed` (too few reports). In split mode `checksum` identifies the set that was summed: it is the
-    SHA-256 over the pseudonym of each report and the SHA-256 of its sealed share for the coordinator, in the
-    order of pseudonyms.
+    or `failed` (too few reports). `reports` counts the reports; it is 0 while a collection goes on. In split
+    mode `checksum` identifies the set that was summed: it is the SHA-256 over the pseudonym of each report
+    and the SHA-256 of its sealed share for the coordinator, in the order of pseudonyms.
     """
 
     study: Digest
@@ -314,7 +314,7 @@ class CollectionReply(Wire, frozen=True, kw_only=True):
     attempt: int
     state: CollectionState
     reports: int
-    sums: list[int] = []
+    sums: Sums | None = None
     checksum: str = ""
 
 
