@@ -1,12 +1,16 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy.special import ndtr
 
 from dpbandits._arrays import FloatArray
 from dpbandits.actions import Actions
+from dpbandits.privacy import PrivacyRequest, calibrate, noise_tails, typical_deviation
 from dpbandits.protocol._best_guess import ErrorDraws, best_guess
+from dpbandits.protocol._heavy_tails import drawn_scales
 from dpbandits.protocol._near_ties import drawn_parameters
 
 # Standard errors that a mean may be off: the false-alarm rate of each comparison is below 10⁻⁶.
@@ -93,3 +97,39 @@ def test_more_draws_keep_the_first_ones() -> None:
 def test_actions_on_a_line_have_draws_without_weights() -> None:
     line = Actions(np.outer([0.1, 0.5, 0.9], [0.6, 0.8]))
     assert (drawn_parameters(line, 6, 0).weights == 1).all()
+
+
+@pytest.mark.parametrize("coordinates", [1, 3, 20])
+def test_scaled_normal_noise_has_the_tails_of_laplace_noise(coordinates: int) -> None:
+    drawn = drawn_scales("each", coordinates, 100_000, np.random.default_rng(3))
+    assert drawn.weights.max() <= 2
+    for limit in (0.5, 2.0, 4.0, 6.0):
+        terms = drawn.weights * 2 * ndtr(-limit / np.sqrt(drawn.variances[:, 0]))
+        error = terms.std() / len(terms) ** 0.5
+        assert abs(terms.mean() - np.exp(-(2**0.5) * limit)) < SIGMAS * error
+        if limit == 4.0:  # normal noise of the same variance is told from it
+            assert terms.mean() > 40 * ndtr(-limit) + SIGMAS * error
+
+
+@pytest.mark.parametrize("coordinates", [2, 5, 20])
+def test_a_common_radius_has_the_moments_of_k_norm_noise(coordinates: int) -> None:
+    drawn = drawn_scales("common", coordinates, 100_000, np.random.default_rng(4))
+    radii = np.random.default_rng(5).gamma(coordinates + 1, size=100_000)
+    squares = radii**2 / ((coordinates + 1) * (coordinates + 2))
+    for power in (1, 2, 3):
+        terms, exact = drawn.weights * drawn.variances[:, 0] ** power, squares**power
+        error = np.hypot(terms.std(), exact.std()) / len(terms) ** 0.5
+        assert abs(terms.mean() - exact.mean()) < SIGMAS * error
+    assert np.mean(drawn.variances[:, 0]) > 1.3  # without the weights the variance is too large
+
+
+@pytest.mark.parametrize("confidence", [1e-3, 1e-9])
+def test_a_prediction_has_the_noise_of_the_plan(confidence: float) -> None:
+    """At 10⁻³ Laplace noise has the least radius, at 10⁻⁹ Gaussian noise, which has a larger deviation."""
+    request = PrivacyRequest(trust="shuffle", epsilon=1.0, delta=1e-6)
+    asked: dict[str, Any] = {"coordinates": 3, "shape": "box", "confidence": confidence}
+    mechanism = calibrate(request, cohort=500, bound=1.0, **asked)
+    typical = typical_deviation(request, clients=500, bound=1.0, **asked)
+    assert typical == pytest.approx(mechanism.error_deviation(500), rel=0.15)
+    tails = {"polya": "each", "discrete-gaussian": "normal"}
+    assert noise_tails(request, clients=500, **asked) == tails[mechanism.noise_name]

@@ -24,7 +24,7 @@ from dpbandits.storage._sql import SqlStore
 
 from .helpers import Deployment, Member, small_study
 
-CLIENTS = 40
+CLIENTS = 26
 
 
 @dataclass

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -48,6 +49,7 @@ MODELS = [("none", None), ("central", None), ("local", None), ("shuffle", "trust
 THETA = np.array([0.8, 0.5, 0.1])
 
 
+@cache
 def small_study(trust: str, **changes: Any) -> Study:
     privacy = PrivacyRequest(trust=trust, epsilon=20, delta=1e-3, minimum_share=changes.pop("share", 1.0))
     defaults: dict[str, Any] = {

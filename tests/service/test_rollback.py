@@ -264,9 +264,12 @@ def test_if_all_is_put_back_the_same_reports_give_the_same_bytes(
 
 
 def _chosen(moments: list[Moment]) -> list[int]:
-    """Return all steps, but only every eighth of those of single clients."""
+    """Return the last moment of each step, and every sixteenth of those of single clients."""
+    last = {moment.step: k for k, moment in enumerate(moments)}.values()
     of_clients = ("join", "report")
-    return [k for k, moment in enumerate(moments) if not moment.step.startswith(of_clients) or k % 8 == 0]
+    return [
+        k for k, one in enumerate(moments) if k in last or (one.step.startswith(of_clients) and k % 16 == 0)
+    ]
 
 
 def _decided(old: Moment) -> list[int]:

@@ -2,6 +2,7 @@ from ._calibration import (
     calibrate as calibrate,
     least_width as least_width,
     may_use_ball as may_use_ball,
+    noise_tails as noise_tails,
     noise_widths as noise_widths,
     typical_deviation as typical_deviation,
 )

@@ -285,7 +285,13 @@ def _scale(noise: str, epsilon: float, delta: float, coordinates: int, levels: i
 
 
 def typical_deviation(
-    request: PrivacyRequest, *, coordinates: int, clients: int, bound: float, shape: str = "box"
+    request: PrivacyRequest,
+    *,
+    coordinates: int,
+    clients: int,
+    bound: float,
+    shape: str = "box",
+    confidence: float = CONFIDENCE,
 ) -> float:
     """Return the standard deviation that privacy adds to each released mean, accurate to a few percent.
 
@@ -298,6 +304,7 @@ def typical_deviation(
         clients: The number of clients that report.
         bound: The clipping bound.
         shape: "box" or "ball".
+        confidence: The failure probability at which noises are compared.
 
     Returns:
         The standard deviation, in the units of the rewards; 0 without privacy.
@@ -305,10 +312,40 @@ def typical_deviation(
     model = request.trust_model
     if not model.private:
         return 0.0
-    found = least_noise(request, coordinates=coordinates, clients=clients, shape=shape)
+    found = least_noise(request, coordinates=coordinates, clients=clients, shape=shape, confidence=confidence)
     request = replace(request, noise=found)
     noise = request.mechanism_noise
     if model.typical_error is None or noise in model.quick_noises or model.named(noise) is not None:
         mechanism = calibrate(request, coordinates=coordinates, cohort=clients, bound=bound, shape=shape)
         return mechanism.error_deviation(clients)
     return model.typical_error(request, _deviation(request, coordinates, shape, 2 * bound), clients)
+
+
+def noise_tails(
+    request: PrivacyRequest,
+    *,
+    coordinates: int,
+    clients: int,
+    shape: str = "box",
+    confidence: float = CONFIDENCE,
+) -> str:
+    """Return how heavy the tails of the noise of a release are.
+
+    Args:
+        request: The trust model, (ε, δ), preset and noise.
+        coordinates: The number of values in one report.
+        clients: The number of clients that report.
+        shape: "box" or "ball".
+        confidence: The failure probability at which noises are compared.
+
+    Returns:
+        "normal"; "each" if the noise of each number is Laplace noise; "common" if the largest coordinate of
+        the noise has a gamma distribution. A sum of the noise of many clients is nearly normal.
+    """
+    if not request.trust_model.private or request.trust_model.noise_per_client:
+        return "normal"
+    found = least_noise(request, coordinates=coordinates, clients=clients, shape=shape, confidence=confidence)
+    noise = replace(request, noise=found).mechanism_noise
+    if noise == "k-norm" and coordinates > 1:
+        return "common"
+    return "each" if noise in ("k-norm", "laplace", "polya") else "normal"

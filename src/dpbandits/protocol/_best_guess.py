@@ -16,7 +16,7 @@ weight w(x) = gap(x)/U + 1/V with V = Σ_x P(x beats x*) suits both f: no averag
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import ndtr, ndtri
@@ -35,11 +35,13 @@ class ErrorDraws:
         picks: Numbers in [0, 1), one per draw, that decide which action beats the best one.
         tails: Numbers in (0, 1), one per draw, that decide by how much.
         normals: One row of independent standard normal numbers per draw.
+        seed: The seed of further random numbers.
     """
 
     picks: FloatArray
     tails: FloatArray
     normals: FloatArray
+    seed: int
 
     @staticmethod
     def drawn(rng: np.random.Generator, count: int, dimension: int) -> ErrorDraws:
@@ -50,7 +52,13 @@ class ErrorDraws:
             picks=(strata + rng.uniform(size=count)) / count,
             tails=tails,
             normals=rng.standard_normal((count, dimension)),
+            seed=int(rng.integers(1 << 32)),
         )
+
+    def single(self, draw: int) -> ErrorDraws:
+        """Return the numbers of one draw."""
+        own = slice(draw, draw + 1)
+        return replace(self, picks=self.picks[own], tails=self.tails[own], normals=self.normals[own])
 
 
 @dataclass(frozen=True, kw_only=True)

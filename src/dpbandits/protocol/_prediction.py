@@ -2,9 +2,10 @@
 
 Actions, horizon and noise are public, θ* is not. So regret is predicted for some θ* drawn from a prior, the
 uniform distribution on the unit sphere (`_near_ties.py`), without drawing any reward. The prediction assumes
-that an action is dropped in the first phase in which its gap exceeds its width, and that the errors of
-estimates are normal. It computes the expected gap of the best guess at the end without bias
-(`_best_guess.py`). No guarantee depends on a prediction: it is used only to choose the schedule.
+that an action is dropped in the first phase in which its gap exceeds its width. It assumes that the errors of
+estimates are normal, with a random scale if the noise has heavier tails (`_heavy_tails.py`). It computes the
+expected gap of the best guess at the end without bias (`_best_guess.py`). No guarantee depends on a
+prediction: it is used only to choose the schedule.
 
 θ* for which the same actions were dropped so far share their phases, so that each design is computed once.
 """
@@ -25,6 +26,7 @@ from dpbandits._checks import one_of, whole
 from dpbandits.actions import Actions
 from dpbandits.design import Design, near_g_optimal
 from dpbandits.protocol._best_guess import RIGHT, ErrorDraws, Guess, best_guess
+from dpbandits.protocol._heavy_tails import drawn_scales
 from dpbandits.protocol._near_ties import drawn_parameters
 from dpbandits.protocol._reporting import Statistics, choose
 from dpbandits.protocol._study import Study
@@ -182,7 +184,9 @@ class _Knowledge:
     """The errors of the estimate after a predicted phase.
 
     Attributes:
-        factor: F, so that the estimate has covariance FF' + common·I.
+        of_plays: P, and
+        of_noise: N, so that the estimate has covariance PP' + NN' + common·I.
+        tails: How heavy the tails of the noise are; see `noise_tails`.
         common: The part of the variance that the clients' own parameters add.
         rank: The dimension of the span of the actions of the phase.
         level: The quantile √(2·log(1/β)), by which deviations are multiplied to get widths.
@@ -190,22 +194,30 @@ class _Knowledge:
             larger part for noise that has heavier tails than normal noise.
     """
 
-    factor: FloatArray
+    of_plays: FloatArray
+    of_noise: FloatArray
+    tails: str
     common: float
     rank: int
     level: float
     widths_form: FloatArray
 
     @cached_property
+    def without_noise(self) -> FloatArray:
+        """The part of the covariance that noise does not add."""
+        full = self.of_plays @ self.of_plays.T + self.common * np.eye(len(self.of_plays))
+        return np.asarray(full, dtype=np.float64)
+
+    @cached_property
     def covariance(self) -> FloatArray:
         """C, the covariance of the estimate."""
-        full = self.factor @ self.factor.T + self.common * np.eye(len(self.factor))
-        return np.asarray(full, dtype=np.float64)
+        return np.asarray(self.without_noise + self.of_noise @ self.of_noise.T, dtype=np.float64)
 
     @cached_property
     def spectrum(self) -> tuple[FloatArray, FloatArray]:
         """An orthonormal basis of the span, d × rank, and the variance of the estimate along each column."""
-        left, values, _ = np.linalg.svd(self.factor, full_matrices=False)
+        factor = np.hstack([self.of_plays, self.of_noise])
+        left, values, _ = np.linalg.svd(factor, full_matrices=False)
         return left[:, : self.rank], values[: self.rank] ** 2 + self.common
 
     def target_widths(self, targets: FloatArray) -> FloatArray:
@@ -225,16 +237,69 @@ class _Knowledge:
         return np.asarray(self.level * np.sqrt(np.maximum(squares - 2 * of_best @ rows.T, 0)))
 
 
-def _pooled_errors(known: Sequence[_Knowledge], rows: FloatArray) -> FloatArray:
-    """Return one row y per action: the pooled estimate of its mean has error ⟨y, z⟩, z standard normal."""
-    basis = known[0].spectrum[0]  # the span of the first phase contains the others
-    precision = np.zeros((basis.shape[1],) * 2)
-    for one in known:
-        own, variances = one.spectrum
-        within = basis.T @ own
-        precision += (within / variances) @ within.T
-    lower = cholesky(precision, lower=True)
-    return np.asarray(solve_triangular(lower, (rows @ basis).T, lower=True).T, dtype=np.float64)
+@dataclass(frozen=True, kw_only=True)
+class _Pooled:
+    """The errors of the means of actions, as the pooled estimate of some phases has them.
+
+    Attributes:
+        known: The phases.
+        rows: One row per action.
+    """
+
+    known: Sequence[_Knowledge]
+    rows: FloatArray
+
+    @cached_property
+    def _basis(self) -> FloatArray:
+        return self.known[0].spectrum[0]  # the span of the first phase contains the others
+
+    @cached_property
+    def _precisions(self) -> list[FloatArray]:
+        """For each phase a matrix W: in the basis, the phase adds WW' to the precision."""
+        spectra = [one.spectrum for one in self.known]
+        return [self._basis.T @ own / np.sqrt(variances) for own, variances in spectra]
+
+    @cached_property
+    def _precision(self) -> FloatArray:
+        return np.asarray(sum(one @ one.T for one in self._precisions), dtype=np.float64)
+
+    @cached_property
+    def normal(self) -> FloatArray:
+        """One row y per action: the estimate of its mean has error ⟨y, z⟩, z standard normal."""
+        lower = cholesky(self._precision, lower=True)
+        return np.asarray(solve_triangular(lower, (self.rows @ self._basis).T, lower=True).T)
+
+    @cached_property
+    def _gains(self) -> list[FloatArray]:
+        """For each phase the map from the error of its estimate to that of the pooled one, in the basis."""
+        return [
+            np.asarray(np.linalg.solve(self._precision, part / np.sqrt(one.spectrum[1]) @ one.spectrum[0].T))
+            for part, one in zip(self._precisions, self.known, strict=True)
+        ]
+
+    def guess(self, gaps: FloatArray, draws: ErrorDraws) -> Guess:
+        """Return the best guess of the pooled estimate, given the gap of each action."""
+        if all(one.tails == "normal" for one in self.known):
+            return best_guess(gaps, self.normal, draws)
+        rng, count = np.random.default_rng(draws.seed), len(draws.picks)
+        covariances, weights = np.zeros((count, *self._precision.shape)), np.ones(count)
+        for gain, one in zip(self._gains, self.known, strict=True):
+            covariances += gain @ one.without_noise @ gain.T
+            noise = gain @ one.of_noise
+            if one.tails == "normal":
+                covariances += noise @ noise.T
+                continue
+            scales = drawn_scales(one.tails, noise.shape[1], count, rng)
+            covariances += (noise * scales.variances[:, None, :]) @ noise.T
+            weights *= scales.weights
+        errors = self.rows @ self._basis @ np.linalg.cholesky(covariances)
+        guesses = [best_guess(gaps, errors[draw], draws.single(draw)) for draw in range(count)]
+        return Guess(
+            gaps=np.concatenate([one.gaps for one in guesses]),
+            chances=np.concatenate(
+                [one.chances * weight / count for one, weight in zip(guesses, weights, strict=True)]
+            ),
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -273,9 +338,8 @@ class _Path:
         study, decided = self.study, len(self.active) == 1
         later = range(self.number, study.schedule.reporting_phases(study.horizon) + 1) if decided else ()
         rounds = min(float(study.horizon), self.rounds + sum(map(study.schedule.length, later)))
-        rows = study.actions.matrix[self.active]
         known = self.known if study.learning.pooled else self.known[-1:]
-        errors = _pooled_errors(known, rows) if known and not decided else None
+        pooled = _Pooled(known=known, rows=study.actions.matrix[self.active]) if known else None
         for place, member in enumerate(self.members):
             gaps = truths.gaps[member, self.active]
             worst = 0.0 if decided else float(self.worst[place])
@@ -286,7 +350,7 @@ class _Path:
                 rounds=rounds,
                 first_elimination=self.first_elimination,
                 actions_left=len(self.active),
-                guess=_guess(gaps, errors, truths.errors[member], decided=decided),
+                guess=_guess(gaps, pooled, truths.errors[member], decided=decided),
             )
 
     def after(self, phase: _Phase, truths: _Truths) -> Iterator[_Path]:
@@ -315,13 +379,13 @@ class _Path:
             )
 
 
-def _guess(gaps: FloatArray, errors: FloatArray | None, draws: ErrorDraws, *, decided: bool) -> Guess:
+def _guess(gaps: FloatArray, pooled: _Pooled | None, draws: ErrorDraws, *, decided: bool) -> Guess:
     if decided:
         return RIGHT
-    if errors is None:  # nothing is known: any action may be the guess
+    if pooled is None:  # nothing is known: any action may be the guess
         wrong = gaps[gaps > 0]
         return Guess(gaps=wrong, chances=np.full(len(wrong), 1 / len(gaps)))
-    return best_guess(gaps, errors, draws)
+    return pooled.guess(gaps, draws)
 
 
 def _groups(kept: NDArray[np.bool_]) -> Iterator[tuple[NDArray[np.bool_], IntArray]]:
@@ -381,7 +445,9 @@ def _phase(study: Study, path: _Path) -> _Phase | None:
     wide = max(deviation, reporting.width(study, clients) / level) if private else 0.0
     common = study.heterogeneity**2 / clients
     knowledge = _Knowledge(
-        factor=np.hstack([of_plays, deviation * estimator]),
+        of_plays=of_plays,
+        of_noise=deviation * estimator,
+        tails=reporting.tails(study, clients),
         common=common,
         rank=design.rank,
         level=level,

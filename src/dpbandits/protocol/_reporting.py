@@ -22,7 +22,7 @@ import numpy as np
 from scipy.linalg import cholesky, qr, solve_triangular
 
 from dpbandits._arrays import FloatArray, IntArray
-from dpbandits.privacy import least_width, may_use_ball, typical_deviation
+from dpbandits.privacy import least_width, may_use_ball, noise_tails, typical_deviation
 from dpbandits.protocol._clipping import GRID, MARGIN, clip_radius, mean_excess, on_grid
 from dpbandits.protocol._linear_algebra import least_squares
 
@@ -146,6 +146,17 @@ class Reporting:
             clients=clients,
             bound=self.bound,
             shape=self.shape,
+            confidence=study.confidence,
+        )
+
+    def tails(self, study: Study, clients: int) -> str:
+        """Return how heavy the tails of that error are; see `noise_tails`."""
+        return noise_tails(
+            study.privacy,
+            coordinates=len(self.statistics.targets),
+            clients=clients,
+            shape=self.shape,
+            confidence=study.confidence,
         )
 
     def width(self, study: Study, clients: int) -> float:
