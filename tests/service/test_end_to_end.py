@@ -14,8 +14,8 @@ from .helpers import MODELS
 from .processes import Site
 from .studies import check_study, run_study
 
-COHORTS = (60, 90)
-CLIENTS = 200  # enough that a failed attempt could be repeated with new clients
+COHORTS = (30, 45)
+CLIENTS = 100  # enough that a failed attempt could be repeated with new clients
 
 
 @pytest.mark.parametrize(("trust", "mode"), MODELS)

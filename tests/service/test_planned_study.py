@@ -32,8 +32,8 @@ from .processes import HERE, Site
 from .studies import _wait_for_the_end
 
 SEED = 11
-PARTICIPANTS = 240
-SPARE = 60  # additional clients, so that a failed attempt could be repeated
+PARTICIPANTS = 100
+SPARE = 20  # additional clients, so that a failed attempt could be repeated
 PLAN = ["--horizon", "1000000", "--participants", str(PARTICIPANTS), "--runs", "0"]
 PRIVACY = {
     "none": ["--trust", "none"],
@@ -134,8 +134,7 @@ def _schedule(directory: Path, text: str) -> Schedule:
     return study_of(TomlFile(path)).schedule
 
 
-@pytest.mark.parametrize("file", ["written", "participants"])
-@pytest.mark.parametrize("trust", ["none", "central"])
+@pytest.mark.parametrize(("trust", "file"), [("none", "written"), ("central", "participants")])
 def test_a_planned_study_file_ends_as_the_simulator_does(trust: str, file: str, tmp_path: Path) -> None:
     planned = _written(tmp_path, trust)
     expected = study_of(TomlFile(tmp_path / "planned.toml"))
