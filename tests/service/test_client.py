@@ -238,6 +238,28 @@ def test_rewards_are_recorded_for_every_play() -> None:
         Recorder(plan).averages()
 
 
+def test_missed_plays_are_counted_and_averaged_over_as_far_as_allowed() -> None:
+    plan = ask(small_study("local").begin())
+    first, others = plan.support[0], zip(plan.support[1:], plan.plays[1:], strict=True)
+    strict, lenient = Recorder(plan), Recorder(plan, allowed_loss=0.5)
+    for recorder in (strict, lenient):
+        for action, plays in others:
+            for _ in range(plays):
+                recorder.record(action, 0.25)
+        others = zip(plan.support[1:], plan.plays[1:], strict=True)
+        assert recorder.missed == {first: plan.plays[0]}
+        assert (recorder.loss, recorder.enough) == (1.0, False)
+        while recorder.loss > 0.5:
+            recorder.record(first, 0.75)
+    lost = plan.plays[0] // 2
+    assert (lenient.missed, lenient.enough, lenient.complete) == ({first: lost}, True, False)
+    assert lenient.averages() == [0.75] + [0.25] * (len(plan.support) - 1)
+    with pytest.raises(InvalidValue, match=f"got none for {lost} of action {first}, expected one reward per"):
+        strict.averages()
+    with pytest.raises(InvalidValue, match="allowed_loss: got 1"):
+        Recorder(plan, allowed_loss=1)
+
+
 def test_a_memory_of_another_version_is_refused(tmp_path: Path) -> None:
     (tmp_path / "memory").write_text("{")
     with pytest.raises(InvalidValue, match="memory"):

@@ -1,4 +1,5 @@
 from ._agent import (
+    Recorder as Recorder,
     take_part as take_part,
 )
 from ._client import (
