@@ -11,4 +11,5 @@ from ._consent import (
 )
 from ._memory_file import (
     MemoryFile as MemoryFile,
+    MemoryFolder as MemoryFolder,
 )
