@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from dataclasses import dataclass
-from numbers import Real
 
-from dpbandits.errors import InvalidValue
+from dpbandits._checks import two_ends
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,13 +34,7 @@ class RewardRange:
         """
         if given is None:
             return RewardRange(low=-bound, high=bound, bound=bound)
-        expected = "a pair of finite numbers (low, high) with low < high"
-        ends = tuple(given) if isinstance(given, Sequence) and not isinstance(given, str) else ()
-        if len(ends) != 2 or not all(isinstance(end, Real) and not isinstance(end, bool) for end in ends):
-            raise InvalidValue("reward_range", repr(given), expected)
-        low, high = float(ends[0]), float(ends[1])
-        if not low < high or not math.isfinite(high - low) or not math.isfinite(low):
-            raise InvalidValue("reward_range", repr(given), expected)
+        low, high = two_ends(reward_range=given)
         return RewardRange(low=low, high=high, bound=bound)
 
     @property
@@ -55,6 +46,10 @@ class RewardRange:
     def middle(self) -> float:
         """The reward that becomes 0."""
         return self.low / 2 + self.high / 2
+
+    def clipped(self, reward: float) -> float:
+        """Return a reward in [low, high]."""
+        return max(self.low, min(self.high, reward))
 
     def scaled(self, reward: float) -> float:
         """Return a reward in [−bound, bound]."""

@@ -14,7 +14,7 @@ returns the people of the current phase who have not answered.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
 from types import TracebackType
@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from dpbandits._checks import two_ends
 from dpbandits.answers import RewardRange, answer_of
 from dpbandits.choosing._choose import found_of
 from dpbandits.choosing._found import Found
@@ -97,8 +98,8 @@ def session(
         options: The options whose rows are the study's actions. Without them options are named `action 0`,
             `action 1` and so on.
         reward_range: The range of single rewards in your units. It is mapped to [−bound, bound] of the study,
-            and results are mapped back. A reward outside is clipped. None means that rewards are on the scale
-            of the study.
+            and results are mapped back. A reward outside is clipped. By default it is `Study.reward_range`;
+            without either, rewards are on the scale of the study.
         noise: The source of the privacy noise; secure by default.
 
     Returns:
@@ -134,13 +135,14 @@ def _settings(
         raise InvalidValue("options", "other actions", "the options of the study")
     if study.options and (options is None or options.digest != study.options):
         raise InvalidValue("options", "none" if options is None else "others", "the options of the study")
-    ends = None
     if reward_range is not None:
-        checked = RewardRange.of(reward_range, bound=study.bound)
-        ends = (checked.low, checked.high)
+        ends = two_ends(reward_range=reward_range)
+        if study.reward_range not in (None, ends):
+            raise InvalidValue("reward_range", ends, f"{study.reward_range}, the range of the study")
+        study = replace(study, reward_range=ends)
     # As a file returns it: an ε that was given as the integer 1 has another digest than 1.0.
     same = decode(encode(study), Study, actions=study.actions)
-    return SessionSettings(study=same, options=options, reward_range=ends, simulated=noise.simulated)
+    return SessionSettings(study=same, options=options, simulated=noise.simulated)
 
 
 def _agreed(store: Store, given: SessionSettings | None, path: object, noise: NoiseSource) -> SessionSettings:
@@ -151,7 +153,7 @@ def _agreed(store: Store, given: SessionSettings | None, path: object, noise: No
             raise InvalidValue("study", str(path), "the file of a session that began before")
         keep_settings(store, given)
         return given
-    kept.check_same(given or _settings(kept.study, kept.options, kept.reward_range, noise))
+    kept.check_same(given or _settings(kept.study, kept.options, None, noise))
     return kept
 
 
@@ -159,15 +161,16 @@ class Session:
     """A study with the user's own loop; see `session`.
 
     Attributes:
-        settings: The study, the options and the range of rewards.
+        settings: The study, with the range of rewards, and the options.
     """
 
     def __init__(self, settings: SessionSettings, store: Store, noise: NoiseSource) -> None:
         self.settings = settings
         self._store, self._noise = store, noise
-        self._range = RewardRange.of(settings.reward_range, bound=settings.study.bound)
-        self._clips = settings.reward_range is not None or settings.study.bounded_rewards
-        self._rounds = Rounds(settings.study, store, deadlines=_NO_DEADLINE, noise=noise)
+        study = settings.study
+        self._range = RewardRange.of(study.reward_range, bound=study.bound)
+        self._clips = study.reward_range is not None or study.bounded_rewards
+        self._rounds = Rounds(study, store, deadlines=_NO_DEADLINE, noise=noise)
         self._task: SessionTask | None = None
         self._left = dict[str, None]()  # people of the task who have not answered, in order
 
@@ -291,7 +294,7 @@ class Session:
         settings, state = self.settings, self._rounds.state
         if not state.history:
             raise InvalidValue("found", "no release", "at least one phase in which enough people answered")
-        answer = answer_of(state, settings.options, level=level, rewards=self._range)
+        answer = answer_of(state, settings.options, level=level)
         return found_of(settings.options, Ran(state=state), answer, simulated=settings.simulated)
 
     def __repr__(self) -> str:

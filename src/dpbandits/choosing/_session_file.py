@@ -24,13 +24,11 @@ class SessionSettings:
     Attributes:
         study: The study.
         options: The options; None if the actions have no names.
-        reward_range: The range of single rewards in the user's units; None if they are on the study's scale.
         simulated: Whether the noise is simulated.
     """
 
     study: Study
     options: Options | None
-    reward_range: tuple[float, float] | None
     simulated: bool
 
     def record(self) -> StudyRecord:
@@ -43,7 +41,6 @@ class SessionSettings:
             "options": None if self.options is None else self.options.to_json(),
             "actions": None if self.options is not None else actions.matrix.tolist(),
             "loss": actions.loss,
-            "reward_range": self.reward_range,
             "simulated": self.simulated,
         }
         return StudyRecord(digest=self.study.name, body=encode(body))
@@ -62,13 +59,12 @@ class SessionSettings:
         found: dict[str, Any] = msgspec.json.decode(record.body)
         if not isinstance(found, dict) or found.get("session") != _VERSION:
             raise InvalidValue("file", path, "the file of a session of this version")
-        kept, ends = found["options"], found["reward_range"]
+        kept = found["options"]
         options = None if kept is None else Options.from_json(kept)
         actions = Actions(found["actions"], loss=found["loss"]) if options is None else options.actions
         return SessionSettings(
             study=decode(found["settings"], Study, actions=actions),
             options=options,
-            reward_range=None if ends is None else (float(ends[0]), float(ends[1])),
             simulated=bool(found["simulated"]),
         )
 
@@ -78,7 +74,7 @@ class SessionSettings:
         Raises:
             InvalidValue: They differ; the message names the first one that does.
         """
-        for name in ("study", "options", "reward_range", "simulated"):
+        for name in ("study", "options", "simulated"):
             mine, theirs = getattr(self, name), getattr(given, name)
             if mine != theirs:
                 shown = _shown(name, theirs), f"{_shown(name, mine)}, with which the session began"

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from dpbandits._checks import at_least_zero_below_one, whole
+from dpbandits.answers import RewardRange
 from dpbandits.errors import InvalidValue, Refused, Unreachable
 from dpbandits.protocol import Plan
 from dpbandits.service.client._client import AsyncClient, Client, ClientCore
@@ -37,9 +38,11 @@ class Recorder:
         plan: The plan.
         allowed_loss: The largest share of the plays of an action that may be missed. With 0, every play needs
             a reward.
+        rewards: The range to which single rewards are clipped (`ClientCore.rewards`); None clips none.
     """
 
-    def __init__(self, plan: Plan, *, allowed_loss: float = 0.0) -> None:
+    def __init__(self, plan: Plan, *, allowed_loss: float = 0.0, rewards: RewardRange | None = None) -> None:
+        self._rewards = rewards
         self._allowed = at_least_zero_below_one(allowed_loss=allowed_loss)
         self._plan = plan
         self._places = {action: place for place, action in enumerate(plan.support)}
@@ -60,7 +63,8 @@ class Recorder:
             raise InvalidValue("action", action, f"one of the plan's actions, {self._plan.support}")
         place = self._places[action]
         whole(1, self._plan.plays[place], rewards=self._counts[place] + 1)
-        self._totals[place] += float(reward)
+        own = self._rewards
+        self._totals[place] += float(reward) if own is None else own.clipped(float(reward))
         self._counts[place] += 1
 
     @property
