@@ -10,6 +10,10 @@ from .choosing._found import (
 from .choosing._replay import (
     Replay as Replay,
 )
+from .choosing._session import (
+    Session as Session,
+    session as session,
+)
 from .design._near_optimal import (
     near_g_optimal as near_g_optimal,
 )

@@ -10,7 +10,7 @@ value, or raises `InvalidValue` with an error that names the accepted range:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, TypeVar
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:  # commands that check no array start without NumPy
     from dpbandits._arrays import FloatArray
 
 Value = TypeVar("Value")
+_LEAST_NORMAL = 2.0**-1000  # a number can be divided by smaller ones only with overflow
 
 
 def _only(named: dict[str, Value]) -> tuple[str, Value]:
@@ -97,6 +98,17 @@ def one_of(choices: Collection[str], **named: str) -> str:
     if value not in choices:
         raise InvalidValue(field, repr(value), "one of " + ", ".join(choices))
     return value
+
+
+def two_ends(**named: object) -> tuple[float, float]:
+    """Return two finite numbers, the first below the second, of a list or a tuple."""
+    field, given = _only(named)
+    ends = tuple(given) if isinstance(given, Sequence) and not isinstance(given, str | bytes) else ()
+    if len(ends) == 2 and all(_is(Real, end) and _finite(end) for end in ends):
+        low, high = float(ends[0]), float(ends[1])
+        if low < high and high / 2 - low / 2 > _LEAST_NORMAL:
+            return low, high
+    raise InvalidValue(field, repr(given), "a pair of finite numbers (low, high) with low < high")
 
 
 def finite_matrix(**named: FloatArray) -> FloatArray:

@@ -37,8 +37,8 @@ def _command(*words: str, folder: Path) -> str:
     return done.stdout
 
 
-def _write_tables(folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Write the table of the example, and the ratings of 90 customers mapped to [−1, 1]."""
+def _write_tables(folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
+    """Write the table of the example, and the ratings of 90 customers, from 0 to 10."""
     monkeypatch.syspath_prepend(str(EXAMPLES))
     import sixty_options
 
@@ -53,15 +53,17 @@ def _write_tables(folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         rows.writerow(backwards)
         for client in range(90):
             taste = (client % 9 - 4) / 10
-            rows.writerow([round((sixty_options.MEANS[name] + taste) / 5 - 1, 6) for name in backwards])
-    return sorted(names, key=lambda name: -sixty_options.MEANS[name])
+            rows.writerow([round(sixty_options.MEANS[name] + taste, 6) for name in backwards])
+    return sixty_options.MEANS
 
 
 def test_three_commands_lead_from_a_table_to_an_answer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    best_first, port = _write_tables(tmp_path, monkeypatch), free_port()
+    means, port = _write_tables(tmp_path, monkeypatch), free_port()
+    best_first = sorted(means, key=lambda name: -means[name])
     write = ["plan", "--write", "study.toml", "--options", "options.csv", *KINDS, *PLANNED]
+    write += ["--reward-range", "0", "10"]
     _command(*write, "--loopback", str(port), folder=tmp_path)
     served = _command("serve", "study.toml", "--rewards", "rewards.csv", folder=tmp_path)
     assert "80 reports were accepted" in served
@@ -86,9 +88,11 @@ def test_three_commands_lead_from_a_table_to_an_answer(
     assert found["learning_over"]
     assert found["ended"]
     # The noise is secure, so the answer is not the same each time. All but the nine best plans are worse than
-    # the best by 0.37 and more, while the interval of a difference is about ±0.15, and errors are smaller.
+    # the best by 1.85 and more, while the interval of a difference is about ±1.3, more than 4 deviations.
     assert answer["option"] in best_first[:9]
     assert best_first[0] in [one["option"] for one in answer["options"]]
+    # An error of twice the radius, which is at least 2.4 standard deviations, has probability below 1e-6.
+    assert abs(answer["estimate"] - means[answer["option"]]) < answer["high"] - answer["low"] < 3
     assert answer["estimate"] == max(one["estimate"] for one in answer["options"])
     rows = list(csv.DictReader(io.StringIO(_command("results", "study.toml", "--csv", "-", folder=tmp_path))))
     assert [row["option"] for row in rows] == [one["option"] for one in answer["options"]]

@@ -45,7 +45,7 @@ def test_a_study_shows_itself_from_beginning_to_end(capsys: pytest.CaptureFixtur
     assert "the true best is among them" in shown
 
 
-def test_one_unknown_code_does_not_end_the_other_clients(
+def test_one_unknown_code_does_not_end_the_others_and_a_restart_repeats_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     site = Site(directory=tmp_path, trust="central", mode=None, cohorts=(24,))
@@ -57,10 +57,17 @@ def test_one_unknown_code_does_not_end_the_other_clients(
     capsys.readouterr()
     words = ["client", site.url, "--codes", str(codes), "--rewards", str(rewards), "--accept", "central"]
     words += ["--epsilon", "20", "--delta", "1e-3", "--certificates", str(site.certificate)]
+    mixed, memory = tmp_path / "mixed", tmp_path / "memory"
+    mixed.write_text("\n".join([*reversed(lines), unknown]))
+    words += ["--memory", str(memory)]
     with site.running("coordinator", site.coordinator()), site.running("actuator", site.actuator()):
         site.wait_ready(site.url)
         assert main(words) == 1
-    shown = capsys.readouterr()
+        shown = capsys.readouterr()
+        assert main([*words[:3], str(mixed), *words[4:]]) == 1
+        assert capsys.readouterr().out == shown.out  # each client found its memory in the folder
+    assert {path.name for path in memory.iterdir()} == {f"{hashed(code)}.json" for code in [*lines, unknown]}
+    assert stat.S_IMODE(memory.stat().st_mode) == 0o700
     assert shown.out == "24 of 25 reports were accepted; 1 failed\n"
     assert shown.err.startswith("dpbandits client: code 7 of 25: ")
     assert shown.err.count("\n") == 1

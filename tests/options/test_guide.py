@@ -26,9 +26,10 @@ def test_the_examples_run_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPat
             assert shown.getvalue() == expected
             compared += 1
     assert compared == 3
-    assert len(BLOCKS) == 5
+    assert len(BLOCKS) == 6
     assert (tmp_path / "study.html").stat().st_size > 2000
     assert scope["found"].best == "student"  # type: ignore[attr-defined]
+    assert scope["s"].over  # type: ignore[attr-defined]
 
 
 def test_the_example_of_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

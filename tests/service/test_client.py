@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import stat
 from collections.abc import Callable, Iterator
@@ -11,7 +12,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from dpbandits.errors import InvalidValue, Refused, Unreachable
+from dpbandits.answers import RewardRange
+from dpbandits.errors import InvalidValue, ProtocolError, Refused, Unreachable
 from dpbandits.privacy import TRUST_MODELS
 from dpbandits.protocol import Plan, ask
 from dpbandits.service.actuator import Actuator, play_all
@@ -20,6 +22,7 @@ from dpbandits.service.client._agent import Recorder, take_part_in_turn
 from dpbandits.service.client._client import Client, ClientMemory
 from dpbandits.service.coordinator import coordinator_app
 from dpbandits.service.shared import AsyncTransport, Patience, Roles, Timing, Transport
+from dpbandits.service.shared._dialogue import Incoming
 from dpbandits.service.wire import hashed, new_secret
 
 from .helpers import Deployment, client_averages, small_study
@@ -212,13 +215,46 @@ def test_a_plan_that_is_not_the_one_named_is_refused() -> None:
     core = ClientCore(url="https://nowhere", consent=ALL)
     dialogue = core.task()
     next(dialogue)
-    from dpbandits.service.shared._dialogue import Incoming
-
     dialogue.send(Incoming(status=200, content=_json(deployed.coordinator.operator.about())))
     forged = _json(task).replace(task.plan_digest.encode(), b"0" * 64)
     with pytest.raises(Refused, match="does not match the coordinator's digest"):
         dialogue.send(Incoming(status=200, content=forged))
     deployed.close()
+
+
+def test_averages_are_mapped_from_the_units_of_the_study() -> None:
+    deployed = Deployment(study=small_study("none", reward_range=(2, 4), bound=0.5), mode=None)
+    about = deployed.coordinator.operator.about()
+    deployed.close()
+    assert about.features[-1] == "reward-range"
+    core = ClientCore(url="https://nowhere", consent=ALL)
+    _agree(core, _json(about))
+    assert core.rewards == RewardRange(low=2, high=4, bound=0.5)
+    mapped = core._on_scale([2.0, 3.5, 99.0, float("nan"), -float("inf")])  # NaN counts as 0
+    assert mapped == [-0.5, 0.25, 0.5, -0.5, -0.5]
+    plan = ask(small_study("none").begin())
+    recorder = Recorder(plan, rewards=core.rewards)
+    recorder.record(plan.support[0], 99.0)
+    assert recorder._totals[0] == 4.0
+    text = _json(about)
+    lies = (
+        (b'"low":2.0', b"4.0"),
+        (b'"low":2.0', b"1e999"),
+        (b'"bound":0.5', b"-1.0"),
+        (b'"high":4.0', b"[]"),
+    )
+    for told, lie in lies:
+        forged = text.replace(told, told.partition(b":")[0] + b":" + lie)
+        assert forged != text
+        with pytest.raises((Refused, ProtocolError)):
+            _agree(ClientCore(url="https://nowhere", consent=ALL), forged)
+
+
+def _agree(core: ClientCore, reply: bytes) -> None:
+    dialogue = core.agree()
+    next(dialogue)
+    with contextlib.suppress(StopIteration):
+        dialogue.send(Incoming(status=200, content=reply))
 
 
 def test_rewards_are_recorded_for_every_play() -> None:
@@ -236,6 +272,28 @@ def test_rewards_are_recorded_for_every_play() -> None:
         recorder.record(-1, 1.0)
     with pytest.raises(InvalidValue, match="one reward per play"):
         Recorder(plan).averages()
+
+
+def test_missed_plays_are_counted_and_averaged_over_as_far_as_allowed() -> None:
+    plan = ask(small_study("local").begin())
+    first, others = plan.support[0], zip(plan.support[1:], plan.plays[1:], strict=True)
+    strict, lenient = Recorder(plan), Recorder(plan, allowed_loss=0.5)
+    for recorder in (strict, lenient):
+        for action, plays in others:
+            for _ in range(plays):
+                recorder.record(action, 0.25)
+        others = zip(plan.support[1:], plan.plays[1:], strict=True)
+        assert recorder.missed == {first: plan.plays[0]}
+        assert (recorder.loss, recorder.enough) == (1.0, False)
+        while recorder.loss > 0.5:
+            recorder.record(first, 0.75)
+    lost = plan.plays[0] // 2
+    assert (lenient.missed, lenient.enough, lenient.complete) == ({first: lost}, True, False)
+    assert lenient.averages() == [0.75] + [0.25] * (len(plan.support) - 1)
+    with pytest.raises(InvalidValue, match=f"got none for {lost} of action {first}, expected one reward per"):
+        strict.averages()
+    with pytest.raises(InvalidValue, match="allowed_loss: got 1"):
+        Recorder(plan, allowed_loss=1)
 
 
 def test_a_memory_of_another_version_is_refused(tmp_path: Path) -> None:

@@ -35,6 +35,11 @@ def test_a_study_file_says_all_but_where_noise_comes_from(tmp_path: Path) -> Non
     [
         ("horizon = 20000", "horizon = -1", "study.horizon: got -1, expected a whole number"),
         ("horizon = 20000", "horizont = 20000", "study.horizont: got horizont, expected one of actions"),
+        (
+            "horizon = 20000",
+            "horizon = 20000\nreward_range = [5, 5]",
+            "study.reward_range: got (5, 5), expected a pair of finite numbers (low, high) with low < high",
+        ),
         ("epsilon = 20.0", "epsilon = 0", "privacy.epsilon: got 0, expected a finite number > 0"),
         ('trust = "shuffle"', 'trust = "me"', "privacy.trust: got 'me', expected one of none"),
         ("cohorts = [6, 10]", "cohorts = [0]", "schedule.cohorts: got 0, expected"),

@@ -32,7 +32,7 @@ def answer_of(
         options: The options of the study; None if its actions have no names.
         level: The probability with which each kind of interval covers the truth.
         knowledge: What is known about the people.
-        rewards: The range of rewards that the study maps to [−1, 1].
+        rewards: The range of rewards in the user's units; by default that of the study.
         only_left: If given, only the options left are listed, and at most this many.
 
     Returns:
@@ -44,7 +44,8 @@ def answer_of(
     """
     if options is not None and options.actions != state.study.actions:
         raise InvalidValue("options", "other actions", "the options of the study")
-    return _Answering(state, options, knowledge, rewards or RewardRange(), level).answer(only_left)
+    given = rewards or RewardRange.of(state.study.reward_range, bound=state.study.bound)
+    return _Answering(state, options, knowledge, given, level).answer(only_left)
 
 
 def _states(end: State) -> list[State]:

@@ -1,13 +1,10 @@
-"""`RewardRange`: the range of single rewards in the user's units, which is mapped to [−1, 1] and back."""
+"""`RewardRange`: the range of single rewards in the user's units, mapped to [−bound, bound] and back."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from dataclasses import dataclass
-from numbers import Real
 
-from dpbandits.errors import InvalidValue
+from dpbandits._checks import two_ends
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -15,42 +12,48 @@ class RewardRange:
     """Rewards from `low` to `high`; a reward outside is clipped to the nearer end.
 
     Attributes:
-        low: The reward that becomes −1.
-        high: The reward that becomes 1.
+        low: The reward that becomes −bound.
+        high: The reward that becomes bound.
+        bound: `Study.bound`: rewards inside the study lie in [−bound, bound].
     """
 
     low: float = -1.0
     high: float = 1.0
+    bound: float = 1.0
 
     @staticmethod
-    def of(given: object) -> RewardRange:
+    def of(given: object, *, bound: float = 1.0) -> RewardRange:
         """Return the range of a pair of numbers.
+
+        Args:
+            given: The pair, or None if rewards are given on the scale of the study.
+            bound: `Study.bound`.
 
         Raises:
             InvalidValue: It is not a pair of finite numbers, the first below the second.
         """
-        expected = "a pair of finite numbers (low, high) with low < high"
-        ends = tuple(given) if isinstance(given, Sequence) and not isinstance(given, str) else ()
-        if len(ends) != 2 or not all(isinstance(end, Real) and not isinstance(end, bool) for end in ends):
-            raise InvalidValue("reward_range", repr(given), expected)
-        low, high = float(ends[0]), float(ends[1])
-        if not low < high or not math.isfinite(high - low) or not math.isfinite(low):
-            raise InvalidValue("reward_range", repr(given), expected)
-        return RewardRange(low=low, high=high)
+        if given is None:
+            return RewardRange(low=-bound, high=bound, bound=bound)
+        low, high = two_ends(reward_range=given)
+        return RewardRange(low=low, high=high, bound=bound)
 
     @property
     def half(self) -> float:
-        """Half the width of the range: a difference of 1 inside the study is `half` in the user's units."""
-        return self.high / 2 - self.low / 2
+        """By how much rewards in the user's units differ if they differ by 1 inside the study."""
+        return (self.high / 2 - self.low / 2) / self.bound
 
     @property
     def middle(self) -> float:
         """The reward that becomes 0."""
         return self.low / 2 + self.high / 2
 
+    def clipped(self, reward: float) -> float:
+        """Return a reward in [low, high]."""
+        return max(self.low, min(self.high, reward))
+
     def scaled(self, reward: float) -> float:
-        """Return a reward in [−1, 1]."""
-        return max(-1.0, min(1.0, (reward - self.middle) / self.half))
+        """Return a reward in [−bound, bound]."""
+        return max(-self.bound, min(self.bound, (reward - self.middle) / self.half))
 
     def mean(self, scaled: float) -> float:
         """Return a mean reward in the user's units."""

@@ -15,3 +15,8 @@ from ._planning import (
 from ._replay import (
     Replay as Replay,
 )
+from ._session import (
+    Session as Session,
+    SessionTask as SessionTask,
+    session as session,
+)

@@ -117,10 +117,18 @@ def answer(
     source = noise or SecureNoise()
     ran = people.run(study, seed=seed, noise=source)
     found = answer_of(ran.state, options, level=level, knowledge=people.knowledge, rewards=rewards)
-    return _found(options, ran, found, simulated=source.simulated)
+    return found_of(options, ran, found, simulated=source.simulated)
 
 
-def _found(options: Options, ran: Ran, answer: Answer, *, simulated: bool) -> Found:
+def found_of(options: Options | None, ran: Ran, answer: Answer, *, simulated: bool) -> Found:
+    """Return the answer of a study that ran in this process, with its guarantee.
+
+    Args:
+        options: The options; None if the actions have no names.
+        ran: The study.
+        answer: Its answer.
+        simulated: Whether its noise was simulated.
+    """
     end, lead = ran.state, answer.lead
     study = end.study
     assert lead is not None  # there are at least two options
@@ -137,7 +145,7 @@ def _found(options: Options, ran: Ran, answer: Answer, *, simulated: bool) -> Fo
         trust=study.privacy.trust,
         consistent=answer.consistent,
         participants=answer.participants,
-        current=options.current,
+        current=None if options is None else options.current,
         options=answer.options,
         effects=answer.effects,
         state=end,

@@ -18,7 +18,7 @@ from dpbandits.errors import DpbanditsError, InvalidValue
 from dpbandits.protocol import Plan
 
 if TYPE_CHECKING:
-    from dpbandits.service.client import Consent
+    from dpbandits.service.client import Consent, MemoryFile
     from dpbandits.service.wire import Pins
 
 
@@ -33,6 +33,7 @@ DESCRIPTION = (
     "shuffle model pin the study with --terms, --operator-key, or --shuffler-url and --shuffler-key."
 )
 _REWARDS = "a .csv or .npz file with one row per client: its average reward of every action of the study"
+_MEMORY = "file for the state that must survive a restart; a folder if there are several codes"
 _SILENT = "smallest share of reports without noise that the guarantee must tolerate"
 
 
@@ -41,7 +42,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("url", metavar="URL", help="address of the coordinator")
     add_value(parser, "--codes", Path, "FILE", "file with one enrolment code per line", required=True)
     add_value(parser, "--rewards", Path, "FILE", _REWARDS, required=True)
-    add_value(parser, "--memory", Path, "FILE", "file for the state that must survive a restart")
+    add_value(parser, "--memory", Path, "PATH", _MEMORY)
     add_value(parser, "--certificates", Path, "FILE", "certificates to trust for the URL")
     add_value(parser, "--shuffler-certificates", Path, "FILE", "certificates to trust for the shuffler")
     pins = parser.add_argument_group("pins: values that you know from a source other than the coordinator")
@@ -73,8 +74,6 @@ def run(options: argparse.Namespace) -> int:
     rewards = read_matrix(options.rewards)
     if len(rewards) != len(codes):
         raise InvalidValue("rewards", f"{len(rewards)} rows", f"{len(codes)} rows, one per code")
-    if options.memory is not None and len(codes) > 1:
-        raise InvalidValue("memory", options.memory, "none with several clients in one process")
     ends = asyncio.run(_run_all(options, codes, [row.tolist() for row in rewards]))
     failed = {line: end for line, end in enumerate(ends, 1) if isinstance(end, DpbanditsError)}
     if len(codes) == 1 and failed:
@@ -99,28 +98,36 @@ def _lines(path: Path) -> list[str]:
 
 async def _run_all(options: argparse.Namespace, codes: list[str], rewards: list[list[float]]) -> list[_End]:
     """How each client ended, in the order of the codes."""
-    from dpbandits.service.client import AsyncClient, ClientCore, MemoryFile, take_part
+    from dpbandits.service.client import AsyncClient, ClientCore, take_part
     from dpbandits.service.shared import AsyncTransport
 
+    memory = _memory(options.memory, len(codes))
     consent, pins = _consent(options), _pins(options)
     certificates, per_party = await _certificates(options, consent, pins)
     async with AsyncTransport(certificates=certificates, per_party=per_party) as transport:
 
-        def core() -> ClientCore:
-            made = ClientCore(url=options.url.rstrip("/"), consent=consent, pins=pins)
-            if options.memory is not None:
-                kept = MemoryFile(options.memory)
-                made.memory, made.save = kept.load(), kept.save
-            return made
-
         async def end(code: str, row: list[float]) -> _End:
-            client = AsyncClient(core(), transport)
+            core = ClientCore(url=options.url.rstrip("/"), consent=consent, pins=pins)
+            client = AsyncClient(core, transport)
             try:
+                if (kept := memory(code)) is not None:
+                    core.memory, core.save = kept.load(), kept.save
                 return await take_part(client, code, _averages(row)) or client.core.trouble
             except DpbanditsError as error:  # each client ends on its own
                 return error
 
         return await asyncio.gather(*(end(code, row) for code, row in zip(codes, rewards, strict=True)))
+
+
+def _memory(path: Path | None, clients: int) -> Callable[[str], MemoryFile | None]:
+    """Return the memory of the client with a code: a file, or a file in a folder if there are several."""
+    from dpbandits.service.client import MemoryFile, MemoryFolder
+
+    if path is None:
+        return lambda _code: None
+    if clients > 1 or path.is_dir():
+        return MemoryFolder(path).of
+    return lambda _code: MemoryFile(path)
 
 
 def _consent(options: argparse.Namespace) -> Consent:

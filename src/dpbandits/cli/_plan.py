@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import argparse
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from dpbandits._checks import whole
+from dpbandits._checks import two_ends, whole
 from dpbandits.cli._options_table import OptionsTable, add_table_options, options_table
 from dpbandits.cli._parser import add_value, number, whole_number
 from dpbandits.cli._plan_file import check_new, write_study
@@ -53,6 +53,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add_value(output, "--write", Path, "STUDY.toml", write)
     loopback = "with --write: also make keys and tokens, to serve the study on this port of this machine"
     add_value(output, "--loopback", whole_number, "PORT", loopback)
+    ends = "with --write: the range of single rewards in your units; clients clip to it"
+    output.add_argument("--reward-range", nargs=2, type=number, metavar=("LOW", "HIGH"), help=ends)
     add_value(output, "--json", str, "PATH", "write every number; - for standard output")
     plot = "draw regret, participants and communication against ε; with several trust models one file each"
     add_value(output, "--plot", str, "PATH.png", plot)
@@ -63,6 +65,7 @@ def run(options: argparse.Namespace) -> int:
     check_plot(options.plot)
     check_writable(options.json)
     whole(0, runs=options.runs)
+    _check_range(options)
     table = options_table(options)
     options.options = None if table is None else table.options.to_json()
     settings = _settings(options)
@@ -82,10 +85,24 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
+def _check_range(options: argparse.Namespace) -> None:
+    """Check `--reward-range`. Clients clip rewards to it, so they are bounded unless stated otherwise."""
+    if options.reward_range is None:
+        return
+    options.reward_range = two_ends(reward_range=options.reward_range)
+    if options.write is None:
+        raise InvalidValue(
+            "reward_range", options.reward_range, "--write as well: it is part of a study file"
+        )
+    if options.bounded_rewards is None:
+        options.bounded_rewards = True
+
+
 def _write(options: argparse.Namespace, setting: Setting, table: OptionsTable | None) -> int:
     """Plan one study and write its file. Unlike a row of the table, it must have enough clients."""
     spending = setting.planned()
     study = setting.study(setting.instance(0).actions, spending)
+    study = replace(study, reward_range=options.reward_range)
     _output([_row(setting, spending, options.runs)], [setting], options)
     write_study(options.write, study, table or str(setting.problem.actions_file), options.loopback)
     print(f"study file: {options.write}", file=sys.stderr)

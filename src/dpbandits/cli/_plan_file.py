@@ -71,6 +71,7 @@ def _settings(study: Study) -> list[str]:
         f"horizon = {study.horizon}",
         f"bound = {study.bound!r}",
         f"bounded_rewards = {str(study.bounded_rewards).lower()}",
+        *([] if study.reward_range is None else [f"reward_range = {list(study.reward_range)}"]),
         f"heterogeneity = {study.heterogeneity!r}",
         f"design_tolerance = {study.design_tolerance!r}",
         "",

@@ -38,6 +38,10 @@ from ._planning import (
 from ._plausible import (
     plausible as plausible,
 )
+from ._play_order import (
+    action_at as action_at,
+    play_order as play_order,
+)
 from ._prediction import (
     Prediction as Prediction,
     predict as predict,

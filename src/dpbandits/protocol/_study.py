@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from dpbandits._arrays import IntArray
-from dpbandits._checks import between, non_negative, one_of, whole
+from dpbandits._checks import between, non_negative, one_of, two_ends, whole
 from dpbandits.actions import Actions
 from dpbandits.errors import InvalidValue, NotEnoughClients
 from dpbandits.privacy import PrivacyRequest, checked_bound
@@ -56,6 +56,9 @@ class Study:
         terms: The digest of the terms that the study is deployed under; empty in a simulation.
         options: The digest of the options (`Options.digest`) whose rows are the actions, so that the names of
             the actions are a part of the study; empty if the actions have no names.
+        reward_range: The range of single rewards in the user's units, (low, high). Clients clip rewards to it
+            and map it to [−bound, bound]; answers are mapped back. None if rewards are in [−bound, bound]
+            themselves.
     """
 
     actions: Actions
@@ -74,6 +77,7 @@ class Study:
     steps: Steps | None = None
     terms: str = ""
     options: str = ""
+    reward_range: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
         whole(1, LONGEST_HORIZON, horizon=self.horizon)
@@ -83,6 +87,8 @@ class Study:
         one_of(WHEN_CLIENTS_RUN_OUT, when_clients_run_out=self.when_clients_run_out)
         one_of(ASSIGNMENTS, assignment=self.assignment)
         one_of(REWARD_MODELS, model=self.model)
+        if self.reward_range is not None:
+            two_ends(reward_range=self.reward_range)
         self._check_steps()
         self.reward_model.check(self)
         # Raises here, before any client is asked, if no mechanism can meet the privacy request.

@@ -21,7 +21,7 @@ import numpy as np
 
 from dpbandits.errors import InvalidValue
 from dpbandits.privacy import NoiseSource, SecureNoise, tamed
-from dpbandits.protocol import Plan, Report, State, Study, respond_with_averages
+from dpbandits.protocol import Plan, Report, State, Study, play_order, respond_with_averages
 from dpbandits.rounds._rounds import Rounds
 from dpbandits.storage import Attempt, MemoryStore, Store
 
@@ -55,7 +55,8 @@ def run_in_process(
             The caller closes it.
         noise: The source of all noise; secure by default. With `SimulatedNoise` releases are marked as
             simulated.
-        play: Called with an action and its number of rounds when the plan of a phase is played.
+        play: Called with an action and a number of consecutive rounds for each run of a phase, in the order
+            of `play_order`.
 
     Returns:
         The learner's state at the end of the horizon.
@@ -122,7 +123,7 @@ class InProcess:
         self.rounds.end_wait()
 
     def _play_all(self, latest: Attempt, plan: Plan) -> None:
-        for action, plays in zip(plan.support, plan.plays, strict=True):
+        for action, plays in play_order(plan, attempt=latest.number):
             self.play(action, plays)
         self.rounds.record_rounds(latest.phase, latest.number, plan.rounds)
 

@@ -64,32 +64,44 @@ class Actuator:
         return self._transport.hold(call("POST", url, ScheduleReply, secret=self._token, body=request))
 
 
-def play_all(actuator: Actuator, play: Play, *, pause: float = 0.2, patience: int = 1_000_000) -> None:
+def play_all(
+    actuator: Actuator,
+    play: Play,
+    *,
+    pause: float = 0.2,
+    patience: int = 1_000_000,
+    report_every: float = 1.0,
+) -> None:
     """Play every phase until the study ends.
 
-    After a restart, playing continues at the last round that was reported to the coordinator.
+    After a restart, playing continues at the last round that was reported to the coordinator. Rounds that
+    were played but not reported are played again.
 
     Args:
         actuator: The connection to the coordinator.
         play: Plays one action for a number of consecutive rounds: `play(action, rounds)`.
         pause: Seconds between two requests while nothing is to be played.
         patience: The largest number of requests for a schedule.
+        report_every: Seconds between two reports of played rounds. A report follows at the end of a run, and
+            always at the end of a phase.
     """
     for _ in range(patience):
         schedule = actuator.schedule()
         if schedule.state == "ended":
             return
         if schedule.state == "playing" and schedule.played < schedule.rounds:
-            _play_phase(actuator, schedule, play)
+            _play_phase(actuator, schedule, play, report_every)
         else:
             time.sleep(pause)
 
 
-def _play_phase(actuator: Actuator, schedule: ScheduleReply, play: Play) -> None:
-    played = 0
+def _play_phase(actuator: Actuator, schedule: ScheduleReply, play: Play, report_every: float) -> None:
+    played, reported = 0, time.monotonic()
     for run in schedule.runs:
         left = min(run.plays, played + run.plays - schedule.played)
         played += run.plays
         if left > 0:
             play(run.action, left)
-            actuator.played(schedule.phase, schedule.attempt, played)
+            if played == schedule.rounds or time.monotonic() - reported >= report_every:
+                actuator.played(schedule.phase, schedule.attempt, played)
+                reported = time.monotonic()

@@ -1,4 +1,5 @@
 from ._agent import (
+    Recorder as Recorder,
     take_part as take_part,
 )
 from ._client import (
@@ -10,4 +11,5 @@ from ._consent import (
 )
 from ._memory_file import (
     MemoryFile as MemoryFile,
+    MemoryFolder as MemoryFolder,
 )

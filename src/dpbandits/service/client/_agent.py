@@ -10,7 +10,8 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 
-from dpbandits._checks import whole
+from dpbandits._checks import at_least_zero_below_one, whole
+from dpbandits.answers import RewardRange
 from dpbandits.errors import InvalidValue, Refused, Unreachable
 from dpbandits.protocol import Plan
 from dpbandits.service.client._client import AsyncClient, Client, ClientCore
@@ -27,9 +28,22 @@ class Recorder:
     """Running averages of the rewards of a plan's actions, with one reward per play.
 
     Example: if the plan plays action 3 twice, `record(3, 0.2)` and `record(3, 0.4)` give the average 0.3.
+
+    A client may miss plays, for example while it is offline. Then it may report the averages over the plays
+    that it has seen, if missing them did not depend on rewards: they have the same mean. They scatter more,
+    so intervals have to be wider; docs/deploying.md says by how much. A client that has seen no play of an
+    action cannot report.
+
+    Args:
+        plan: The plan.
+        allowed_loss: The largest share of the plays of an action that may be missed. With 0, every play needs
+            a reward.
+        rewards: The range to which single rewards are clipped (`ClientCore.rewards`); None clips none.
     """
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, *, allowed_loss: float = 0.0, rewards: RewardRange | None = None) -> None:
+        self._rewards = rewards
+        self._allowed = at_least_zero_below_one(allowed_loss=allowed_loss)
         self._plan = plan
         self._places = {action: place for place, action in enumerate(plan.support)}
         self._totals = [0.0] * len(plan.support)
@@ -49,7 +63,8 @@ class Recorder:
             raise InvalidValue("action", action, f"one of the plan's actions, {self._plan.support}")
         place = self._places[action]
         whole(1, self._plan.plays[place], rewards=self._counts[place] + 1)
-        self._totals[place] += float(reward)
+        own = self._rewards
+        self._totals[place] += float(reward) if own is None else own.clipped(float(reward))
         self._counts[place] += 1
 
     @property
@@ -57,14 +72,34 @@ class Recorder:
         """Whether a reward was recorded for every play of the plan."""
         return tuple(self._counts) == self._plan.plays
 
+    @property
+    def missed(self) -> dict[int, int]:
+        """For each action of which plays are missing, how many."""
+        counted = zip(self._plan.support, self._plan.plays, self._counts, strict=True)
+        return {action: plays - count for action, plays, count in counted if count < plays}
+
+    @property
+    def loss(self) -> float:
+        """The largest share of the plays of an action that is missing."""
+        counted = zip(self._plan.plays, self._counts, strict=True)
+        return max((plays - count) / plays for plays, count in counted)
+
+    @property
+    def enough(self) -> bool:
+        """Whether `averages` accepts what was recorded."""
+        return self.loss <= self._allowed
+
     def averages(self) -> list[float]:
         """Return the average reward of each supported action, in the order of the plan.
 
         Raises:
-            InvalidValue: Some plays of the plan have no reward yet.
+            InvalidValue: More plays have no reward than `allowed_loss` allows. The message says which.
         """
-        if not self.complete:
-            raise InvalidValue("rewards", tuple(self._counts), f"{self._plan.plays}, one reward per play")
+        if not self.enough:
+            allowed = f"at most {self._allowed:.0%} of the plays of each action missing"
+            expected = f"one reward per play, or {allowed} (allowed_loss)"
+            lost = ", ".join(f"{number} of action {action}" for action, number in self.missed.items())
+            raise InvalidValue("rewards", f"none for {lost}", expected)
         return [total / count for total, count in zip(self._totals, self._counts, strict=True)]
 
 

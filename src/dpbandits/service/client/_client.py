@@ -19,8 +19,9 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from dpbandits.errors import Refused
-from dpbandits.privacy import NoiseSource, SecureNoise
+from dpbandits.answers import RewardRange
+from dpbandits.errors import InvalidValue, Refused
+from dpbandits.privacy import NoiseSource, SecureNoise, checked_bound, tamed
 from dpbandits.protocol import Plan, decode, packed_report
 from dpbandits.service.client._consent import Consent
 from dpbandits.service.shared import AsyncTransport, Dialogue, Transport, call, tell
@@ -86,6 +87,8 @@ class ClientCore:
         save: Called with the memory before the client sends anything that it must remember.
         pins: What the client knows about the study from a source other than the coordinator. In the shuffle
             model at least one pin is required.
+        rewards: The range of rewards in the study's units, from which averages are mapped to its scale; None
+            if they are on that scale. The coordinator states it, and privacy does not depend on it.
         agreed: The terms that the client agreed to in this process, or None.
         plan: The plan that the client was asked to report for, or None.
         trouble: The last error of a party that could not be reached, or an empty string.
@@ -97,6 +100,7 @@ class ClientCore:
     noise: NoiseSource = field(default_factory=SecureNoise)
     save: Callable[[ClientMemory], None] = lambda _memory: None
     pins: Pins = field(default_factory=Pins)
+    rewards: RewardRange | None = None
     agreed: Agreed | None = None
     plan: Plan | None = None
     trouble: str = ""
@@ -120,6 +124,7 @@ class ClientCore:
             self.pins.check(terms, signed)
             self.pins.require_path(terms)
             self.consent.check_terms(terms)
+            self.rewards = _rewards(about)
             self.memory.terms = signed.digest
             self.save(self.memory)
             self.agreed = Agreed(terms=terms, signed=signed)
@@ -185,7 +190,8 @@ class ClientCore:
         The noise is drawn once. Calling this again, even after a restart, sends the same bytes.
 
         Args:
-            averages: The average reward of each supported action, in the order of `Plan.support`.
+            averages: The average reward of each supported action, in the order of `Plan.support` and in the
+                units of the study (`rewards`).
 
         Raises:
             Refused: The client was not asked for a report, or the receiving party refused it.
@@ -196,7 +202,7 @@ class ClientCore:
         party = self.url if terms.shuffler is None else terms.shuffler.url.rstrip("/")
         if not self.memory.sealed:
             plan, place = self._asked()
-            payload = packed_report(plan, averages, self.noise)
+            payload = packed_report(plan, self._on_scale(averages), self.noise)
             coordinator = PublicKey.parse(terms.coordinator.key)
             reader = coordinator if terms.shuffler is None else PublicKey.parse(terms.shuffler.key)
             if terms.mode == "split":
@@ -213,6 +219,12 @@ class ClientCore:
         self.memory.sent = True
         self.save(self.memory)
 
+    def _on_scale(self, averages: Sequence[float]) -> Sequence[float]:
+        """Map averages from the units of the study to its scale."""
+        if self.rewards is None:
+            return averages
+        return [self.rewards.scaled(float(one)) for one in tamed(averages)]
+
     def _asked(self) -> tuple[Plan, Place]:
         """Return the plan to report for, and the place that the report is bound to."""
         plan, attempt = self.plan, self.memory.attempt
@@ -221,6 +233,17 @@ class ClientCore:
         if self.memory.phase != plan.phase or not 1 <= attempt <= MOST_ATTEMPTS:
             raise Refused("no-consent", "the coordinator's phase or attempt does not match the plan")
         return plan, Place.of(plan.study, plan, attempt, hashed(self.memory.ticket))
+
+
+def _rewards(about: StudyReply) -> RewardRange | None:
+    """Return the range of rewards that a coordinator states, which may lie."""
+    found = about.rewards
+    if found is None:
+        return None
+    try:
+        return RewardRange.of((found.low, found.high), bound=checked_bound(found.bound))
+    except InvalidValue as error:
+        raise Refused("other-terms", f"the study's range of rewards is not one: {error}") from None
 
 
 class Client:

@@ -1,4 +1,4 @@
-"""A client's memory in a file that only its owner may read, replaced atomically."""
+"""Memories of clients in files that only their owner may read, replaced atomically."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import msgspec
 
 from dpbandits.errors import InvalidValue
 from dpbandits.service.client._client import ClientMemory
-from dpbandits.service.wire import replace_private
+from dpbandits.service.wire import hashed, replace_private
 
 
 class MemoryFile:
@@ -40,3 +40,28 @@ class MemoryFile:
     def save(self, memory: ClientMemory) -> None:
         """Write the memory durably; after a crash the file has either the old or the new memory."""
         replace_private(self._path, msgspec.json.encode(memory))
+
+
+class MemoryFolder:
+    """The memories of many clients, one file each.
+
+    A file is named by the SHA-256 of the client's enrolment code. So the order of clients does not matter,
+    and no code is stored.
+
+    Args:
+        path: The folder. It is created with access for its owner only.
+
+    Raises:
+        InvalidValue: The path is not a folder, or its parent does not exist.
+    """
+
+    def __init__(self, path: Path) -> None:
+        try:
+            path.mkdir(mode=0o700, exist_ok=True)
+        except OSError:
+            raise InvalidValue("memory", path, "a folder, or a new one in an existing folder") from None
+        self._path = path
+
+    def of(self, code: str) -> MemoryFile:
+        """Return the memory of the client with an enrolment code."""
+        return MemoryFile(self._path / f"{hashed(code)}.json")

@@ -244,10 +244,14 @@ def described(file: TomlFile, options: Options | None) -> tuple[Study, int | Non
     actions = file.build("study", lambda **_keys: _actions(file, options), at="actions")
     given: dict[str, Any] = {"actions": actions, "privacy": privacy, "schedule": schedule}
     given["options"] = "" if options is None else options.digest
+    ends = file.section("study").get("reward_range")
+    if ends is not None:
+        given["reward_range"] = tuple(ends) if isinstance(ends, list) else ends
     # A planned schedule starts with few plays per action, and the average of few rewards can lie outside
-    # [−bound, bound]. So by default such a study does not assume that rewards are bounded.
+    # [−bound, bound]. So by default such a study does not assume that rewards are bounded, unless clients
+    # clip them to a range.
     if participants is not None:
-        given["bounded_rewards"] = file.section("study").get("bounded_rewards", False)
+        given["bounded_rewards"] = file.section("study").get("bounded_rewards", ends is not None)
     return file.build("study", Study, **given), participants
 
 

@@ -15,6 +15,7 @@ from dpbandits.service.wire import (
     EnrolmentReply,
     ProgressReply,
     ResultsReply,
+    RewardRangeReply,
     StatusReply,
     StudyReply,
     hashed,
@@ -36,11 +37,16 @@ class OperatorViews:
         """Return the public description of the study."""
         study, signed = self._context.study, self._context.signed
         assert signed is not None
+        rewards = None
+        if study.reward_range is not None:
+            low, high = study.reward_range
+            rewards = RewardRangeReply(low=float(low), high=float(high), bound=float(study.bound))
         return StudyReply(
             study=self._context.name,
             terms=signed.terms,
             signature=signed.signature,
-            features=self._context.terms.features,
+            features=[*self._context.terms.features, *([] if rewards is None else ["reward-range"])],
+            rewards=rewards,
             conformance=self._context.terms.conformance,
             actions=study.actions.count,
             dimension=study.actions.dimension,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dpbandits.errors import Refused
-from dpbandits.protocol import Plan
+from dpbandits.protocol import action_at, play_order
 from dpbandits.rounds import Rounds, count_rounds
 from dpbandits.service.coordinator._context import Context
 from dpbandits.service.wire import PlayReply, Run, ScheduleReply
@@ -18,7 +18,7 @@ class Playing:
         self._rounds = rounds
 
     def schedule(self, transaction: Transaction) -> ScheduleReply:
-        """Return the actions of the current attempt, each with its number of consecutive rounds."""
+        """Return the runs of the current attempt in the order of play."""
         latest = transaction.latest()
         if latest is None:
             return ScheduleReply(
@@ -34,7 +34,7 @@ class Playing:
             played=latest.played,
             runs=[
                 Run(action=one, plays=plays, label=self._context.label(one))
-                for one, plays in zip(plan.support, plan.plays, strict=True)
+                for one, plays in play_order(plan, attempt=latest.number)
             ],
         )
 
@@ -43,7 +43,8 @@ class Playing:
         latest, action = transaction.latest(), None
         playing = latest is not None and latest.state == "playing"
         if latest is not None and playing:
-            action = _action_at(self._rounds.journal.plan(transaction, latest.phase), latest.played)
+            plan = self._rounds.journal.plan(transaction, latest.phase)
+            action = action_at(plan, latest.played, attempt=latest.number)
         return PlayReply(
             study=self._study,
             state="beginning" if latest is None else latest.state,
@@ -73,11 +74,3 @@ class Playing:
     @property
     def _study(self) -> str:
         return self._context.name
-
-
-def _action_at(plan: Plan, played: int) -> int | None:
-    for action, plays in zip(plan.support, plan.plays, strict=True):
-        if played < plays:
-            return action
-        played -= plays
-    return None

@@ -141,10 +141,11 @@ def results_reply(journalled: Journalled, options: Options | None, answered: Ans
 
 def _assumptions(study: Study) -> str:
     single = ", and so do single rewards" if study.bounded_rewards else ""
+    ends = study.reward_range or (-study.bound, study.bound)
     return (
-        f"mean rewards are linear in the features and lie within ±{study.bound:g}{single}; clients are drawn "
-        f"independently, and their own parameters have a spread of at most {study.heterogeneity:g} in every "
-        "direction; the noise of single rewards is independent and 1-sub-Gaussian"
+        f"mean rewards are linear in the features and lie in [{ends[0]:g}, {ends[1]:g}]{single}; clients are "
+        f"drawn independently, and their own parameters have a spread of at most {study.heterogeneity:g} in "
+        "every direction; the noise of single rewards is independent and 1-sub-Gaussian"
     )
 
 

@@ -19,6 +19,7 @@ from ._messages import (
     PlayReply as PlayReply,
     ProgressReply as ProgressReply,
     ResultsReply as ResultsReply,
+    RewardRangeReply as RewardRangeReply,
     RoundsRequest as RoundsRequest,
     Run as Run,
     ScheduleReply as ScheduleReply,

@@ -65,13 +65,26 @@ class ErrorReply(Wire, frozen=True, kw_only=True):
     message: str
 
 
+class RewardRangeReply(Wire, frozen=True, kw_only=True):
+    """The range of single rewards in the study's units, which clients map to [−bound, bound].
+
+    A client clips each reward r to [low, high], and reports averages of
+    bound·(2r − low − high)/(high − low).
+    """
+
+    low: float
+    high: float
+    bound: float
+
+
 class StudyReply(Wire, frozen=True, kw_only=True):
     """The public description of a study.
 
     `study` is the SHA-256 of the text `terms`. `signature` is the signature of that text, or empty if the
     terms are not signed. `features` lists what a client must support, for example `local-lattice/laplace` for
     a mechanism with a noise distribution, and `mode/split`. A client that lacks one does not enrol.
-    `conformance` is true if this server only tests clients; its terms say so too.
+    `conformance` is true if this server only tests clients; its terms say so too. `rewards` is the range of
+    rewards that clients map, with the feature `reward-range`; null if rewards are on the study's scale.
     """
 
     study: Digest
@@ -88,6 +101,7 @@ class StudyReply(Wire, frozen=True, kw_only=True):
     signature: str
     features: list[str] = []
     conformance: bool = False
+    rewards: RewardRangeReply | None = None
     actions: int
     dimension: int
     horizon: int

@@ -1,0 +1,381 @@
+"""`session`: a study with the user's own loop, which can be interrupted and resumed.
+
+    with dp.session(study, file="study.sqlite", options=options) as s:
+        while (task := s.ask(people)) is not None:
+            for person in task.people:
+                s.tell(person, {option: rate(person, option, plays) for option, plays in task.plays.items()})
+        print(s.found())
+
+The rules of `dpbandits.rounds` hold: each person takes part once, an answer counts once, and a phase has one
+release. All of this is on disk before the call returns. After an interruption the same program goes on: `ask`
+returns the people of the current phase who have not answered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import count
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from dpbandits._checks import two_ends
+from dpbandits.answers import RewardRange, answer_of
+from dpbandits.choosing._choose import found_of
+from dpbandits.choosing._found import Found
+from dpbandits.choosing._people import Ran
+from dpbandits.choosing._session_file import (
+    SessionSettings,
+    keep_settings,
+    kept_settings,
+    open_session_store,
+)
+from dpbandits.errors import InvalidValue
+from dpbandits.options import Options
+from dpbandits.privacy import NoiseSource, SecureNoise, tamed
+from dpbandits.protocol import Plan, Report, Study, decode, encode, play_order, respond_with_averages
+from dpbandits.rounds import Deadlines, Rounds
+from dpbandits.storage import Attempt, Store
+
+_NO_DEADLINE = Deadlines(report_seconds=1e10)  # three centuries: the user's loop decides when a phase ends
+_AT_ONCE = 500  # answers that are stored in one transaction
+
+Rewards = Mapping[str, float | Sequence[float]]
+"""For each option of a task, the average reward of its plays, or a list with one reward per play."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SessionTask:
+    """What to do now: each of some people plays some options.
+
+    Attributes:
+        phase: The number of the phase, counted from 1.
+        people: The people who have a place in this phase and have not answered yet.
+        plays: For each option to play, how many times each person plays it.
+        plan: The plan of the phase.
+        attempt: The number of the attempt at the phase.
+    """
+
+    phase: int
+    people: tuple[str, ...]
+    plays: Mapping[str, int]
+    plan: Plan
+    attempt: int
+    _labels: Mapping[int, str]
+
+    @property
+    def order(self) -> list[str]:
+        """The option of each play, in an order that is random within blocks, see `play_order`."""
+        runs = play_order(self.plan, attempt=self.attempt)
+        return [self._labels[action] for action, plays in runs for _ in range(plays)]
+
+    def __repr__(self) -> str:
+        asked = ", ".join(f"{option!r}: {plays}" for option, plays in self.plays.items())
+        return f"phase {self.phase}: {len(self.people):,} people still to answer; plays {{{asked}}}"
+
+
+def session(
+    study: Study | str | Path,
+    *,
+    file: str | Path | None = None,
+    options: Options | None = None,
+    reward_range: tuple[float, float] | None = None,
+    noise: NoiseSource | None = None,
+) -> Session:
+    """Begin or resume a study that your own loop runs, with `ask` and `tell`.
+
+    This process acts for all parties. So the guarantee holds against everybody who sees the result but not
+    this process or its file. The file contains reports until their phase is released.
+
+    Args:
+        study: A study from `plan_study` whose assignment is `everyone`; or the file of a session that began
+            before, which contains all other settings.
+        file: The file of the session. It is created, or resumed if it exists. Without it the session is in
+            memory and ends with the process.
+        options: The options whose rows are the study's actions. Without them options are named `action 0`,
+            `action 1` and so on.
+        reward_range: The range of single rewards in your units. It is mapped to [−bound, bound] of the study,
+            and results are mapped back. A reward outside is clipped. By default it is `Study.reward_range`;
+            without either, rewards are on the scale of the study.
+        noise: The source of the privacy noise; secure by default.
+
+    Returns:
+        The session. It is a context manager, which closes the file.
+
+    Raises:
+        InvalidValue: An argument is not accepted, or is not the one with which the file began.
+        StorageError: The file cannot be opened.
+    """
+    if not isinstance(study, Study | str | Path):
+        raise InvalidValue("study", type(study).__name__, "a Study, or the file of a session")
+    source = noise or SecureNoise()
+    given = None
+    if isinstance(study, Study):
+        given = _settings(study, options, reward_range, source)
+    elif file is not None or options is not None or reward_range is not None:
+        raise InvalidValue("study", str(study), "a Study, if file, options or reward_range are given")
+    path = file if isinstance(study, Study) else study
+    store = open_session_store(path, resume=given is None)
+    try:
+        return Session(_agreed(store, given, path, source), store, source)
+    except BaseException:
+        store.close()
+        raise
+
+
+def _settings(
+    study: Study, options: Options | None, reward_range: object, noise: NoiseSource
+) -> SessionSettings:
+    if options is not None and not isinstance(options, Options):
+        raise InvalidValue("options", type(options).__name__, "Options, from Options.from_table or grid")
+    if options is not None and options.actions != study.actions:
+        raise InvalidValue("options", "other actions", "the options of the study")
+    if study.options and (options is None or options.digest != study.options):
+        raise InvalidValue("options", "none" if options is None else "others", "the options of the study")
+    if reward_range is not None:
+        ends = two_ends(reward_range=reward_range)
+        if study.reward_range not in (None, ends):
+            raise InvalidValue("reward_range", ends, f"{study.reward_range}, the range of the study")
+        study = replace(study, reward_range=ends)
+    # As a file returns it: an ε that was given as the integer 1 has another digest than 1.0.
+    same = decode(encode(study), Study, actions=study.actions)
+    return SessionSettings(study=same, options=options, simulated=noise.simulated)
+
+
+def _agreed(store: Store, given: SessionSettings | None, path: object, noise: NoiseSource) -> SessionSettings:
+    """Return the settings of a session, which begins if its store is empty."""
+    kept = kept_settings(store, path)
+    if kept is None:
+        if given is None:
+            raise InvalidValue("study", str(path), "the file of a session that began before")
+        keep_settings(store, given)
+        return given
+    kept.check_same(given or _settings(kept.study, kept.options, None, noise))
+    return kept
+
+
+class Session:
+    """A study with the user's own loop; see `session`.
+
+    Attributes:
+        settings: The study, with the range of rewards, and the options.
+    """
+
+    def __init__(self, settings: SessionSettings, store: Store, noise: NoiseSource) -> None:
+        self.settings = settings
+        self._store, self._noise = store, noise
+        study = settings.study
+        self._range = RewardRange.of(study.reward_range, bound=study.bound)
+        self._clips = study.reward_range is not None or study.bounded_rewards
+        self._rounds = Rounds(study, store, deadlines=_NO_DEADLINE, noise=noise)
+        self._task: SessionTask | None = None
+        self._left = dict[str, None]()  # people of the task who have not answered, in order
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file. Everything that was told is in it."""
+        self._store.close()
+
+    @property
+    def over(self) -> bool:
+        """Whether nobody is to be asked any more."""
+        return self._rounds.state.ended
+
+    @property
+    def people_asked(self) -> int:
+        """How many people the phases that have ended have asked."""
+        return self._rounds.state.clients_asked
+
+    def needed(self) -> int:
+        """Return how many new people the next `ask` takes; 0 while people of the phase have to answer."""
+        latest = self._settled()
+        if latest is None or latest.state != "gathering":
+            return 0
+        return self._rounds.plan(latest.phase).cohort - latest.joined
+
+    def ask(self, people: Iterable[str] | None = None) -> SessionTask | None:
+        """Return what to do next. It is on disk before this call returns.
+
+        While people of the current phase have not answered, these are returned, and nobody new takes part.
+        Otherwise the next phase, if there is one, takes as many people as it needs.
+
+        Args:
+            people: Names of people who may be asked, unique in the study. Those who took part before are left
+                out, and the rest are taken in order. None makes names; then you make sure that each is given
+                to a person who did not take part before.
+
+        Returns:
+            The task; None if nobody is to be asked any more.
+
+        Raises:
+            InvalidValue: Fewer people are left than the phase needs at least. Nobody was asked then.
+        """
+        if isinstance(people, str):
+            raise InvalidValue("people", repr(people), "a list of names")
+        latest = self._settled()
+        if latest is None or self.over:
+            return None
+        plan = self._rounds.plan(latest.phase)
+        if latest.state == "gathering":
+            self._gather(latest, plan, people)
+            self._rounds.end_wait()
+            latest = self._rounds.settle()
+            assert latest is not None
+            self._rounds.record_rounds(latest.phase, latest.number, plan.rounds)
+            latest = self._rounds.settle()
+            assert latest is not None
+        return self._current(latest, plan)
+
+    def tell(self, person: str, rewards: Rewards | None) -> None:
+        """Record the answer of one person. It is on disk before this call returns.
+
+        When the last person of a task has answered, the phase is released. If fewer people answer than the
+        phase needs at least, nothing is released, and the next `ask` takes new people.
+
+        Args:
+            person: One of the people of the task.
+            rewards: For each option of the task, the average reward of its plays, or a list with one reward
+                per play. None if the person does not answer; after an interruption it may be asked again.
+
+        Raises:
+            InvalidValue: The person is none of the task's who have not answered, an option is missing or not
+                one of the task's, or a reward is not a finite number. The message never has a reward.
+        """
+        self.tell_all({person: rewards})
+
+    def tell_all(self, answers: Mapping[str, Rewards | None]) -> None:
+        """Record the answers of several people, which is faster than one by one.
+
+        Args:
+            answers: For each person, as in `tell`.
+
+        Raises:
+            InvalidValue: As in `tell`. Then none of the answers is recorded.
+        """
+        task, latest = self._task or self.ask(()), self._rounds.current()
+        if task is None or latest is None:
+            raise InvalidValue("person", next(iter(answers), ""), "nobody: the study is over")
+        for person in answers:
+            if person not in self._left:
+                expected = "a person of the current task who has not answered"
+                raise InvalidValue("person", repr(person), expected)
+        told = [(name, self._report(task, name, own)) for name, own in answers.items() if own is not None]
+        try:
+            for first in range(0, len(told), _AT_ONCE):
+                self._rounds.accept(latest, told[first : first + _AT_ONCE])
+        except BaseException:
+            self._task = None  # some answers may be stored: the next `ask` reads who is left from the file
+            raise
+        for person in answers:
+            del self._left[person]
+        if not self._left:
+            self._rounds.end_wait()
+            self._settled()
+
+    def found(self, *, level: float = 0.95) -> Found:
+        """Return what was found so far, from the releases alone.
+
+        Args:
+            level: The probability with which each kind of interval covers the truth.
+
+        Raises:
+            InvalidValue: No phase was released yet.
+        """
+        settings, state = self.settings, self._rounds.state
+        if not state.history:
+            raise InvalidValue("found", "no release", "at least one phase in which enough people answered")
+        answer = answer_of(state, settings.options, level=level)
+        return found_of(settings.options, Ran(state=state), answer, simulated=settings.simulated)
+
+    def __repr__(self) -> str:
+        state = self._rounds.state
+        doing = "over" if self.over else f"phase {state.phase}, {len(self._left):,} people still to answer"
+        return (
+            f"Session(study {self.settings.study.name[:12]}: {doing}; {state.clients_asked:,} asked before)"
+        )
+
+    def _settled(self) -> Attempt | None:
+        """Take all steps that are due, and play to the end once nobody is asked any more."""
+        latest = self._rounds.settle()
+        while latest is not None and not self.over and latest.state == "playing":
+            plan = self._rounds.plan(latest.phase)
+            self._rounds.record_rounds(latest.phase, latest.number, plan.rounds)
+            latest = self._rounds.settle()
+        if self._task is not None and (
+            latest is None or (self._task.phase, self._task.attempt) != (latest.phase, latest.number)
+        ):
+            self._task, self._left = None, {}
+        return latest
+
+    def _gather(self, latest: Attempt, plan: Plan, people: Iterable[str] | None) -> None:
+        places, minimum = plan.cohort - latest.joined, self._rounds.minimum(plan)
+        made = (f"person {plan.phase}.{latest.number}.{number}" for number in count(1))
+        names = self._rounds.fresh(iter(_distinct(made if people is None else people)), places)
+        if latest.joined + len(names) < minimum:
+            got = f"{latest.joined + len(names):,} who did not take part before"
+            raise InvalidValue("people", got, f"at least {minimum:,} for phase {plan.phase}")
+        self._rounds.join(*names)
+
+    def _current(self, latest: Attempt, plan: Plan) -> SessionTask:
+        if self._task is None:
+            self._left = dict.fromkeys(self._rounds.unreported())
+        labels = {action: self._label(action) for action in plan.support}
+        plays = {labels[action]: number for action, number in zip(plan.support, plan.plays, strict=True)}
+        self._task = SessionTask(
+            phase=plan.phase,
+            people=tuple(self._left),
+            plays=plays,
+            plan=plan,
+            attempt=latest.number,
+            _labels=labels,
+        )
+        return self._task
+
+    def _label(self, action: int) -> str:
+        options = self.settings.options
+        return f"action {action}" if options is None else options.labels[action]
+
+    def _report(self, task: SessionTask, person: str, rewards: Rewards) -> Report:
+        if not isinstance(rewards, Mapping) or set(rewards) != set(task.plays):
+            got = "other options" if isinstance(rewards, Mapping) else type(rewards).__name__
+            raise InvalidValue(f"rewards of {person!r}", got, f"a mapping from {', '.join(task.plays)}")
+        averages = [self._average(person, option, rewards[option], n) for option, n in task.plays.items()]
+        return respond_with_averages(task.plan, averages, self._noise)
+
+    def _average(self, person: str, option: str, given: Any, plays: int) -> float:
+        """Return the average reward on the scale of the study. Rewards are private: errors have none."""
+        field = f"rewards of {person!r}, {option!r}"
+        try:
+            values = np.asarray(given, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise InvalidValue(field, type(given).__name__, "a number, or a list of numbers") from None
+        if values.ndim > 1 or (values.ndim == 1 and len(values) != plays):
+            shown = f"{values.size:,} rewards" if values.ndim == 1 else "a table"
+            raise InvalidValue(field, shown, f"{plays:,}, one per play, or their average")
+        if not np.isfinite(values).all():
+            raise InvalidValue(field, "a number that is not finite", "finite numbers")
+        scaled = (tamed(values) - self._range.middle) / self._range.half
+        if self._clips:
+            scaled = np.clip(scaled, -self._range.bound, self._range.bound)
+        return float(np.mean(scaled))
+
+
+def _distinct(names: Iterable[str]) -> Iterable[str]:
+    """Yield each name once; a name that is given twice is one person."""
+    seen = set[str]()
+    for name in names:
+        if not isinstance(name, str) or not name:
+            raise InvalidValue("people", repr(name), "names: strings that are not empty")
+        if name not in seen:
+            seen.add(name)
+            yield name

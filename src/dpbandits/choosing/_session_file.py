@@ -1,0 +1,120 @@
+"""What the file of a session keeps beside its journal, so that the path alone resumes the session."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from dpbandits.actions import Actions
+from dpbandits.errors import InvalidValue
+from dpbandits.options import Options
+from dpbandits.protocol import Study, decode, encode
+from dpbandits.storage import MemoryStore, Store, StudyRecord, open_store
+
+_VERSION = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class SessionSettings:
+    """The settings of a session, which are fixed when it begins.
+
+    Attributes:
+        study: The study.
+        options: The options; None if the actions have no names.
+        simulated: Whether the noise is simulated.
+    """
+
+    study: Study
+    options: Options | None
+    simulated: bool
+
+    def record(self) -> StudyRecord:
+        """Return the record with which a store begins."""
+        actions = self.study.actions
+        body = {
+            "study": self.study.digest,
+            "session": _VERSION,
+            "settings": encode(self.study).decode(),
+            "options": None if self.options is None else self.options.to_json(),
+            "actions": None if self.options is not None else actions.matrix.tolist(),
+            "loss": actions.loss,
+            "simulated": self.simulated,
+        }
+        return StudyRecord(digest=self.study.name, body=encode(body))
+
+    @staticmethod
+    def of(record: StudyRecord, path: object) -> SessionSettings:
+        """Return the settings that a file keeps.
+
+        Args:
+            record: The record of the file.
+            path: The file, for the message of an error.
+
+        Raises:
+            InvalidValue: The file is not one of a session, or of another version.
+        """
+        found: dict[str, Any] = msgspec.json.decode(record.body)
+        if not isinstance(found, dict) or found.get("session") != _VERSION:
+            raise InvalidValue("file", path, "the file of a session of this version")
+        kept = found["options"]
+        options = None if kept is None else Options.from_json(kept)
+        actions = Actions(found["actions"], loss=found["loss"]) if options is None else options.actions
+        return SessionSettings(
+            study=decode(found["settings"], Study, actions=actions),
+            options=options,
+            simulated=bool(found["simulated"]),
+        )
+
+    def check_same(self, given: SessionSettings) -> None:
+        """Check that settings which were given again are those of the file.
+
+        Raises:
+            InvalidValue: They differ; the message names the first one that does.
+        """
+        for name in ("study", "options", "simulated"):
+            mine, theirs = getattr(self, name), getattr(given, name)
+            if mine != theirs:
+                shown = _shown(name, theirs), f"{_shown(name, mine)}, with which the session began"
+                raise InvalidValue("noise" if name == "simulated" else name, *shown)
+
+
+def _shown(name: str, value: Any) -> str:
+    if name == "simulated":
+        return "simulated noise" if value else "secure noise"
+    if isinstance(value, Study | Options):
+        return f"digest {value.digest[:12]}"
+    return repr(value)
+
+
+def open_session_store(path: str | Path | None, *, resume: bool) -> Store:
+    """Open the store of a session.
+
+    Args:
+        path: The file; None keeps the session in memory.
+        resume: Whether the file must exist.
+
+    Raises:
+        InvalidValue: The file does not exist, although it must.
+        StorageError: The file cannot be opened.
+    """
+    if path is None:
+        return MemoryStore()
+    if resume and not Path(path).is_file():
+        raise InvalidValue("study", str(path), "a Study, or the file of a session that began before")
+    return open_store(f"sqlite:///{Path(path)}")
+
+
+def kept_settings(store: Store, path: object) -> SessionSettings | None:
+    """Return the settings that a store keeps; None if it is empty."""
+    with store.transaction() as transaction:
+        record = transaction.study()
+    return None if record is None else SessionSettings.of(record, path)
+
+
+def keep_settings(store: Store, settings: SessionSettings) -> None:
+    """Begin a session in an empty store."""
+    with store.transaction() as transaction:
+        transaction.begin_study(settings.record())
