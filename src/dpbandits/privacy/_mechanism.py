@@ -246,6 +246,11 @@ class Mechanism(ABC):
         return Message(kind="numbers", shape=(self.coordinates,), low=-math.inf, high=math.inf)
 
     @property
+    def limits_reports(self) -> bool:
+        """Whether `message` limits what one report adds to the sums. Only then can clients prove it."""
+        return self.message.kind != "numbers"
+
+    @property
     def unit_of_message(self) -> float:
         """The value of one unit of a report's entry, in the units of the rewards; for bits, of one bit."""
         return 1.0

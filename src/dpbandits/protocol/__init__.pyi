@@ -62,8 +62,11 @@ from ._sums import (
     add_up as add_up,
     combine as combine,
     nothing as nothing,
+    report_range as report_range,
+    report_totals as report_totals,
     share_message as share_message,
     summable as summable,
+    sums_of as sums_of,
 )
 from .assignment import (
     ASSIGNMENTS as ASSIGNMENTS,

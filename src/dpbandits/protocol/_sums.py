@@ -10,7 +10,7 @@ Shares are packed like reports, by `share_message`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
@@ -115,6 +115,49 @@ def combine(plan: Plan, one: Sums, other: Sums) -> Sums:
         raise ProtocolError(f"sums: got {one.reports:,} and {other.reports:,} reports, expected equal sets")
     totals = np.array(one.sums, dtype=np.int64) + np.array(other.sums, dtype=np.int64)
     return replace(one, sums=_reduced(_summable(plan), totals))
+
+
+def report_range(plan: Plan) -> tuple[int, int]:
+    """Return the smallest and the largest number that one report adds to a sum.
+
+    Example: (−33, 49) for a grid of 16 levels and noise of at most 33 levels.
+
+    Args:
+        plan: The plan of the cohort.
+
+    Raises:
+        ProtocolError: Reports are in floating point, or the plan asks nobody.
+    """
+    message = _summable(plan).message
+    entries = message.entries // plan.numbers  # all bits of one number are added up
+    return int(message.low) * entries, int(message.high) * entries
+
+
+def report_totals(plan: Plan, packed: bytes) -> IntArray:
+    """Return the numbers that one report adds to the sums.
+
+    Args:
+        plan: The plan of the report.
+        packed: The bytes of the report (`Report.payload`).
+
+    Raises:
+        InvalidValue: It is not a valid report of this plan.
+        ProtocolError: Reports are in floating point.
+    """
+    row = _summable(plan).message.unpack([packed])[0]
+    return np.asarray(row.reshape(plan.numbers, -1).sum(axis=1, dtype=np.int64))
+
+
+def sums_of(plan: Plan, totals: Sequence[int], reports: int) -> Sums:
+    """Return sums, given as signed totals, in the form in which `analyze` takes them.
+
+    Args:
+        plan: The plan of the cohort.
+        totals: The sum of each reported number over all reports.
+        reports: How many reports there are.
+    """
+    modulus = 1 << _summable(plan).sum_bits
+    return Sums(plan=plan.digest, sums=tuple(int(total) % modulus for total in totals), reports=reports)
 
 
 def signed_totals(plan: Plan, sums: Sums) -> IntArray:

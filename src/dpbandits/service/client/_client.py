@@ -25,10 +25,12 @@ from dpbandits.protocol import Plan, decode, packed_report
 from dpbandits.service.client._consent import Consent
 from dpbandits.service.shared import AsyncTransport, Dialogue, Transport, call, tell
 from dpbandits.service.wire import (
+    SHARED_MODES,
     ClientReply,
     ClientRequest,
     Pins,
     Place,
+    ProvedReports,
     PublicKey,
     SignedTerms,
     StudyReply,
@@ -199,8 +201,8 @@ class ClientCore:
             payload = packed_report(plan, averages, self.noise)
             coordinator = PublicKey.parse(terms.coordinator.key)
             reader = coordinator if terms.shuffler is None else PublicKey.parse(terms.shuffler.key)
-            if terms.mode == "split":
-                one, other = split_shares(plan, payload)
+            if terms.mode in SHARED_MODES:
+                one, other = self._parts(plan, place, payload, terms.mode)
                 bound = bound_share(other, place, hashed(self.memory.token))
                 sealed = reader.seal(one, place, "share-shuffler")
                 sealed += coordinator.seal(bound, place, "share-coordinator")
@@ -212,6 +214,12 @@ class ClientCore:
         yield from tell(url, self.memory.sealed, secret=self.memory.ticket)
         self.memory.sent = True
         self.save(self.memory)
+
+    def _parts(self, plan: Plan, place: Place, payload: bytes, mode: str) -> tuple[bytes, bytes]:
+        """Split a report into a part for the shuffler and one for the coordinator."""
+        if mode == "verified":
+            return ProvedReports.of(plan, place).parts(payload)
+        return split_shares(plan, payload)
 
     def _asked(self) -> tuple[Plan, Place]:
         """Return the plan to report for, and the place that the report is bound to."""
