@@ -30,7 +30,7 @@ from dpbandits.service.client._client import ClientMemory
 from dpbandits.service.shared import AsyncTransport, call
 from dpbandits.service.wire import EnrolmentReply, EnrolmentRequest, Pins, ResultsReply, StatusReply, hashed
 from tests.service.helpers import MODELS, client_averages, client_noise
-from tests.service.processes import Site, start, stop
+from tests.service.processes import CLIENT_NOISE, Site, start, stop
 
 from . import party
 from .actors import CONSENT
@@ -130,6 +130,7 @@ class Deployed:
             directory=self.directory,
             trust=self.case.trust,
             mode=self.case.mode,
+            noise=CLIENT_NOISE if self.case.mode == "verified" else None,  # which the checker can compute
             cohorts=COHORTS,
             report_seconds=5.0,
             join_seconds=6.0,

@@ -75,7 +75,6 @@ def test_a_study_survives_a_coordinator_that_lies_to_clients(model: str) -> None
         ("split", "shares"),
         ("split", "sums"),
         ("verified", "verifiers"),
-        ("verified", "sums"),
     ],
 )
 def test_a_study_survives_a_shuffler_that_lies(mode: str, call: str) -> None:

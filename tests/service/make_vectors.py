@@ -109,6 +109,10 @@ CASES: dict[str, Case] = {
     "shuffle, sums": (
         "summed-shares", LATTICE | SHARES, {}, [0.1, 0.9, 0.5], [[-30, 7, 0]]
     ),
+    "shuffle, noise of the servers": (
+        "server-noise", LATTICE | {"levels": 64, "noise": "server-gaussian", "least_reports": 5}, MIXED,
+        [0.1, 0.9], [],
+    ),
     "shuffle, sums, noise in a far tail": (
         "summed-shares", LATTICE | SHARES, {}, [0.1, 0.9, 0.5], [[-60, 7, 0]]
     ),

@@ -39,6 +39,7 @@ from .make_vectors import VECTORS, made
 
 BUILT_IN = (
     "none", "central-lattice", "local-lattice", "local-list", "local-band", "shuffled-bits", "summed-shares",
+    "server-noise",
 )  # fmt: skip
 
 
@@ -241,6 +242,9 @@ def test_shares_are_what_the_page_says(case: dict[str, Any]) -> None:
     assert case["sum_bits"] == decode(case["plan"], Plan).mechanism.sum_bits  # type: ignore[union-attr]
     if plan["mechanism"]["kind"] == "shuffled-bits":
         assert case["sum_bits"] == (6 * (plan["mechanism"]["levels"] + 25)).bit_length()
+    elif plan["mechanism"]["kind"] == "server-noise":
+        most = math.ceil(2 * plan["mechanism"]["scale"] * math.sqrt(math.log(2 * len(answer) * 1e12)))
+        assert case["sum_bits"] == (6 * plan["mechanism"]["levels"] + 2 * most + 1).bit_length()
     elif plan["mechanism"]["largest_share"] is not None:
         most = plan["mechanism"]["levels"] + 2 * plan["mechanism"]["largest_share"]
         assert case["sum_bits"] == (plan["mechanism"]["cohort"] * most + 1).bit_length()
@@ -302,7 +306,7 @@ def test_the_vectors_cover_every_kind_of_mechanism_and_noise() -> None:
     mechanisms = [json.loads(case["plan"])["mechanism"] for case in REPORTS]
     kinds = {kind for kind, made in MECHANISMS.items() if not made.simulated_only and kind in BUILT_IN}
     assert {one["kind"] for one in mechanisms} == kinds == set(BUILT_IN)
-    laws = {"discrete-gaussian", "laplace", "k-norm", "skellam", "polya"}
+    laws = {"discrete-gaussian", "laplace", "k-norm", "skellam", "polya", "server-gaussian"}
     assert {one["noise"] for one in mechanisms if "noise" in one} == laws
     assert {33, *range(54, 63)} <= {case.get("sum_bits") for case in REPORTS}
 

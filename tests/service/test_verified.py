@@ -10,7 +10,7 @@ import pytest
 
 from dpbandits.errors import ProtocolError, Refused
 from dpbandits.privacy import PrivacyRequest, SimulatedNoise
-from dpbandits.protocol import Plan, Release, Schedule, decode, report_range, respond_with_averages
+from dpbandits.protocol import Plan, Release, Schedule, decode, nothing, report_range, respond_with_averages
 from dpbandits.service.wire import KeyPair, Place, ProvedReports, hashed, verification_key
 
 from .helpers import Deployment, Member, client_averages, client_noise, released, small_study
@@ -89,6 +89,33 @@ def test_the_paper_s_bits_are_proved_as_counts() -> None:
     with deployed.store.transaction() as transaction:
         release = decode(transaction.releases()[0].body, Release)
     assert release.means == released(deployed.study, plan, reported[1], SimulatedNoise(0)).means
+    deployed.close()
+
+
+@pytest.mark.parametrize("mode", ["split", "verified"])
+def test_the_shuffler_adds_its_own_noise_once(mode: str) -> None:
+    """The coordinator sees sums with the shuffler's noise. They are the same whenever it asks."""
+    privacy = PrivacyRequest(trust="shuffle", epsilon=20, delta=1e-3, noise="server-gaussian")
+    deployed = Deployment(study=small_study("shuffle", privacy=privacy), mode=mode)
+    reported = deployed.whole_study()[1]
+    assert deployed.link is not None
+    plan = deployed.run(lambda t: deployed.coordinator.rounds.journal.plan(t, 1))
+    reply = deployed.link.sums(1, 1, [])
+    assert (reply.state, reply.reports, reply) == ("summed", len(reported), deployed.link.sums(1, 1, []))
+    shuffler, sums = deployed.link.shuffler, nothing(plan)
+    noised = [shuffler._noised(plan, 1, sums, b"", checksum)[0].sums for checksum in ("a", "a", "b")]
+    assert noised[0] == noised[1] != noised[2]
+    results = deployed.run(deployed.coordinator.operator.results)
+    assert [phase.plausible for phase in results.phases] == [True, True]
+    assert "clients may lie and collude" in results.guarantee.needs
+    deployed.close()
+
+
+def test_the_servers_noise_is_refused_where_a_server_sees_reports() -> None:
+    privacy = PrivacyRequest(trust="shuffle", epsilon=20, delta=1e-3, noise="server-gaussian")
+    deployed = Deployment(study=small_study("shuffle", privacy=privacy), mode="trusted")
+    with pytest.raises(Refused, match="server-gaussian noise needs a shuffler of mode split or verified"):
+        deployed.advance()
     deployed.close()
 
 

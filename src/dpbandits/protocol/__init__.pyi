@@ -59,6 +59,7 @@ from ._study import (
 )
 from ._sums import (
     Sums as Sums,
+    add_noise as add_noise,
     add_up as add_up,
     combine as combine,
     nothing as nothing,

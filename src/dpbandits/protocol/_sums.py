@@ -19,7 +19,7 @@ import numpy as np
 from dpbandits._arrays import IntArray
 from dpbandits._checks import whole
 from dpbandits.errors import PlanMismatch, ProtocolError, TooFewReports
-from dpbandits.privacy import Mechanism, Message
+from dpbandits.privacy import Mechanism, Message, NoiseSource
 from dpbandits.protocol._messages import Plan
 
 _AT_ONCE = 2**22  # entries that are unpacked at once, to limit memory use
@@ -92,6 +92,21 @@ def add_up(plan: Plan, sums: Sums, packed: Iterable[bytes], *, shares: bool = Fa
         totals += rows.reshape(len(block), plan.numbers, -1).sum(axis=(0, 2), dtype=np.int64)
         count += len(block)
     return replace(sums, sums=_reduced(mechanism, totals), reports=count)
+
+
+def add_noise(plan: Plan, sums: Sums, noise: NoiseSource) -> Sums:
+    """At the third party: add its noise to the sums, if the plan's mechanism has any.
+
+    Args:
+        plan: The plan of the cohort.
+        sums: The sums of the reports, or of the third party's shares of them.
+        noise: The source of its noise.
+    """
+    mechanism = _summable(plan)
+    drawn = mechanism.third_party_noise(noise)
+    if drawn is None:
+        return sums
+    return replace(sums, sums=_reduced(mechanism, np.array(sums.sums, dtype=np.int64) + drawn))
 
 
 def combine(plan: Plan, one: Sums, other: Sums) -> Sums:

@@ -42,7 +42,8 @@ from dataclasses import dataclass, field, replace
 
 from dpbandits._checks import one_of, whole
 from dpbandits.errors import InvalidValue, Refused
-from dpbandits.protocol import Plan, add_up, decode, encode, nothing
+from dpbandits.privacy import KeyedNoise, NoiseSource
+from dpbandits.protocol import Plan, Sums, add_noise, add_up, decode, encode, nothing
 from dpbandits.rounds import Hook
 from dpbandits.service.shared import Limits, Writer
 from dpbandits.service.wire import (
@@ -94,6 +95,8 @@ class ShufflerContext:
         hook: Called with the name of each step; tests inject crashes there.
         conformance: Whether this shuffler belongs to a server that only tests clients.
         limits: If given, a plan whose reports exceed these limits is refused.
+        noise: The source of the shuffler's own noise, where a plan asks for it. No configuration sets it: by
+            default it is keyed noise. Tests pass a seeded source.
     """
 
     keys: KeyPair
@@ -103,6 +106,7 @@ class ShufflerContext:
     hook: Hook = field(default=lambda _step: None)
     conformance: bool = False
     limits: Limits | None = None
+    noise: NoiseSource | None = None
 
     def __post_init__(self) -> None:
         one_of(MODES, mode=self.mode)
@@ -394,7 +398,9 @@ class Shuffler:
             total = replace(nothing(plan), reports=added)
         else:
             total = add_up(plan, nothing(plan), reports, shares=shared)
-        failed = total.reports < least
+        failed, checksum = total.reports < least, set_checksum(summed) if shared else ""
+        if plan.asked_mechanism.needs_shares and not failed:
+            total, share = self._noised(plan, attempt.number, total, share, checksum)
         reply = CollectionReply(
             study=study,
             phase=attempt.phase,
@@ -402,7 +408,7 @@ class Shuffler:
             state="failed" if failed else "summed",
             reports=count if failed else total.reports,
             sums=None if failed or share else total,
-            checksum=set_checksum(summed) if shared and not failed else "",
+            checksum="" if failed else checksum,
             share=b"" if failed else share,
         )
         transaction.keep_batch(*key, encode(reply))
@@ -410,6 +416,24 @@ class Shuffler:
         transaction.drop_reports(*key)
         transaction.change_attempt(attempt, replace(attempt, state="failed" if failed else "released"))
         return reply
+
+    def _noised(
+        self, plan: Plan, attempt: int, sums: Sums, share: bytes, checksum: str
+    ) -> tuple[Sums, bytes]:
+        """Add the shuffler's own noise to its sums, or to its aggregate share in mode `verified`.
+
+        The noise is a function of the set that was summed and of a key that is not in the store. So a
+        shuffler that computes the same sums again, for example from a backup, draws the same noise.
+        """
+        where = [plan.study, plan.digest, str(plan.phase), str(attempt), checksum]
+        key = self.context.keys.derived("noise of a shuffler")
+        noise = self.context.noise or KeyedNoise(key, [part.encode() for part in where])
+        if not share:
+            return add_noise(plan, sums, noise), b""
+        drawn = plan.asked_mechanism.third_party_noise(noise)
+        assert drawn is not None
+        prio3 = ProvedReports.of(plan, Place.of(plan.study, plan, attempt, "")).prio3
+        return sums, prio3.shift(share, drawn.tolist())
 
     def known_plan(self, phase: int) -> tuple[str, Plan] | None:
         """Return the study's digest and the plan of a phase from memory, or None; safe in any thread."""

@@ -157,8 +157,9 @@ class ProvedReports:
             InvalidValue: A share is malformed.
             ProtocolError: The sums are not those of this many valid reports.
         """
-        sums = self.prio3.unshard(shares, reports)
-        if any(one > reports * (self.high - self.low) for one in sums):
+        slack = self.plan.asked_mechanism.largest_server_noise
+        sums = self.prio3.unshard(shares, reports, signed=slack > 0)
+        if not all(-slack <= one <= reports * (self.high - self.low) + slack for one in sums):
             raise ProtocolError("sums: got numbers that this many valid reports cannot have")
         return sums_of(self.plan, [one + reports * self.low for one in sums], reports)
 

@@ -199,6 +199,11 @@ class KeyPair:
         except (InvalidTag, ValueError):
             raise unreadable() from None
 
+    def derived(self, purpose: str) -> bytes:
+        """Derive a secret of 32 bytes for one purpose of this party, by HKDF-SHA256 from the private key."""
+        info = f"dpbandits v1 {purpose}".encode()
+        return HKDF(algorithm=SHA256(), length=32, salt=None, info=info).derive(self.private_bytes())
+
     def shared(self, other: PublicKey, info: bytes, length: int) -> bytes:
         """Derive a secret that only the owners of the two keys can compute.
 

@@ -169,6 +169,8 @@ class Terms(Strict, frozen=True, kw_only=True):
         _require(mechanism.trust == self.trust, f"the plan's trust model is not {self.trust}")
         _require(listed, "the plan's mechanism or noise is not listed in the terms")
         _require(mechanism.sum_bits <= bits, f"the plan's sums need more than {bits} bits")
+        alone = not mechanism.needs_shares or self.mode != "trusted"
+        _require(alone, f"{mechanism.noise_name} noise needs a shuffler of mode split or verified")
         limited = self.mode != "verified" or (mechanism.additive and mechanism.limits_reports)
         _require(limited, f"reports with {mechanism.noise_name} noise have no range that could be proved")
         if self.trust_model.shares_noise:
