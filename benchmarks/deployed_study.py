@@ -17,7 +17,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from tests.service.helpers import MODELS
-from tests.service.processes import Site
+from tests.service.processes import CLIENT_NOISE, Site
 from tests.service.studies import check_study, run_study
 
 
@@ -39,6 +39,7 @@ def main() -> None:
                 directory=Path(directory),
                 trust=trust,
                 mode=mode,
+                noise=CLIENT_NOISE if mode == "verified" else None,
                 cohorts=cohorts,
                 report_seconds=600 if mode is None else options.report_seconds,
                 join_seconds=120,

@@ -16,7 +16,7 @@ import psycopg
 from psycopg.rows import dict_row
 
 from dpbandits.protocol import Plan, Release, Study, ask, decode, replay
-from dpbandits.service.wire import hashed
+from dpbandits.service.wire import SHARED_MODES, hashed
 
 from .claims import Claims, Told, release_of
 from .lying_coordinator import problems_of
@@ -96,10 +96,10 @@ class Checker:
     def _may_be_kept(self) -> set[tuple[int, int]]:
         """Attempts whose sealed shares may remain at the shuffler.
 
-        If a lying shuffler in split mode closes a collection and says `failed`, nobody requests its sums, so
-        it keeps the shares.
+        If a lying shuffler of a mode with shares closes a collection and says `failed`, nobody requests its
+        sums, so it keeps the shares.
         """
-        return self.told.failed if self.site.mode == "split" else set()
+        return self.told.failed if self.site.mode in SHARED_MODES else set()
 
     def _must(self, holds: bool, otherwise: str) -> None:
         if not holds:

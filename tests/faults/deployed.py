@@ -29,14 +29,14 @@ from dpbandits.service.client import AsyncClient, ClientCore, take_part
 from dpbandits.service.client._client import ClientMemory
 from dpbandits.service.shared import AsyncTransport, call
 from dpbandits.service.wire import EnrolmentReply, EnrolmentRequest, Pins, ResultsReply, StatusReply, hashed
-from dpbandits.service.wire._binding import TAG
 from tests.service.helpers import MODELS, client_averages, client_noise
-from tests.service.processes import Site, start, stop
+from tests.service.processes import CLIENT_NOISE, Site, start, stop
 
 from . import party
 from .actors import CONSENT
 from .checker import Checker
 from .network import Accepted
+from .values import second_part
 
 COHORTS = (6, 10)
 CROWD = 24  # codes that the operator requests at a time
@@ -130,6 +130,7 @@ class Deployed:
             directory=self.directory,
             trust=self.case.trust,
             mode=self.case.mode,
+            noise=CLIENT_NOISE if self.case.mode == "verified" else None,  # which the checker can compute
             cohorts=COHORTS,
             report_seconds=5.0,
             join_seconds=6.0,
@@ -278,7 +279,7 @@ class Deployed:
     def _note(self, pseudonym: str, memory: ClientMemory) -> None:
         """Record a report that was acknowledged."""
         body = memory.sealed
-        half = (len(body) - TAG) // 2 if self.case.mode == "split" else 0
+        half = second_part(body, self.case.mode)
         self.met["reports"] += 1
         self.accepted[pseudonym] = Accepted(
             phase=memory.phase,

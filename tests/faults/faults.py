@@ -64,12 +64,16 @@ LINK_STEPS = (
 )
 TRUSTED_STEPS = ("revealed-sums-before-commit", "revealed-sums-after-commit")
 SPLIT_STEPS = ("own-sums-before-commit", "own-sums-after-commit")
+VERIFIED_STEPS = (*SPLIT_STEPS, "page-verified")
 SHUFFLER_STEPS = (
     *_OPENING,
     *(f"{name}-{when}" for name in ("open", "report", "close", "read") for when in _BOTH),
     "sums-journalled",
 )
 SPLIT_SHUFFLER_STEPS = ("sums-before-commit", "sums-after-commit")
+VERIFIED_SHUFFLER_STEPS = (*SPLIT_SHUFFLER_STEPS, "verifiers-computed")
+_OWN_STEPS = {"trusted": TRUSTED_STEPS, "split": SPLIT_STEPS, "verified": VERIFIED_STEPS}
+_OWN_SHUFFLER_STEPS = {"split": SPLIT_SHUFFLER_STEPS, "verified": VERIFIED_SHUFFLER_STEPS}
 
 _MESSAGES = 700  # faults of messages affect only this many messages
 _CLIENTS = 200  # clients that may vanish or restart
@@ -91,12 +95,11 @@ class Case:
 
 def steps_of(party: str, mode: str | None) -> tuple[str, ...]:
     """Return the journal steps at which a party can be killed in this mode."""
-    split = mode == "split"
     if party == "shuffler":
-        return SHUFFLER_STEPS + (SPLIT_SHUFFLER_STEPS if split else ())
+        return SHUFFLER_STEPS + _OWN_SHUFFLER_STEPS.get(mode or "", ())
     if mode is None:
         return COORDINATOR_STEPS + HERE_STEPS + LINK_STEPS[-2:]
-    return COORDINATOR_STEPS + HERE_STEPS[4:] + LINK_STEPS + (SPLIT_STEPS if split else TRUSTED_STEPS)
+    return COORDINATOR_STEPS + HERE_STEPS[4:] + LINK_STEPS + _OWN_STEPS[mode]
 
 
 def draw_case(seed: int, number: int) -> Case:

@@ -22,6 +22,7 @@ from dpbandits.service.wire import (
     ClientRequest,
     KeyPair,
     Place,
+    ProvedReports,
     PublicKey,
     ReportSlot,
     TaskReply,
@@ -31,6 +32,7 @@ from dpbandits.service.wire import (
     split_shares,
 )
 from tests.service.helpers import client_averages, client_noise, sealed_body
+from tests.service.lying_proofs import HARMLESS, LIES, lying_body
 
 from .actors import URL, Life, Person
 from .claims import Claim, Claims
@@ -288,19 +290,35 @@ class Liar(Person):
         except InvalidValue:
             if self._site.mode == "split":  # no party sees the report, so send a bad share
                 return (yield from self._bad_share())
+            if self._site.mode == "verified":  # nor here, and no proof of it holds
+                return (yield from self._lie_proof())
             body = self._reader.seal(data, self._place(), "report")
             return (yield from self._unreadable(body))
         report = Report(plan=self._plan.digest, payload=data)
         return (yield from self._counted(self._sealed(report), Claim(report=report)))
 
     def _slot(self) -> ReportSlot:
-        return ReportSlot(plan=self._plan, place=self._place(), split=self._site.mode == "split")
+        return ReportSlot(plan=self._plan, place=self._place(), mode=self._site.mode or "")
 
     @property
     def _reader(self) -> PublicKey:
         return self._site.keys["coordinator" if self._site.mode is None else "shuffler"].public
 
-    # Lies of split mode.
+    def _lie_proof(self) -> Lie:
+        """Send a report whose proof does not hold."""
+        lie = self._dice.choice([one for one in LIES if one not in HARMLESS])
+        keys = (self._site.keys["shuffler"].public, self._site.keys["coordinator"].public)
+        credential = hashed(self.core.memory.token)
+        body = lying_body(lie, self._plan, self._place(), self._honest().payload, keys, credential)
+        return (yield from self._counted(body, LEFT_OUT))
+
+    # Lies of the modes with shares.
+
+    def _parts(self) -> tuple[bytes, bytes]:
+        payload = self._honest().payload
+        if self._site.mode == "split":
+            return split_shares(self._plan, payload)
+        return ProvedReports.of(self._plan, self._place()).parts(payload)
 
     def _halves(self, one: bytes, other: bytes, *, token: str = "", place: Place | None = None) -> bytes:
         keys, here = self._site.keys, self._place()
@@ -327,11 +345,11 @@ class Liar(Person):
         return (yield from self._counted(self._halves(one, other), Claim(residues=residues)))
 
     def _lie_other_tag(self) -> Lie:
-        one, other = split_shares(self._plan, self._honest().payload)
+        one, other = self._parts()
         return (yield from self._counted(self._halves(one, other, token="another-token"), LEFT_OUT))
 
     def _lie_half_unreadable(self) -> Lie:
-        one, other = split_shares(self._plan, self._honest().payload)
+        one, other = self._parts()
         body = self._halves(one, other, place=replace(self._place(), attempt=99))
         if self._dice.random() < 0.5:
             size = len(body) - len(
@@ -341,7 +359,8 @@ class Liar(Person):
         return (yield from self._counted(body, LEFT_OUT))
 
     def _lie_half_range(self) -> Lie:
-        one, _ = split_shares(self._plan, self._honest().payload)
-        return (
-            yield from self._counted(self._halves(one, outside_modulus(self._plan, self._dice)), LEFT_OUT)
-        )
+        """Send numbers that are no shares to the coordinator."""
+        one, other = self._parts()
+        split = self._site.mode == "split"
+        far = outside_modulus(self._plan, self._dice) if split else self._dice.randbytes(len(other))
+        return (yield from self._counted(self._halves(one, far), LEFT_OUT))

@@ -34,6 +34,7 @@ CLIENT_LIES = (
 )  # fmt: skip
 SHUFFLED_LIES = ("elsewhere",)
 SPLIT_LIES = ("other-tag", "half-unreadable", "half-range", "residues")
+VERIFIED_LIES = ("other-tag", "half-unreadable", "half-range", "proof")
 
 ACTUATOR_LIES = ("negative", "huge", "no-number", "too-many", "fewer", "future", "other-attempt", "past")
 
@@ -56,6 +57,18 @@ SHUFFLER_LIES = {
         ),
         "sums": (*_ABOUT, *_SUMS, "count-low", "checksum", "failed", "closed"),
     },
+    "verified": {
+        "open": (*_ABOUT, "failed", "summed"),
+        "look": (*_ABOUT, "failed", "summed"),
+        "close": (*_ABOUT, "failed", "summed"),
+        "verifiers": (
+            *ANY_PAGE, "twice", "unordered", "invented", "forged", "misnamed", "no-base64", "too-long",
+            "endless", "withheld", "hidden", "answer",
+        ),
+        "sums": (
+            *_ABOUT, "share-short", "share-random", "moved", "count-low", "checksum", "failed", "closed",
+        ),
+    },
 }  # fmt: skip
 COORDINATOR_LIES = {
     "study": (*ANY_PAGE, "terms-field", "signature", "digest"),
@@ -73,7 +86,7 @@ _PEOPLE = 200  # clients that may lie or receive lies
 def client_lies(mode: str | None) -> tuple[str, ...]:
     """Return the lies that a client can tell in this mode."""
     shuffled = CLIENT_LIES + (SHUFFLED_LIES if mode is not None else ())
-    return shuffled + (SPLIT_LIES if mode == "split" else ())
+    return shuffled + {"split": SPLIT_LIES, "verified": VERIFIED_LIES}.get(mode or "", ())
 
 
 def draw_lies(rng: random.Random, mode: str | None) -> list[Fault]:

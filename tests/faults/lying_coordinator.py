@@ -17,11 +17,10 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from dpbandits.errors import Refused
-from dpbandits.protocol import Plan, decode, encode, share_message
+from dpbandits.protocol import Plan, decode, encode
 from dpbandits.service.shared._dialogue import Incoming, Outgoing
-from dpbandits.service.wire import PURPOSE, KeyPair, Place, hashed, unbound_share
+from dpbandits.service.wire import PURPOSE, SHARED_MODES, KeyPair, Place, hashed, unbound_share
 from dpbandits.service.wire._messages import TASK_STATES
-from dpbandits.service.wire._sealing import OVERHEAD
 from tests.service.hostile_plans import SLACK, mutated, text_of, true_delta
 
 from .actors import Person
@@ -29,6 +28,7 @@ from .claims import Post
 from .lies import ANY_PAGE, Fault
 from .pages import page_for
 from .party import Site
+from .values import second_part
 
 _PLACE = re.compile(r"/v1/phases/(\d+)/attempts/(\d+)/reports$")
 _LARGEST = 1 << 20  # bytes of the largest report that a client makes in a run
@@ -165,8 +165,8 @@ def _opens(post: Post, site: Site, plan: Plan, attempt: int) -> bool:
         study=plan.study, phase=plan.phase, attempt=attempt, plan=plan.digest, pseudonym=hashed(post.ticket)
     )
     try:
-        if site.mode == "split":
-            size = share_message(plan).size + OVERHEAD
+        if site.mode in SHARED_MODES:
+            size = second_part(post.body, site.mode)
             site.keys["shuffler"].open(post.body[:size], place, "share-shuffler")
             opened = site.keys["coordinator"].open(post.body[size:], place, PURPOSE)
             unbound_share(opened, place, hashed(post.token))

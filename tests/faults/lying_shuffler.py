@@ -17,7 +17,7 @@ from typing import Any
 
 from dpbandits.protocol import Plan, decode, share_message
 from dpbandits.service.shared._dialogue import Incoming, Outgoing
-from dpbandits.service.wire import Place, bound_share, hashed, set_checksum
+from dpbandits.service.wire import Place, ProvedReports, bound_share, hashed, set_checksum
 from dpbandits.service.wire._sealing import OVERHEAD
 
 from .claims import Claims, Key, Told
@@ -26,6 +26,7 @@ from .pages import page_for
 from .party import Site
 
 _CALL = re.compile(r"/v1/phases/(\d+)/attempts/(\d+)/collection(?:/(\w+))?(?:\?.*)?$")
+PAGES = ("shares", "verifiers")
 _FAILING = (("close", "failed"), ("sums", "failed"), ("sums", "closed"), ("sums", "checksum"))
 
 Send = Callable[[Outgoing], Incoming | None]
@@ -53,7 +54,7 @@ class LyingShuffler:
         if reply is None or reply.status != 200:
             return reply
         content = json.loads(reply.content)
-        if call == "shares" and outgoing.url.endswith("after="):
+        if call in PAGES and outgoing.url.endswith("after="):
             self._cloned.pop(key, None)  # the coordinator starts over
             self._sent.pop(key, None)
         kept = self._kept_up(key, call, content)
@@ -82,8 +83,8 @@ class LyingShuffler:
 
     def _kept_up(self, key: Key, call: str, content: Any) -> bool:
         """Apply the lies that are repeated for the whole attempt; return whether there are any."""
-        if call == "shares" and key in self.told.withheld:
-            content["shares"] = [one for one in content["shares"] if one[0] != self.told.withheld[key]]
+        if call in PAGES and key in self.told.withheld:
+            content[call] = [one for one in content[call] if one[0] != self.told.withheld[key]]
             return True
         if key in self._cloned and call in ("shares", "sums"):
             self._keep_clones(key, call, content)
@@ -92,6 +93,10 @@ class LyingShuffler:
         if key not in self.told.moved or content.get("state") != "summed" or call not in ("close", "sums"):
             return kept
         offset, more = self.told.moved[key]
+        if content["share"]:
+            moved = self._proved(key).prio3.shift(base64.b64decode(content["share"]), offset)
+            content["share"] = base64.b64encode(moved).decode()
+            return True
         modulus = 1 << self._mechanism(key).sum_bits
         moved = [(one + by) % modulus for one, by in zip(content["sums"]["sums"], offset, strict=True)]
         content.update(self._summed(key, moved, content["reports"] + more))
@@ -110,8 +115,8 @@ class LyingShuffler:
         dice = random.Random(f"{lie} {self._left[lie]}")
         if lie.step in ANY_PAGE:
             told: Incoming | None = page_for(lie.step, dice)
-        elif call == "shares":
-            told = self._shares(lie.step, key, content, dice)
+        elif call in PAGES:
+            told = self._shares(lie.step, key, content, content[call], dice)
         else:
             told = self._collection(lie.step, key, content, dice)
             if (call, lie.step) in _FAILING:
@@ -125,10 +130,8 @@ class LyingShuffler:
     def _collection(self, lie: str, key: Key, content: Any, dice: random.Random) -> Incoming | None:
         sums = content["sums"]["sums"] if content["sums"] else []
         reports, summed, numbers = content["reports"], content["state"] == "summed", len(sums)
-        if (
-            lie in ("sums-short", "sums-large", "sums-negative", "checksum", "moved", "count-low")
-            and not summed
-        ):
+        about_sums = lie.startswith(("sums-", "share-")) or lie in ("checksum", "moved", "count-low")
+        if about_sums and not summed:
             return None
         if lie == "moved":
             return self._move(key, content, dice)
@@ -145,6 +148,8 @@ class LyingShuffler:
             "checksum": {"checksum": hashed(f"{dice.random()}")},
             "failed": {"state": "failed", "sums": None},
             "closed": {"state": "closed", "sums": None},
+            "share-short": {"share": base64.b64encode(dice.randbytes(8 * dice.randrange(3))).decode()},
+            "share-random": {"share": base64.b64encode(dice.randbytes(8 * self._numbers(key))).decode()},
             "summed": self._summed(key, [dice.randrange(100) for _ in range(3)], reports),
         }
         return _json({**content, **changes[lie]})
@@ -154,24 +159,37 @@ class LyingShuffler:
         if key in self.told.moved:
             return None
         mechanism, cohort = self._mechanism(key), self._plans[key[0]].cohort
-        offset = tuple(dice.randrange(1 << mechanism.sum_bits) for _ in content["sums"]["sums"])
+        # In mode `verified` the coordinator refuses sums that are not in the range of valid reports.
+        most = 3 if content["share"] else 1 << mechanism.sum_bits
+        offset = tuple(dice.randrange(most) for _ in range(self._numbers(key)))
         least = self._site.study.privacy.minimum_reports(cohort)
         fewer = self._site.mode == "trusted" and content["reports"] > least and dice.random() < 0.5
         self.told.moved[key] = (offset, -1 if fewer else 0)
         self._kept_up(key, "sums", content)
         return _json(content)
 
-    def _shares(self, lie: str, key: Key, content: Any, dice: random.Random) -> Incoming | None:
-        page: list[list[str]] = content["shares"]
+    def _numbers(self, key: Key) -> int:
+        return self._plans[key[0]].numbers
+
+    def _proved(self, key: Key) -> ProvedReports:
+        plan = self._plans[key[0]]
+        return ProvedReports.of(plan, Place.of(plan.study, plan, key[1], ""))
+
+    def _shares(
+        self, lie: str, key: Key, content: Any, page: list[list[str]], dice: random.Random
+    ) -> Incoming | None:
         if len(page) < 2:
             return None
         victim = dice.randrange(len(page))
-        name, sealed = page[victim]
+        name, sealed, *answer = page[victim]
         if lie in ("forged", "misnamed"):
             other = page[victim - 1][1] if lie == "misnamed" else self._forged(key, name, dice)
             self.told.forged.setdefault(key, set()).add(name)
-            page[victim] = [name, other]
-            self._sent[key] = [(one, base64.b64decode(share)) for one, share in page]
+            page[victim] = [name, other, *answer]
+            self._sent[key] = [(one, base64.b64decode(share)) for one, share, *_ in page]
+        elif lie == "answer":  # a false verifier share: the report is left out
+            self.told.forged.setdefault(key, set()).add(name)
+            page[victim] = [name, sealed, base64.b64encode(dice.randbytes(dice.choice((0, 500)))).decode()]
         elif lie in ("withheld", "hidden"):
             if lie == "withheld":
                 self.told.withheld[key] = name
@@ -192,9 +210,13 @@ class LyingShuffler:
         """Return a share of zeros that the shuffler has sealed for a client whose token it does not know."""
         plan = self._plans[key[0]]
         place = Place(study=plan.study, phase=key[0], attempt=key[1], plan=plan.digest, pseudonym=name)
-        bound = bound_share(bytes(share_message(plan).size), place, hashed(f"{dice.random()}"))
+        bound = bound_share(bytes(self._share_size(key)), place, hashed(f"{dice.random()}"))
         sealed = self._site.keys["coordinator"].public.seal(bound, place, "share-coordinator")
         return base64.b64encode(sealed).decode()
+
+    def _share_size(self, key: Key) -> int:
+        split = self._site.mode == "split"
+        return share_message(self._plans[key[0]]).size if split else self._proved(key).part_size(1)
 
     def _keep_forged(self, key: Key, content: Any) -> bool:
         """If the coordinator has accepted a forged share, reply with the checksum of the same set."""
@@ -224,19 +246,19 @@ def _collection(method: str) -> str:
 
 
 def _other_pages(lie: str, page: list[list[str]], dice: random.Random) -> list[list[str]]:
-    sealed = page[0][1]
+    rest = page[0][1:]
     if lie == "twice":
         return dice.choice(([page[0]] * 300, [*page, page[-1]]))
     if lie == "unordered":
         return page[::-1]
     if lie == "invented":
-        return sorted([*page, [hashed(f"{dice.random()}"), sealed]])
+        return sorted([*page, [hashed(f"{dice.random()}"), *rest]])
     if lie == "no-base64":
-        return [[name, dice.choice(("no base64!", "é", "a"))] for name, _ in page]
+        return [[one[0], dice.choice(("no base64!", "é", "a")), *one[2:]] for one in page]
     if lie == "too-long":
-        return [[f"{number:064x}", sealed] for number in range(1001)]
+        return [[f"{number:064x}", *rest] for number in range(1001)]
     assert lie == "endless"
-    return [[f"{number:064x}", sealed] for number in range(1, 900)]
+    return [[f"{number:064x}", *rest] for number in range(1, 900)]
 
 
 def _json(content: Any) -> Incoming:

@@ -12,11 +12,11 @@ import msgspec
 
 from dpbandits.service.shared._dialogue import Incoming, Outgoing
 from dpbandits.service.wire import TaskReply, hashed
-from dpbandits.service.wire._binding import TAG
 
 from .claims import Claims
 from .faults import MESSAGE_KINDS, Case
 from .party import Delivery
+from .values import second_part
 
 _REPORT = re.compile(r"/v1/phases/(\d+)/attempts/(\d+)/reports$")
 
@@ -127,7 +127,7 @@ class Network:
     def _note_report(self, delivery: Delivery, phase: int, attempt: int) -> None:
         pseudonym = hashed(delivery.outgoing.secret)
         digest = hashlib.sha256(delivery.body).hexdigest()
-        half = (len(delivery.body) - TAG) // 2 if self.case.mode == "split" else 0
+        half = second_part(delivery.body, self.case.mode)
         traces = (delivery.body[:32], delivery.body[half : half + 32])
         report = Accepted(phase=phase, attempt=attempt, digest=digest, traces=traces)
         if self.claims.of(pseudonym, digest).fate == "refused":

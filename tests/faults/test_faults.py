@@ -14,6 +14,7 @@ import pytest
 from dpbandits.storage import StoredReport, Transaction
 from dpbandits.storage._sql import SqlStore
 from dpbandits.storage._sql_transaction import SqlTransaction
+from tests.service.helpers import MODELS
 
 from .faults import Case, Fault, draw_case
 from .shrinking import shrink
@@ -22,7 +23,7 @@ from .world import World, examine, play, run_case
 KEPT = sorted((Path(__file__).parent / "kept").glob("*.json"))
 
 
-@pytest.mark.parametrize("number", range(5))
+@pytest.mark.parametrize("number", range(len(MODELS)))
 def test_a_study_survives_faults(number: int) -> None:
     assert run_case(draw_case(0, number)).problems == ()
 

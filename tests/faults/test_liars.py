@@ -12,7 +12,7 @@ from dpbandits.protocol import add_up, nothing
 from dpbandits.service.client import Consent
 from dpbandits.service.coordinator import _playing as playing, _revealed as revealed, _shuffling as shuffling
 from dpbandits.service.coordinator._revealed import OwnSums
-from dpbandits.service.wire import PURPOSE, ReportSlot, set_checksum, unbound_share
+from dpbandits.service.wire import PURPOSE, ProvedReports, ReportSlot, set_checksum, unbound_share
 from dpbandits.service.wire._binding import TAG
 
 from .faults import Case, Fault, draw_case
@@ -25,7 +25,7 @@ from .lies import (
 )
 from .world import run_case
 
-MODELS = {"none": 0, "central": 1, "local": 2, "trusted": 3, "split": 4}
+MODELS = {"none": 0, "central": 1, "local": 2, "trusted": 3, "split": 4, "verified": 5}
 
 
 def lying(model: str, *faults: Fault, noise: str = "") -> Case:
@@ -50,7 +50,7 @@ def by_everybody(kind: str, lies: Iterable[tuple[str, str]]) -> list[Fault]:
 
 @pytest.mark.parametrize("model", MODELS)
 def test_a_study_survives_lying_clients_and_a_lying_actuator(model: str) -> None:
-    mode = model if model in ("trusted", "split") else None
+    mode = model if model in ("trusted", "split", "verified") else None
     lies = by_everybody("client-lie", [("", lie) for lie in client_lies(mode)])
     rounds = [Fault(kind="actuator-lie", at=at, step=lie) for at, lie in enumerate(ACTUATOR_LIES)]
     outcome = run_case(lying(model, *lies, *rounds))
@@ -68,7 +68,14 @@ def test_a_study_survives_a_coordinator_that_lies_to_clients(model: str) -> None
 
 
 @pytest.mark.parametrize(
-    ("mode", "call"), [("trusted", "close"), ("split", "close"), ("split", "shares"), ("split", "sums")]
+    ("mode", "call"),
+    [
+        ("trusted", "close"),
+        ("split", "close"),
+        ("split", "shares"),
+        ("split", "sums"),
+        ("verified", "verifiers"),
+    ],
 )
 def test_a_study_survives_a_shuffler_that_lies(mode: str, call: str) -> None:
     lies = [lie for lie in SHUFFLER_LIES[mode][call] if lie != "hidden"]
@@ -100,6 +107,11 @@ def _trusting_sums(context: Any, plan: Any, attempt: int, credentials: Any, shar
     return OwnSums(sums=total, without=[], checksum=set_checksum(summed))
 
 
+def _believing(proved: ProvedReports, _key: bytes, parts: Any, _answers: Any) -> Any:
+    """Accept every report that can be read, without its proof."""
+    return proved.prio3.out_shares(1, [part[80:] for part in parts])
+
+
 def _counts_all(transaction: Any, _plan: Any, latest: Any, played: int) -> None:
     if latest.state == "playing":
         transaction.change_attempt(latest, replace(latest, played=played))
@@ -117,6 +129,13 @@ NO_NOISE = by_everybody("coordinator-lie", [("tasks", "plan-noise")])
 OTHER_TERMS = by_everybody("coordinator-lie", [("tasks", "plan-study")])
 OUT_OF_RANGE = by_everybody("client-lie", [("", "range")])
 PLANTED: list[tuple[Any, str, Callable[..., Any], Case, str]] = [
+    (
+        ProvedReports,
+        "accepted",
+        _believing,
+        lying("verified", *by_everybody("client-lie", [("", "proof")])),
+        "counts",
+    ),
     (
         shuffling,
         "own_sums",

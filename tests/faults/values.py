@@ -7,6 +7,10 @@ import random
 import numpy as np
 
 from dpbandits.protocol import Plan
+from dpbandits.service.wire._binding import TAG
+from dpbandits.service.wire._sealing import OVERHEAD
+
+_HELPER = 16 + 64 + 64  # in mode `verified`, the coordinator's part: nonce, public share, input share
 
 _FAR = {
     "integers": (2**61, -(2**61), 2**62, 2**63 - 1, -(2**63), 2**40, -(2**40)),
@@ -48,3 +52,9 @@ def outside_modulus(plan: Plan, dice: random.Random) -> bytes:
     wrong = [-1, -(2**63), 2**63 - 1, modulus] if modulus < 2**63 else [-1, -(2**63)]
     residues[dice.randrange(plan.numbers)] = dice.choice(wrong)
     return np.array(residues, dtype="<i8").tobytes()
+
+
+def second_part(body: bytes, mode: str | None) -> int:
+    """Return where the coordinator's part of a body begins; 0 if the body has one part only."""
+    starts = {"split": (len(body) - TAG) // 2, "verified": len(body) - _HELPER - TAG - OVERHEAD}
+    return starts.get(mode or "", 0)

@@ -196,7 +196,7 @@ def test_the_built_in_models_are_listed_in_order_whatever_is_imported_first() ->
     assert shown.splitlines() == [
         "none central local shuffle",
         "none central-gaussian central-lattice local-gaussian local-lattice local-band "
-        "local-list shuffled-bits summed-shares",
+        "local-list shuffled-bits summed-shares server-noise",
     ]
 
 

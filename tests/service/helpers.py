@@ -33,10 +33,12 @@ from dpbandits.service.shared import ShufflerAddress, Timing
 from dpbandits.service.shared._common_endpoints import accept
 from dpbandits.service.shuffler import Shuffler, ShufflerContext
 from dpbandits.service.wire import (
+    SHARED_MODES,
     CollectionReply,
     CollectionRequest,
     KeyPair,
     Place,
+    ProvedReports,
     PublicKey,
     bound_share,
     hashed,
@@ -45,7 +47,14 @@ from dpbandits.service.wire import (
 )
 from dpbandits.storage import MemoryStore, Store
 
-MODELS = [("none", None), ("central", None), ("local", None), ("shuffle", "trusted"), ("shuffle", "split")]
+MODELS = [
+    ("none", None),
+    ("central", None),
+    ("local", None),
+    ("shuffle", "trusted"),
+    ("shuffle", "split"),
+    ("shuffle", "verified"),
+]
 THETA = np.array([0.8, 0.5, 0.1])
 
 
@@ -101,6 +110,17 @@ class NearLink:
                 return
             after = found[-1][0]
 
+    def verifiers(self, phase: int, attempt: int) -> Iterator[list[tuple[str, bytes, bytes]]]:
+        after = ""
+        while True:
+            last = after
+            page = self._run(lambda t, last=last: self.shuffler.page(t, phase, attempt, last))
+            found = self.shuffler.verifiers(page).verifiers
+            if not found:
+                return
+            yield found
+            after = found[-1][0]
+
     def sums(self, phase: int, attempt: int, without: list[str]) -> CollectionReply:
         return self._run(lambda t: self.shuffler.sums(t, phase, attempt, without))
 
@@ -125,9 +145,10 @@ def sealed_body(
     mode: str,
     credential: str,
 ) -> bytes:
-    if mode != "split" or shuffler is None:
+    if mode not in SHARED_MODES or shuffler is None:
         return (shuffler or coordinator).seal(report.payload, place, "report")
-    one, other = split_shares(plan, report.payload)
+    proved = ProvedReports.of(plan, place) if mode == "verified" else None
+    one, other = split_shares(plan, report.payload) if proved is None else proved.parts(report.payload)
     mine = shuffler.seal(one, place, "share-shuffler")
     return mine + coordinator.seal(bound_share(other, place, credential), place, "share-coordinator")
 

@@ -16,8 +16,17 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from dpbandits.privacy import MECHANISMS
-from dpbandits.protocol import Plan, add_up, encode, nothing, respond_with_averages
-from dpbandits.service.wire import KeyPair, Place, ReportSlot, _shares as wire, bound_share, hashed
+from dpbandits.protocol import Plan, add_up, encode, nothing, report_totals, respond_with_averages
+from dpbandits.service.wire import (
+    KeyPair,
+    Place,
+    ProvedReports,
+    ReportSlot,
+    _shares as wire,
+    bound_share,
+    hashed,
+    verification_key,
+)
 
 from . import own_hpke
 
@@ -99,6 +108,10 @@ CASES: dict[str, Case] = {
     ),
     "shuffle, sums": (
         "summed-shares", LATTICE | SHARES, {}, [0.1, 0.9, 0.5], [[-30, 7, 0]]
+    ),
+    "shuffle, noise of the servers": (
+        "server-noise", LATTICE | {"levels": 64, "noise": "server-gaussian", "least_reports": 5}, MIXED,
+        [0.1, 0.9], [],
     ),
     "shuffle, sums, noise in a far tail": (
         "summed-shares", LATTICE | SHARES, {}, [0.1, 0.9, 0.5], [[-60, 7, 0]]
@@ -187,7 +200,7 @@ def reports() -> list[dict[str, Any]]:
             "draws": draws,
             "below": [str(one) for one in below],
             "plaintext": answer.payload.hex(),
-            "body_bytes": _slot(plan, split=False).body_size,
+            "body_bytes": _slot(plan, mode="").body_size,
         }
         if plan.mechanism.trust == "shuffle":
             case |= _split(plan, answer, bytes(range(200, 200 + 8 * plan.numbers)))
@@ -195,16 +208,16 @@ def reports() -> list[dict[str, Any]]:
     return found
 
 
-def _slot(plan: Plan, *, split: bool) -> ReportSlot:
+def _slot(plan: Plan, *, mode: str) -> ReportSlot:
     place = Place(study=STUDY, phase=2, attempt=13, plan=plan.digest, pseudonym=hashed(TICKET))
-    return ReportSlot(plan=plan, place=place, split=split)
+    return ReportSlot(plan=plan, place=place, mode=mode)
 
 
 def _split(plan: Plan, answer: Any, random: bytes) -> dict[str, Any]:
     assert plan.mechanism is not None
     with mock.patch.object(wire.os, "urandom", lambda size: random[:size]):
         one, other = wire.split_shares(plan, answer.payload)
-    place = _slot(plan, split=True).place
+    place = _slot(plan, mode="split").place
     return {
         "sum_bits": plan.mechanism.sum_bits,
         "sums": list(add_up(plan, nothing(plan), [answer.payload]).sums),
@@ -215,8 +228,51 @@ def _split(plan: Plan, answer: Any, random: bytes) -> dict[str, Any]:
         "ticket": TICKET,
         "attempt": 13,
         "bound_share_coordinator": bound_share(other, place, hashed(TOKEN)).hex(),
-        "split_body_bytes": _slot(plan, split=True).body_size,
+        "split_body_bytes": _slot(plan, mode="split").body_size,
     }
+
+
+def proofs() -> list[dict[str, Any]]:
+    """Return the parts of reports in mode `verified`, and what both parties make of them."""
+    found = list[dict[str, Any]]()
+    for name in ("shuffle, sums", "shuffle, bits"):
+        kind, mechanism, fields, uniforms, draws = CASES[name]
+        plan = plan_of(kind, mechanism, fields)
+        noise = GivenNoise(uniforms, draws, fields.get("below", []))
+        answer = respond_with_averages(plan, AVERAGES, noise)  # type: ignore[arg-type]
+        place = _slot(plan, mode="verified").place
+        proved = ProvedReports.of(plan, place)
+        with mock.patch.object(wire.os, "urandom", lambda size: bytes(range(size, 2 * size))):
+            one, other = proved.parts(answer.payload)
+        keys = {reader: KeyPair(X25519PrivateKey.from_private_bytes(key)) for reader, key in KEYS.items()}
+        key = verification_key(keys["shuffler"], keys["coordinator"].public, place)
+        (told,) = proved.answers(key, [one])
+        accepted = proved.accepted(key, [other], [told])
+        found.append(
+            {
+                "name": name,
+                "plan": encode(plan).decode(),
+                "plan_digest": plan.digest,
+                "attempt": 13,
+                "plaintext": answer.payload.hex(),
+                "low": proved.low,
+                "high": proved.high,
+                "chunk": proved.prio3.circuit.sizes.arity // 2,
+                "context": proved.prio3.context.hex(),
+                "nonce": one[:16].hex(),
+                "rand": bytes(range(128, 256)).hex(),
+                "part_shuffler": one.hex(),
+                "part_coordinator": other.hex(),
+                "verified_body_bytes": _slot(plan, mode="verified").body_size,
+                "private_keys": {reader: made.hex() for reader, made in KEYS.items()},
+                "verification_key": key.hex(),
+                "verifier": told.hex(),
+                "share_shuffler": proved.added(0, [one])[0].hex(),
+                "share_coordinator": proved.prio3.aggregate(accepted).hex(),
+                "sums": list(report_totals(plan, answer.payload).tolist()),
+            }
+        )
+    return found
 
 
 def sealed() -> list[dict[str, Any]]:
@@ -261,7 +317,7 @@ def made() -> dict[str, str]:
     from .exchange_vectors import exchanges
     from .plan_vectors import plans
 
-    parts = {"reports": reports(), "sealing": sealed(), "secrets": secrets()}
+    parts = {"reports": reports(), "proofs": proofs(), "sealing": sealed(), "secrets": secrets()}
     parts |= {"plans": plans(), "exchanges": exchanges()}
     return {f"{name}.json": json.dumps(part, indent=1) + "\n" for name, part in parts.items()}
 

@@ -27,6 +27,8 @@ from dpbandits.service.wire import KeyPair, SignedTerms, hashed, new_run, new_se
 HERE = Path(__file__).parent
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
+CLIENT_NOISE = "discrete-gaussian"  # in place of the servers' noise, the default of mode `verified`
+
 
 def free_port() -> int:
     with socket.socket() as probe:

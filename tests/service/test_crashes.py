@@ -42,11 +42,21 @@ SHUFFLE = [
 ]
 TRUSTED = [*SHUFFLE, "revealed-sums-before-commit", "revealed-sums-after-commit"]
 SPLIT = [*SHUFFLE, "own-sums-before-commit", "own-sums-after-commit"]
+# The steps that the other modes do not have, or in which other data is journalled. `python -m tests.faults
+# --mode verified` kills at all steps.
+VERIFIED = [
+    "verifiers-computed",
+    "page-verified",
+    "own-sums-before-commit",
+    "own-sums-after-commit",
+    "sums-journalled",
+]
 
 CASES = [
     *(("central", None, step) for step in CENTRAL),
     *(("shuffle", "trusted", step) for step in TRUSTED),
     *(("shuffle", "split", step) for step in SPLIT),
+    *(("shuffle", "verified", step) for step in VERIFIED),
 ]
 
 

@@ -116,7 +116,7 @@ def test_shares_add_up_and_each_is_uniform() -> None:
 
 def test_what_is_no_share_is_refused() -> None:
     plan = _plan("shuffle")
-    size, slot = share_message(plan).size, ReportSlot(plan=plan, place=PLACE, split=True)
+    size, slot = share_message(plan).size, ReportSlot(plan=plan, place=PLACE, mode="split")
     for bad in (b"", bytes(size - 8), b"\xff" * size, b"\x7f" * size):
         with pytest.raises(InvalidValue, match="payload"):
             share_message(plan).unpack([bad])

@@ -115,3 +115,15 @@ def test_a_central_study_has_no_shuffler(tmp_path: Path) -> None:
     site.study_file.write_text(site.study_file.read_text().replace('"central"', '"shuffle"'))
     with pytest.raises(InvalidValue, match="one in the shuffle model"):
         read_study(site.study_file)
+
+
+def test_in_mode_verified_the_servers_add_the_noise_unless_the_file_names_another(tmp_path: Path) -> None:
+    for mode, noise, expected in (
+        ("verified", None, "server-gaussian"),
+        ("verified", "skellam", "skellam"),
+        ("split", None, None),
+    ):
+        directory = tmp_path / f"{mode}-{noise}"
+        directory.mkdir()
+        site = Site(directory=directory, trust="shuffle", mode=mode, noise=noise, cohorts=(6, 10))
+        assert read_study(site.study_file).context.study.privacy.noise == expected

@@ -30,6 +30,7 @@ from dpbandits.service.wire import (
     TaskReply,
     unbound_share,
 )
+from dpbandits.vdaf import sum_vec_with_multiproof
 
 from . import own_hpke
 from .helpers import Deployment, small_study
@@ -38,6 +39,7 @@ from .make_vectors import VECTORS, made
 
 BUILT_IN = (
     "none", "central-lattice", "local-lattice", "local-list", "local-band", "shuffled-bits", "summed-shares",
+    "server-noise",
 )  # fmt: skip
 
 
@@ -46,7 +48,7 @@ def _vectors(name: str) -> list[dict[str, Any]]:
 
 
 REPORTS, SEALED, SECRETS = _vectors("reports"), _vectors("sealing"), _vectors("secrets")
-PLANS, EXCHANGES = _vectors("plans"), _vectors("exchanges")
+PLANS, EXCHANGES, PROOFS = _vectors("plans"), _vectors("exchanges"), _vectors("proofs")
 
 
 def test_the_library_makes_the_vectors_that_are_kept() -> None:
@@ -240,6 +242,9 @@ def test_shares_are_what_the_page_says(case: dict[str, Any]) -> None:
     assert case["sum_bits"] == decode(case["plan"], Plan).mechanism.sum_bits  # type: ignore[union-attr]
     if plan["mechanism"]["kind"] == "shuffled-bits":
         assert case["sum_bits"] == (6 * (plan["mechanism"]["levels"] + 25)).bit_length()
+    elif plan["mechanism"]["kind"] == "server-noise":
+        most = math.ceil(2 * plan["mechanism"]["scale"] * math.sqrt(math.log(2 * len(answer) * 1e12)))
+        assert case["sum_bits"] == (6 * plan["mechanism"]["levels"] + 2 * most + 1).bit_length()
     elif plan["mechanism"]["largest_share"] is not None:
         most = plan["mechanism"]["levels"] + 2 * plan["mechanism"]["largest_share"]
         assert case["sum_bits"] == (plan["mechanism"]["cohort"] * most + 1).bit_length()
@@ -259,11 +264,49 @@ def test_shares_are_what_the_page_says(case: dict[str, Any]) -> None:
         assert share_message(known).unpack([bytes.fromhex(case[name])]).tolist() == [residues]
 
 
+@pytest.mark.parametrize("case", PROOFS, ids=lambda case: case["name"])
+def test_proved_parts_are_what_the_page_says(case: dict[str, Any]) -> None:
+    """With Prio3 as tests/vdaf checks it, and a verification key from the standard library's HMAC."""
+    plan = json.loads(case["plan"])
+    lines = ("dpbandits v1", "verified-sums", plan["study"], "2", "13", case["plan_digest"])
+    context, low, numbers = "\n".join(lines).encode(), case["low"], len(case["sums"])
+    largest = case["high"] - low
+    if plan["mechanism"]["kind"] == "summed-shares":
+        most = plan["mechanism"]["largest_share"]
+        assert (low, case["high"]) == (-most, plan["mechanism"]["levels"] + most)
+    else:
+        assert (low, largest) == (0, plan["mechanism"]["levels"] + plan["mechanism"]["noise_bits"])
+    prio3 = sum_vec_with_multiproof(numbers=numbers, largest=largest, context=context, chunk=case["chunk"])
+    nonce, rand = bytes.fromhex(case["nonce"]), bytes.fromhex(case["rand"])
+    public, shares = prio3.shard([one - low for one in case["sums"]], nonce, rand)
+    parts = [nonce + public + share for share in shares]
+    assert [part.hex() for part in parts] == [case["part_shuffler"], case["part_coordinator"]]
+    assert case["verified_body_bytes"] == sum(map(len, parts)) + 48 + 32 + 48
+    keys = {name: X25519PrivateKey.from_private_bytes(bytes.fromhex(key)) for name, key in _keys_of(case)}
+    secret = keys["coordinator"].exchange(keys["shuffler"].public_key())
+    info = "\n".join((lines[0], "verification-key", *lines[2:])).encode()
+    extracted = hmac.digest(bytes(32), secret, "sha256")
+    assert hmac.digest(extracted, info + b"\1", "sha256").hex() == case["verification_key"]
+    key = bytes.fromhex(case["verification_key"])
+    ready, verifiers = zip(
+        *(prio3.prepare_batch(key, at, [nonce], [public], [shares[at]]) for at in (0, 1)), strict=True
+    )
+    messages = prio3.combine_batch(*verifiers)
+    assert case["verifier"] == (verifiers[0][0] + messages[0]).hex()
+    found = [prio3.aggregate(prio3.finish_batch(one, messages)) for one in ready]
+    assert [share.hex() for share in found] == [case["share_shuffler"], case["share_coordinator"]]
+    assert [one + low for one in prio3.unshard(found, 1)] == case["sums"]
+
+
+def _keys_of(case: dict[str, Any]) -> list[tuple[str, str]]:
+    return list(case["private_keys"].items())
+
+
 def test_the_vectors_cover_every_kind_of_mechanism_and_noise() -> None:
     mechanisms = [json.loads(case["plan"])["mechanism"] for case in REPORTS]
     kinds = {kind for kind, made in MECHANISMS.items() if not made.simulated_only and kind in BUILT_IN}
     assert {one["kind"] for one in mechanisms} == kinds == set(BUILT_IN)
-    laws = {"discrete-gaussian", "laplace", "k-norm", "skellam", "polya"}
+    laws = {"discrete-gaussian", "laplace", "k-norm", "skellam", "polya", "server-gaussian"}
     assert {one["noise"] for one in mechanisms if "noise" in one} == laws
     assert {33, *range(54, 63)} <= {case.get("sum_bits") for case in REPORTS}
 
@@ -327,7 +370,7 @@ def test_the_report_of_an_exchange_is_accepted(case: dict[str, Any]) -> None:
     plan, mode = decode(task["plan"], Plan), signed.opened().mode
     assert hashlib.sha256(task["plan"].encode()).hexdigest() == task["plan_digest"] == plan.digest
     place = Place.of(signed.digest, plan, 13, hashlib.sha256(case["ticket"].encode()).hexdigest())
-    slot = ReportSlot(plan=plan, place=place, split=mode == "split")
+    slot = ReportSlot(plan=plan, place=place, mode=mode)
     report = slot.received(bytes.fromhex(last["body_hex"]))
     keys = {name: bytes.fromhex(key) for name, key in case["private_keys"].items()}
     mine = own_hpke.open_sealed(keys[last["to"]], place.info(slot.purpose), report.sealed)

@@ -55,8 +55,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add_choice(consent, "--accept", TRUSTS, trusts, action="append")
     add_value(consent, "--epsilon", number, "E", "largest ε", 1.0)
     add_value(consent, "--delta", number, "D", "largest δ", 1e-6)
-    modes = "shuffler mode; repeat for both (default: both)"
-    add_choice(consent, "--mode", ("trusted", "split"), modes, action="append")
+    modes = "shuffler mode that you accept; repeat for several (default: all)"
+    add_choice(consent, "--mode", ("trusted", "split", "verified"), modes, action="append")
     add_value(consent, "--minimum-cohort", whole_number, "N", "fewest reports in a release", 1)
     add_value(consent, "--largest-cohort", whole_number, "N", "most clients in a cohort")
     add_value(consent, "--silent-share", number, "S", _SILENT, 0.0)

@@ -29,7 +29,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add_flag(parser, "--conformance", "serve a test for clients, in memory; needs no file")
     tested = parser.add_argument_group("conformance: what a client is tested with")
     add_choice(tested, "--trust", TRUSTS, "trust model (default: local)")
-    add_choice(tested, "--mode", ("trusted", "split"), "mode of the shuffler (default: trusted)")
+    add_choice(tested, "--mode", ("trusted", "split", "verified"), "mode of the shuffler (default: trusted)")
     add_value(tested, "--noise", str, "NAME", "noise distribution (default: the best)")
     add_choice(parser, "--log-level", LEVELS, "level of the log on standard error", "INFO")
 

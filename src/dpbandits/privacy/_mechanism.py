@@ -75,6 +75,8 @@ class Mechanism(ABC):
     """Whether a request that names this mechanism may have δ = 0."""
     additive: ClassVar[bool] = True
     """Whether A needs only the sum of integer reports. If not, it needs every report."""
+    needs_shares: ClassVar[bool] = False
+    """Whether reports must be split among two parties, because neither may see a report."""
     simulated_only: ClassVar[bool] = False
     """Whether its noise uses floating point. Such reports must not leave a machine."""
 
@@ -218,6 +220,15 @@ class Mechanism(ABC):
             total, reports = part if reports == 0 else total + part, reports + len(block)
         return self._simulated_mean(total, reports, noise)
 
+    def third_party_noise(self, noise: NoiseSource) -> Payload | None:  # noqa: ARG002
+        """Draw the noise that the third party adds to the sums of integer reports; None if it adds none."""
+        return None
+
+    @property
+    def largest_server_noise(self) -> int:
+        """A bound on the noise that servers add to a sum; it is exceeded with probability below 10⁻¹²."""
+        return 0
+
     def shuffle(self, payloads: Payload, noise: NoiseSource) -> Payload:  # noqa: ARG002
         """S, at the third party. Outside the shuffle model it returns the reports unchanged."""
         return payloads
@@ -244,6 +255,11 @@ class Mechanism(ABC):
     def message(self) -> Message:
         """The format of one report, which the reader checks. The default accepts any finite numbers."""
         return Message(kind="numbers", shape=(self.coordinates,), low=-math.inf, high=math.inf)
+
+    @property
+    def limits_reports(self) -> bool:
+        """Whether `message` limits what one report adds to the sums. Only then can clients prove it."""
+        return self.message.kind != "numbers"
 
     @property
     def unit_of_message(self) -> float:

@@ -44,7 +44,7 @@ class NoisyLattice(Mechanism):
     def __post_init__(self) -> None:
         super().__post_init__()
         one_of(self.laws, noise=self.noise)
-        if self.shape == "ball" and self.noise != "discrete-gaussian":
+        if self.shape == "ball" and not isinstance(self.law, GaussianLaw):
             raise InvalidValue("shape", self.shape, f"box: {self.noise} noise is not accounted for in a ball")
         checked_scale(self.scale)  # checked here because _law returns cached objects, which check nothing
         _ = self.lattice, self.law  # both validate their parameters when they are built

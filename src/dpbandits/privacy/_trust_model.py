@@ -91,6 +91,8 @@ class TrustModel:
             using `typical_error`.
         laplace_noise: The noise whose sum is discrete Laplace noise, the best one if each client reports one
             value; None if there is none.
+        server_noise: The noise that each of two servers adds alone, so that no client's privacy depends on
+            other clients; None if the model has none.
         shuffler: Whether reports go to a third party that shuffles or adds them.
         calibrate_one_value: Returns the mechanism of one per-action cohort; None if one calibration serves
             cohorts of every size.
@@ -114,6 +116,7 @@ class TrustModel:
     ball_noises: tuple[str, ...] = ()
     quick_noises: tuple[str, ...] = ()
     laplace_noise: str | None = None
+    server_noise: str | None = None
     shuffler: bool = False
     calibrate_one_value: CalibrateOneValue | None = None
     typical_error: TypicalError | None = None
@@ -121,7 +124,8 @@ class TrustModel:
     def __post_init__(self) -> None:
         one_of(ADDERS, noise_by=self.noise_by)
         one_of(VIEWS, view=self.view)
-        for noise in (*self.pure_noises, *self.simulated_noises, *self.ball_noises, *self.quick_noises):
+        named = (*self.pure_noises, *self.simulated_noises, *self.ball_noises, *self.quick_noises)
+        for noise in (*named, *((self.server_noise,) if self.server_noise else ())):
             one_of(self.noises, noise=noise)
         for mechanism in self.mechanisms:
             if mechanism.trust != self.name:

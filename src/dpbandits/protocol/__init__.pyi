@@ -63,11 +63,15 @@ from ._study import (
 )
 from ._sums import (
     Sums as Sums,
+    add_noise as add_noise,
     add_up as add_up,
     combine as combine,
     nothing as nothing,
+    report_range as report_range,
+    report_totals as report_totals,
     share_message as share_message,
     summable as summable,
+    sums_of as sums_of,
 )
 from .assignment import (
     ASSIGNMENTS as ASSIGNMENTS,

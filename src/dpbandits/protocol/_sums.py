@@ -10,7 +10,7 @@ Shares are packed like reports, by `share_message`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
@@ -19,7 +19,7 @@ import numpy as np
 from dpbandits._arrays import IntArray
 from dpbandits._checks import whole
 from dpbandits.errors import PlanMismatch, ProtocolError, TooFewReports
-from dpbandits.privacy import Mechanism, Message
+from dpbandits.privacy import Mechanism, Message, NoiseSource
 from dpbandits.protocol._messages import Plan
 
 _AT_ONCE = 2**22  # entries that are unpacked at once, to limit memory use
@@ -94,6 +94,21 @@ def add_up(plan: Plan, sums: Sums, packed: Iterable[bytes], *, shares: bool = Fa
     return replace(sums, sums=_reduced(mechanism, totals), reports=count)
 
 
+def add_noise(plan: Plan, sums: Sums, noise: NoiseSource) -> Sums:
+    """At the third party: add its noise to the sums, if the plan's mechanism has any.
+
+    Args:
+        plan: The plan of the cohort.
+        sums: The sums of the reports, or of the third party's shares of them.
+        noise: The source of its noise.
+    """
+    mechanism = _summable(plan)
+    drawn = mechanism.third_party_noise(noise)
+    if drawn is None:
+        return sums
+    return replace(sums, sums=_reduced(mechanism, np.array(sums.sums, dtype=np.int64) + drawn))
+
+
 def combine(plan: Plan, one: Sums, other: Sums) -> Sums:
     """Combine two parties' sums of shares into the sums of the reports.
 
@@ -115,6 +130,49 @@ def combine(plan: Plan, one: Sums, other: Sums) -> Sums:
         raise ProtocolError(f"sums: got {one.reports:,} and {other.reports:,} reports, expected equal sets")
     totals = np.array(one.sums, dtype=np.int64) + np.array(other.sums, dtype=np.int64)
     return replace(one, sums=_reduced(_summable(plan), totals))
+
+
+def report_range(plan: Plan) -> tuple[int, int]:
+    """Return the smallest and the largest number that one report adds to a sum.
+
+    Example: (−33, 49) for a grid of 16 levels and noise of at most 33 levels.
+
+    Args:
+        plan: The plan of the cohort.
+
+    Raises:
+        ProtocolError: Reports are in floating point, or the plan asks nobody.
+    """
+    message = _summable(plan).message
+    entries = message.entries // plan.numbers  # all bits of one number are added up
+    return int(message.low) * entries, int(message.high) * entries
+
+
+def report_totals(plan: Plan, packed: bytes) -> IntArray:
+    """Return the numbers that one report adds to the sums.
+
+    Args:
+        plan: The plan of the report.
+        packed: The bytes of the report (`Report.payload`).
+
+    Raises:
+        InvalidValue: It is not a valid report of this plan.
+        ProtocolError: Reports are in floating point.
+    """
+    row = _summable(plan).message.unpack([packed])[0]
+    return np.asarray(row.reshape(plan.numbers, -1).sum(axis=1, dtype=np.int64))
+
+
+def sums_of(plan: Plan, totals: Sequence[int], reports: int) -> Sums:
+    """Return sums, given as signed totals, in the form in which `analyze` takes them.
+
+    Args:
+        plan: The plan of the cohort.
+        totals: The sum of each reported number over all reports.
+        reports: How many reports there are.
+    """
+    modulus = 1 << _summable(plan).sum_bits
+    return Sums(plan=plan.digest, sums=tuple(int(total) % modulus for total in totals), reports=reports)
 
 
 def signed_totals(plan: Plan, sums: Sums) -> IntArray:

@@ -98,12 +98,15 @@ class Derivation:
 
     def helper_shares(self, server: int, seeds: Sequence[bytes]) -> tuple[Elements, Elements]:
         """A helper's shares of measurements and proofs, as [reports, …] and [reports, proofs, …]."""
-        field = self.circuit.field
-        binder = [bytes([server])] * len(seeds)
-        tag = self._tag(_Usage.MEASUREMENT_SHARE)
-        measurements = expand_rows(field, seeds, tag, binder, self.circuit.sizes.measurement)
+        measurements = self.helper_measurements(server, seeds)
         binder = [bytes([self.proofs, server])] * len(seeds)
         return measurements, self._by_proof(_Usage.PROOF_SHARE, seeds, binder, proof_length(self.circuit))
+
+    def helper_measurements(self, server: int, seeds: Sequence[bytes]) -> Elements:
+        """A helper's shares of measurements alone."""
+        binder = [bytes([server])] * len(seeds)
+        tag, length = self._tag(_Usage.MEASUREMENT_SHARE), self.circuit.sizes.measurement
+        return expand_rows(self.circuit.field, seeds, tag, binder, length)
 
     def prove_randomness(self, seeds: Sequence[bytes]) -> Elements:
         """The wire seeds of each proof of each report."""

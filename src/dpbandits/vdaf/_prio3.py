@@ -13,7 +13,14 @@ from dpbandits.errors import InvalidValue
 from dpbandits.vdaf._derivation import VERIFY_KEY_SIZE, Derivation
 from dpbandits.vdaf._field import Elements
 from dpbandits.vdaf._sharding import Shares, shard_batch
-from dpbandits.vdaf._verification import OutShares, Prepared, combine_batch, finish_batch, prepare_batch
+from dpbandits.vdaf._verification import (
+    OutShares,
+    Prepared,
+    combine_batch,
+    finish_batch,
+    out_shares,
+    prepare_batch,
+)
 
 LEADER = 0
 HELPER = 1
@@ -127,6 +134,21 @@ class Prio3(Derivation):
         """
         _same_length(prepared=prepared.joint_seeds, messages=messages)
         return finish_batch(prepared, messages)
+
+    def out_shares(self, server: int, input_shares: Sequence[bytes]) -> OutShares:
+        """The output shares of reports that were verified earlier, without verifying them again.
+
+        After `finish_batch` a server may forget its `Prepared`. With this it computes the same rows from the
+        input shares that it stored.
+
+        Args:
+            server: 0 for the leader, 1 for the helper.
+            input_shares: This server's share of each report.
+
+        Returns:
+            The output shares. The rows of malformed shares are zero, and their entries in the mask false.
+        """
+        return out_shares(self, whole(0, self.shares - 1, server=server), input_shares)
 
     def aggregate(self, out_shares: OutShares) -> bytes:
         """The sum of a server's output shares of all verified reports: its aggregate share."""

@@ -137,6 +137,18 @@ def finish_batch(prepared: Prepared, messages: Sequence[bytes | None]) -> OutSha
     return OutShares(values, accepted)
 
 
+def out_shares(derivation: Derivation, server: int, input_shares: Sequence[bytes]) -> OutShares:
+    """The output shares of verified reports; `Prio3.out_shares` describes the arguments."""
+    values = derivation.circuit.field.zeros(len(input_shares), derivation.circuit.sizes.output)
+    accepted = np.ones(len(input_shares), dtype=np.bool_)
+    for start in range(0, len(input_shares), _BLOCK):
+        at = slice(start, start + _BLOCK)
+        measurements, accepted[at] = _measurements(derivation, server, input_shares[at])
+        values[at] = derivation.circuit.truncate(measurements)
+    values[~accepted] = 0
+    return OutShares(values, accepted)
+
+
 def _of_size(strings: Sequence[bytes | None], size: int) -> tuple[list[bytes], Mask]:
     """Replace what has the wrong size by zero bytes, and mask it."""
     valid = [string is not None and len(string) == size for string in strings]
@@ -157,6 +169,17 @@ def _expand(derivation: Derivation, server: int, input_shares: Sequence[bytes]) 
     values, below = field.decode_rows([share[:body] for share in shares], derivation.leader_elements)
     proofs = values[:, length:].reshape(len(shares), derivation.proofs, proof_length(derivation.circuit))
     return _Inputs(values[:, :length], proofs, [share[body:] for share in shares], valid & below)
+
+
+def _measurements(
+    derivation: Derivation, server: int, input_shares: Sequence[bytes]
+) -> tuple[Elements, Mask]:
+    """The shares of the measurements alone, which for a helper saves the expansion of the proofs."""
+    if not server:
+        inputs = _expand(derivation, server, input_shares)
+        return inputs.measurements, inputs.valid
+    shares, valid = _of_size(input_shares, derivation.input_share_size(server))
+    return derivation.helper_measurements(server, [share[:SEED_SIZE] for share in shares]), valid
 
 
 def _joint(

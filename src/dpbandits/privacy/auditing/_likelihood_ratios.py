@@ -27,6 +27,7 @@ from dpbandits.privacy.trust import (
     LocalBand,
     LocalGaussian,
     LocalList,
+    ServerNoise,
     ShuffledBits,
     SummedShares,
 )
@@ -97,7 +98,7 @@ def _moved(mechanism: Mechanism, views: Views, reports: int) -> FloatArray:
         return np.asarray(total - (reports - 1) * _others_level(mechanism), dtype=np.float64)
     if isinstance(mechanism, CentralGaussian):
         return np.asarray(views * reports + (reports - 1) * mechanism.bound, dtype=np.float64)
-    if isinstance(mechanism, SummedShares):
+    if isinstance(mechanism, SummedShares | ServerNoise):
         total = mechanism.unwrapped(views if views.ndim == 2 else views[:, 0])
         return np.asarray(total - (reports - 1) * _others_level(mechanism), dtype=np.float64)
     return views.astype(np.float64)

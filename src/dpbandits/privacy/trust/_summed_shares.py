@@ -108,6 +108,11 @@ class SummedShares(SharedNoise, NoisyLattice):
         return Message(kind="integers", shape=(self.coordinates,), low=-half, high=half - 1)
 
     @property
+    def limits_reports(self) -> bool:
+        """Whether there is a largest share; if not, every residue is a report."""
+        return self.largest_share is not None
+
+    @property
     def distance(self) -> float:
         """Upper bound on the probability that any report of a cohort is replaced. The accountant needs it."""
         if self.largest_share is None:

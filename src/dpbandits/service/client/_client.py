@@ -26,10 +26,12 @@ from dpbandits.protocol import Plan, decode, packed_report
 from dpbandits.service.client._consent import Consent
 from dpbandits.service.shared import AsyncTransport, Dialogue, Transport, call, tell
 from dpbandits.service.wire import (
+    SHARED_MODES,
     ClientReply,
     ClientRequest,
     Pins,
     Place,
+    ProvedReports,
     PublicKey,
     SignedTerms,
     StudyReply,
@@ -205,8 +207,8 @@ class ClientCore:
             payload = packed_report(plan, self._on_scale(averages), self.noise)
             coordinator = PublicKey.parse(terms.coordinator.key)
             reader = coordinator if terms.shuffler is None else PublicKey.parse(terms.shuffler.key)
-            if terms.mode == "split":
-                one, other = split_shares(plan, payload)
+            if terms.mode in SHARED_MODES:
+                one, other = self._parts(plan, place, payload, terms.mode)
                 bound = bound_share(other, place, hashed(self.memory.token))
                 sealed = reader.seal(one, place, "share-shuffler")
                 sealed += coordinator.seal(bound, place, "share-coordinator")
@@ -224,6 +226,12 @@ class ClientCore:
         if self.rewards is None:
             return averages
         return [self.rewards.scaled(float(one)) for one in tamed(averages)]
+
+    def _parts(self, plan: Plan, place: Place, payload: bytes, mode: str) -> tuple[bytes, bytes]:
+        """Split a report into a part for the shuffler and one for the coordinator."""
+        if mode == "verified":
+            return ProvedReports.of(plan, place).parts(payload)
+        return split_shares(plan, payload)
 
     def _asked(self) -> tuple[Plan, Place]:
         """Return the plan to report for, and the place that the report is bound to."""

@@ -22,7 +22,7 @@ Paths are relative to the directory of the file. No setting changes how noise is
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -238,7 +238,7 @@ def described(file: TomlFile, options: Options | None) -> tuple[Study, int | Non
 
     Until it is planned, the schedule has a single cohort of all participants as a placeholder.
     """
-    privacy = file.build("privacy", PrivacyRequest)
+    privacy = _with_default_noise(file.build("privacy", PrivacyRequest), file)
     participants = file.section("schedule").get("participants")
     schedule = file.build("schedule", _schedule)
     actions = file.build("study", lambda **_keys: _actions(file, options), at="actions")
@@ -253,6 +253,19 @@ def described(file: TomlFile, options: Options | None) -> tuple[Study, int | Non
     if participants is not None:
         given["bounded_rewards"] = file.section("study").get("bounded_rewards", ends is not None)
     return file.build("study", Study, **given), participants
+
+
+def _with_default_noise(privacy: PrivacyRequest, file: TomlFile) -> PrivacyRequest:
+    """In mode `verified`, let the servers add the noise if the file names none.
+
+    Whoever enrols clients can invent them, and with them removes the noise that clients share. Servers that
+    add noise do not depend on clients.
+    """
+    servers = privacy.trust_model.server_noise
+    mode = file.section("shuffler").get("mode", "")
+    if mode != "verified" or privacy.noise is not None or privacy.pure or privacy.preset != "tight":
+        return privacy
+    return replace(privacy, noise=servers)
 
 
 def _actions(file: TomlFile, options: Options | None) -> Actions:

@@ -9,19 +9,9 @@ from __future__ import annotations
 import hashlib
 import hmac
 
-from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.kdf.hkdf import HKDF
-
 from dpbandits.privacy import KeyedNoise, NoiseSource
 from dpbandits.protocol import Plan
 from dpbandits.service.coordinator._context import Context
-from dpbandits.service.wire import KeyPair
-
-
-def derived(keys: KeyPair, purpose: str) -> bytes:
-    """Derive a key for one purpose, by HKDF-SHA256 from the private key that reports are sealed to."""
-    info = f"dpbandits v1 {purpose}".encode()
-    return HKDF(algorithm=SHA256(), length=32, salt=None, info=info).derive(keys.private_bytes())
 
 
 class Fingerprint:
@@ -39,7 +29,7 @@ class Fingerprint:
             plan.phase.to_bytes(8),
             attempt.to_bytes(8),
         ]
-        self._mac = hmac.new(derived(context.keys, "reports of a release"), digestmod=hashlib.sha256)
+        self._mac = hmac.new(context.keys.derived("reports of a release"), digestmod=hashlib.sha256)
         for part in self._where:
             self._add(part)
 
@@ -60,5 +50,5 @@ class Fingerprint:
         """Return the noise source of the release of these reports; a simulated source is used unchanged."""
         if self._context.noise.simulated:
             return self._context.noise
-        key = derived(self._context.keys, "noise of a release")
+        key = self._context.keys.derived("noise of a release")
         return KeyedNoise(key, [*self._where, self._mac.digest()])

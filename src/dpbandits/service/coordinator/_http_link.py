@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sized
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from dpbandits.service.wire import (
     CollectionRequest,
     SharesReply,
     SumsRequest,
+    VerifiersReply,
 )
 
 _LARGEST = 1 << 28  # bytes of a reply: sums of a cohort, or a page of shares
@@ -59,9 +60,20 @@ class HttpLink:
             page = self._transport.hold(call("GET", url, SharesReply, secret=self._token)).shares
             if not page:
                 return
-            if len(page) > SHARES_AT_ONCE:
-                raise ProtocolError(f"the shuffler sent {len(page):,} shares in a page of {SHARES_AT_ONCE:,}")
+            _check_length(page)
             yield from page
+            after = page[-1][0]
+
+    def verifiers(self, phase: int, attempt: int) -> Iterator[list[tuple[str, bytes, bytes]]]:
+        """Yield pages of the coordinator's sealed parts with the shuffler's verifier shares."""
+        after = ""
+        while True:
+            url = self._path(phase, attempt, f"/verifiers?after={after}")
+            page = self._transport.hold(call("GET", url, VerifiersReply, secret=self._token)).verifiers
+            if not page:
+                return
+            _check_length(page)
+            yield page
             after = page[-1][0]
 
     def sums(self, phase: int, attempt: int, without: list[str]) -> CollectionReply:
@@ -74,3 +86,8 @@ class HttpLink:
     def _call(self, method: str, phase: int, attempt: int, rest: str, body: Any = None) -> CollectionReply:
         url = self._path(phase, attempt, rest)
         return self._transport.hold(call(method, url, CollectionReply, secret=self._token, body=body))
+
+
+def _check_length(page: Sized) -> None:
+    if len(page) > SHARES_AT_ONCE:
+        raise ProtocolError(f"the shuffler sent {len(page):,} shares in a page of {SHARES_AT_ONCE:,}")

@@ -10,6 +10,7 @@ from dpbandits.protocol import Plan, Progress, Release, State, decode
 from dpbandits.rounds import Rounds
 from dpbandits.service.coordinator._context import Context
 from dpbandits.service.coordinator._results import Answered, Journalled, results_reply
+from dpbandits.service.coordinator._revealed import left_out
 from dpbandits.service.coordinator._waiting import Waiting
 from dpbandits.service.wire import (
     EnrolmentReply,
@@ -82,6 +83,7 @@ class OperatorViews:
             rounds_repeated=sum(attempt.played for attempt in failed),
             actions_left=self._context.study.actions.count if last is None else last.actions_left,
             releases=len(transaction.releases()),
+            excluded=left_out(transaction, attempts) if self._context.shuffled else 0,
             **self._waiting(transaction, latest, plan, known),
         )
 

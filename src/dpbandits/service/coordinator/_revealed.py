@@ -8,14 +8,16 @@ clients are asked. No check can keep a shuffler from adding its own number to th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+
+import msgspec
 
 from dpbandits.errors import InvalidValue, ProtocolError, Refused
 from dpbandits.protocol import Plan, Sums, add_up, nothing, share_message
 from dpbandits.service.coordinator._context import Context
 from dpbandits.service.wire import PURPOSE, CollectionReply, set_checksum, unbound_share
-from dpbandits.storage import Attempt
+from dpbandits.storage import Attempt, Transaction
 
 STATES = ("closed", "summed", "failed")
 
@@ -62,11 +64,7 @@ def own_sums(
     def readable() -> Iterator[bytes]:
         nonlocal last
         for pseudonym, sealed in shares:
-            if pseudonym <= last:
-                raise ProtocolError("the shuffler sent shares twice or out of order: nothing is released")
-            if pseudonym not in credentials:
-                raise ProtocolError("the shuffler sent a share from outside the cohort: nothing is released")
-            last = pseudonym
+            last = in_order([pseudonym], last, credentials)
             place = context.place(plan, attempt, pseudonym)
             try:
                 opened = context.keys.open(sealed, place, PURPOSE)
@@ -82,12 +80,46 @@ def own_sums(
     return OwnSums(sums=total, without=without, checksum=set_checksum(summed))
 
 
-def revealed_sums(context: Context, plan: Plan, attempt: Attempt, reply: CollectionReply) -> Sums | None:
-    """Check a reply to closing or summing, and return its sums; None if it has none.
+class _LeftOut(msgspec.Struct):
+    """The part of a journalled batch that says who was left out; sums of mode `trusted` leave nobody out."""
+
+    without: list[str] = []
+
+
+def left_out(transaction: Transaction, attempts: Iterable[Attempt]) -> int:
+    """Return how many reports of these attempts were left out of the sums."""
+    bodies = [transaction.batch(attempt.phase, attempt.number) for attempt in attempts]
+    return sum(len(msgspec.json.decode(body, type=_LeftOut).without) for body in bodies if body is not None)
+
+
+def in_order(pseudonyms: Iterable[str], last: str, members: Collection[str]) -> str:
+    """Check that a page of shares is from distinct members in ascending order.
+
+    Args:
+        pseudonyms: The pseudonyms of the page.
+        last: The last pseudonym of the page before; empty for the first page.
+        members: The pseudonyms of the cohort.
+
+    Returns:
+        The last pseudonym of this page.
 
     Raises:
-        ProtocolError: The reply is about another attempt, or no honest shuffler would send it. Nothing is
-            released.
+        ProtocolError: A share is repeated, out of order, or from outside the cohort.
+    """
+    for pseudonym in pseudonyms:
+        if pseudonym <= last:
+            raise ProtocolError("the shuffler sent shares twice or out of order: nothing is released")
+        if pseudonym not in members:
+            raise ProtocolError("the shuffler sent a share from outside the cohort: nothing is released")
+        last = pseudonym
+    return last
+
+
+def checked_collection(context: Context, plan: Plan, attempt: Attempt, reply: CollectionReply) -> None:
+    """Check that a reply to closing or summing is about this attempt, and that its count is possible.
+
+    Raises:
+        ProtocolError: It is about another attempt, has an unknown state, or counts more reports than clients.
     """
     place = (context.name, attempt.phase, attempt.number)
     if (reply.study, reply.phase, reply.attempt) != place or reply.state not in STATES:
@@ -96,6 +128,16 @@ def revealed_sums(context: Context, plan: Plan, attempt: Attempt, reply: Collect
         raise ProtocolError(
             f"the shuffler counts {reply.reports:,} reports, expected at most {attempt.joined:,}"
         )
+
+
+def revealed_sums(context: Context, plan: Plan, attempt: Attempt, reply: CollectionReply) -> Sums | None:
+    """Check a reply to closing or summing, and return its sums; None if it has none.
+
+    Raises:
+        ProtocolError: The reply is about another attempt, or no honest shuffler would send it. Nothing is
+            released.
+    """
+    checked_collection(context, plan, attempt, reply)
     if reply.state != "summed":
         return None
     sums, modulus = reply.sums, 1 << plan.asked_mechanism.sum_bits

@@ -23,7 +23,7 @@ class ShufflerLink(Protocol):
         """Close a collection.
 
         Returns:
-            The sums; in split mode, that the shares can be fetched; or that there were too few reports.
+            The sums; in the other modes, that the shares can be fetched; or that there were too few reports.
         """
         ...
 
@@ -31,6 +31,10 @@ class ShufflerLink(Protocol):
         """Yield the coordinator's sealed shares with their pseudonyms, ordered by pseudonym."""
         ...
 
+    def verifiers(self, phase: int, attempt: int) -> Iterator[list[tuple[str, bytes, bytes]]]:
+        """Yield pages of the coordinator's sealed parts with the shuffler's verifier shares."""
+        ...
+
     def sums(self, phase: int, attempt: int, without: list[str]) -> CollectionReply:
-        """Return the shuffler's sums over all clients except `without`, whose other share was unreadable."""
+        """Return the shuffler's sums over all clients except `without`, whose reports are left out."""
         ...

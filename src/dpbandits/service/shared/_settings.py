@@ -73,7 +73,7 @@ class ShufflerAddress:
     Attributes:
         url: The shuffler's URL.
         key: The public key that reports are sealed to, 64 hexadecimal digits.
-        mode: `trusted` or `split`.
+        mode: `trusted`, `split` or `verified`.
     """
 
     url: str

@@ -27,6 +27,7 @@ from dpbandits.service.wire import (
     ReportSlot,
     SharesReply,
     SumsRequest,
+    VerifiersReply,
 )
 
 
@@ -65,8 +66,14 @@ class ShufflerService(Served):
         after = call.query["after"]
         return await self.run("read", lambda t: self._shuffler.shares(t, call.phase, call.attempt, after))
 
+    async def verifiers(self, call: Call) -> VerifiersReply:
+        """Return one page of the coordinator's sealed parts with the shuffler's verifier shares."""
+        after = call.query["after"]
+        page = await self.run("read", lambda t: self._shuffler.page(t, call.phase, call.attempt, after))
+        return await asyncio.to_thread(self._shuffler.verifiers, page)
+
     async def sums(self, call: Call) -> CollectionReply:
-        """Return the sums of the shuffler's shares, in split mode."""
+        """Return the sums of the shuffler's shares, in the modes `split` and `verified`."""
         request: SumsRequest = call.body
         work = self._shuffler.sums
         reply = await self.run(
@@ -106,6 +113,7 @@ def shuffler_endpoints(served: ShufflerService) -> list[Endpoint]:
     one, who = f"{ATTEMPT}/collection", "coordinator"
     opened, shares = "Open a collection for a cohort", "The coordinator's shares, still sealed"
     closed = "Close a collection, and return the sums or that there are too few reports"
+    verified = "The coordinator's shares, still sealed, with the shuffler's verifier shares"
     summed = "The sums of the shuffler's shares"
     return [
         report_endpoint(served, "Send the one report, or both its shares, sealed"),
@@ -114,5 +122,8 @@ def shuffler_endpoints(served: ShufflerService) -> list[Endpoint]:
         endpoint(f"GET {one}", who, served.look, "The state of a collection"),
         endpoint(f"POST {one}/close", who, served.close, closed),
         endpoint(f"GET {one}/shares", who, served.shares, shares, query=("after",), refusals=(409, 422)),
+        endpoint(
+            f"GET {one}/verifiers", who, served.verifiers, verified, query=("after",), refusals=(409, 422)
+        ),
         endpoint(f"POST {one}/sums", who, served.sums, summed, takes=SumsRequest, refusals=(409,)),
     ]

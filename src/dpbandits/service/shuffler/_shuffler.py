@@ -8,10 +8,12 @@ There is one collection per attempt at a phase of the shuffle model. A collectio
                             revealed
                  → summed   on close, mode `trusted`: the sums are journalled and the reports are deleted in
                             one transaction
-                 → closed   on close, mode `split`: no more reports; the coordinator fetches its sealed shares
-    closed       → summed   the coordinator lists the shares that it could not read; the sums over the others
-                            are journalled and all shares are deleted in one transaction
-                 → failed   too few readable shares are left
+                 → closed   on close, modes `split` and `verified`: no more reports; the coordinator fetches
+                            its sealed shares, in mode `verified` with the shuffler's verifier shares
+    closed       → summed   the coordinator lists the reports that it could not read or that are not valid;
+                            the sums over the others are journalled and all shares are deleted in one
+                            transaction
+                 → failed   too few reports are left
 
 - Every request is idempotent: repeating it returns the same reply. So the sums of a collection are revealed
   once, over one set, and later requests cannot change the set.
@@ -24,6 +26,10 @@ There is one collection per attempt at a phase of the shuffle model. A collectio
   Neither party alone learns anything about a report. Both together can read it, so they must not collude.
   No range can be checked: one dishonest client can move the sums anywhere. It cannot weaken the privacy of
   other clients.
+- In mode `verified` each share comes with a share of a proof that every number is in range. The coordinator
+  verifies the reports when the collection is closed, not before: it must not learn when a report arrived.
+  The shuffler's verifier shares are a function of the stored reports, so they are not journalled: a request
+  that is repeated, even after a crash, gets the same bytes.
 - The coordinator receives pseudonyms in sorted order. It learns nothing about the order or the time of
   arrival, or about addresses.
 """
@@ -36,25 +42,40 @@ from dataclasses import dataclass, field, replace
 
 from dpbandits._checks import one_of, whole
 from dpbandits.errors import InvalidValue, Refused
-from dpbandits.protocol import Plan, add_up, decode, encode, nothing
+from dpbandits.privacy import KeyedNoise, NoiseSource
+from dpbandits.protocol import Plan, Sums, add_noise, add_up, decode, encode, nothing
 from dpbandits.rounds import Hook
 from dpbandits.service.shared import Limits, Writer
 from dpbandits.service.wire import (
     MODES,
+    SHARED_MODES,
     SHARES_AT_ONCE,
     CollectionReply,
     CollectionRequest,
     KeyPair,
     Pins,
     Place,
+    ProvedReports,
+    PublicKey,
     ReportSlot,
     SharesReply,
     SignedTerms,
+    VerifiersReply,
     checked_hash,
     hashed,
     set_checksum,
+    verification_key,
 )
-from dpbandits.storage import Attempt, LedgerEntry, PlanRecord, Store, StudyRecord, Transaction
+from dpbandits.storage import (
+    Attempt,
+    LedgerEntry,
+    PlanRecord,
+    Store,
+    StoredReport,
+    StudyRecord,
+    Transaction,
+)
+from dpbandits.vdaf import LEADER
 
 # The name of a collection's state for each state of the stored attempt.
 _STATES = {"collecting": "collecting", "closed": "closed", "released": "summed", "failed": "failed"}
@@ -66,7 +87,7 @@ class ShufflerContext:
 
     Attributes:
         keys: The private key that reports are sealed to.
-        mode: `trusted` or `split`.
+        mode: `trusted`, `split` or `verified`.
         minimum_reports: The shuffler's own minimum: a collection with fewer reports fails, and nothing is
             revealed.
         pins: The terms, or the key that signs them, that the shuffler's operator agreed to. By default all
@@ -74,6 +95,8 @@ class ShufflerContext:
         hook: Called with the name of each step; tests inject crashes there.
         conformance: Whether this shuffler belongs to a server that only tests clients.
         limits: If given, a plan whose reports exceed these limits is refused.
+        noise: The source of the shuffler's own noise, where a plan asks for it. No configuration sets it: by
+            default it is keyed noise. Tests pass a seeded source.
     """
 
     keys: KeyPair
@@ -83,15 +106,16 @@ class ShufflerContext:
     hook: Hook = field(default=lambda _step: None)
     conformance: bool = False
     limits: Limits | None = None
+    noise: NoiseSource | None = None
 
     def __post_init__(self) -> None:
         one_of(MODES, mode=self.mode)
         whole(1, minimum_reports=self.minimum_reports)
 
     @property
-    def split(self) -> bool:
+    def shared(self) -> bool:
         """Whether clients send two shares per report."""
-        return self.mode == "split"
+        return self.mode in SHARED_MODES
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,6 +125,17 @@ class Opening:
     plan: Plan
     signed: SignedTerms
     members: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Page:
+    """One page of the reports of a closed collection, with what their verification needs."""
+
+    study: str
+    plan: Plan
+    attempt: int
+    coordinator: PublicKey
+    reports: tuple[StoredReport, ...]
 
 
 class Shuffler:
@@ -194,7 +229,7 @@ class Shuffler:
         """Refuse a plan whose reports this shuffler would not accept, and name the limit that it needs."""
         if self.context.limits is None:
             return
-        slot = ReportSlot(plan=plan, place=Place.of(study, plan, 1, ""), split=self.context.split)
+        slot = ReportSlot(plan=plan, place=Place.of(study, plan, 1, ""), mode=self.context.mode)
         try:
             self.context.limits.check_report(slot.body_size, plan.phase)
         except InvalidValue as error:
@@ -246,7 +281,7 @@ class Shuffler:
         if found.state != "collecting":
             return self.look(transaction, phase, attempt)
         _, plan = self._plan(transaction, phase)
-        if self.context.split and transaction.count_reports(phase, attempt) >= self._minimum(plan):
+        if self.context.shared and transaction.count_reports(phase, attempt) >= self._minimum(plan):
             transaction.change_attempt(found, replace(found, state="closed"))
             return self.look(transaction, phase, attempt)
         return self._reveal(transaction, found)
@@ -267,14 +302,50 @@ class Shuffler:
             Refused: The collection is not closed, or was not opened.
             InvalidValue: `after` is not a pseudonym.
         """
+        page = self.page(transaction, phase, attempt, after)
+        return SharesReply(study=page.study, shares=[(one.pseudonym, one.relayed) for one in page.reports])
+
+    def page(self, transaction: Transaction, phase: int, attempt: int, after: str) -> Page:
+        """Read one page of reports, as `shares` does, with what `verifiers` needs."""
         found = self._attempt(transaction, phase, attempt)
         if found.state == "collecting":
             raise Refused("not-closed", "this collection is not closed")
         if after:
             checked_hash(after=after)
-        study, _ = self._plan(transaction, phase)
-        page = itertools.islice(transaction.reports(phase, attempt, after), SHARES_AT_ONCE)
-        return SharesReply(study=study, shares=[(report.pseudonym, report.relayed) for report in page])
+        study, plan = self._plan(transaction, phase)
+        record = transaction.study()
+        assert record is not None
+        coordinator = PublicKey.parse(decode(record.body, SignedTerms).opened().coordinator.key)
+        reports = tuple(itertools.islice(transaction.reports(phase, attempt, after), SHARES_AT_ONCE))
+        return Page(study=study, plan=plan, attempt=attempt, coordinator=coordinator, reports=reports)
+
+    def verifiers(self, page: Page) -> VerifiersReply:
+        """Return the shuffler's verifier shares of one page of reports, in mode `verified`.
+
+        This does not access the store. It verifies up to 1,000 reports, so call it outside the writer thread.
+        It is a function of the page: the same page always has the same reply.
+
+        Args:
+            page: The page, from `page`.
+
+        Returns:
+            The coordinator's sealed parts with the shuffler's verifier shares; none after the last page.
+
+        Raises:
+            Refused: The mode is another one.
+        """
+        if self.context.mode != "verified":
+            raise Refused("not-found", "reports are verified in mode verified only")
+        place = Place.of(page.study, page.plan, page.attempt, "")
+        key = verification_key(self.context.keys, page.coordinator, place)
+        slots = [self._slot(page.study, page.plan, page.attempt, one.pseudonym) for one in page.reports]
+        stored = zip(page.reports, slots, strict=True)
+        parts = [self.context.keys.open(one.sealed, slot.place, slot.purpose) for one, slot in stored]
+        answers = ProvedReports.of(page.plan, place).answers(key, parts)
+        self.context.hook("verifiers-computed")
+        listed = zip(page.reports, answers, strict=True)
+        found = [(report.pseudonym, report.relayed, answer) for report, answer in listed]
+        return VerifiersReply(study=page.study, verifiers=found)
 
     def sums(self, transaction: Transaction, phase: int, attempt: int, without: list[str]) -> CollectionReply:
         """Return the sums of the shuffler's shares. The first request decides which reports are left out.
@@ -283,7 +354,7 @@ class Shuffler:
             transaction: The transaction to run in.
             phase: The phase.
             attempt: The attempt at the phase.
-            without: The pseudonyms of the shares that the coordinator could not read.
+            without: The pseudonyms of the reports that the coordinator could not read, or that are not valid.
 
         Returns:
             The sums and the checksum of the set, or `failed` if too few reports are left.
@@ -306,11 +377,11 @@ class Shuffler:
     ) -> CollectionReply:
         """Add up the reports, journal the reply and delete the reports, all in this transaction.
 
-        With too few reports the attempt fails, and the reply has no sums. In split mode it has a checksum of
-        the set that was summed.
+        With too few reports the attempt fails, and the reply has no sums. If clients send shares, it has a
+        checksum of the set that was summed.
         """
         (study, plan), key = self._plan(transaction, attempt.phase), (attempt.phase, attempt.number)
-        split, summed = self.context.split, list[tuple[str, bytes]]()
+        shared, summed = self.context.shared, list[tuple[str, bytes]]()
 
         def opened() -> Iterator[bytes]:
             for report in transaction.reports(*key):
@@ -319,23 +390,50 @@ class Shuffler:
                     slot = self._slot(study, plan, attempt.number, report.pseudonym)
                     yield self.context.keys.open(report.sealed, slot.place, slot.purpose)
 
-        count, least = transaction.count_reports(*key), self._minimum(plan)
-        total = add_up(plan, nothing(plan), opened() if count >= least else (), shares=split)
-        failed = total.reports < least
+        count, least, share = transaction.count_reports(*key), self._minimum(plan), b""
+        reports = opened() if count >= least else iter(())
+        if self.context.mode == "verified":
+            proved = ProvedReports.of(plan, Place.of(study, plan, attempt.number, ""))
+            share, added = proved.added(LEADER, reports)
+            total = replace(nothing(plan), reports=added)
+        else:
+            total = add_up(plan, nothing(plan), reports, shares=shared)
+        failed, checksum = total.reports < least, set_checksum(summed) if shared else ""
+        if plan.asked_mechanism.needs_shares and not failed:
+            total, share = self._noised(plan, attempt.number, total, share, checksum)
         reply = CollectionReply(
             study=study,
             phase=attempt.phase,
             attempt=attempt.number,
             state="failed" if failed else "summed",
             reports=count if failed else total.reports,
-            sums=None if failed else total,
-            checksum=set_checksum(summed) if split and not failed else "",
+            sums=None if failed or share else total,
+            checksum="" if failed else checksum,
+            share=b"" if failed else share,
         )
         transaction.keep_batch(*key, encode(reply))
         self.context.hook("sums-journalled")
         transaction.drop_reports(*key)
         transaction.change_attempt(attempt, replace(attempt, state="failed" if failed else "released"))
         return reply
+
+    def _noised(
+        self, plan: Plan, attempt: int, sums: Sums, share: bytes, checksum: str
+    ) -> tuple[Sums, bytes]:
+        """Add the shuffler's own noise to its sums, or to its aggregate share in mode `verified`.
+
+        The noise is a function of the set that was summed and of a key that is not in the store. So a
+        shuffler that computes the same sums again, for example from a backup, draws the same noise.
+        """
+        where = [plan.study, plan.digest, str(plan.phase), str(attempt), checksum]
+        key = self.context.keys.derived("noise of a shuffler")
+        noise = self.context.noise or KeyedNoise(key, [part.encode() for part in where])
+        if not share:
+            return add_noise(plan, sums, noise), b""
+        drawn = plan.asked_mechanism.third_party_noise(noise)
+        assert drawn is not None
+        prio3 = ProvedReports.of(plan, Place.of(plan.study, plan, attempt, "")).prio3
+        return sums, prio3.shift(share, drawn.tolist())
 
     def known_plan(self, phase: int) -> tuple[str, Plan] | None:
         """Return the study's digest and the plan of a phase from memory, or None; safe in any thread."""
@@ -357,7 +455,7 @@ class Shuffler:
 
     def _slot(self, study: str, plan: Plan, attempt: int, pseudonym: str) -> ReportSlot:
         place = Place.of(study, plan, attempt, pseudonym)
-        return ReportSlot(plan=plan, place=place, split=self.context.split)
+        return ReportSlot(plan=plan, place=place, mode=self.context.mode)
 
     def _plan(self, transaction: Transaction, phase: int) -> tuple[str, Plan]:
         found = self.load_plan(transaction, phase)

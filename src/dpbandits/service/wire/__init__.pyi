@@ -30,9 +30,14 @@ from ._messages import (
     TaskReply as TaskReply,
     TaskRequest as TaskRequest,
     TaskState as TaskState,
+    VerifiersReply as VerifiersReply,
 )
 from ._pins import (
     Pins as Pins,
+)
+from ._proofs import (
+    ProvedReports as ProvedReports,
+    verification_key as verification_key,
 )
 from ._report_slot import (
     ReportSlot as ReportSlot,
@@ -59,6 +64,7 @@ from ._signing import (
 from ._terms import (
     MODES as MODES,
     MOST_COHORT as MOST_COHORT,
+    SHARED_MODES as SHARED_MODES,
     PartyTerms as PartyTerms,
     SignedTerms as SignedTerms,
     Terms as Terms,

@@ -41,7 +41,7 @@ def _one_of(*names: str) -> msgspec.Meta:
 
 CollectionState = Annotated[str, _one_of("collecting", "closed", "summed", "failed")]
 PlayState = Annotated[str, _one_of("beginning", *ATTEMPT_STATES, "ended")]
-ShufflerMode = Annotated[str, _one_of("trusted", "split")]
+ShufflerMode = Annotated[str, _one_of("trusted", "split", "verified")]
 
 SHARES_AT_ONCE = 1000  # the largest number of shares on one page of `SharesReply`
 TASK_STATES: tuple[TaskState, ...] = get_args(TaskState)
@@ -218,6 +218,8 @@ class StatusReply(Wire, frozen=True, kw_only=True):
     phase is released. `reports` counts those of the attempt; it is null while only the shuffler knows it.
     `deadline` is when clients may no longer join or report, in seconds since 1970, and `seconds_left` the
     time until then; both are null if there is no deadline. `waiting` says in words what the study waits for.
+    `excluded` counts the reports of all attempts that were left out of the sums, because their parts could
+    not be read or, in mode `verified`, because their proofs do not hold.
     """
 
     study: Digest
@@ -237,6 +239,7 @@ class StatusReply(Wire, frozen=True, kw_only=True):
     deadline: float | None = None
     seconds_left: float | None = None
     waiting: str = ""
+    excluded: int = 0
 
 
 class ProgressReply(Wire, frozen=True, kw_only=True):
@@ -298,7 +301,7 @@ class ResultsReply(Wire, frozen=True, kw_only=True):
 
 
 class KeyReply(Wire, frozen=True, kw_only=True):
-    """The shuffler's public key and its mode, `trusted` or `split`."""
+    """The shuffler's public key and its mode, `trusted`, `split` or `verified`."""
 
     key: str
     mode: ShufflerMode
@@ -318,9 +321,11 @@ class CollectionReply(Wire, frozen=True, kw_only=True):
     """The state of a collection.
 
     `state` is `collecting`, `closed` (the coordinator can fetch its shares), `summed` (`sums` has the sums),
-    or `failed` (too few reports). `reports` counts the reports; it is 0 while a collection goes on. In split
-    mode `checksum` identifies the set that was summed: it is the SHA-256 over the pseudonym of each report
-    and the SHA-256 of its sealed share for the coordinator, in the order of pseudonyms.
+    or `failed` (too few reports). `reports` counts the reports; it is 0 while a collection goes on. In the
+    modes `split` and `verified` `checksum` identifies the set that was summed: it is the SHA-256 over the
+    pseudonym of each report and the SHA-256 of its sealed share for the coordinator, in the order of
+    pseudonyms. In mode `verified` `share` has the shuffler's sums in place of `sums`: elements of the field,
+    8 bytes each, little-endian.
     """
 
     study: Digest
@@ -330,6 +335,7 @@ class CollectionReply(Wire, frozen=True, kw_only=True):
     reports: int
     sums: Sums | None = None
     checksum: str = ""
+    share: bytes = b""
 
 
 class SharesReply(Wire, frozen=True, kw_only=True):
@@ -343,7 +349,19 @@ class SharesReply(Wire, frozen=True, kw_only=True):
     shares: list[tuple[str, bytes]]
 
 
+class VerifiersReply(Wire, frozen=True, kw_only=True):
+    """One page of what the coordinator needs to verify reports, in mode `verified`.
+
+    Each entry has a pseudonym, the coordinator's sealed part of the report, and the shuffler's verifier share
+    followed by its joint seed, which is empty if the shuffler's part is malformed. In JSON bytes are base64.
+    Pages are as for `SharesReply`.
+    """
+
+    study: Digest
+    verifiers: list[tuple[str, bytes, bytes]]
+
+
 class SumsRequest(Strict, frozen=True, kw_only=True):
-    """The pseudonyms to leave out of the sums, because the coordinator could not read its share of them."""
+    """The pseudonyms to leave out of the sums: their shares are unreadable, or their proofs do not hold."""
 
     without: list[Digest]

@@ -1,7 +1,8 @@
 """How a party checks a received report before it stores it.
 
-The party opens the sealed report once to check it, and stores it sealed. In split mode the body has two
-sealed shares: the shuffler opens the first one, and relays the second one unread.
+The party opens the sealed report once to check it, and stores it sealed. In the modes `split` and `verified`
+the body has two sealed parts: the shuffler opens the first one, and relays the second one unread. Whether a
+report of mode `verified` is in range is known only when both parties verify it.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ from dpbandits.errors import InvalidValue, Refused
 from dpbandits.privacy import Message
 from dpbandits.protocol import Plan, share_message
 from dpbandits.service.wire._binding import TAG
+from dpbandits.service.wire._proofs import ProvedReports
 from dpbandits.service.wire._sealing import OVERHEAD, Place
+from dpbandits.service.wire._terms import SHARED_MODES
 from dpbandits.storage import StoredReport
 
 
@@ -24,28 +27,41 @@ class ReportSlot(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         plan: The plan that the report belongs to.
         place: The study, phase, attempt, plan and pseudonym that the report must be sealed for.
-        split: Whether the body has two sealed shares.
+        mode: The shuffler's mode; empty without a shuffler.
     """
 
     plan: Plan
     place: Place
-    split: bool = False
+    mode: str = ""
 
     @property
     def message(self) -> Message:
-        """The format of what this party opens: the report, or its share of it."""
-        return share_message(self.plan) if self.split else self.plan.asked_mechanism.message
+        """The format of what this party opens without a proof: the report, or its share of it."""
+        return share_message(self.plan) if self.mode == "split" else self.plan.asked_mechanism.message
+
+    @property
+    def proved(self) -> ProvedReports | None:
+        """The proof system; None if reports have no proofs."""
+        return ProvedReports.of(self.plan, self.place) if self.mode == "verified" else None
 
     @property
     def purpose(self) -> str:
         """The purpose that this party's part is sealed for; see _sealing.py."""
-        return "share-shuffler" if self.split else "report"
+        return "share-shuffler" if self.mode in SHARED_MODES else "report"
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """The lengths of the part that this party opens and of the part that it relays, both sealed."""
+        proved = self.proved
+        if proved is not None:
+            return proved.part_size(0) + OVERHEAD, proved.part_size(1) + TAG + OVERHEAD
+        own = self.message.size + OVERHEAD
+        return own, own + TAG if self.mode in SHARED_MODES else 0
 
     @property
     def body_size(self) -> int:
-        """The length of a body in bytes: one sealed report, or two sealed shares, the second with a tag."""
-        sealed = self.message.size + OVERHEAD
-        return 2 * sealed + TAG if self.split else sealed
+        """The length of a body in bytes: one sealed report, or two sealed parts, the second with a tag."""
+        return sum(self.sizes)
 
     def received(self, body: bytes) -> StoredReport:
         """Split a request body into the part that this party opens and the part that it relays.
@@ -59,11 +75,11 @@ class ReportSlot(msgspec.Struct, frozen=True, kw_only=True):
         Raises:
             Refused: The body has the wrong length.
         """
-        if len(body) != self.body_size:
+        size, relayed = self.sizes
+        if len(body) != size + relayed:
             raise Refused(
-                "unreadable", f"report length: got {len(body):,} bytes, expected {self.body_size:,} bytes"
+                "unreadable", f"report length: got {len(body):,} bytes, expected {size + relayed:,} bytes"
             )
-        size = self.message.size + OVERHEAD
         return StoredReport(
             phase=self.plan.phase,
             attempt=self.place.attempt,
@@ -74,7 +90,7 @@ class ReportSlot(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def check(self, opened: bytes) -> None:
-        """Check the decrypted part of a report. The error never includes the content.
+        """Check the decrypted part of a report, if it has no proof. The error never includes the content.
 
         Args:
             opened: The plaintext of the part that this party opens.
@@ -82,6 +98,8 @@ class ReportSlot(msgspec.Struct, frozen=True, kw_only=True):
         Raises:
             Refused: No honest client sends this: the report is out of range, or the share is not a residue.
         """
+        if self.mode == "verified":
+            return
         try:
             self.message.unpack([opened])
         except InvalidValue:

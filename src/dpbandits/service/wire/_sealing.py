@@ -29,6 +29,8 @@ from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from cryptography.hazmat.primitives.serialization import (
     Encoding,
     NoEncryption,
@@ -69,6 +71,11 @@ class Place:
     def of(study: str, plan: Plan, attempt: int, pseudonym: str) -> Place:
         """Return the place of a report for a plan."""
         return Place(study=study, phase=plan.phase, attempt=attempt, plan=plan.digest, pseudonym=pseudonym)
+
+    def shared_info(self, purpose: str) -> bytes:
+        """Return the lines of `info` without the pseudonym: all reports of an attempt share them."""
+        parts = ("dpbandits v1", purpose, self.study, self.phase, self.attempt, self.plan)
+        return "\n".join(map(str, parts)).encode()
 
     def info(self, purpose: str) -> bytes:
         """Return the HPKE `info` for a purpose: `report`, `share-shuffler` or `share-coordinator`."""
@@ -191,6 +198,31 @@ class KeyPair:
             return SUITE.decrypt(sealed, self._private, info=place.info(purpose))
         except (InvalidTag, ValueError):
             raise unreadable() from None
+
+    def derived(self, purpose: str) -> bytes:
+        """Derive a secret of 32 bytes for one purpose of this party, by HKDF-SHA256 from the private key."""
+        info = f"dpbandits v1 {purpose}".encode()
+        return HKDF(algorithm=SHA256(), length=32, salt=None, info=info).derive(self.private_bytes())
+
+    def shared(self, other: PublicKey, info: bytes, length: int) -> bytes:
+        """Derive a secret that only the owners of the two keys can compute.
+
+        Args:
+            other: The public key of the other party.
+            info: What the secret is for.
+            length: Its length in bytes.
+
+        Returns:
+            HKDF-SHA256 over the X25519 secret of the two keys, without a salt.
+
+        Raises:
+            InvalidValue: The other key has a small order, so that everybody could compute the secret.
+        """
+        try:
+            secret = self._private.exchange(X25519PublicKey.from_public_bytes(other.raw))
+        except ValueError:
+            raise InvalidValue("public key", "a key of small order", "the key of an honest party") from None
+        return HKDF(algorithm=SHA256(), length=length, salt=None, info=info).derive(secret)
 
     def private_bytes(self) -> bytes:
         """Return the raw private key, for a helper process of the same party."""

@@ -34,7 +34,8 @@ from dpbandits.service.wire._signing import SigningKey, VerifyKey
 if TYPE_CHECKING:  # a client that only reads terms needs no planning, and so no SciPy
     from dpbandits.protocol import Study
 
-MODES = ("trusted", "split")
+MODES = ("trusted", "split", "verified")
+SHARED_MODES = ("split", "verified")  # a client sends two parts, and neither party sees its report
 VERSION = "dpbandits terms v1"
 CONFORMANCE_VERSION = "dpbandits conformance v1"
 MOST_COHORT = 2**40
@@ -59,7 +60,7 @@ class Terms(Strict, frozen=True, kw_only=True):
         run: 32 random hexadecimal digits that identify one run of the study.
         study: The digest of the study without its terms.
         trust: The trust model, for example `shuffle`.
-        mode: The shuffler's mode, `trusted` or `split`; empty without a shuffler.
+        mode: The shuffler's mode, `trusted`, `split` or `verified`; empty without a shuffler.
         epsilon: The promised ε.
         delta: The promised δ.
         minimum_reports: The least number of reports in a release.
@@ -168,6 +169,10 @@ class Terms(Strict, frozen=True, kw_only=True):
         _require(mechanism.trust == self.trust, f"the plan's trust model is not {self.trust}")
         _require(listed, "the plan's mechanism or noise is not listed in the terms")
         _require(mechanism.sum_bits <= bits, f"the plan's sums need more than {bits} bits")
+        alone = not mechanism.needs_shares or self.mode != "trusted"
+        _require(alone, f"{mechanism.noise_name} noise needs a shuffler of mode split or verified")
+        limited = self.mode != "verified" or (mechanism.additive and mechanism.limits_reports)
+        _require(limited, f"reports with {mechanism.noise_name} noise have no range that could be proved")
         if self.trust_model.shares_noise:
             calibrated, silent = mechanism.minimum_reports, getattr(mechanism, "silent_share", 0.0)
             _require(calibrated >= least, f"the noise is calibrated for fewer than {least:,} reports")
@@ -273,7 +278,7 @@ def terms_of(
         run: The identifier of the run, from `new_run`.
         coordinator: The coordinator's address and public key.
         shuffler: The shuffler's address and public key, if the trust model has a shuffler.
-        mode: The shuffler's mode, `trusted` or `split`; empty without a shuffler.
+        mode: The shuffler's mode, `trusted`, `split` or `verified`; empty without a shuffler.
         conformance: Whether these are the terms of a server that only tests clients.
 
     Returns:
