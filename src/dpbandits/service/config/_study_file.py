@@ -13,7 +13,7 @@
                  records how far the study has got; by default the name of the key file plus .progress)
     [server]     host, port, certificate, key, url (the public address; by default made of host and port)
     [tokens]     operator, actuator, coordinator: the SHA-256 of each role's token
-    [limits]     body_bytes, trusted_body_bytes, requests_per_second, burst
+    [limits]     body_bytes, all_body_bytes, trusted_body_bytes, requests_per_second, burst
     [shuffler]   in a study file: url, key, mode, token_file, certificates;
                  in a shuffler file: mode, minimum_reports, terms (a digest), operator_key
 

@@ -14,6 +14,7 @@ from starlette.responses import Response
 
 from dpbandits.errors import Refused
 from dpbandits.rounds import check_accepted
+from dpbandits.service.shared._bodies import Bodies
 from dpbandits.service.shared._decryption import Opener
 from dpbandits.service.shared._endpoints import Call, Endpoint, Guard, application, endpoint
 from dpbandits.service.shared._metrics import Metrics
@@ -56,7 +57,7 @@ class Served(ABC):
             report = slot.received(call.body)
             slot.check(await self.opener.open(report.sealed, slot.place, slot.purpose))
         except Refused:
-            await self.authenticate(lambda t: t.entry_of(pseudonym=hashed(call.secret)))
+            await self.known_ticket(call.secret)
             raise
         outcome: str = await self.writer.run_async("report", report)
         accept(outcome)
@@ -73,6 +74,10 @@ class Served(ABC):
             The result of `work`.
         """
         return await self.writer.run_async(name, work, alone=alone)
+
+    async def known_ticket(self, ticket: str) -> None:
+        """Raise `Refused` if no client of the study has this ticket."""
+        await self.authenticate(lambda t: t.entry_of(pseudonym=hashed(ticket)))
 
     async def authenticate(self, known: Callable[[Transaction], object]) -> None:
         """Raise `Refused` if `known` finds no credential of the caller in the store."""
@@ -167,7 +172,14 @@ def party_app(
         The ASGI application.
     """
     limits = limits or Limits()
-    guard = Guard(roles=roles.hashes, limits=limits, rates=Rates(limits), metrics=served.metrics)
+    guard = Guard(
+        roles=roles.hashes,
+        limits=limits,
+        rates=Rates(limits),
+        metrics=served.metrics,
+        bodies=Bodies(limits.all_body_bytes),
+        known=served.known_ticket,
+    )
 
     @contextlib.asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:
