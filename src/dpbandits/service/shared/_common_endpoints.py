@@ -25,6 +25,9 @@ from dpbandits.service.shared._writer import Result, Writer
 from dpbandits.service.wire import KeyPair, ReportSlot, hashed
 from dpbandits.storage import UNKNOWN, Transaction
 
+_READY = 5.0  # seconds that the store has to respond
+_LONGEST_STEP = 300.0  # seconds that the end of a large cohort may take while the party is still ready
+
 ATTEMPT = "/v1/phases/{phase}/attempts/{attempt}"
 
 
@@ -123,9 +126,11 @@ def common_endpoints(title: str, served: Served, others: list[Endpoint]) -> list
 
     async def ready(_call: Call) -> Response:
         try:
-            await asyncio.wait_for(served.run("read", lambda transaction: transaction.latest()), 5)
-        except Exception:
-            raise Refused("unavailable", "the store does not respond") from None
+            await asyncio.wait_for(served.run("read", lambda transaction: transaction.latest()), _READY)
+        except Exception as error:
+            step = served.writer.long_step
+            if not isinstance(error, TimeoutError) or step is None or step > _LONGEST_STEP:
+                raise Refused("unavailable", "the store does not respond") from None
         return Response("ready\n", media_type="text/plain")
 
     async def metrics(_call: Call) -> Response:
