@@ -214,7 +214,7 @@ def test_limits_per_address_and_per_study() -> None:
         for number in range(count):
             secret = f"{address} {now[0]} {number}"
             if rates.allow(secret, address):
-                rates.settle(secret, address, known=False)
+                rates.wrong(secret, address)
                 allowed += 1
         return allowed
 
@@ -222,7 +222,7 @@ def test_limits_per_address_and_per_study() -> None:
     assert not rates.welcome("a")
     for number in range(500):  # honest callers use up nothing
         assert rates.allow(f"honest {number}", "b")
-        rates.settle(f"honest {number}", "b", known=True)
+        rates.accepted(f"honest {number}")
     assert rates.allow("honest 0", "a")  # proven before, so the address does not matter
     assert [guesses(f"address {number}", 100) for number in range(5)] == [20, 20, 20, 20, 0]  # 100 per study
     now[0] += 3

@@ -262,13 +262,11 @@ async def _answer(scope: Scope, receive: Receive, endpoint: Endpoint, guard: Gua
 
 async def _handled(call: Call, scope: Scope, endpoint: Endpoint, guard: Guard) -> Response | None:
     """Handle a checked request, and tell the rate limiter whether the credential is known."""
-    single = endpoint.role in PER_CLIENT
-    known: bool | None = None
     try:
         reply = _reply(await endpoint.handler(call))
-        known = True
     except Refused as refusal:
-        known = refusal.reason != "unknown-credential"
+        if refusal.reason == "unknown-credential":
+            guard.rates.wrong(call.secret, _address(scope))
         return _refusal(refusal)
     except InvalidValue as error:
         return _refusal(Refused("unreadable", f"{error.field}: expected {error.expected}"))
@@ -282,10 +280,9 @@ async def _handled(call: Call, scope: Scope, endpoint: Endpoint, guard: Guard) -
     else:
         if endpoint.role is not None:
             scope[PROVEN] = True
+        if endpoint.role == "client":  # other clients' credentials are used once
+            guard.rates.accepted(call.secret)
         return reply
-    finally:
-        if single:
-            guard.rates.settle(call.secret, _address(scope), known)
 
 
 async def _refused(refusal: Refused, scope: Scope, guard: Guard) -> Response:

@@ -1,7 +1,7 @@
 """Structured logs: one JSON object per line. Only the fields that are listed here are written.
 
 A reward, token, report, pseudonym or address therefore cannot get into the log by mistake: none of them is a
-listed field, and every message is a fixed word. Of equal warnings, only the first ten in a minute are written;
+listed field, and every message is a fixed word. Of equal warnings only ten a minute are written;
 the next one says how many were left out.
 """
 

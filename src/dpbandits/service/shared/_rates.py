@@ -7,10 +7,11 @@ A bucket holds tokens and is refilled at a rate. `burst` and `requests_per_secon
     an address, for requests without a credential: 10 × `burst` tokens, 10 × `requests_per_second`
     the study, for all addresses together: 50 × `burst` tokens, 10 × `requests_per_second`
 
-A bad request takes a token of its address. A request with a credential that was not accepted before takes a
-token of its address and one of the study, and gets them back if the credential is accepted. So honest callers
-use up nothing, however many share an address. A caller that guesses credentials soon has no tokens left, and
-then only as many requests as are refilled reach the store. Callers at the same address whose credential was
+A bad request takes a token of its address. A request with a wrong credential also takes one of the study. A
+request with a credential that was not accepted before is refused if its address or the study has no tokens.
+So honest callers use up nothing, however many share an address. A caller that guesses credentials soon has no
+tokens left, and then only as many requests as are refilled reach the store. Several guesses at once may leave
+less than no tokens, which then have to be refilled first. Callers at the same address whose credential was
 accepted before are not affected.
 
 Addresses and credentials are kept as keyed hashes, whose key exists only in this process, and are not logged.
@@ -55,15 +56,11 @@ class _Buckets:
         self._put(key, tokens - 1 if tokens >= 1 else tokens)
         return tokens >= 1
 
-    def give(self, key: Hashable) -> None:
-        """Give one token back."""
-        if key in self._kept:
-            self._put(key, min(self._most, self.left(key) + 1))
+    def owe(self, key: Hashable) -> None:
+        """Take one token even if there is none; at most one whole bucket can be owed."""
+        self._put(key, max(-self._most, self.left(key) - 1))
 
     def _put(self, key: Hashable, tokens: float) -> None:
-        if tokens >= self._most:
-            self._kept.pop(key, None)
-            return
         self._kept[key] = (tokens, self._clock())
         self._kept.move_to_end(key)
         if len(self._kept) > _BUCKETS:
@@ -109,32 +106,27 @@ class Rates:
         """
         if not secret:
             return self._anonymous.take(self._hashed(address))
-        caller = self._hashed(secret)
-        if caller in self._proven:
-            return self._callers.take(caller)
-        return self._addresses.take(self._hashed(address)) and self._study.take("study")
+        if self._proven:
+            caller = self._hashed(secret)
+            if caller in self._proven:
+                return self._callers.take(caller)
+        return self._study.left("study") >= 1 and self.welcome(address)
 
-    def settle(self, secret: str, address: str, known: bool | None) -> None:
-        """Note whether the credential of an allowed request is known.
-
-        Args:
-            secret: The caller's credential.
-            address: The caller's address.
-            known: None if that could not be found out. Unless it is False, tokens are given back.
-        """
+    def accepted(self, secret: str) -> None:
+        """Remember a credential that was accepted: its requests no longer count for their address."""
         caller = self._hashed(secret)
-        if known is False:
-            self._proven.pop(caller, None)
-        elif caller in self._proven:
-            self._proven.move_to_end(caller)
-        else:
-            self._addresses.give(self._hashed(address))
-            self._study.give("study")
-            if known:
-                self._callers.take(caller)
-                self._proven[caller] = None
+        if caller not in self._proven:
+            self._callers.take(caller)
+        self._proven[caller] = None
+        self._proven.move_to_end(caller)
         if len(self._proven) > _PROVEN:
             self._proven.popitem(last=False)
+
+    def wrong(self, secret: str, address: str) -> None:
+        """Count a request whose credential is not known to the store."""
+        self._proven.pop(self._hashed(secret), None)
+        self._addresses.owe(self._hashed(address))
+        self._study.owe("study")
 
     def bad(self, address: str) -> bool:
         """Take a token of an address for a bad request; False if it has none left."""
