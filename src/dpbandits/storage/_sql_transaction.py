@@ -56,6 +56,7 @@ class SqlTransaction(Transaction):
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
+        self._latest: Attempt | None = None  # read before in this transaction, which many polls share
 
     def study(self) -> StudyRecord | None:
         row = self._connection.execute(select(STUDY.c.digest, STUDY.c.body)).one_or_none()
@@ -95,14 +96,18 @@ class SqlTransaction(Transaction):
         return tuple(Attempt(**row._mapping) for row in rows)
 
     def latest(self, *, lock: bool = False) -> Attempt | None:
-        row = self._connection.execute(_LATEST.with_for_update() if lock else _LATEST).one_or_none()
-        return None if row is None else Attempt(**row._mapping)
+        if self._latest is None or lock:
+            row = self._connection.execute(_LATEST.with_for_update() if lock else _LATEST).one_or_none()
+            self._latest = None if row is None else Attempt(**row._mapping)
+        return self._latest
 
     def add_attempt(self, attempt: Attempt) -> None:
+        self._latest = None
         key = {"phase": attempt.phase, "number": attempt.number}
         self._once(ATTEMPTS, key, asdict(attempt), "this attempt was already started")
 
     def change_attempt(self, before: Attempt, after: Attempt) -> None:
+        self._latest = None
         unchanged = [ATTEMPTS.c[name].is_not_distinct_from(value) for name, value in asdict(before).items()]
         done = self._connection.execute(update(ATTEMPTS).where(*unchanged).values(**asdict(after)))
         if done.rowcount != 1:

@@ -6,7 +6,9 @@ uvicorn limits only the time between two requests. So `Connection`, a subclass o
   for reading the reply. A body may take longer the more of it has arrived;
 - a limit on open connections. If it is reached, the connection that has waited longest without a successful
   request makes room. So sockets that only wait cannot lock anybody out;
-- no new connections for addresses that sent too many bad requests (_rates.py), before the TLS handshake.
+- no new connections for addresses that sent too many bad requests (_rates.py), before the TLS handshake;
+- one TLS handshake per pass of the event loop, of each address in turn. A handshake takes as much time as
+  several requests, so a flood of them would delay everybody.
 
 One timer per second checks all connections. A request itself sets no timer.
 """
@@ -19,6 +21,7 @@ import gc
 import resource
 import ssl
 from asyncio import sslproto
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, cast
@@ -96,6 +99,7 @@ class Door:
         self._most = most
         self._open: set[Connection] = set()
         self._unproven: dict[Connection, None] = {}  # the oldest first
+        self._shaking: dict[str, deque[Connection]] = {}  # those that wait for a handshake, by address
         self._ended = 0
         self._watching = False
         if tls is not None:
@@ -122,6 +126,21 @@ class Door:
             self._watch(connection.loop)
         return True
 
+    def shake_hands(self, connection: Connection) -> None:
+        """Begin the handshake of a connection when it is the turn of its address."""
+        if not self._shaking:
+            connection.loop.call_soon(self._next_handshake, connection.loop)
+        self._shaking.setdefault(connection.address, deque()).append(connection)
+
+    def _next_handshake(self, loop: asyncio.AbstractEventLoop) -> None:
+        address = next(iter(self._shaking))
+        waiting = self._shaking.pop(address)
+        waiting.popleft().shake_hands()
+        if waiting:
+            self._shaking[address] = waiting  # now the last one
+        if self._shaking:
+            loop.call_soon(self._next_handshake, loop)
+
     def _refused(self, reason: str) -> bool:
         if self._metrics is not None:
             self._metrics.refused_connections.labels(reason).inc()
@@ -132,7 +151,7 @@ class Door:
         self._unproven.pop(connection, None)
 
     def invalid(self, address: str) -> None:
-        """Count bytes that are no HTTP request."""
+        """Count bytes that are no HTTP request, or no TLS handshake."""
         if self._metrics is not None:
             self._metrics.invalid_requests.inc()
         if self.rates is not None:
@@ -157,6 +176,8 @@ class Door:
             if overdue:
                 if self._metrics is not None:
                     self._metrics.timeouts.labels(overdue).inc()
+                if self.rates is not None:
+                    self.rates.bad(connection.address)
                 connection.end()
         if self._metrics is not None:
             self._metrics.connections.set(len(self._open))
@@ -195,18 +216,28 @@ class Connection(H11Protocol):
         if self._door.tls is None:
             self._begin(transport)
         else:
-            self._securing = self.loop.create_task(self._secure(transport, self._door.tls))
+            transport.pause_reading()
+            self._door.shake_hands(self)
+
+    def shake_hands(self) -> None:
+        """Begin the handshake, unless the connection has ended while it waited for its turn."""
+        raw, tls = self._raw, self._door.tls
+        if raw is not None and tls is not None and not raw.is_closing():
+            raw.resume_reading()
+            self._securing = self.loop.create_task(self._secure(raw, tls))
 
     def _begin(self, transport: asyncio.Transport) -> None:
         self._begun = True
-        super().connection_made(transport)
+        super().connection_made(cast("asyncio.Transport", _OneWrite(transport, self.loop)))
 
     async def _secure(self, raw: asyncio.Transport, tls: ssl.SSLContext) -> None:
         times = {"ssl_handshake_timeout": self._door.steps.handshake, "ssl_shutdown_timeout": 5.0}
         try:
             secured = await self.loop.start_tls(raw, self, tls, server_side=True, **times)  # type: ignore[arg-type]
-        except (OSError, asyncio.CancelledError):  # also TimeoutError and ssl.SSLError
+        except (OSError, asyncio.CancelledError) as error:  # also TimeoutError and ssl.SSLError
             secured = None
+            if isinstance(error, ssl.SSLError):
+                self._door.invalid(self.address)
         finally:
             self._securing = None
         if secured is None or raw.is_closing():
@@ -294,6 +325,40 @@ class Connection(H11Protocol):
         if self.conn.their_state is h11.SEND_BODY:
             return "rest"
         return "head" if self.conn.trailing_data[0] else "idle"
+
+
+class _OneWrite:
+    """A transport that writes the head and the body of a reply together.
+
+    uvicorn writes them separately, which takes two TLS records and two system calls.
+    """
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport = transport
+        self._loop = loop
+        self._parts = list[bytes]()
+        self.is_closing = transport.is_closing
+        self.abort = transport.abort
+        self.pause_reading = transport.pause_reading
+        self.resume_reading = transport.resume_reading
+        self.get_extra_info = transport.get_extra_info
+
+    def write(self, data: bytes) -> None:
+        """Write later in this pass of the event loop, with what follows."""
+        if data:
+            if not self._parts:
+                self._loop.call_soon(self._flush)
+            self._parts.append(data)
+
+    def _flush(self) -> None:
+        if self._parts:
+            parts, self._parts = self._parts, []
+            self._transport.write(parts[0] if len(parts) == 1 else b"".join(parts))
+
+    def close(self) -> None:
+        """Close the connection after everything has been written."""
+        self._flush()
+        self._transport.close()
 
 
 def most_connections(backlog: int) -> int:
