@@ -93,13 +93,17 @@ class Caller(asyncio.Protocol):
 
 
 class Clients:
-    """Honest clients."""
+    """Honest clients. Each has a connection of its own and polls from the moment at which it is connected."""
 
     def __init__(self, settings: dict[str, Any]) -> None:
         self._settings = settings
         self._context = trusting(Path(settings["certificates"]))
         self._sealer = Sealer(settings)
         self._callers: dict[int, Caller] = {}
+        self._running = set[asyncio.Task[None]]()
+        self._polls = list[tuple[str, float]]()
+        self._due = dict[int, bytes]()  # reports to be sent with the next poll of a client
+        self._reported = Counter[str]()
         self._lost = 0
 
     async def connect(self) -> None:
@@ -109,6 +113,8 @@ class Clients:
         async def some() -> None:
             for number in numbers:
                 await self._open(number)
+                task = asyncio.create_task(self._run(number))
+                self._running.add(task)
 
         await asyncio.gather(*(some() for _ in range(16)))
 
@@ -117,6 +123,18 @@ class Clients:
         _, caller = await loop.create_connection(Caller, "127.0.0.1", port, ssl=self._context)
         self._callers[number] = caller
         return caller
+
+    async def _run(self, number: int) -> None:
+        every, request = self._settings["poll_seconds"], poll(number, self._sealer.plan_digest)
+        due = time.monotonic() + random.random()
+        while True:
+            await asyncio.sleep(max(0.0, due - time.monotonic()))
+            status = await self._request(number, request)
+            self._polls.append((status, time.monotonic() - due))
+            report = self._due.pop(number, None)
+            if report is not None:
+                self._reported[await self._request(number, report)] += 1
+            due += every * (0.5 + random.random())
 
     async def _request(self, number: int, request: bytes) -> str:
         status = await self._callers[number].ask(request)
@@ -128,32 +146,17 @@ class Clients:
 
     async def measure(self, seconds: float, first: int, last: int) -> dict[str, Any]:
         """Let all clients poll for a while, and some of them report."""
-        clients, every = self._settings["clients"], self._settings["poll_seconds"]
-        times, polled, reported = list[float](), Counter[str](), Counter[str]()
-        reports = {number: self._sealer.request(number) for number in range(first, last)}
-        began, self._lost, have = time.monotonic(), 0, self._sealer.plan_digest
-
-        async def one(number: int) -> None:
-            due = began + random.random() * every
-            while due < began + seconds:
-                await asyncio.sleep(max(0.0, due - time.monotonic()))
-                report = reports.pop(number, None)
-                if report is not None:
-                    reported[await self._request(number, report)] += 1
-                polled[await self._request(number, poll(number, have))] += report is None
-                if report is None:
-                    times.append(time.monotonic() - due)
-                due += every
-
-        await asyncio.gather(*(one(number) for number in range(clients)))
-        ordered = sorted(times)
+        self._due = {number: self._sealer.request(number) for number in range(first, last)}
+        self._polls, self._reported, self._lost = [], Counter(), 0
+        await asyncio.sleep(seconds)
+        ordered = sorted(took for _, took in self._polls)
         return {
-            "requests": len(times),
+            "requests": len(ordered),
             "median": statistics.median(ordered),
             "p99": ordered[int(0.99 * len(ordered))],
             "largest": ordered[-1],
-            "polled": {status: count for status, count in polled.items() if count},
-            "reported": dict(reported),
+            "polled": dict(Counter(status for status, _ in self._polls)),
+            "reported": dict(self._reported),
             "lost": self._lost,
         }
 

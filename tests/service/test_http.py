@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
+from dpbandits.errors import InvalidValue
 from dpbandits.service.coordinator import coordinator_app
 from dpbandits.service.shared import Limits, Roles
 from dpbandits.service.shuffler import shuffler_app
@@ -199,6 +200,23 @@ def test_enrolling_again_is_answered_the_same_and_another_token_refused(coordina
     assert replies[0].content == replies[1].content
     other = coordinator.call("enrolment", "POST", "/v1/clients", json={"token": hashed("other")})
     assert (other.status_code, other.json()["error"]) == (409, "already-enrolled")
+
+
+def test_a_role_may_have_two_tokens_while_one_replaces_the_other() -> None:
+    old, new = new_secret(), new_secret()
+    roles = Roles(hashes={"operator": [hashed(old), hashed(new)], "actuator": hashed("another")})
+    assert {roles.by_hash()[hashed(one)] for one in (old, new)} == {"operator"}
+    with pytest.raises(InvalidValue, match="64 hexadecimal digits"):
+        Roles(hashes={"operator": [hashed(old), "short"]})
+
+
+def test_an_expired_code_is_told_apart(coordinator: Live) -> None:
+    made = coordinator.call("operator", "POST", "/v1/enrolments", json={"count": 1, "valid_seconds": 60})
+    (code,) = made.json()["codes"]
+    coordinator.deployed.clock.time += 61
+    headers = {"Authorization": f"Bearer {code}"}
+    reply = coordinator.http.post("/v1/clients", json={"token": hashed("late")}, headers=headers)
+    assert (reply.status_code, reply.json()["error"]) == (410, "code-expired")
 
 
 def test_reports_over_http_count_once(shuffler: Live) -> None:

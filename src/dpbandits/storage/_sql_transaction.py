@@ -18,6 +18,7 @@ from dpbandits.storage._records import (
     ReleaseRecord,
     StoredReport,
     StudyRecord,
+    check_expiry,
 )
 from dpbandits.storage._sqlite_fast import take_all
 from dpbandits.storage._tables import (
@@ -113,21 +114,30 @@ class SqlTransaction(Transaction):
         if done.rowcount != 1:
             raise Refused("changed", "this attempt was changed after it was read")
 
-    def add_codes(self, codes: Sequence[str]) -> None:
+    def add_codes(self, codes: Sequence[str], *, expires: float | None = None) -> None:
         known = self._present(CODES, "code", codes)
-        rows = [{"code": code} for code in dict.fromkeys(codes) if code not in known]
+        rows = [{"code": code, "expires": expires} for code in dict.fromkeys(codes) if code not in known]
         if rows:
             self._connection.execute(insert(CODES), rows)
 
-    def enrol(self, code: str, token: str) -> str:
+    def revoke_codes(self, codes: Sequence[str]) -> int:
+        asked = select(LEDGER.c.client).where(LEDGER.c.client == CODES.c.code).exists()
+        revoked = 0
+        for start in range(0, len(codes), _AT_ONCE):
+            given = CODES.c.code.in_(codes[start : start + _AT_ONCE])
+            revoked += self._connection.execute(delete(CODES).where(given, ~asked)).rowcount
+        return revoked
+
+    def enrol(self, code: str, token: str, *, now: float | None = None) -> str:
         row = self._connection.execute(
-            select(CODES.c.token).where(CODES.c.code == code).with_for_update()
+            select(CODES.c.token, CODES.c.expires).where(CODES.c.code == code).with_for_update()
         ).one_or_none()
         if row is None:
             raise Refused("unknown-credential", "no such enrolment code")
         if row.token not in (None, token) or self.client_of(token) not in (None, code):
             raise Refused("already-enrolled", "this code or this token was already used by another client")
         if row.token is None:
+            check_expiry(row.expires, now)
             self._connection.execute(update(CODES).where(CODES.c.code == code).values(token=token))
         return code
 

@@ -1,3 +1,7 @@
+from ._ended import (
+    EndedStudy as EndedStudy,
+    ended_study as ended_study,
+)
 from ._options_section import (
     read_options as read_options,
 )

@@ -62,7 +62,8 @@ class CoordinatorService(Served):
     async def enrolments(self, call: Call) -> EnrolmentReply:
         """Create one-time enrolment codes."""
         reply = self._coordinator.operator.new_codes(call.body.count)
-        await self.run("codes", lambda t: self._coordinator.operator.keep_codes(t, reply.codes))
+        keep, seconds = self._coordinator.operator.keep_codes, call.body.valid_seconds
+        await self.run("codes", lambda t: keep(t, reply.codes, seconds))
         return reply
 
     async def clients(self, call: Call) -> ClientReply:

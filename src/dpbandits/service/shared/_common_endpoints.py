@@ -178,7 +178,7 @@ def party_app(
     """
     limits = limits or Limits()
     guard = Guard(
-        roles=roles.hashes,
+        roles=roles.by_hash(),
         limits=limits,
         rates=Rates(limits),
         metrics=served.metrics,

@@ -46,6 +46,7 @@ STATUS = {
     "no-collection": 404,
     "wrong-method": 405,
     "closed": 410,
+    "code-expired": 410,
     "too-large": 413,
     "unreadable": 422,
     "too-many-rounds": 422,
@@ -136,7 +137,7 @@ class Guard:
     """What the checks of all endpoints of a party share.
 
     Attributes:
-        roles: The hash of each role's token.
+        roles: The role of each hashed token.
         limits: The sizes and rates that callers are limited to.
         rates: The rate limiter.
         metrics: The party's Prometheus metrics.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dpbandits._checks import one_of, positive, whole
@@ -95,12 +95,23 @@ class Roles:
     """The hash of the token of each role.
 
     Attributes:
-        hashes: Maps `operator`, `actuator` or `coordinator` to the SHA-256 of its token.
+        hashes: Maps `operator`, `actuator` or `coordinator` to the SHA-256 of its token, or to several while
+            one token replaces another.
     """
 
-    hashes: Mapping[str, str] = field(default_factory=dict)
+    hashes: Mapping[str, str | Sequence[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for role, value in self.hashes.items():
+        for role in self.hashes:
             one_of(ROLES, role=role)
-            checked_hash(**{role: value})
+            for value in self.of(role):
+                checked_hash(**{role: value})
+
+    def of(self, role: str) -> tuple[str, ...]:
+        """Return the hashes of a role's tokens; none if nobody has the role."""
+        found = self.hashes.get(role, ())
+        return tuple(found) if isinstance(found, list | tuple) else (str(found),)
+
+    def by_hash(self) -> dict[str, str]:
+        """Return the role of each hash."""
+        return {one: role for role in self.hashes for one in self.of(role)}
