@@ -48,6 +48,10 @@ class Besieged:
     def token(self) -> dict[str, str]:
         return {"Authorization": f"Bearer {self.member.token}"}
 
+    @property
+    def ticket(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.member.ticket}"}
+
     def metric(self, name: str) -> float:
         text = self.http.get("/metrics", headers={"Authorization": f"Bearer {OPERATOR}"}).text
         return sum(float(line.split()[-1]) for line in text.splitlines() if line.startswith(name))
@@ -196,11 +200,14 @@ def test_a_flood_of_guessed_credentials_does_not_reach_the_store(
 
         monkeypatch.setattr(flooded.deployed.coordinator.writer, "run_async", counted)
         body = {"json": {"pseudonym": "0" * 64}}
-        guesses = [{"Authorization": f"Bearer {new_secret()}"} for _ in range(52)]
-        replies = [flooded.http.post("/v1/tasks", headers=one, **body).status_code for one in guesses]
-        assert replies == [401] * 50 + [429] * 2
-        assert len(reads) == 50
+        guesses = [{"Authorization": f"Bearer {new_secret()}"} for _ in range(12)]
+        with httpx.Client(base_url=flooded.http.base_url) as other:
+            replies = [other.post("/v1/tasks", headers=one, **body).status_code for one in guesses]
+        assert replies == [401] * 10 + [429] * 2
+        assert len(reads) == 10
         flooded.served()  # from the same address
+        report = flooded.http.post(REPORTS, content=b"x", headers=flooded.ticket)
+        assert report.status_code == 422  # read, on the connection of the poll
         with pytest.raises(httpx.TransportError):  # but it gets no further connections
             httpx.get(f"http://127.0.0.1:{flooded.port}/healthz")
 
@@ -218,13 +225,15 @@ def test_limits_per_address_and_per_study() -> None:
                 allowed += 1
         return allowed
 
-    assert guesses("a", 100) == 20
+    assert guesses("a", 100) == 4
     assert not rates.welcome("a")
     for number in range(500):  # honest callers use up nothing
         assert rates.allow(f"honest {number}", "b")
         rates.accepted(f"honest {number}")
     assert rates.allow("honest 0", "a")  # proven before, so the address does not matter
-    assert [guesses(f"address {number}", 100) for number in range(5)] == [20, 20, 20, 20, 0]  # 100 per study
+    assert [guesses(f"address {number}", 100) for number in range(5)] == [4, 4, 4, 4, 0]  # 20 per study
+    assert not rates.allow("new", "b")
+    assert rates.allow("new", "b", proven=True)
     now[0] += 3
     assert guesses("a", 100) == 3  # what was refilled
     assert rates.tidy()

@@ -27,7 +27,7 @@ class EndedStudy:
     key: Path
 
     def destroy_key(self) -> None:
-        """Overwrite the key and delete its file. A disk may keep old blocks, and copies must be found first."""
+        """Overwrite the key and delete its file. A disk may keep old blocks of it."""
         with self.key.open("r+b", buffering=0) as file:
             file.write(os.urandom(self.key.stat().st_size))
             os.fsync(file.fileno())

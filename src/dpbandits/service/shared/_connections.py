@@ -34,7 +34,7 @@ from dpbandits.service.shared._metrics import Metrics
 from dpbandits.service.shared._rates import Rates
 
 PROVEN = "dpbandits.proven"
-"""The key of a request's scope that says that the request was accepted."""
+"""A key of a request's scope if the request was accepted, and of its state if an earlier one was."""
 
 BODY_RATE = 16_384  # bytes of a body that extend its time by one second
 HEAD_BYTES = 8_192  # the largest head of a request
@@ -158,10 +158,13 @@ class Door:
             self.rates.bad(address)
 
     def forget(self, connection: Connection) -> None:
-        """Note that a connection has ended."""
-        self._ended += connection in self._open
-        self._open.discard(connection)
-        self._unproven.pop(connection, None)
+        """Note that a connection has ended. Without a request it counts as a bad one."""
+        if connection in self._open:
+            self._open.discard(connection)
+            self._unproven.pop(connection, None)
+            self._ended += 1
+            if self.rates is not None and not connection.used:
+                self.rates.bad(connection.address)
 
     def _watch(self, loop: asyncio.AbstractEventLoop) -> None:
         remembered = self.rates is not None and self.rates.tidy()
@@ -176,7 +179,7 @@ class Door:
             if overdue:
                 if self._metrics is not None:
                     self._metrics.timeouts.labels(overdue).inc()
-                if self.rates is not None:
+                if self.rates is not None and connection.used:
                     self.rates.bad(connection.address)
                 connection.end()
         if self._metrics is not None:
@@ -230,6 +233,11 @@ class Connection(H11Protocol):
         self._begun = True
         super().connection_made(cast("asyncio.Transport", _OneWrite(transport, self.loop)))
 
+    @property
+    def used(self) -> bool:
+        """Whether a request was answered."""
+        return self._answered > 0
+
     async def _secure(self, raw: asyncio.Transport, tls: ssl.SSLContext) -> None:
         times = {"ssl_handshake_timeout": self._door.steps.handshake, "ssl_shutdown_timeout": 5.0}
         try:
@@ -277,9 +285,12 @@ class Connection(H11Protocol):
             self.end()
 
     def on_response_complete(self) -> None:
-        """Count the request, and remember whether it was accepted."""
+        """Count the request, and remember whether it was accepted; a refused one ends what is remembered."""
         self._answered += 1
-        if PROVEN in self.scope:
+        proven = PROVEN in self.scope
+        if proven != (PROVEN in self.app_state):
+            self.app_state = {PROVEN: True} if proven else {}
+        if proven:
             self._door.proven(self)
         super().on_response_complete()
 

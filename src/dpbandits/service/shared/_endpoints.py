@@ -301,7 +301,8 @@ async def _checked(scope: Scope, receive: Receive, endpoint: Endpoint, guard: Gu
     secret = _bearer(scope, endpoint)
     role = role_of(secret, guard.roles) if secret else None
     _check_role(endpoint, role, bool(secret))
-    if role is None and not guard.rates.allow(secret, _address(scope)):
+    proven = PROVEN in scope.get("state", ())
+    if role is None and not guard.rates.allow(secret, _address(scope), proven=proven):
         raise Refused("too-fast", "too many requests; wait")
     data = await _body(scope, receive, endpoint, guard, secret, role)
     parameters: Mapping[str, str] = scope["path_params"]

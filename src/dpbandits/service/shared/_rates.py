@@ -3,21 +3,22 @@
 A bucket holds tokens and is refilled at a rate. `burst` and `requests_per_second` are from `Limits`:
 
     a credential that was accepted before: `burst` tokens, `requests_per_second`
-    an address: 10 × `burst` tokens, `requests_per_second`
+    an address: 2 × `burst` tokens, `requests_per_second`
     an address, for requests without a credential: 10 × `burst` tokens, 10 × `requests_per_second`
-    the study, for all addresses together: 50 × `burst` tokens, 10 × `requests_per_second`
+    the study, for all addresses together: 10 × `burst` tokens, 10 × `requests_per_second`
 
-A bad request takes a token of its address. A request with a wrong credential also takes one of the study. A
-request with a credential that was not accepted before is refused if its address or the study has no tokens.
-So honest callers use up nothing, however many share an address. A caller that guesses credentials soon has no
-tokens left, and then only as many requests as are refilled reach the store. Several guesses at once may leave
-less than no tokens, which then have to be refilled first. Callers at the same address whose credential was
-accepted before are not affected.
+A bad request takes a token of its address, and so does a connection that ends without a request. A request
+with a wrong credential also takes one of the study. A request with a credential that was not accepted before
+is refused if its address or the study has no tokens, unless its connection was used for an accepted request
+before: a client polls and then reports on the same connection, with another credential. So honest callers use
+up nothing, however many share an address. A caller that guesses credentials soon has no tokens left, and then
+only as many requests as are refilled reach the store. Several guesses at once may leave less than no tokens,
+which then have to be refilled first.
 
 Addresses and credentials are kept as keyed hashes, whose key exists only in this process, and are not logged.
-A bucket that is full again is deleted within 10 seconds. So an address is forgotten
-`10 × burst / requests_per_second` + 10 seconds after its last bad request, which is 30 seconds by default. At
-most 20,000 buckets of each kind are kept; the least recently used one is dropped first.
+A bucket that is full again is deleted within 10 seconds. So an address is forgotten at most `4 × burst /
+requests_per_second` + 10 seconds after its last bad request, which is 18 seconds by default. At most 20,000
+buckets of each kind are kept; the least recently used one is dropped first.
 """
 
 from __future__ import annotations
@@ -86,20 +87,21 @@ class Rates:
     def __init__(self, limits: Limits, *, clock: Callable[[], float] = time.monotonic) -> None:
         burst, rate = float(limits.burst), limits.requests_per_second
         self._callers = _Buckets(burst, rate, clock)
-        self._addresses = _Buckets(10 * burst, rate, clock)
+        self._addresses = _Buckets(2 * burst, rate, clock)
         self._anonymous = _Buckets(10 * burst, 10 * rate, clock)
-        self._study = _Buckets(50 * burst, 10 * rate, clock)
+        self._study = _Buckets(10 * burst, 10 * rate, clock)
         self._all = (self._callers, self._addresses, self._anonymous, self._study)
         self._proven: OrderedDict[bytes, None] = OrderedDict()
         self._clock, self._tidied = clock, clock()
         self._key = secrets.token_bytes(16)
 
-    def allow(self, secret: str, address: str) -> bool:
+    def allow(self, secret: str, address: str, *, proven: bool = False) -> bool:
         """Take the tokens of a request that has no role's token.
 
         Args:
             secret: The caller's credential; empty if it has none.
             address: The caller's address.
+            proven: Whether a request on the same connection was accepted before.
 
         Returns:
             Whether the request is within the limits.
@@ -110,7 +112,7 @@ class Rates:
             caller = self._hashed(secret)
             if caller in self._proven:
                 return self._callers.take(caller)
-        return self._study.left("study") >= 1 and self.welcome(address)
+        return proven or (self._study.left("study") >= 1 and self.welcome(address))
 
     def accepted(self, secret: str) -> None:
         """Remember a credential that was accepted: its requests no longer count for their address."""
