@@ -195,7 +195,8 @@ class Flood:
         self._settings = settings
         self._context = trusting(Path(settings["certificates"]))
         count = settings["addresses"]
-        self._sources = itertools.cycle([f"127.2.{n // 250}.{1 + n % 250}" for n in range(count)])
+        first = 1 if count == 1 else 1000  # other addresses than those of a flood before
+        self._sources = itertools.cycle([f"{n // 250}.{1 + n % 250}" for n in range(first, first + count)])
         self._free = deque[Caller]()
         self._bad = bad_requests()
         self.outcomes = Counter[str]()
@@ -206,7 +207,7 @@ class Flood:
 
         async def some() -> None:
             for _ in left:
-                local = (next(self._sources), 0)
+                local = (f"127.2.{next(self._sources)}", 0)
                 _, caller = await loop.create_connection(
                     Caller, "127.0.0.1", self._settings["port"], ssl=self._context, local_addr=local
                 )
@@ -224,7 +225,7 @@ class Flood:
                 if outcome != "lost":
                     self._free.append(caller)
             else:
-                local = (next(self._sources), 0)
+                local = (f"127.2.{next(self._sources)}", 0)
                 _, writer = await asyncio.open_connection(
                     "127.0.0.1", self._settings["port"], local_addr=local
                 )

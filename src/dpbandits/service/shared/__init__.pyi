@@ -6,6 +6,7 @@ from ._common_endpoints import (
 )
 from ._connections import (
     Steps as Steps,
+    most_connections as most_connections,
 )
 from ._dialogue import (
     Dialogue as Dialogue,

@@ -372,13 +372,14 @@ class _OneWrite:
         self._transport.close()
 
 
-def most_connections(backlog: int) -> int:
+def most_connections(backlog: int, *, limit: int | None = None) -> int:
     """Return how many connections may be open, so that open files suffice.
 
     Args:
         backlog: How many connections the event loop may accept before it calls `Door.admit`.
+        limit: The number of open files; by default the limit of this process.
     """
-    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0] if limit is None else limit
     return max(limit - backlog - _RESERVE, limit // 2, 1)
 
 
