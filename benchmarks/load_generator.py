@@ -38,6 +38,7 @@ class Sealer:
 
     def __init__(self, settings: dict[str, Any]) -> None:
         self._plan = decode(settings["plan"].encode(), Plan)
+        self.plan_digest = self._plan.digest
         self._key = PublicKey.parse(settings["key"])
         self._study = settings["study"]
         mechanism = self._plan.mechanism

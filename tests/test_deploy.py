@@ -5,6 +5,7 @@ from __future__ import annotations
 import configparser
 import importlib.metadata
 import importlib.util
+import json
 import re
 import shutil
 import subprocess
@@ -19,7 +20,7 @@ import yaml
 from packaging.utils import canonicalize_name
 
 from dpbandits.service.config import _study_file as study_file
-from dpbandits.service.shared import self_signed
+from dpbandits.service.shared import Metrics, self_signed
 from dpbandits.service.wire import KeyPair
 
 from .service.processes import Site
@@ -157,3 +158,42 @@ def test_the_page_lists_every_key_and_no_other() -> None:
     known = {name: set(keys) for name, keys in study_file._STUDY.items()}
     known["shuffler"] |= set(study_file._SHUFFLER["shuffler"])
     assert dict(listed) == known
+
+
+def _named_metrics(text: str) -> set[str]:
+    return set(re.findall(r"\bdpbandits_[a-z_]+", text))
+
+
+def test_alerts_and_the_dashboard_name_metrics_that_exist() -> None:
+    monitoring = ROOT / "deploy" / "monitoring"
+    rules = [
+        rule
+        for group in yaml.safe_load((monitoring / "alerts.yaml").read_text(encoding="utf-8"))["groups"]
+        for rule in group["rules"]
+    ]
+    dashboard = json.loads((monitoring / "grafana.json").read_text(encoding="utf-8"))
+    shown = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
+    shown.append(dashboard["templating"]["list"][1]["query"])
+    existing = set[str]()
+    for family in Metrics().registry.collect():
+        endings = {"counter": ("_total",), "histogram": ("_bucket", "_sum", "_count")}.get(family.type, ("",))
+        existing |= {family.name + ending for ending in endings}
+    alerted = _named_metrics(" ".join(rule["expr"] for rule in rules))
+    displayed = _named_metrics(" ".join(shown))
+    assert alerted - existing == set()
+    assert displayed - existing == set()
+    assert (
+        existing - displayed - {"dpbandits_request_seconds_sum", "dpbandits_request_seconds_count"} == set()
+    )
+    for rule in rules:
+        assert rule["annotations"].keys() == {"summary", "action"}, rule["alert"]
+        assert rule["expr"].count("(") == rule["expr"].count(")"), rule["alert"]
+
+
+def test_the_labels_that_alerts_select_exist() -> None:
+    text = (ROOT / "deploy" / "monitoring" / "alerts.yaml").read_text(encoding="utf-8")
+    source = (ROOT / "src" / "dpbandits" / "service" / "shared" / "_connections.py").read_text(
+        encoding="utf-8"
+    )
+    (reason,) = re.findall(r'refused_connections_total\{reason="(\w+)"\}', text)
+    assert f'self._refused("{reason}")' in source

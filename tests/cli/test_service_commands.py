@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import stat
+import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from dpbandits.cli import main
+from dpbandits.errors import Refused
+from dpbandits.service.config import read_study
 from dpbandits.service.wire import KeyPair, hashed, new_secret
+from dpbandits.storage import Attempt, open_store
 
 from ..service.processes import Site  # noqa: TID252
 from .helpers import check_refused
@@ -36,6 +41,56 @@ def test_codes_are_kept_as_hashes(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert len(codes.read_text().split()) == 5
     kept = (tmp_path / "study.sqlite").read_bytes()
     assert not any(code.encode() in kept for code in codes.read_text().split())
+
+
+def test_codes_expire_and_are_revoked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    site = Site(directory=tmp_path, trust="central", mode=None, cohorts=(6, 10))
+    codes, study = tmp_path / "codes", str(site.study_file)
+    assert main(["keys", "codes", study, str(codes), "--count", "3", "--days", "2"]) == 0
+    lost = tmp_path / "lost"
+    lost.write_text("\n".join([codes.read_text().split()[0], new_secret()]))
+    capsys.readouterr()
+    assert main(["keys", "revoke", study, str(lost)]) == 0
+    assert capsys.readouterr().out.startswith("1 of 2 codes revoked")
+    first, second, third = (hashed(code) for code in codes.read_text().split())
+    store = open_store(f"sqlite:///{tmp_path / 'study.sqlite'}")
+    with store.transaction() as transaction:
+        for code, days, reason in ((first, 0, "unknown-credential"), (second, 2.1, "code-expired")):
+            with pytest.raises(Refused) as refused:
+                transaction.enrol(code, hashed("token"), now=time.time() + 86_400 * days)
+            assert refused.value.reason == reason
+        assert transaction.enrol(third, hashed("token"), now=time.time() + 86_400 * 1.9)
+    store.close()
+
+
+def test_a_key_is_destroyed_only_after_its_last_use(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    site = Site(directory=tmp_path, trust="shuffle", mode="trusted", cohorts=(6,))
+    store = open_store(f"sqlite:///{tmp_path / 'shuffler.sqlite'}")
+    collecting = Attempt(phase=1, number=1, state="collecting", since=0.0, seconds=None)
+    with store.transaction() as transaction:
+        transaction.add_attempt(collecting)
+    check_refused(["keys", "destroy", str(site.shuffler_file)], "an open collection", capsys)
+    with store.transaction() as transaction:
+        transaction.change_attempt(collecting, replace(collecting, state="released"))
+    store.close()
+    key = tmp_path / "shuffler.pem"
+    same = tmp_path / "the same blocks"
+    same.hardlink_to(key)
+    before = same.read_bytes()
+    assert main(["keys", "destroy", str(site.shuffler_file)]) == 0
+    assert not key.exists()
+    assert len(same.read_bytes()) == len(before)
+    assert before[30:60] not in same.read_bytes()
+
+    file = read_study(site.study_file)
+    coordinator = file.coordinator()
+    coordinator.begin()
+    coordinator.close()
+    capsys.readouterr()
+    check_refused(["keys", "destroy", str(site.study_file)], "a running study", capsys)
+    assert (tmp_path / "reports.pem").exists()
 
 
 def test_a_study_shows_itself_from_beginning_to_end(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""Serving an application on a loopback port in a thread of the test, without TLS."""
+"""Serving an application on a loopback port in a thread of the test, with TLS if a certificate is given."""
 
 from __future__ import annotations
 
@@ -6,18 +6,26 @@ import contextlib
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 from starlette.applications import Starlette
 
-from dpbandits.service.shared import Listening, server_for
+from dpbandits.service.shared import Listening, Steps, server_for
 
 from .processes import free_port
 
 
 @contextlib.contextmanager
-def served(app: Starlette, port: int | None = None) -> Iterator[str]:
-    listening = Listening(port=port or free_port())
-    server = server_for(app, listening)
+def served(
+    app: Starlette,
+    port: int | None = None,
+    *,
+    steps: Steps | None = None,
+    pair: tuple[Path, Path] | None = None,
+) -> Iterator[str]:
+    certificate, key = pair or (None, None)
+    listening = Listening(port=port or free_port(), certificate=certificate, key=key)
+    server = server_for(app, listening, steps=steps)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     until = time.monotonic() + 30

@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
+from dpbandits.errors import InvalidValue
 from dpbandits.service.coordinator import coordinator_app
 from dpbandits.service.shared import Limits, Roles
 from dpbandits.service.shuffler import shuffler_app
@@ -151,6 +152,7 @@ def _check_table(live: Live, table: dict[tuple[str, str], tuple[int, ...]]) -> N
     ("method", "path", "options", "status", "error"),
     [
         ("GET", "/nowhere", {}, 404, "not-found"),
+        ("GET", "/v1/study/", {}, 404, "not-found"),
         ("DELETE", "/v1/study", {}, 405, "wrong-method"),
         ("POST", "/v1/clients", {"content": b"{"}, 422, "unreadable"),
         ("POST", "/v1/clients", {"content": b"[" * 3000}, 422, "unreadable"),
@@ -185,9 +187,9 @@ def test_a_caller_that_is_too_fast_must_wait() -> None:
 
 def test_failed_attempts_are_limited_by_address() -> None:
     with _coordinator(SLOW) as live:
-        strangers = [{"Authorization": f"Bearer {new_secret()}"} for _ in range(7)]
+        strangers = [{"Authorization": f"Bearer {new_secret()}"} for _ in range(12)]
         replies = [live.http.get("/v1/status", headers=one).status_code for one in strangers]
-        assert replies == [401] * 5 + [429] * 2
+        assert replies == [401] * 10 + [429] * 2
         assert live.call("operator", "GET", "/v1/status").status_code == 200
 
 
@@ -198,6 +200,23 @@ def test_enrolling_again_is_answered_the_same_and_another_token_refused(coordina
     assert replies[0].content == replies[1].content
     other = coordinator.call("enrolment", "POST", "/v1/clients", json={"token": hashed("other")})
     assert (other.status_code, other.json()["error"]) == (409, "already-enrolled")
+
+
+def test_a_role_may_have_two_tokens_while_one_replaces_the_other() -> None:
+    old, new = new_secret(), new_secret()
+    roles = Roles(hashes={"operator": [hashed(old), hashed(new)], "actuator": hashed("another")})
+    assert {roles.by_hash()[hashed(one)] for one in (old, new)} == {"operator"}
+    with pytest.raises(InvalidValue, match="64 hexadecimal digits"):
+        Roles(hashes={"operator": [hashed(old), "short"]})
+
+
+def test_an_expired_code_is_told_apart(coordinator: Live) -> None:
+    made = coordinator.call("operator", "POST", "/v1/enrolments", json={"count": 1, "valid_seconds": 60})
+    (code,) = made.json()["codes"]
+    coordinator.deployed.clock.time += 61
+    headers = {"Authorization": f"Bearer {code}"}
+    reply = coordinator.http.post("/v1/clients", json={"token": hashed("late")}, headers=headers)
+    assert (reply.status_code, reply.json()["error"]) == (410, "code-expired")
 
 
 def test_reports_over_http_count_once(shuffler: Live) -> None:

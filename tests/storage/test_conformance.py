@@ -153,6 +153,27 @@ def test_a_code_makes_one_client(store: Store) -> None:
         assert transaction.standing("nobody") is None
 
 
+def test_codes_expire_and_can_be_revoked_until_their_client_is_asked(store: Store) -> None:
+    with store.transaction() as transaction:
+        transaction.add_codes(["one", "two", "three"], expires=1000.0)
+        transaction.add_codes(["always"])
+        assert transaction.enrol("one", "first", now=1000.0) == "one"
+        assert transaction.enrol("always", "second", now=1e12) == "always"
+        with pytest.raises(Refused) as refused:
+            transaction.enrol("two", "third", now=1000.5)
+        assert refused.value.reason == "code-expired"
+        assert transaction.enrol("one", "first", now=1e12) == "one"  # enrolled in time
+    with store.transaction() as transaction:
+        transaction.burn([LedgerEntry(client="one", phase=1, attempt=1, pseudonym="a")])
+        assert transaction.revoke_codes(["one", "always", "two", "unknown"]) == 2
+        assert transaction.client_of("first") == "one"  # it has been asked
+        assert transaction.client_of("second") is None
+        with pytest.raises(Refused) as refused:
+            transaction.enrol("two", "third")
+        assert refused.value.reason == "unknown-credential"
+        assert transaction.enrol("three", "fourth", now=1.0) == "three"
+
+
 def test_a_report_is_taken_once(store: Store) -> None:
     with store.transaction() as transaction:
         transaction.add_attempt(ATTEMPT)

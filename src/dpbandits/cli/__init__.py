@@ -19,6 +19,7 @@ COMMANDS = {
     "design": "compute a near-G-optimal design for the rows of a file",
     "cover": "replace a continuous action set by a finite one",
     "serve": "run the coordinator of a study",
+    "doctor": "check the machine and the files of a study, before it starts and while it runs",
     "results": "show the best option of a deployed study, with intervals",
     "shuffler": "run the shuffler of a study",
     "client": "take part in a study",

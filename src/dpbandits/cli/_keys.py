@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import time
 from pathlib import Path
 
-from dpbandits._checks import whole
+from dpbandits._checks import positive, whole
 from dpbandits.cli._parser import add_value, whole_number
 from dpbandits.cli._service_extra import require_service
 
@@ -33,12 +34,26 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     codes.add_argument("study", metavar="STUDY.toml", type=Path)
     codes.add_argument("file", metavar="FILE", type=Path, help="new file for the codes, one per line")
     add_value(codes, "--count", whole_number, "N", "number of codes (default: 100)", 100)
+    add_value(codes, "--days", float, "D", "for how many days clients may enrol with them (default: always)")
+    revoke = kinds.add_parser("revoke", help="revoke enrolment codes of clients that have not been asked")
+    revoke.add_argument("study", metavar="STUDY.toml", type=Path)
+    revoke.add_argument("file", metavar="FILE", type=Path, help="file with the codes, one per line")
+    destroy = kinds.add_parser("destroy", help="destroy the sealing key of a study that has ended")
+    destroy.add_argument("study", metavar="FILE.toml", type=Path, help="study file or shuffler's file")
 
 
 def run(options: argparse.Namespace) -> int:
     """Make what was asked for."""
     require_service()
-    makers = {"sealing": _key_pair, "signing": _key_pair, "token": _token, "tls": _tls, "codes": _codes}
+    makers = {
+        "sealing": _key_pair,
+        "signing": _key_pair,
+        "token": _token,
+        "tls": _tls,
+        "codes": _codes,
+        "revoke": _revoke,
+        "destroy": _destroy,
+    }
     makers[options.kind](options)
     return 0
 
@@ -71,9 +86,33 @@ def _codes(options: argparse.Namespace) -> None:
     from dpbandits.storage import open_store
 
     codes = [new_secret() for _ in range(whole(1, 10**7, count=options.count))]
+    days = None if options.days is None else positive(days=options.days)
     store = open_store(read_study(options.study).storage)
     write_private(options.file, "".join(f"{code}\n" for code in codes).encode())
+    now = store.now() or time.time()
     with store.transaction() as transaction:
-        transaction.add_codes([hashed(code) for code in codes])
+        expires = None if days is None else now + 86_400 * days
+        transaction.add_codes([hashed(code) for code in codes], expires=expires)
     store.close()
     print(f"{len(codes)} codes in {options.file}; the store keeps their hashes")
+
+
+def _revoke(options: argparse.Namespace) -> None:
+    from dpbandits.service.config import read_study
+    from dpbandits.service.wire import hashed
+    from dpbandits.storage import open_store
+
+    codes = [line.strip() for line in options.file.read_text(encoding="utf-8").splitlines() if line.strip()]
+    store = open_store(read_study(options.study).storage)
+    with store.transaction() as transaction:
+        revoked = transaction.revoke_codes([hashed(code) for code in codes])
+    store.close()
+    print(f"{revoked} of {len(codes)} codes revoked; the others are unknown, or their client has been asked")
+
+
+def _destroy(options: argparse.Namespace) -> None:
+    from dpbandits.service.config import ended_study
+
+    ended = ended_study(options.study)
+    ended.destroy_key()
+    print(f"{ended.key} is destroyed; destroy every copy of it as well, for example in backups")

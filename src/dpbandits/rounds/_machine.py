@@ -133,6 +133,10 @@ class Machine:
         """The learner's state after the releases that it has processed."""
         return self.journal.state
 
+    def now(self) -> float:
+        """Return the time in seconds since 1970 that deadlines are compared with."""
+        return self._clock.now()
+
     def seconds_left(self, attempt: Attempt) -> float | None:
         """Return the time until the deadline of an attempt; None if it has none."""
         return attempt.remaining(self._clock.now())

@@ -114,21 +114,46 @@ class Transaction(ABC):
         """
 
     @abstractmethod
-    def add_codes(self, codes: Sequence[str]) -> None:
-        """Make enrolment codes valid. `codes` are their hashes."""
+    def add_codes(self, codes: Sequence[str], *, expires: float | None = None) -> None:
+        """Make enrolment codes valid.
+
+        Args:
+            codes: The hashes of the codes. Those that the store already has are not changed.
+            expires: Until when clients may enrol with them, in seconds since 1970; None for always.
+        """
 
     @abstractmethod
-    def enrol(self, code: str, token: str) -> str:
+    def revoke_codes(self, codes: Sequence[str]) -> int:
+        """Revoke enrolment codes, and the tokens of the clients that enrolled with them.
+
+        Clients that have been asked keep their place: their participation is used up.
+
+        Args:
+            codes: The hashes of the codes.
+
+        Returns:
+            How many codes were revoked.
+        """
+
+    @abstractmethod
+    def enrol(self, code: str, token: str, *, now: float | None = None) -> str:
         """Enrol a client with a one-time code and the token that it will authenticate with, both hashed.
 
         Enrolling again with the same code and token has no effect.
+
+        Args:
+            code: The hash of the code.
+            token: The hash of the token.
+            now: The time in seconds since 1970, which a new enrolment compares with the code's expiry; None
+                accepts expired codes.
 
         Returns:
             The client's name in the ledger.
 
         Raises:
             Refused: `unknown-credential` if there is no such code, `already-enrolled` if the code was used
-                with another token or the token with another code.
+                with another token or the token with another code, `code-expired` if it may not be used any
+                more.
         """
 
     @abstractmethod

@@ -18,6 +18,7 @@ from dpbandits.storage._records import (
     ReleaseRecord,
     StoredReport,
     StudyRecord,
+    check_expiry,
 )
 
 Key = TypeVar("Key")
@@ -32,6 +33,7 @@ class _Tables:
     progress: dict[int, ProgressRecord] = field(default_factory=dict)
     attempts: dict[tuple[int, int], Attempt] = field(default_factory=dict)
     codes: dict[str, str | None] = field(default_factory=dict)
+    expiry: dict[str, float | None] = field(default_factory=dict)
     ledger: dict[str, LedgerEntry] = field(default_factory=dict)
     clients: dict[str, str] = field(default_factory=dict)  # by pseudonym
     reports: dict[str, StoredReport] = field(default_factory=dict)
@@ -104,15 +106,24 @@ class _MemoryTransaction(Transaction):
             raise Refused("changed", "this attempt was changed after it was read")
         self._tables.attempts[after.phase, after.number] = after
 
-    def add_codes(self, codes: Sequence[str]) -> None:
+    def add_codes(self, codes: Sequence[str], *, expires: float | None = None) -> None:
         for code in codes:
             self._tables.codes.setdefault(code, None)
+            self._tables.expiry.setdefault(code, expires)
 
-    def enrol(self, code: str, token: str) -> str:
+    def revoke_codes(self, codes: Sequence[str]) -> int:
+        revoked = {code for code in codes if code in self._tables.codes} - set(self._tables.ledger)
+        for code in revoked:
+            del self._tables.codes[code], self._tables.expiry[code]
+        return len(revoked)
+
+    def enrol(self, code: str, token: str, *, now: float | None = None) -> str:
         if code not in self._tables.codes:
             raise Refused("unknown-credential", "no such enrolment code")
         if self._tables.codes[code] not in (None, token) or self.client_of(token) not in (None, code):
             raise Refused("already-enrolled", "this code or this token was already used by another client")
+        if self._tables.codes[code] is None:
+            check_expiry(self._tables.expiry[code], now)
         self._tables.codes[code] = token
         return code
 

@@ -44,6 +44,9 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (  # what the learner knows after each phase; opening a study adds the records of earlier phases
         "CREATE TABLE progress (phase BIGINT PRIMARY KEY, body {bytes} NOT NULL)",
     ),
+    (  # until when clients may enrol with a code, in seconds since 1970
+        "ALTER TABLE codes ADD COLUMN expires DOUBLE PRECISION",
+    ),
 )
 
 NEWEST = len(MIGRATIONS)

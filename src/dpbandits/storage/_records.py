@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dpbandits._checks import one_of, whole
+from dpbandits.errors import Refused
 
 ATTEMPT_STATES = ("gathering", "playing", "opening", "collecting", "closed", "released", "failed", "done")
 """The states of an attempt, in order; rounds/_machine.py and service/shuffler define the transitions."""
@@ -135,3 +136,9 @@ class StoredReport:
     digest: str
     sealed: bytes
     relayed: bytes = b""
+
+
+def check_expiry(expires: float | None, now: float | None) -> None:
+    """Raise `Refused` if an enrolment code has expired; None means never, or that expiry is not checked."""
+    if expires is not None and now is not None and now > expires:
+        raise Refused("code-expired", "the time to enrol with this code is over")

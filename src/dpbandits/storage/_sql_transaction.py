@@ -18,6 +18,7 @@ from dpbandits.storage._records import (
     ReleaseRecord,
     StoredReport,
     StudyRecord,
+    check_expiry,
 )
 from dpbandits.storage._sqlite_fast import take_all
 from dpbandits.storage._tables import (
@@ -56,6 +57,7 @@ class SqlTransaction(Transaction):
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
+        self._latest: Attempt | None = None  # read before in this transaction, which many polls share
 
     def study(self) -> StudyRecord | None:
         row = self._connection.execute(select(STUDY.c.digest, STUDY.c.body)).one_or_none()
@@ -95,34 +97,47 @@ class SqlTransaction(Transaction):
         return tuple(Attempt(**row._mapping) for row in rows)
 
     def latest(self, *, lock: bool = False) -> Attempt | None:
-        row = self._connection.execute(_LATEST.with_for_update() if lock else _LATEST).one_or_none()
-        return None if row is None else Attempt(**row._mapping)
+        if self._latest is None or lock:
+            row = self._connection.execute(_LATEST.with_for_update() if lock else _LATEST).one_or_none()
+            self._latest = None if row is None else Attempt(**row._mapping)
+        return self._latest
 
     def add_attempt(self, attempt: Attempt) -> None:
+        self._latest = None
         key = {"phase": attempt.phase, "number": attempt.number}
         self._once(ATTEMPTS, key, asdict(attempt), "this attempt was already started")
 
     def change_attempt(self, before: Attempt, after: Attempt) -> None:
+        self._latest = None
         unchanged = [ATTEMPTS.c[name].is_not_distinct_from(value) for name, value in asdict(before).items()]
         done = self._connection.execute(update(ATTEMPTS).where(*unchanged).values(**asdict(after)))
         if done.rowcount != 1:
             raise Refused("changed", "this attempt was changed after it was read")
 
-    def add_codes(self, codes: Sequence[str]) -> None:
+    def add_codes(self, codes: Sequence[str], *, expires: float | None = None) -> None:
         known = self._present(CODES, "code", codes)
-        rows = [{"code": code} for code in dict.fromkeys(codes) if code not in known]
+        rows = [{"code": code, "expires": expires} for code in dict.fromkeys(codes) if code not in known]
         if rows:
             self._connection.execute(insert(CODES), rows)
 
-    def enrol(self, code: str, token: str) -> str:
+    def revoke_codes(self, codes: Sequence[str]) -> int:
+        asked = select(LEDGER.c.client).where(LEDGER.c.client == CODES.c.code).exists()
+        revoked = 0
+        for start in range(0, len(codes), _AT_ONCE):
+            given = CODES.c.code.in_(codes[start : start + _AT_ONCE])
+            revoked += self._connection.execute(delete(CODES).where(given, ~asked)).rowcount
+        return revoked
+
+    def enrol(self, code: str, token: str, *, now: float | None = None) -> str:
         row = self._connection.execute(
-            select(CODES.c.token).where(CODES.c.code == code).with_for_update()
+            select(CODES.c.token, CODES.c.expires).where(CODES.c.code == code).with_for_update()
         ).one_or_none()
         if row is None:
             raise Refused("unknown-credential", "no such enrolment code")
         if row.token not in (None, token) or self.client_of(token) not in (None, code):
             raise Refused("already-enrolled", "this code or this token was already used by another client")
         if row.token is None:
+            check_expiry(row.expires, now)
             self._connection.execute(update(CODES).where(CODES.c.code == code).values(token=token))
         return code
 

@@ -27,7 +27,7 @@ ATTEMPTS = _table(
     since=Double,
     seconds=Double,
 )
-CODES = _table("codes", code=String, token=String)
+CODES = _table("codes", code=String, token=String, expires=Double)
 LEDGER = _table(
     "ledger", client=String, phase=BigInteger, attempt=BigInteger, pseudonym=String, report=String
 )

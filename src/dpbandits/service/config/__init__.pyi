@@ -1,3 +1,11 @@
+from ._doctor import (
+    Finding as Finding,
+    examine as examine,
+)
+from ._ended import (
+    EndedStudy as EndedStudy,
+    ended_study as ended_study,
+)
 from ._options_section import (
     read_options as read_options,
 )

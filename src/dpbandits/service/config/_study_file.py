@@ -13,7 +13,7 @@
                  records how far the study has got; by default the name of the key file plus .progress)
     [server]     host, port, certificate, key, url (the public address; by default made of host and port)
     [tokens]     operator, actuator, coordinator: the SHA-256 of each role's token
-    [limits]     body_bytes, trusted_body_bytes, requests_per_second, burst
+    [limits]     body_bytes, all_body_bytes, trusted_body_bytes, requests_per_second, burst
     [shuffler]   in a study file: url, key, mode, token_file, certificates;
                  in a shuffler file: mode, minimum_reports, terms (a digest), operator_key
 
@@ -193,7 +193,7 @@ def read_stored_study(path: Path) -> StoredStudy:
     file.sections(_STUDY)
     options = options_of(file)
     study, _ = described(file, options)
-    return StoredStudy(study=study, options=options, storage=_storage(file))
+    return StoredStudy(study=study, options=options, storage=storage_of(file))
 
 
 def read_shuffler(path: Path) -> ShufflerFile:
@@ -346,7 +346,7 @@ def _web(url: str) -> str:
 
 def _common(file: TomlFile) -> dict[str, Any]:
     return {
-        "storage": _storage(file),
+        "storage": storage_of(file),
         "listening": file.build("server", lambda **keys: Listening(**_with_paths(file, keys))),
         "roles": file.build("tokens", lambda **hashes: Roles(hashes=hashes)),
         "limits": file.build("limits", Limits),
@@ -361,7 +361,7 @@ def _with_paths(file: TomlFile, keys: dict[str, Any]) -> dict[str, Any]:
     return keys
 
 
-def _storage(file: TomlFile) -> str:
+def storage_of(file: TomlFile) -> str:
     """Return the store's URL; a relative SQLite path is taken relative to the file's directory."""
     url = file.text("storage", "url")
     prefix = "sqlite:///"

@@ -44,6 +44,7 @@ log = logging.getLogger("dpbandits.service")
 
 
 _TOGETHER = 0.02  # seconds within which several pokes lead to one step
+_STEP = 5.0  # seconds that the current step has to finish when the service stops
 
 
 class CoordinatorService(Served):
@@ -61,7 +62,8 @@ class CoordinatorService(Served):
     async def enrolments(self, call: Call) -> EnrolmentReply:
         """Create one-time enrolment codes."""
         reply = self._coordinator.operator.new_codes(call.body.count)
-        await self.run("codes", lambda t: self._coordinator.operator.keep_codes(t, reply.codes))
+        keep, seconds = self._coordinator.operator.keep_codes, call.body.valid_seconds
+        await self.run("codes", lambda t: keep(t, reply.codes, seconds))
         return reply
 
     async def clients(self, call: Call) -> ClientReply:
@@ -131,8 +133,8 @@ class Driver:
     """A thread that advances the study: at once when poked, and every `seconds` to check deadlines.
 
     A step that fails, for example because the shuffler is down or the disk is full, is retried with
-    exponential backoff; the longest pause is 50 × `seconds`. `trouble` is the last error, or empty after a
-    success.
+    exponential backoff, however often it is poked; the longest pause is 50 × `seconds`. `trouble` is the last
+    error, or empty after a success.
     """
 
     def __init__(self, coordinator: Coordinator, metrics: Metrics, *, seconds: float = 0.2) -> None:
@@ -153,16 +155,26 @@ class Driver:
         self._poked.set()
 
     def stop(self) -> None:
-        """Stop the thread after its current step."""
+        """Stop the thread after its current step, or after 5 seconds.
+
+        A step may wait longer for a shuffler that does not reply. Then the process ends during the step, as
+        in a crash, and the journal continues it at the next start.
+        """
         self._stopped.set()
         self._poked.set()
-        self._thread.join()
+        self._thread.join(_STEP)
+        if self._thread.is_alive():
+            log.warning("stopped-during-step")
 
     def _run(self) -> None:
         wait = self._seconds
         while not self._stopped.is_set():
-            wait = self._seconds if self._stepped() else min(2 * wait, 50 * self._seconds)
-            self._poked.wait(wait)
+            if self._stepped():
+                wait = self._seconds
+                self._poked.wait(wait)
+            else:
+                wait = min(2 * wait, 50 * self._seconds)
+                self._stopped.wait(wait)
             self._poked.clear()
             self._stopped.wait(_TOGETHER)
 

@@ -59,9 +59,12 @@ class OperatorViews:
         codes = [new_secret() for _ in range(count)]
         return EnrolmentReply(study=self._context.name, codes=codes)
 
-    def keep_codes(self, transaction: Transaction, codes: Sequence[str]) -> None:
-        """Store the hashes of the codes, which makes the codes valid."""
-        transaction.add_codes([hashed(code) for code in codes])
+    def keep_codes(
+        self, transaction: Transaction, codes: Sequence[str], valid_seconds: float | None = None
+    ) -> None:
+        """Store the hashes of the codes, which makes the codes valid, for a while or always."""
+        expires = None if valid_seconds is None else self._rounds.now() + valid_seconds
+        transaction.add_codes([hashed(code) for code in codes], expires=expires)
 
     def status(self, transaction: Transaction) -> StatusReply:
         """Return the state of the study from the journal alone, without waiting for the learner."""

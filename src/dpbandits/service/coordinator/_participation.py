@@ -28,7 +28,7 @@ class Participation:
 
     def enrol(self, transaction: Transaction, code: str, token: str) -> ClientReply:
         """Enrol a client with a one-time code; `token` is the hash of the token that it chose."""
-        transaction.enrol(hashed(code), token)
+        transaction.enrol(hashed(code), token, now=self._rounds.now())
         return ClientReply(study=self._context.name)
 
     def task(self, transaction: Transaction, secret: str, pseudonym: str, have: str = "") -> TaskReply:

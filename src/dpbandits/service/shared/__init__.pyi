@@ -4,6 +4,10 @@ from ._common_endpoints import (
     party_app as party_app,
     report_endpoint as report_endpoint,
 )
+from ._connections import (
+    Steps as Steps,
+    most_connections as most_connections,
+)
 from ._dialogue import (
     Dialogue as Dialogue,
     Patience as Patience,

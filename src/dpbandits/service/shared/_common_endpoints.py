@@ -14,6 +14,7 @@ from starlette.responses import Response
 
 from dpbandits.errors import Refused
 from dpbandits.rounds import check_accepted
+from dpbandits.service.shared._bodies import Bodies
 from dpbandits.service.shared._decryption import Opener
 from dpbandits.service.shared._endpoints import Call, Endpoint, Guard, application, endpoint
 from dpbandits.service.shared._metrics import Metrics
@@ -23,6 +24,9 @@ from dpbandits.service.shared._settings import Limits, Roles
 from dpbandits.service.shared._writer import Result, Writer
 from dpbandits.service.wire import KeyPair, ReportSlot, hashed
 from dpbandits.storage import UNKNOWN, Transaction
+
+_READY = 5.0  # seconds that the store has to respond
+_LONGEST_STEP = 300.0  # seconds that the end of a large cohort may take while the party is still ready
 
 ATTEMPT = "/v1/phases/{phase}/attempts/{attempt}"
 
@@ -56,7 +60,7 @@ class Served(ABC):
             report = slot.received(call.body)
             slot.check(await self.opener.open(report.sealed, slot.place, slot.purpose))
         except Refused:
-            await self.authenticate(lambda t: t.entry_of(pseudonym=hashed(call.secret)))
+            await self.known_ticket(call.secret)
             raise
         outcome: str = await self.writer.run_async("report", report)
         accept(outcome)
@@ -73,6 +77,10 @@ class Served(ABC):
             The result of `work`.
         """
         return await self.writer.run_async(name, work, alone=alone)
+
+    async def known_ticket(self, ticket: str) -> None:
+        """Raise `Refused` if no client of the study has this ticket."""
+        await self.authenticate(lambda t: t.entry_of(pseudonym=hashed(ticket)))
 
     async def authenticate(self, known: Callable[[Transaction], object]) -> None:
         """Raise `Refused` if `known` finds no credential of the caller in the store."""
@@ -118,9 +126,11 @@ def common_endpoints(title: str, served: Served, others: list[Endpoint]) -> list
 
     async def ready(_call: Call) -> Response:
         try:
-            await asyncio.wait_for(served.run("read", lambda transaction: transaction.latest()), 5)
-        except Exception:
-            raise Refused("unavailable", "the store does not respond") from None
+            await asyncio.wait_for(served.run("read", lambda transaction: transaction.latest()), _READY)
+        except Exception as error:
+            step = served.writer.long_step
+            if not isinstance(error, TimeoutError) or step is None or step > _LONGEST_STEP:
+                raise Refused("unavailable", "the store does not respond") from None
         return Response("ready\n", media_type="text/plain")
 
     async def metrics(_call: Call) -> Response:
@@ -167,7 +177,14 @@ def party_app(
         The ASGI application.
     """
     limits = limits or Limits()
-    guard = Guard(roles=roles.hashes, limits=limits, rates=Rates(limits), metrics=served.metrics)
+    guard = Guard(
+        roles=roles.by_hash(),
+        limits=limits,
+        rates=Rates(limits),
+        metrics=served.metrics,
+        bodies=Bodies(limits.all_body_bytes),
+        known=served.known_ticket,
+    )
 
     @contextlib.asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:

@@ -2,12 +2,13 @@
 
 Before a handler runs, these checks pass: the token belongs to the endpoint's role, the caller is within its
 rate limit, the body is within the caller's size limit, and a JSON body has the expected type. The roles of
-single clients (`client`, `enrolment`, `ticket`) are checked by the handler, against the store. The log has
-only the method, route, status and duration of a request.
+single clients (`client`, `enrolment`, `ticket`) are checked by the handler, against the store. A large body
+is read after that check (_bodies.py). The log has only the method, route, status and duration of a request.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 import traceback
@@ -25,6 +26,8 @@ from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
 from dpbandits.errors import InvalidValue, Refused, StorageError, Unreachable
+from dpbandits.service.shared._bodies import Bodies, read_body
+from dpbandits.service.shared._connections import PROVEN
 from dpbandits.service.shared._metrics import Metrics
 from dpbandits.service.shared._rates import Rates
 from dpbandits.service.shared._settings import Limits
@@ -36,12 +39,14 @@ PER_CLIENT = ("client", "enrolment", "ticket")
 """The roles of single clients; the store has the hashes of their secrets."""
 
 STATUS = {
+    "ambiguous": 400,
     "unknown-credential": 401,
     "wrong-role": 403,
     "not-found": 404,
     "no-collection": 404,
     "wrong-method": 405,
     "closed": 410,
+    "code-expired": 410,
     "too-large": 413,
     "unreadable": 422,
     "too-many-rounds": 422,
@@ -51,6 +56,8 @@ STATUS = {
 """The HTTP status of each reason of a refusal; every other reason is 409 Conflict."""
 
 _NUMBER_LIMIT = 10**6  # the largest phase or attempt number in a path
+_SMALL = 1 << 14  # bytes of the largest JSON body of a client
+_PAUSE = 0.5  # seconds that a caller that is too fast waits for the refusal
 
 
 class Call(msgspec.Struct, frozen=True, kw_only=True):
@@ -130,16 +137,20 @@ class Guard:
     """What the checks of all endpoints of a party share.
 
     Attributes:
-        roles: The hash of each role's token.
+        roles: The role of each hashed token.
         limits: The sizes and rates that callers are limited to.
         rates: The rate limiter.
         metrics: The party's Prometheus metrics.
+        bodies: The memory for large bodies of clients.
+        known: Raises `Refused` if a ticket is not in the store.
     """
 
     roles: Mapping[str, str]
     limits: Limits
     rates: Rates
     metrics: Metrics
+    bodies: Bodies
+    known: Callable[[str], Awaitable[None]]
 
 
 class _Application(Starlette):
@@ -152,12 +163,21 @@ class _Application(Starlette):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         first = self.router.routes[0]
         if scope["type"] == "http" and isinstance(first, Route):
+            if _two_lengths(scope):
+                await _TWO_LENGTHS(scope, receive, send)
+                return
             found = first.path_regex.match(scope["path"])
             if found is not None:
                 scope["path_params"] = found.groupdict()
                 await first.app(scope, receive, send)
                 return
         await super().__call__(scope, receive, send)
+
+
+def _two_lengths(scope: Scope) -> bool:
+    """Return whether a request has two lengths: a proxy and this server could disagree where it ends."""
+    names = [name for name, _ in scope["headers"]]
+    return b"transfer-encoding" in names and b"content-length" in names
 
 
 def application(endpoints: Sequence[Endpoint], guard: Guard, **options: Any) -> Starlette:
@@ -176,10 +196,13 @@ def application(endpoints: Sequence[Endpoint], guard: Guard, **options: Any) -> 
         by_path.setdefault(endpoint.path, {})[endpoint.method] = endpoint
     routes = [Route(path, _Dispatch(path, methods, guard)) for path, methods in by_path.items()]
 
-    async def nowhere(_request: Request, _error: Exception) -> Response:
-        return _refusal(Refused("not-found", "no such path"))
+    async def nowhere(request: Request, _error: Exception) -> Response:
+        return await _refused(Refused("not-found", "no such path"), request.scope, guard)
 
-    return _Application(routes=routes, exception_handlers={404: nowhere}, **options)
+    app = _Application(routes=routes, exception_handlers={404: nowhere}, **options)
+    app.router.redirect_slashes = False  # `/v1/study/` is no path of the API
+    app.state.guard = guard
+    return app
 
 
 class _Dispatch:
@@ -194,7 +217,7 @@ class _Dispatch:
         began = time.perf_counter()
         endpoint = self._methods.get(scope["method"])
         if endpoint is None:
-            response: Response | None = _wrong_method(self._methods, scope["method"])
+            response: Response | None = await _wrong_method(self._methods, scope, self._guard)
         else:
             response = await _answer(scope, receive, endpoint, self._guard)
         if response is not None and endpoint is not None and endpoint.browsers:
@@ -227,32 +250,61 @@ _END: Message = {"type": "http.response.body"}
 async def _answer(scope: Scope, receive: Receive, endpoint: Endpoint, guard: Guard) -> Response | None:
     """Check and handle a request; None means 204 No Content."""
     try:
-        return _reply(await endpoint.handler(await _checked(scope, receive, endpoint, guard)))
+        call = await _checked(scope, receive, endpoint, guard)
     except Refused as refusal:
-        if refusal.reason == "unknown-credential" and not guard.rates.allow_failure(_address(scope)):
-            refusal = Refused("too-fast", "too many failed attempts; wait")
+        return await _refused(refusal, scope, guard)
+    except ClientDisconnect:
+        return _refusal(Refused("unreadable", "the request ended early"))
+    else:
+        return await _handled(call, scope, endpoint, guard)
+    finally:
+        guard.bodies.give(id(scope))
+
+
+async def _handled(call: Call, scope: Scope, endpoint: Endpoint, guard: Guard) -> Response | None:
+    """Handle a checked request, and tell the rate limiter whether the credential is known."""
+    try:
+        reply = _reply(await endpoint.handler(call))
+    except Refused as refusal:
+        if refusal.reason == "unknown-credential":
+            guard.rates.wrong(call.secret, _address(scope))
         return _refusal(refusal)
     except InvalidValue as error:
         return _refusal(Refused("unreadable", f"{error.field}: expected {error.expected}"))
     except (StorageError, Unreachable):
         return _refusal(Refused("unavailable", "try again later"))
-    except ClientDisconnect:
-        return _refusal(Refused("unreadable", "the request ended early"))
     except Exception as error:  # a bug: log its type and place, but not its text, which may have private data
         extra = {"route": endpoint.path, "kind": type(error).__name__, "at": _where(error)}
         log.error("failure", extra=extra)
         guard.metrics.failures.inc()
         return _json(500, ErrorReply(error="failure", message="internal server error"))
+    else:
+        if endpoint.role is not None:
+            scope[PROVEN] = True
+        if endpoint.role == "client":  # other clients' credentials are used once
+            guard.rates.accepted(call.secret)
+        return reply
+
+
+async def _refused(refusal: Refused, scope: Scope, guard: Guard) -> Response:
+    """Refuse a bad request, at the cost of its address. A caller that is too fast waits for the reply."""
+    if refusal.reason == "unavailable":
+        return _refusal(refusal)
+    if refusal.reason != "too-fast" and not guard.rates.bad(_address(scope)):
+        refusal = Refused("too-fast", "too many bad requests; wait")
+    if refusal.reason == "too-fast":
+        await asyncio.sleep(_PAUSE)
+    return _refusal(refusal)
 
 
 async def _checked(scope: Scope, receive: Receive, endpoint: Endpoint, guard: Guard) -> Call:
     secret = _bearer(scope, endpoint)
     role = role_of(secret, guard.roles) if secret else None
     _check_role(endpoint, role, bool(secret))
-    if role is None and not guard.rates.allow(secret, _address(scope)):
+    proven = PROVEN in scope.get("state", ())
+    if role is None and not guard.rates.allow(secret, _address(scope), proven=proven):
         raise Refused("too-fast", "too many requests; wait")
-    largest = guard.limits.body_bytes if role is None else guard.limits.trusted_body_bytes
-    data = await _body(receive, largest if endpoint.takes is not None else 0)
+    data = await _body(scope, receive, endpoint, guard, secret, role)
     parameters: Mapping[str, str] = scope["path_params"]
     return Call(
         secret=secret,
@@ -261,6 +313,24 @@ async def _checked(scope: Scope, receive: Receive, endpoint: Endpoint, guard: Gu
         attempt=_number(parameters.get("attempt")),
         query=_query(scope, endpoint.query) if endpoint.query else {},
     )
+
+
+async def _body(
+    scope: Scope, receive: Receive, endpoint: Endpoint, guard: Guard, secret: str, role: str | None
+) -> bytes:
+    """Read the body. More than 64 KiB of it are read only from a role, or from a known ticket."""
+
+    async def admit(size: int) -> None:
+        await guard.known(secret)
+        guard.bodies.take(id(scope), secret, size)
+
+    if endpoint.takes is None:
+        return await read_body(scope, receive, 0, None)
+    if role is not None:
+        return await read_body(scope, receive, guard.limits.trusted_body_bytes, None)
+    if endpoint.takes is bytes:
+        return await read_body(scope, receive, guard.limits.body_bytes, admit)
+    return await read_body(scope, receive, min(_SMALL, guard.limits.body_bytes), None)
 
 
 def _bearer(scope: Scope, endpoint: Endpoint) -> str:
@@ -281,21 +351,6 @@ def _check_role(endpoint: Endpoint, role: str | None, given: bool) -> None:
         raise Refused("unknown-credential", "the token is not known")
     if role != endpoint.role:
         raise Refused("wrong-role", f"role: got {role}, expected {endpoint.role}")
-
-
-async def _body(receive: Receive, largest: int) -> bytes:
-    parts, size, more = list[bytes](), 0, True
-    while more:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise ClientDisconnect
-        part: bytes = message.get("body", b"")
-        size += len(part)
-        if size > largest:
-            raise Refused("too-large", f"expected a body of at most {largest:,} bytes")
-        parts.append(part)
-        more = message.get("more_body", False)
-    return b"".join(parts)
 
 
 def _decoded(data: bytes, endpoint: Endpoint) -> Any:
@@ -356,10 +411,10 @@ def _refusal(refusal: Refused) -> Response:
     return response
 
 
-def _wrong_method(methods: Mapping[str, Endpoint], method: str) -> Response:
+async def _wrong_method(methods: Mapping[str, Endpoint], scope: Scope, guard: Guard) -> Response:
     """Refuse a method or, if it is the preflight of a browser, say which ones scripts may use."""
     allowed = sorted(name for name, endpoint in methods.items() if endpoint.browsers)
-    if method == "OPTIONS" and allowed:
+    if scope["method"] == "OPTIONS" and allowed:
         headers = {
             **_ANY_ORIGIN,
             "Access-Control-Allow-Methods": ", ".join(allowed),
@@ -368,6 +423,10 @@ def _wrong_method(methods: Mapping[str, Endpoint], method: str) -> Response:
         }
         return Response(status_code=204, headers=headers)
     expected = ", ".join(sorted(methods))
-    response = _refusal(Refused("wrong-method", f"expected {expected}"))
+    response = await _refused(Refused("wrong-method", f"expected {expected}"), scope, guard)
     response.headers["Allow"] = expected
     return response
+
+
+_TWO_LENGTHS = _refusal(Refused("ambiguous", "both Content-Length and Transfer-Encoding"))
+_TWO_LENGTHS.headers["Connection"] = "close"

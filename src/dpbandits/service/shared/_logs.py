@@ -1,17 +1,26 @@
 """Structured logs: one JSON object per line. Only the fields that are listed here are written.
 
 A reward, token, report, pseudonym or address therefore cannot get into the log by mistake: none of them is a
-listed field, and every message is a fixed word.
+listed field, and every message is a fixed word. Of equal warnings only ten a minute are written;
+the next one says how many were left out.
 """
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
 import sys
+import time
+from collections.abc import Callable
 from typing import TextIO
 
-_FIELDS = ("method", "route", "status", "took", "phase", "attempt", "state", "kind", "at", "told", "where")
+_FIELDS = (
+    *("method", "route", "status", "took", "phase", "attempt", "state", "kind", "at", "told", "where"),
+    "left_out",
+)
+_EQUAL = 10  # equal lines per minute
+_KINDS = 1000  # kinds of lines that are counted at a time
 
 
 class JsonLines(logging.Formatter):
@@ -20,7 +29,8 @@ class JsonLines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """Return the time, the level, the event and the listed fields as JSON.
 
-        Records of other libraries show the name of the logger in place of the message.
+        Records of other libraries show the name of the logger in place of the message, and the kind of the
+        error.
         """
         ours = record.name.startswith("dpbandits")
         line = {
@@ -28,8 +38,46 @@ class JsonLines(logging.Formatter):
             "level": record.levelname,
             "event": record.getMessage() if ours else record.name,
         }
+        if not ours and record.exc_info and record.exc_info[1] is not None:
+            line["kind"] = _kind(record.exc_info[1])
         line |= {name: getattr(record, name) for name in _FIELDS if hasattr(record, name)}
         return json.dumps(line, default=str)
+
+
+def _kind(error: BaseException) -> str:
+    """Return the type of an error and the name of its number, for example `OSError EMFILE`."""
+    name = type(error).__name__
+    number = errno.errorcode.get(error.errno or 0) if isinstance(error, OSError) else None
+    return name if number is None else f"{name} {number}"
+
+
+class FewEqualLines(logging.Filter):
+    """Leaves out warnings and errors that repeat, and says how many it has left out.
+
+    Args:
+        clock: Returns the time in seconds; tests pass their own.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._clock = clock
+        self._seen: dict[tuple[object, ...], tuple[float, int]] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Return whether to write a record."""
+        if record.levelno < logging.WARNING:
+            return True
+        ours = record.name.startswith("dpbandits")
+        key = (record.name, record.getMessage() if ours else "", getattr(record, "kind", ""))
+        began, count = self._seen.get(key, (self._clock(), 0))
+        if self._clock() - began >= 60:
+            if count > _EQUAL:
+                record.left_out = count - _EQUAL
+            began, count = self._clock(), 0
+        if len(self._seen) >= _KINDS:
+            self._seen.clear()
+        self._seen[key] = (began, count + 1)
+        return count < _EQUAL
 
 
 def configure_logs(*, level: str = "INFO", stream: TextIO | None = None) -> None:
@@ -44,6 +92,7 @@ def configure_logs(*, level: str = "INFO", stream: TextIO | None = None) -> None
     """
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(JsonLines())
+    handler.addFilter(FewEqualLines())
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)

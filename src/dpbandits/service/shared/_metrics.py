@@ -31,6 +31,12 @@ class Metrics:
         self.actions_left = self._metric(Gauge, "actions_left", "Actions that may still be the best")
         about = "Seconds by which the store's clock is ahead of this machine's"
         self.clock_skew = self._metric(Gauge, "clock_skew_seconds", about)
+        self.connections = self._metric(Gauge, "connections", "Open connections")
+        about = "Connections that were ended because a step took too long, by step"
+        self.timeouts = self._metric(Counter, "timeouts", about, ["step"])
+        about = "Connections that were refused, or ended to make room, by reason"
+        self.refused_connections = self._metric(Counter, "refused_connections", about, ["reason"])
+        self.invalid_requests = self._metric(Counter, "invalid_requests", "Bytes that are no HTTP request")
         self.driver_errors = self._metric(Counter, "driver_errors", "Steps that failed and are retried")
 
     def _metric(self, kind: Callable[..., Kind], name: str, about: str, labels: Sequence[str] = ()) -> Kind:

@@ -12,7 +12,7 @@ from dpbandits.service.shared._endpoints import Endpoint
 from dpbandits.service.wire import ErrorReply, plan_schemas
 
 VERSION = "1.0.0"
-_ALWAYS = (405, 413, 429, 500, 503)
+_ALWAYS = (400, 405, 413, 429, 500, 503)
 _TEXT = {"text/plain": {"schema": {"type": "string"}}}
 
 

@@ -1,58 +1,150 @@
-"""Rate limits: one token bucket per credential, and one per address for failed authentication.
+"""Rate limits in memory. A request that exceeds them is refused before the store is read.
 
-A bucket holds `burst` tokens and is refilled with `requests_per_second` tokens per second. Callers without a
-credential share the bucket of their address, which is ten times as large. At most 20,000 buckets are kept:
-the least recently used one is dropped first, so memory is bounded.
+A bucket holds tokens and is refilled at a rate. `burst` and `requests_per_second` are from `Limits`:
+
+    a credential that was accepted before: `burst` tokens, `requests_per_second`
+    an address: 2 × `burst` tokens, `requests_per_second`
+    an address, for requests without a credential: 10 × `burst` tokens, 10 × `requests_per_second`
+    the study, for all addresses together: 10 × `burst` tokens, 10 × `requests_per_second`
+
+A bad request takes a token of its address, and so does a connection that ends without a request. A request
+with a wrong credential also takes one of the study. A request with a credential that was not accepted before
+is refused if its address or the study has no tokens, unless its connection was used for an accepted request
+before: a client polls and then reports on the same connection, with another credential. So honest callers use
+up nothing, however many share an address. A caller that guesses credentials soon has no tokens left, and then
+only as many requests as are refilled reach the store. Several guesses at once may leave less than no tokens,
+which then have to be refilled first.
+
+Addresses and credentials are kept as keyed hashes, whose key exists only in this process, and are not logged.
+A bucket that is full again is deleted within 10 seconds. So an address is forgotten at most `4 × burst /
+requests_per_second` + 10 seconds after its last bad request, which is 18 seconds by default. At most 20,000
+buckets of each kind are kept; the least recently used one is dropped first.
 """
 
 from __future__ import annotations
 
+import hashlib
+import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 
 from dpbandits.service.shared._settings import Limits
 
 _BUCKETS = 20_000
+_PROVEN = 50_000  # accepted credentials that are remembered
+_TIDY = 10.0  # seconds between two deletions of full buckets
+
+
+class _Buckets:
+    """Token buckets of one size."""
+
+    def __init__(self, most: float, rate: float, clock: Callable[[], float]) -> None:
+        self._most, self._rate, self._clock = most, rate, clock
+        self._kept: OrderedDict[Hashable, tuple[float, float]] = OrderedDict()
+
+    def left(self, key: Hashable) -> float:
+        """Return how many tokens a bucket has."""
+        found = self._kept.get(key)
+        if found is None:
+            return self._most
+        tokens, since = found
+        return min(self._most, tokens + (self._clock() - since) * self._rate)
+
+    def take(self, key: Hashable) -> bool:
+        """Take one token; False if there is none."""
+        tokens = self.left(key)
+        self._put(key, tokens - 1 if tokens >= 1 else tokens)
+        return tokens >= 1
+
+    def owe(self, key: Hashable) -> None:
+        """Take one token even if there is none; at most one whole bucket can be owed."""
+        self._put(key, max(-self._most, self.left(key) - 1))
+
+    def _put(self, key: Hashable, tokens: float) -> None:
+        self._kept[key] = (tokens, self._clock())
+        self._kept.move_to_end(key)
+        if len(self._kept) > _BUCKETS:
+            self._kept.popitem(last=False)
+
+    def tidy(self) -> None:
+        """Delete the buckets that are full."""
+        for one in [one for one in self._kept if self.left(one) >= self._most]:
+            del self._kept[one]
+
+    def __len__(self) -> int:
+        return len(self._kept)
 
 
 class Rates:
-    """The token buckets of a party. They are keyed by a hash of the caller's secret or address.
+    """The rate limits of a party.
 
     Args:
-        limits: The size of a bucket (`burst`) and its refill rate (`requests_per_second`).
+        limits: `burst` and `requests_per_second`.
         clock: Returns the time in seconds; tests pass their own.
     """
 
     def __init__(self, limits: Limits, *, clock: Callable[[], float] = time.monotonic) -> None:
-        self._limits = limits
-        self._clock = clock
-        self._buckets: OrderedDict[tuple[str, int], tuple[float, float]] = OrderedDict()
+        burst, rate = float(limits.burst), limits.requests_per_second
+        self._callers = _Buckets(burst, rate, clock)
+        self._addresses = _Buckets(2 * burst, rate, clock)
+        self._anonymous = _Buckets(10 * burst, 10 * rate, clock)
+        self._study = _Buckets(10 * burst, 10 * rate, clock)
+        self._all = (self._callers, self._addresses, self._anonymous, self._study)
+        self._proven: OrderedDict[bytes, None] = OrderedDict()
+        self._clock, self._tidied = clock, clock()
+        self._key = secrets.token_bytes(16)
 
-    def allow(self, secret: str, address: str) -> bool:
-        """Take one token for a request.
+    def allow(self, secret: str, address: str, *, proven: bool = False) -> bool:
+        """Take the tokens of a request that has no role's token.
 
         Args:
             secret: The caller's credential; empty if it has none.
-            address: The caller's address, used if there is no credential.
+            address: The caller's address.
+            proven: Whether a request on the same connection was accepted before.
 
         Returns:
-            Whether the request is within the limit.
+            Whether the request is within the limits.
         """
-        if secret:
-            return self._take(("caller", hash(secret)))
-        return self._take(("address", hash(address)), 10)
+        if not secret:
+            return self._anonymous.take(self._hashed(address))
+        if self._proven:
+            caller = self._hashed(secret)
+            if caller in self._proven:
+                return self._callers.take(caller)
+        return proven or (self._study.left("study") >= 1 and self.welcome(address))
 
-    def allow_failure(self, address: str) -> bool:
-        """Take one token for a failed authentication from this address; False if it failed too often."""
-        return self._take(("failure", hash(address)))
+    def accepted(self, secret: str) -> None:
+        """Remember a credential that was accepted: its requests no longer count for their address."""
+        caller = self._hashed(secret)
+        if caller not in self._proven:
+            self._callers.take(caller)
+        self._proven[caller] = None
+        self._proven.move_to_end(caller)
+        if len(self._proven) > _PROVEN:
+            self._proven.popitem(last=False)
 
-    def _take(self, key: tuple[str, int], scale: float = 1.0) -> bool:
-        now, most = self._clock(), scale * self._limits.burst
-        tokens, since = self._buckets.pop(key, (most, now))
-        tokens = min(most, tokens + (now - since) * scale * self._limits.requests_per_second)
-        allowed = tokens >= 1
-        self._buckets[key] = (tokens - 1 if allowed else tokens, now)
-        if len(self._buckets) > _BUCKETS:
-            self._buckets.popitem(last=False)
-        return allowed
+    def wrong(self, secret: str, address: str) -> None:
+        """Count a request whose credential is not known to the store."""
+        self._proven.pop(self._hashed(secret), None)
+        self._addresses.owe(self._hashed(address))
+        self._study.owe("study")
+
+    def bad(self, address: str) -> bool:
+        """Take a token of an address for a bad request; False if it has none left."""
+        return self._addresses.take(self._hashed(address))
+
+    def welcome(self, address: str) -> bool:
+        """Return whether an address may open a connection: it has tokens left."""
+        return not self._addresses or self._addresses.left(self._hashed(address)) >= 1
+
+    def tidy(self) -> bool:
+        """Delete full buckets, if the last time is 10 seconds ago; return whether any bucket is left."""
+        if self._clock() - self._tidied >= _TIDY:
+            self._tidied = self._clock()
+            for buckets in self._all:
+                buckets.tidy()
+        return any(map(len, self._all))
+
+    def _hashed(self, text: str) -> bytes:
+        return hashlib.blake2b(text.encode(), key=self._key, digest_size=16).digest()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import gc
 import logging
@@ -12,18 +13,23 @@ import ssl
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 import uvicorn
 from starlette.applications import Starlette
 
 from dpbandits._checks import whole
 from dpbandits.errors import InvalidValue
+from dpbandits.service.shared._connections import HEAD_BYTES, Door, Steps, most_connections
+from dpbandits.service.shared._endpoints import Guard
 
 LOOPBACK_HOSTS = ("127.0.0.1", "::1", "localhost")
 _GRACE = 10  # seconds that open requests have to finish after SIGTERM or SIGINT
 _YOUNG = 20_000  # new objects between garbage collections: several times those of the open requests
+# Seconds after which a thread that computes lets another one run. While the event loop is busy, the writer
+# thread waits this long after every statement. With the default of 5 ms it would serve 100 polls a second.
+_SWITCH = 0.0002
 _BACKLOG = 2048  # connections that wait to be accepted
-_KEPT = 60  # seconds until an idle connection is closed; a new connection costs a TLS handshake
 
 log = logging.getLogger("dpbandits.service")
 
@@ -58,11 +64,23 @@ class Listening:
 
     def _check_pair(self, certificate: Path) -> None:
         try:
-            ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(certificate, self.key)
+            self.load(ssl.create_default_context(ssl.Purpose.CLIENT_AUTH), certificate)
         except ssl.SSLError:
             raise InvalidValue(
                 "tls", certificate, f"a PEM certificate that fits the key {self.key}"
             ) from None
+
+    def load(self, context: ssl.SSLContext, certificate: Path) -> None:
+        """Read the certificate and its key into a TLS context; later connections use them."""
+        context.load_cert_chain(certificate, self.key)
+
+    def tls(self) -> ssl.SSLContext | None:
+        """Return a TLS context of the server; None without a certificate."""
+        if self.certificate is None:
+            return None
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        self.load(context, self.certificate)
+        return context
 
     @property
     def url(self) -> str:
@@ -71,27 +89,42 @@ class Listening:
         return f"{scheme}://{self.host}:{self.port}"
 
 
-def server_for(app: Starlette, listening: Listening) -> uvicorn.Server:
+def server_for(
+    app: Starlette, listening: Listening, *, steps: Steps | None = None, tls: ssl.SSLContext | None = None
+) -> uvicorn.Server:
     """Return a server that is not started yet. It logs no addresses: uvicorn's access log is off.
 
     Args:
         app: The application.
         listening: The address and the certificate.
+        steps: The longest time of each step of a connection; the defaults of `Steps` if not given.
+        tls: The TLS context; by default a new one with the certificate of `listening`.
 
     Returns:
         The uvicorn server.
     """
+    steps = steps or Steps()
+    guard: Guard | None = getattr(app.state, "guard", None)
+    backlog = min(_BACKLOG, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 4)
+    door = Door(
+        steps=steps,
+        tls=tls or listening.tls(),
+        rates=None if guard is None else guard.rates,
+        metrics=None if guard is None else guard.metrics,
+        most=most_connections(backlog),
+    )
     config = uvicorn.Config(
         app,
         host=listening.host,
         port=listening.port,
-        ssl_certfile=None if listening.certificate is None else str(listening.certificate),
-        ssl_keyfile=None if listening.key is None else str(listening.key),
+        http=cast("type[asyncio.Protocol]", door),
         log_config=None,
         access_log=False,
         server_header=False,
+        backlog=backlog,
+        h11_max_incomplete_event_size=HEAD_BYTES,
         timeout_graceful_shutdown=_GRACE,
-        timeout_keep_alive=_KEPT,
+        timeout_keep_alive=cast("int", steps.idle),
         lifespan="on",
         ws="none",
     )
@@ -100,6 +133,8 @@ def server_for(app: Starlette, listening: Listening) -> uvicorn.Server:
 
 def serve(app: Starlette, listening: Listening) -> None:
     """Serve until SIGTERM or SIGINT, then finish open requests and close the store.
+
+    After SIGHUP new connections use the certificate and the key that the files then have.
 
     Args:
         app: The application.
@@ -111,13 +146,29 @@ def serve(app: Starlette, listening: Listening) -> None:
     sockets = _listening_sockets(listening)
     raise_file_limit()
     _settle_memory()
+    sys.setswitchinterval(_SWITCH)
     # After a graceful shutdown uvicorn raises SIGTERM again. Exit with status 0 then.
     signal.signal(signal.SIGTERM, lambda _signal, _frame: sys.exit(0))
+    tls = listening.tls()
+    signal.signal(signal.SIGHUP, lambda _signal, _frame: _load_again(listening, tls))
     log.info("listening", extra={"where": listening.url})
     try:
-        server_for(app, listening).run(sockets)
+        server_for(app, listening, tls=tls).run(sockets)
     finally:
         log.info("ended")
+
+
+def _load_again(listening: Listening, tls: ssl.SSLContext | None) -> None:
+    """Read a renewed certificate and its key for new connections; keep the old ones if they do not fit."""
+    if tls is None or listening.certificate is None:
+        return
+    try:
+        listening.load(ssl.create_default_context(ssl.Purpose.CLIENT_AUTH), listening.certificate)
+        listening.load(tls, listening.certificate)
+    except (OSError, ssl.SSLError) as error:
+        log.error("certificate-not-loaded", extra={"kind": type(error).__name__})
+    else:
+        log.info("certificate-loaded")
 
 
 def _listening_sockets(listening: Listening) -> list[socket.socket]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dpbandits._checks import one_of, positive, whole
@@ -16,22 +16,26 @@ ROLES = ("operator", "actuator", "coordinator")
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """Limits on the requests of one caller.
+    """Limits on requests.
 
     Attributes:
         body_bytes: The largest body of a client's request.
+        all_body_bytes: The memory for all bodies above 64 KiB that clients send at a time.
         trusted_body_bytes: The largest body of a request with a role's token; it may list a whole cohort.
         requests_per_second: The rate at which a caller may send requests.
-        burst: The number of requests that a caller may send at once.
+        burst: The number of requests that a caller may send at once. Limits per address and for the whole
+            study follow from these two (_rates.py).
     """
 
     body_bytes: int = 1 << 20
+    all_body_bytes: int = 1 << 26
     trusted_body_bytes: int = 1 << 28
     requests_per_second: float = 100.0
     burst: int = 200
 
     def __post_init__(self) -> None:
         whole(1024, body_bytes=self.body_bytes)
+        whole(self.body_bytes, all_body_bytes=self.all_body_bytes)
         whole(1024, trusted_body_bytes=self.trusted_body_bytes)
         positive(requests_per_second=self.requests_per_second)
         whole(1, burst=self.burst)
@@ -91,12 +95,23 @@ class Roles:
     """The hash of the token of each role.
 
     Attributes:
-        hashes: Maps `operator`, `actuator` or `coordinator` to the SHA-256 of its token.
+        hashes: Maps `operator`, `actuator` or `coordinator` to the SHA-256 of its token, or to several while
+            one token replaces another.
     """
 
-    hashes: Mapping[str, str] = field(default_factory=dict)
+    hashes: Mapping[str, str | Sequence[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for role, value in self.hashes.items():
+        for role in self.hashes:
             one_of(ROLES, role=role)
-            checked_hash(**{role: value})
+            for value in self.of(role):
+                checked_hash(**{role: value})
+
+    def of(self, role: str) -> tuple[str, ...]:
+        """Return the hashes of a role's tokens; none if nobody has the role."""
+        found = self.hashes.get(role, ())
+        return tuple(found) if isinstance(found, list | tuple) else (str(found),)
+
+    def by_hash(self) -> dict[str, str]:
+        """Return the role of each hash."""
+        return {one: role for role in self.hashes for one in self.of(role)}

@@ -18,6 +18,7 @@ import contextlib
 import itertools
 import queue
 import threading
+import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -65,6 +66,7 @@ class Writer:
         self._store = store
         self._hook = hook
         self._queue: queue.SimpleQueue[list[_Job] | None] = queue.SimpleQueue()
+        self._since: float | None = None  # when the current transaction began, if it has a single step
         self._passing: dict[asyncio.AbstractEventLoop, list[_Job]] = {}
         self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
         self._thread.start()
@@ -73,6 +75,12 @@ class Writer:
     def alive(self) -> bool:
         """Whether the writer thread is running."""
         return self._thread.is_alive()
+
+    @property
+    def long_step(self) -> float | None:
+        """For how many seconds a step has been running that has its transaction alone; None without one."""
+        since = self._since
+        return None if since is None else time.monotonic() - since
 
     def submit(
         self, name: str, work: Callable[[Transaction], Result] | StoredReport, *, alone: bool = False
@@ -144,10 +152,13 @@ class Writer:
         jobs = [job for job in jobs if job.begin()]
         if not jobs:
             return
+        self._since = time.monotonic() if jobs[0].alone else None
         try:
             outcomes = self._transact(jobs)
         except Exception as error:
             outcomes = [self._again(jobs[0], error)] if len(jobs) == 1 else self._one_by_one(jobs)
+        finally:
+            self._since = None
         _fulfil(list(zip(jobs, outcomes, strict=True)))
 
     def _one_by_one(self, jobs: list[_Job]) -> list[Any]:

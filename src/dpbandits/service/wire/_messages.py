@@ -108,9 +108,10 @@ class StudyReply(Wire, frozen=True, kw_only=True):
 
 
 class EnrolmentRequest(Strict, frozen=True, kw_only=True):
-    """The number of enrolment codes to create."""
+    """The number of enrolment codes to create, and for how long clients may enrol with them; null: always."""
 
     count: Annotated[int, msgspec.Meta(ge=1, le=100_000)]
+    valid_seconds: Annotated[float, msgspec.Meta(gt=0, le=1e9)] | None = None
 
 
 class EnrolmentReply(Wire, frozen=True, kw_only=True):

@@ -50,13 +50,13 @@ def role_of(secret: str, roles: Mapping[str, str]) -> str | None:
 
     Args:
         secret: The token of a request.
-        roles: The hash of each role's token.
+        roles: The role of each hashed token.
 
     Returns:
         The role. Every hash is compared, so that the time does not depend on the role.
     """
     given, found = hashed(secret), None
-    for role, expected in roles.items():
+    for expected, role in roles.items():
         if hmac.compare_digest(given, expected):
             found = role
     return found

@@ -1,0 +1,241 @@
+"""Callers that stop half-way, send too much or guess credentials do not keep honest ones out."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+
+from dpbandits.service.coordinator import coordinator_app
+from dpbandits.service.shared import Limits, Roles, Steps, self_signed
+from dpbandits.service.shared._rates import Rates
+from dpbandits.service.shared._transport import trusting
+from dpbandits.service.wire import hashed, new_secret
+
+from .helpers import Deployment, Member, small_study
+from .live import served
+
+OPERATOR = new_secret()
+ROLES = Roles(hashes={"operator": hashed(OPERATOR)})
+SHORT = Steps(handshake=0.4, head=0.4, body=0.5, rest=0.4, reply=1.0, idle=30.0)
+LARGE = 1 << 20
+REPORTS = "/v1/phases/1/attempts/1/reports"
+
+
+@dataclass
+class Besieged:
+    """A coordinator over plain HTTP and over TLS, with one client that has joined."""
+
+    deployed: Deployment
+    http: httpx.Client
+    port: int
+    tls_port: int
+    member: Member
+
+    def served(self) -> None:
+        reply = self.http.post("/v1/tasks", json={"pseudonym": self.member.pseudonym}, headers=self.token)
+        assert reply.status_code == 200
+
+    @property
+    def token(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.member.token}"}
+
+    @property
+    def ticket(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.member.ticket}"}
+
+    def metric(self, name: str) -> float:
+        text = self.http.get("/metrics", headers={"Authorization": f"Bearer {OPERATOR}"}).text
+        return sum(float(line.split()[-1]) for line in text.splitlines() if line.startswith(name))
+
+
+@contextlib.contextmanager
+def _besieged(directory: Path, limits: Limits) -> Iterator[Besieged]:
+    deployed = Deployment(study=small_study("central"), mode=None)
+    deployed.advance()
+    (member,) = deployed.enrolled(1)
+    deployed.task(member)
+    app = coordinator_app(deployed.coordinator, ROLES, limits)
+    app.router.lifespan_context = _no_lifespan  # two servers share the application
+    pair = directory / "certificate.pem", directory / "key.pem"
+    self_signed(*pair)
+    with (
+        served(app, steps=SHORT) as url,
+        served(app, steps=SHORT, pair=pair) as secured,
+        httpx.Client(base_url=url) as http,
+    ):
+        assert httpx.get(f"{secured}/healthz", verify=trusting(pair[0])).status_code == 200
+        port, tls_port = (urlsplit(one).port or 0 for one in (url, secured))
+        yield Besieged(deployed=deployed, http=http, port=port, tls_port=tls_port, member=member)
+    deployed.coordinator.close()
+
+
+@contextlib.asynccontextmanager
+async def _no_lifespan(_app: object) -> Any:
+    yield
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Besieged]:
+    with _besieged(tmp_path_factory.mktemp("siege"), Limits(all_body_bytes=LARGE)) as besieged:
+        yield besieged
+
+
+def _opened(port: int, sent: bytes) -> socket.socket:
+    opened = socket.create_connection(("127.0.0.1", port), timeout=5)
+    opened.sendall(sent)
+    return opened
+
+
+def _head(path: str, length: int, secret: str = "x" * 43, more: str = "") -> bytes:
+    head = f"POST {path} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {secret}\r\n{more}"
+    return f"{head}Content-Length: {length}\r\n\r\n".encode()
+
+
+def _seconds_until_closed(opened: socket.socket, trickle: bytes = b"") -> float:
+    """Return how long the server keeps a connection while one byte of `trickle` is sent every 50 ms."""
+    began = time.monotonic()
+    opened.settimeout(0.05)
+    rest = iter(trickle)
+    while time.monotonic() < began + 5:
+        try:
+            if opened.recv(4096) == b"":
+                break
+        except TimeoutError:
+            with contextlib.suppress(OSError):
+                opened.sendall(bytes([next(rest)]) if trickle else b"")
+        except OSError:
+            break
+    opened.close()
+    return time.monotonic() - began
+
+
+@pytest.mark.parametrize(
+    ("step", "sent", "trickle"),
+    [
+        ("head", b"", b""),  # never sends a request
+        ("head", b"GET /v1/stu", b"dy?" + b"x" * 200),  # slow head
+        ("head", b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\nGET", b"x" * 200),  # slow second head
+        ("body", _head("/v1/tasks", 300), b"x" * 200),  # slow body
+        ("rest", _head(REPORTS, 1000 * LARGE), b"x" * 200),  # goes on with a refused body
+    ],
+)
+def test_a_slow_request_is_ended_in_time(live: Besieged, step: str, sent: bytes, trickle: bytes) -> None:
+    before = live.metric(f'dpbandits_timeouts_total{{step="{step}"}}')
+    live.served()
+    lasted = _seconds_until_closed(_opened(live.port, sent), trickle)
+    assert 0.3 < lasted < 2
+    assert live.metric(f'dpbandits_timeouts_total{{step="{step}"}}') == before + 1
+    live.served()  # on a connection that was idle for longer than the slow one was allowed to take
+
+
+def test_a_handshake_that_stops_is_ended_in_time(live: Besieged) -> None:
+    assert 0.3 < _seconds_until_closed(_opened(live.tls_port, b"\x16\x03\x01")) < 2
+    live.served()
+
+
+def test_a_large_body_is_read_after_its_ticket_is_known_and_in_bounded_memory(live: Besieged) -> None:
+    """The credential is checked before the first byte of a body above 64 KiB arrives."""
+    stranger = _opened(live.port, _head(REPORTS, LARGE))
+    assert b" 401 " in stranger.recv(4096)
+    client = _opened(live.port, _head(REPORTS, LARGE - 1, live.member.ticket))
+    client.settimeout(0.2)
+    with pytest.raises(TimeoutError):  # the server waits for the body
+        client.recv(4096)
+    full = _opened(live.port, _head(REPORTS, LARGE - 1, live.member.ticket))
+    assert b" 503 " in full.recv(4096)
+    client.settimeout(5)
+    client.sendall(b"x" * (LARGE - 1))
+    assert b" 422 " in client.recv(4096)
+    again = _opened(live.port, _head(REPORTS, LARGE - 1, live.member.ticket) + b"x" * (LARGE - 1))
+    assert b" 422 " in again.recv(4096)  # the memory was given back
+    for one in (stranger, client, full, again):
+        one.close()
+
+
+def test_two_lengths_are_refused_and_the_connection_ends(live: Besieged) -> None:
+    both = _head("/v1/tasks", 5, live.member.token, "Transfer-Encoding: chunked\r\n")
+    refused = _opened(live.port, both + b"0\r\n\r\n" + b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n")
+    refused.settimeout(2)
+    reply = b""
+    with contextlib.suppress(ConnectionResetError):
+        while part := refused.recv(4096):
+            reply += part
+    assert reply.startswith(b"HTTP/1.1 400 ")
+    assert reply.count(b"HTTP/1.1") == 1  # what could be a smuggled request is not answered
+    refused.close()
+
+
+def test_waiting_connections_make_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dpbandits.service.shared._serving.most_connections", lambda _backlog: 6)
+    with _besieged(tmp_path, Limits()) as small:
+        small.served()
+        silent = [_opened(small.port, b"GET /") for _ in range(20)]
+        small.served()  # its connection was used before: it stays
+        assert small.metric("dpbandits_refused_connections_total") >= 15
+        with httpx.Client(base_url=small.http.base_url) as other:
+            assert other.get("/healthz").status_code == 200
+        for one in silent:
+            one.close()
+
+
+def test_a_flood_of_guessed_credentials_does_not_reach_the_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with _besieged(tmp_path, Limits(burst=5, requests_per_second=1e-6)) as flooded:
+        flooded.served()
+        run, reads = flooded.deployed.coordinator.writer.run_async, list[str]()
+
+        async def counted(name: str, *given: Any, **options: Any) -> Any:
+            reads.append(name)
+            return await run(name, *given, **options)
+
+        monkeypatch.setattr(flooded.deployed.coordinator.writer, "run_async", counted)
+        body = {"json": {"pseudonym": "0" * 64}}
+        guesses = [{"Authorization": f"Bearer {new_secret()}"} for _ in range(12)]
+        with httpx.Client(base_url=flooded.http.base_url) as other:
+            replies = [other.post("/v1/tasks", headers=one, **body).status_code for one in guesses]
+        assert replies == [401] * 10 + [429] * 2
+        assert len(reads) == 10
+        flooded.served()  # from the same address
+        report = flooded.http.post(REPORTS, content=b"x", headers=flooded.ticket)
+        assert report.status_code == 422  # read, on the connection of the poll
+        with pytest.raises(httpx.TransportError):  # but it gets no further connections
+            httpx.get(f"http://127.0.0.1:{flooded.port}/healthz")
+
+
+def test_limits_per_address_and_per_study() -> None:
+    now = [0.0]
+    rates = Rates(Limits(burst=2, requests_per_second=1.0), clock=lambda: now[0])
+
+    def guesses(address: str, count: int) -> int:
+        allowed = 0
+        for number in range(count):
+            secret = f"{address} {now[0]} {number}"
+            if rates.allow(secret, address):
+                rates.wrong(secret, address)
+                allowed += 1
+        return allowed
+
+    assert guesses("a", 100) == 4
+    assert not rates.welcome("a")
+    for number in range(500):  # honest callers use up nothing
+        assert rates.allow(f"honest {number}", "b")
+        rates.accepted(f"honest {number}")
+    assert rates.allow("honest 0", "a")  # proven before, so the address does not matter
+    assert [guesses(f"address {number}", 100) for number in range(5)] == [4, 4, 4, 4, 0]  # 20 per study
+    assert not rates.allow("new", "b")
+    assert rates.allow("new", "b", proven=True)
+    now[0] += 3
+    assert guesses("a", 100) == 3  # what was refilled
+    assert rates.tidy()
+    now[0] += 20
+    assert not rates.tidy()  # nothing is remembered
