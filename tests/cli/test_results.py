@@ -93,7 +93,27 @@ def test_three_commands_lead_from_a_table_to_an_answer(
     rows = list(csv.DictReader(io.StringIO(_command("results", "study.toml", "--csv", "-", folder=tmp_path))))
     assert [row["option"] for row in rows] == [one["option"] for one in answer["options"]]
     assert [row["option"] for row in rows if row["recommended"] == "True"] == [answer["option"]]
+    _check_report(tmp_path, answer["option"], capsys)
     _check_live(tmp_path, port, found)
+
+
+def _check_report(folder: Path, best: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Check that a report can be written and verified with commands, and that a wrong key is noticed."""
+    study, full, scrubbed = (str(folder / name) for name in ("study.toml", "study.html", "scrubbed.html"))
+    assert main(["report", study, "--out", full]) == 0
+    assert main(["report", study, "--out", scrubbed, "--scrubbed"]) == 0
+    assert best in Path(full).read_text(encoding="utf-8")
+    assert best not in Path(scrubbed).read_text(encoding="utf-8")
+    capsys.readouterr()
+    assert main(["keys", "public", str(folder / "study-reports.pem")]) == 0
+    key = capsys.readouterr().out.split()[-1]
+    for path in (full, scrubbed):
+        assert main(["verify", path, "--keys", f"coordinator={key}"]) == 0
+    assert "not verified: the terms, the names" in capsys.readouterr().out
+    assert main(["verify", full, "--keys", f"coordinator={'0' * 64}"]) == 1
+    assert "study.html: REJECTED" in capsys.readouterr().out
+    check_refused(["verify", full, "--keys", "somebody=1"], "coordinator=HEX", capsys)
+    check_refused(["report", study, "--out", full, "--statement", full], "no shuffler", capsys)
 
 
 def _check_live(folder: Path, port: int, stopped: Any) -> None:

@@ -20,6 +20,8 @@ COMMANDS = {
     "cover": "replace a continuous action set by a finite one",
     "serve": "run the coordinator of a study",
     "results": "show the best option of a deployed study, with intervals",
+    "report": "write a report of a deployed study that anybody can verify",
+    "verify": "verify the report of a study by replaying it",
     "shuffler": "run the shuffler of a study",
     "client": "take part in a study",
     "actuator": "play the actions that a study schedules",

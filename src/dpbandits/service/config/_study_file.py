@@ -40,9 +40,11 @@ from dpbandits.service.coordinator import (
     LEVEL,
     Context,
     Coordinator,
+    Course,
     HttpLink,
     WatchedStore,
     Watermark,
+    read_course,
     stored_results,
 )
 from dpbandits.service.shared import Limits, Listening, Roles, ShufflerAddress, Timing
@@ -95,6 +97,18 @@ class CoordinatorFile(_PartyFile):
     def coordinator(self) -> Coordinator:
         """Open the store and return a coordinator that continues from it."""
         return Coordinator(self.context, open_store(self.storage), self.link)
+
+    def course(self) -> Course:
+        """Read the course of the study from its store, also while a coordinator uses the store.
+
+        Raises:
+            InvalidValue: There is no store, or it belongs to another study.
+        """
+        store = open_store(self.storage, read_only=True)
+        try:
+            return read_course(self.context.study, self.context.options, store)
+        finally:
+            store.close()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,12 +20,14 @@ from dpbandits.service.shared import (
     report_endpoint,
 )
 from dpbandits.service.shuffler._shuffler import Shuffler
+from dpbandits.service.shuffler._statement import statement
 from dpbandits.service.wire import (
     CollectionReply,
     CollectionRequest,
     KeyReply,
     ReportSlot,
     SharesReply,
+    StatementReply,
     SumsRequest,
 )
 
@@ -75,6 +77,10 @@ class ShufflerService(Served):
         await asyncio.to_thread(self._shuffler.store.forget)
         return reply
 
+    async def statement(self, _call: Call) -> StatementReply:
+        """Return what the shuffler saw and revealed, signed."""
+        return await self.run("read", lambda t: statement(self._shuffler, t))
+
     async def slot(self, call: Call) -> ReportSlot:
         """Return the slot for a client's report, or for both its shares."""
         known = self._shuffler.known_plan(call.phase)
@@ -107,6 +113,7 @@ def shuffler_endpoints(served: ShufflerService) -> list[Endpoint]:
     opened, shares = "Open a collection for a cohort", "The coordinator's shares, still sealed"
     closed = "Close a collection, and return the sums or that there are too few reports"
     summed = "The sums of the shuffler's shares"
+    stated = "What the shuffler saw and revealed, signed"
     return [
         report_endpoint(served, "Send the one report, or both its shares, sealed"),
         endpoint("GET /v1/key", None, served.key, "The public key that reports are sealed to", browsers=True),
@@ -115,4 +122,5 @@ def shuffler_endpoints(served: ShufflerService) -> list[Endpoint]:
         endpoint(f"POST {one}/close", who, served.close, closed),
         endpoint(f"GET {one}/shares", who, served.shares, shares, query=("after",), refusals=(409, 422)),
         endpoint(f"POST {one}/sums", who, served.sums, summed, takes=SumsRequest, refusals=(409,)),
+        endpoint("GET /v1/statement", who, served.statement, stated, refusals=(404,)),
     ]

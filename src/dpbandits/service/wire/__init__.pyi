@@ -55,6 +55,14 @@ from ._signing import (
     SigningKey as SigningKey,
     VerifyKey as VerifyKey,
 )
+from ._statements import (
+    RECORD as RECORD,
+    STATEMENT as STATEMENT,
+    CollectionStatement as CollectionStatement,
+    ShufflerStatement as ShufflerStatement,
+    Signed as Signed,
+    StatementReply as StatementReply,
+)
 from ._terms import (
     MODES as MODES,
     MOST_COHORT as MOST_COHORT,
