@@ -40,13 +40,13 @@ def run(options: argparse.Namespace) -> int:
     require_service()
     if not options.out.parent.is_dir():
         raise InvalidValue("out", options.out, "a path in a folder that exists")
-    from dpbandits.service.config import read_study
+    from dpbandits.service.config import read_stored_study, read_study
     from dpbandits.service.reporting import report_page
 
     file = read_study(options.study)
     statement = _statement(file, options.statement)
     page = report_page(
-        file.course(),
+        read_stored_study(options.study).course(),
         file.context.options,
         file.context.keys,
         written=datetime.now(UTC).strftime("%Y-%m-%d"),

@@ -44,6 +44,10 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (  # what the learner knows after each phase; opening a study adds the records of earlier phases
         "CREATE TABLE progress (phase BIGINT PRIMARY KEY, body {bytes} NOT NULL)",
     ),
+    (  # orders of the operator: pause, resume, close
+        'CREATE TABLE orders (number BIGINT PRIMARY KEY, "order" TEXT NOT NULL, '
+        "since DOUBLE PRECISION NOT NULL)",
+    ),
 )
 
 NEWEST = len(MIGRATIONS)

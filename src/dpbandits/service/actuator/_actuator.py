@@ -92,4 +92,5 @@ def _play_phase(actuator: Actuator, schedule: ScheduleReply, play: Play) -> None
         played += run.plays
         if left > 0:
             play(run.action, left)
-            actuator.played(schedule.phase, schedule.attempt, played)
+            if actuator.played(schedule.phase, schedule.attempt, played).state in ("paused", "ended"):
+                return

@@ -34,6 +34,7 @@ from dpbandits.errors import InvalidValue, Refused
 from dpbandits.options import Options
 from dpbandits.privacy import PrivacyRequest
 from dpbandits.protocol import Schedule, Study, budgeted, spent
+from dpbandits.rounds import StoreClock, give_order
 from dpbandits.service.config._options_section import KEYS, options_of
 from dpbandits.service.config._toml_file import TomlFile
 from dpbandits.service.coordinator import (
@@ -97,18 +98,6 @@ class CoordinatorFile(_PartyFile):
     def coordinator(self) -> Coordinator:
         """Open the store and return a coordinator that continues from it."""
         return Coordinator(self.context, open_store(self.storage), self.link)
-
-    def course(self) -> Course:
-        """Read the course of the study from its store, also while a coordinator uses the store.
-
-        Raises:
-            InvalidValue: There is no store, or it belongs to another study.
-        """
-        store = open_store(self.storage, read_only=True)
-        try:
-            return read_course(self.context.study, self.context.options, store)
-        finally:
-            store.close()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -190,6 +179,43 @@ class StoredStudy:
         store = open_store(self.storage, read_only=True)
         try:
             return stored_results(self.study, self.options, store, level=level)
+        finally:
+            store.close()
+
+    def course(self) -> Course:
+        """Read the course of the study from its store, also while a coordinator uses the store.
+
+        Raises:
+            InvalidValue: There is no store, or it belongs to another study.
+            PlanMismatch: A journalled plan differs from the one that this study computes.
+        """
+        store = open_store(self.storage, read_only=True)
+        try:
+            return read_course(self.study, self.options, store)
+        finally:
+            store.close()
+
+    def order(self, order: str) -> str:
+        """Give an order of the operator: write it to the store. A running coordinator obeys within a second.
+
+        Args:
+            order: `pause`, `resume` or `close`.
+
+        Returns:
+            The new standing: `running`, `paused` or `closed`.
+
+        Raises:
+            InvalidValue: The store has no study.
+            Refused: The study was closed, which is final.
+        """
+        store = open_store(self.storage)
+        try:
+            with store.transaction() as transaction:
+                if transaction.study() is None:
+                    raise InvalidValue(
+                        "storage", "an empty store", "the store of a study that has been served"
+                    )
+                return give_order(transaction, order, StoreClock(store).now())
         finally:
             store.close()
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from dpbandits.errors import InvalidValue
 from dpbandits.options import Options
 from dpbandits.protocol import Study, Sums, decode
-from dpbandits.rounds import JournalRecords
+from dpbandits.rounds import JournalRecords, standing_of
 from dpbandits.service.coordinator._context import Beginning
 from dpbandits.service.coordinator._results import Journalled, stored_study
 from dpbandits.service.coordinator._revealed import OwnSums
@@ -25,6 +25,7 @@ class Course:
         attempts: All attempts, ordered by phase and number.
         answered: The number of reports of each attempt, by phase and number; None where a shuffler counts
             them and they were not released.
+        standing: Whether the operator paused or closed the study: `running`, `paused` or `closed`.
         sums: In the shuffle model, this party's sums of each released phase: those that the shuffler
             revealed or, in mode `split`, those of this party's own shares.
     """
@@ -34,6 +35,7 @@ class Course:
     attempts: tuple[Attempt, ...]
     answered: dict[tuple[int, int], int | None]
     sums: dict[int, Sums]
+    standing: str
 
 
 def read_course(study: Study, options: Options | None, store: Store) -> Course:
@@ -54,7 +56,7 @@ def read_course(study: Study, options: Options | None, store: Store) -> Course:
             raise InvalidValue("storage", "an empty store", "the store of a study that has been served")
         kept = decode(found.body, Beginning)
         terms, records = kept.signed.opened(), JournalRecords.read(transaction)
-        attempts = transaction.attempts()
+        attempts, standing = transaction.attempts(), standing_of(transaction)
         shuffled = terms.shuffler is not None
         answered = {
             (one.phase, one.number): None if shuffled else transaction.count_reports(one.phase, one.number)
@@ -66,7 +68,14 @@ def read_course(study: Study, options: Options | None, store: Store) -> Course:
     journalled = Journalled(state=state, plans=records.plans, releases=records.releases)
     for phase, attempt in released:
         answered[phase, attempt] = sums[phase].reports
-    return Course(journalled=journalled, signed=kept.signed, attempts=attempts, answered=answered, sums=sums)
+    return Course(
+        journalled=journalled,
+        signed=kept.signed,
+        attempts=attempts,
+        answered=answered,
+        sums=sums,
+        standing=standing,
+    )
 
 
 def _sums(transaction: Transaction, phase: int, attempt: int, mode: str) -> Sums:

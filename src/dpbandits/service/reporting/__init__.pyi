@@ -19,6 +19,9 @@ from ._record import (
 from ._recording import (
     record_of as record_of,
 )
+from ._tables import (
+    tables_of as tables_of,
+)
 from ._verdict import (
     Check as Check,
     Verdict as Verdict,

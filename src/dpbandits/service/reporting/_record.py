@@ -80,6 +80,7 @@ class Record(_Strict, frozen=True, kw_only=True):
         actions: The rows of the action set; None if `options` has them, or if there are too many.
         phases: The phases that were planned, in order.
         attempts: All attempts, ordered by phase and number.
+        standing: What the operator ordered last: `running`, `paused` or `closed`.
         progress: What the learner knew after each phase.
         conclusion: What follows from the releases.
         statement: What the shuffler states; None without a shuffler.
@@ -96,6 +97,7 @@ class Record(_Strict, frozen=True, kw_only=True):
     actions: list[list[float]] | None
     phases: list[RecordedPhase]
     attempts: list[RecordedAttempt]
+    standing: str
     progress: list[Progress]
     conclusion: Conclusion
     statement: StatementReply | None

@@ -50,6 +50,7 @@ def record_of(
         actions=matrix.tolist() if listed else None,
         phases=_phases(course),
         attempts=_attempts(course),
+        standing=course.standing,
         progress=list(state.progress),
         conclusion=conclusion_of(journalled, named),
         statement=statement,

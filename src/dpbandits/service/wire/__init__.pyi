@@ -15,6 +15,7 @@ from ._messages import (
     ErrorReply as ErrorReply,
     GuaranteeReply as GuaranteeReply,
     KeyReply as KeyReply,
+    OrderRequest as OrderRequest,
     PhaseResult as PhaseResult,
     PlayReply as PlayReply,
     ProgressReply as ProgressReply,

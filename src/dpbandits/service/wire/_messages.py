@@ -40,7 +40,8 @@ def _one_of(*names: str) -> msgspec.Meta:
 
 
 CollectionState = Annotated[str, _one_of("collecting", "closed", "summed", "failed")]
-PlayState = Annotated[str, _one_of("beginning", *ATTEMPT_STATES, "ended")]
+PlayState = Annotated[str, _one_of("beginning", *ATTEMPT_STATES, "paused", "ended")]
+Order = Literal["pause", "resume", "close"]
 ShufflerMode = Annotated[str, _one_of("trusted", "split")]
 
 SHARES_AT_ONCE = 1000  # the largest number of shares on one page of `SharesReply`
@@ -204,6 +205,7 @@ class StatusReply(Wire, frozen=True, kw_only=True):
     phase is released. `reports` counts those of the attempt; it is null while only the shuffler knows it.
     `deadline` is when clients may no longer join or report, in seconds since 1970, and `seconds_left` the
     time until then; both are null if there is no deadline. `waiting` says in words what the study waits for.
+    `standing` is `running`, `paused` or `closed`, as the operator ordered.
     """
 
     study: Digest
@@ -223,6 +225,16 @@ class StatusReply(Wire, frozen=True, kw_only=True):
     deadline: float | None = None
     seconds_left: float | None = None
     waiting: str = ""
+    standing: str = "running"
+
+
+class OrderRequest(Strict, frozen=True, kw_only=True):
+    """An order of the operator: `pause`, `resume` or `close`.
+
+    Closing is final; repeating an order is not an error.
+    """
+
+    order: Order
 
 
 class ProgressReply(Wire, frozen=True, kw_only=True):
