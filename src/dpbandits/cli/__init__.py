@@ -19,6 +19,7 @@ COMMANDS = {
     "audit": "try to refute a privacy claim by experiment",
     "design": "compute a near-G-optimal design for the rows of a file",
     "cover": "replace a continuous action set by a finite one",
+    "demo": "run a whole study on this machine, with its dashboard",
     "serve": "run the coordinator of a study",
     "results": "show the best option of a deployed study, with intervals",
     "study": "list, show, pause, resume, close or export deployed studies",

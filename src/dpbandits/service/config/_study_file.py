@@ -12,7 +12,7 @@
     [keys]       reports (the file of the private key that reports are sealed to), progress (a file that
                  records how far the study has got; by default the name of the key file plus .progress)
     [server]     host, port, certificate, key, url (the public address; by default made of host and port)
-    [tokens]     operator, actuator, coordinator: the SHA-256 of each role's token
+    [tokens]     operator, actuator, coordinator, reader: the SHA-256 of each role's token
     [limits]     body_bytes, trusted_body_bytes, requests_per_second, burst
     [shuffler]   in a study file: url, key, mode, token_file, certificates;
                  in a shuffler file: mode, minimum_reports, terms (a digest), operator_key
@@ -62,7 +62,7 @@ _COMMON = {
     "storage": ("url",),
     "keys": ("reports", "progress"),
     "server": ("host", "port", "certificate", "key", "url"),
-    "tokens": ("operator", "actuator", "coordinator"),
+    "tokens": ("operator", "actuator", "coordinator", "reader"),
     "limits": _keys(Limits),
 }
 _STUDY = {

@@ -222,7 +222,9 @@ def coordinator_app(coordinator: Coordinator, roles: Roles, limits: Limits | Non
     driver = Driver(coordinator, metrics)
     served = CoordinatorService(coordinator, driver, metrics)
     endpoints, ends = coordinator_endpoints(served), (driver.stop, coordinator.close)
-    return party_app("dpbandits coordinator", served, endpoints, roles, limits, begin=driver.start, ends=ends)
+    app = party_app("dpbandits coordinator", served, endpoints, roles, limits, begin=driver.start, ends=ends)
+    app.state.driver = driver  # the dashboard shows its trouble
+    return app
 
 
 def coordinator_endpoints(served: CoordinatorService) -> list[Endpoint]:

@@ -73,7 +73,7 @@ def who_sees_what(found: Sequence[Party], title: str) -> Markup:
         kind = "party noisy" if party.noise else "party"
         parts.append(f'<rect class="{kind}" x="{x}" y="{top}" width="{box}" height="46" rx="9"/>')
         middle = x + box / 2
-        below = "adds noise" if party.noise else ""
+        below = "noise is added here" if party.noise else ""
         name_at = top + (20 if below else 28)
         parts.append(
             f'<text class="party" x="{middle}" y="{name_at}" text-anchor="middle">{escape(party.name)}</text>'
