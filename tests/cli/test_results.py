@@ -97,7 +97,72 @@ def test_three_commands_lead_from_a_table_to_an_answer(
     rows = list(csv.DictReader(io.StringIO(_command("results", "study.toml", "--csv", "-", folder=tmp_path))))
     assert [row["option"] for row in rows] == [one["option"] for one in answer["options"]]
     assert [row["option"] for row in rows if row["recommended"] == "True"] == [answer["option"]]
+    _check_report(tmp_path, answer["option"], capsys)
+    _check_study(tmp_path, found, capsys)
     _check_live(tmp_path, port, found)
+
+
+def _check_report(folder: Path, best: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Check that a report can be written and verified with commands, and that a wrong key is noticed."""
+    study, full, scrubbed = (str(folder / name) for name in ("study.toml", "study.html", "scrubbed.html"))
+    assert main(["report", study, "--out", full]) == 0
+    assert main(["report", study, "--out", scrubbed, "--scrubbed"]) == 0
+    assert best in Path(full).read_text(encoding="utf-8")
+    assert best not in Path(scrubbed).read_text(encoding="utf-8")
+    capsys.readouterr()
+    assert main(["keys", "public", str(folder / "study-reports.pem")]) == 0
+    key = capsys.readouterr().out.split()[-1]
+    for path in (full, scrubbed):
+        assert main(["verify", path, "--keys", f"coordinator={key}"]) == 0
+    assert "not verified: the terms, the names" in capsys.readouterr().out
+    assert main(["verify", full, "--keys", f"coordinator={'0' * 64}"]) == 1
+    assert "study.html: REJECTED" in capsys.readouterr().out
+    check_refused(["verify", full, "--keys", "somebody=1"], "coordinator=HEX", capsys)
+    check_refused(["report", study, "--out", full, "--statement", full], "no shuffler", capsys)
+
+
+def _check_study(folder: Path, found: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    """Check what `dpbandits study` lists, shows and exports, and that orders are journalled."""
+    study = str(folder / "study.toml")
+    capsys.readouterr()
+    assert main(["study", "show", study, "--json", "-"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert (shown["standing"], shown["options_left"], shown["asked"]) == ("ended", len(found["active"]), 80)
+    assert main(["study", "list", str(folder)]) == 0
+    assert "ended" in capsys.readouterr().out
+    for kind in ("csv", "json"):
+        assert main(["study", "export", study, "--out", str(folder / kind), "--format", kind]) == 0
+    options = json.loads((folder / "json" / "options.json").read_text(encoding="utf-8"))
+    assert options == found["answer"]["options"]
+    with (folder / "csv" / "releases.csv").open(encoding="utf-8", newline="") as file:
+        means = [float(row["mean"]) for row in csv.DictReader(file) if row["phase"] == "1"]
+    assert means == found["phases"][0]["release"]["means"]
+    tables = {"options", "effects", "phases", "plans", "releases", "attempts"}
+    assert {path.stem for path in (folder / "csv").iterdir()} == tables
+    capsys.readouterr()
+    check_refused(["study", "close", study], "--yes", capsys)
+    for order, standing in (("pause", "paused"), ("pause", "paused"), ("resume", "running")):
+        assert main(["study", order, study]) == 0
+        assert capsys.readouterr().out.endswith(f": {standing}\n")
+
+
+def test_the_shell_completes_commands_tasks_and_options(tmp_path: Path) -> None:
+    def completed(line: str) -> set[str]:
+        given = {
+            "_ARGCOMPLETE": "1",
+            "COMP_LINE": line,
+            "COMP_POINT": str(len(line)),
+            "_ARGCOMPLETE_IFS": "\n",
+        }
+        out = tmp_path / "completions"
+        given |= {"_ARGCOMPLETE_STDOUT_FILENAME": str(out), "_ARGCOMPLETE_SHELL": "bash"}
+        command = [sys.executable, "-m", "dpbandits.cli"]
+        subprocess.run(command, env={**ENVIRONMENT, **given}, timeout=60, check=False)
+        return {word.strip() for word in out.read_text().split("\n") if word.strip()}
+
+    assert completed("dpbandits ver") == {"verify"}
+    assert completed("dpbandits study re") == {"resume"}
+    assert "--scrubbed" in completed("dpbandits report --")
 
 
 def _check_live(folder: Path, port: int, stopped: Any) -> None:

@@ -91,6 +91,7 @@ COORDINATOR = {
     ("GET", "/openapi.json"): (200, 200, 200, 200, 200, 200, 200, 200),
     ("GET", "/metrics"): (401, 401, 200, 403, 403, 401, 401, 401),
     ("GET", "/v1/status"): (401, 401, 200, 403, 403, 401, 401, 401),
+    ("POST", "/v1/orders"): (401, 401, 200, 403, 403, 401, 401, 401),
     ("GET", "/v1/progress"): (401, 401, 200, 403, 403, 401, 401, 401),
     ("GET", "/v1/results"): (401, 401, 200, 403, 403, 401, 401, 401),
     ("POST", "/v1/enrolments"): (401, 401, 200, 403, 403, 401, 401, 401),
@@ -105,6 +106,7 @@ COORDINATOR = {
 SHUFFLER = {
     ("GET", "/v1/key"): (200, 200, 200, 200, 200, 200, 200, 200),
     ("GET", "/metrics"): (401, 401, 200, 403, 403, 401, 401, 401),
+    ("GET", "/v1/statement"): (401, 401, 403, 403, 200, 401, 401, 401),
     ("GET", COLLECTION): (401, 401, 403, 403, 200, 401, 401, 401),
     ("PUT", COLLECTION): (401, 401, 403, 403, 422, 401, 401, 401),
     ("GET", f"{COLLECTION}/shares"): (401, 401, 403, 403, 409, 401, 401, 401),
@@ -116,6 +118,7 @@ SHUFFLER = {
 
 def _body(live: Live, path: str) -> dict[str, Any]:
     bodies: dict[str, dict[str, Any]] = {
+        "/v1/orders": {"order": "resume"},
         "/v1/enrolments": {"count": 1},
         "/v1/rounds": {"phase": 1, "attempt": 1, "played": 1},
         "/v1/clients": {"token": hashed("another")},

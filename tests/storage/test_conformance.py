@@ -10,6 +10,7 @@ from dpbandits.errors import InvalidValue, Refused
 from dpbandits.storage import (
     Attempt,
     LedgerEntry,
+    OrderRecord,
     PlanRecord,
     ProgressRecord,
     ReleaseRecord,
@@ -36,7 +37,7 @@ def test_an_empty_store_is_empty(store: Store) -> None:
     with store.transaction() as transaction:
         assert transaction.study() is None
         assert transaction.plans() == transaction.releases() == transaction.attempts() == ()
-        assert transaction.progress() == ()
+        assert transaction.progress() == transaction.orders() == ()
         assert transaction.latest() is None
         assert transaction.latest(lock=True) is None
         assert transaction.client_of("nobody") is None
@@ -52,6 +53,7 @@ def test_what_was_written_is_read(store: Store) -> None:
     plan = PlanRecord(phase=1, digest="p", body=b"plan")
     release = ReleaseRecord(phase=1, attempt=2, body=b"release")
     progress = [ProgressRecord(phase=phase, body=b"{}\x00") for phase in (2, 1)]
+    orders = [OrderRecord(number=number, order="pause", since=0.5) for number in (2, 1)]
     with store.transaction() as transaction:
         transaction.begin_study(study)
         transaction.add_plan(plan)
@@ -60,6 +62,8 @@ def test_what_was_written_is_read(store: Store) -> None:
         for record in progress:
             transaction.add_progress(record)
         transaction.keep_batch(1, 1, b"batch")
+        for order in orders:
+            transaction.add_order(order)
     with store.transaction() as transaction:
         assert transaction.study() == study
         assert transaction.plans() == (plan,)
@@ -67,6 +71,7 @@ def test_what_was_written_is_read(store: Store) -> None:
         assert transaction.progress() == (progress[1], progress[0])
         assert transaction.attempts() == (ATTEMPT,)
         assert transaction.batch(1, 1) == b"batch"
+        assert transaction.orders() == (orders[1], orders[0])
 
 
 def test_nothing_of_a_failed_transaction_is_left(store: Store) -> None:
@@ -93,6 +98,7 @@ def test_what_can_be_done_once_is_refused_a_second_time(store: Store) -> None:
         once(transaction, "add_plan", PlanRecord(phase=1, digest="p", body=b""))
         once(transaction, "add_release", ReleaseRecord(phase=1, attempt=1, body=b""))
         once(transaction, "add_progress", ProgressRecord(phase=1, body=b""))
+        once(transaction, "add_order", OrderRecord(number=1, order="pause", since=0.0))
         once(transaction, "add_attempt", ATTEMPT)
         once(transaction, "keep_batch", 1, 1, b"x")
         once(transaction, "burn", [_entry("a")])

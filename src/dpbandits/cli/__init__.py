@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -18,9 +19,13 @@ COMMANDS = {
     "audit": "try to refute a privacy claim by experiment",
     "design": "compute a near-G-optimal design for the rows of a file",
     "cover": "replace a continuous action set by a finite one",
+    "demo": "run a whole study on this machine, with its dashboard",
     "serve": "run the coordinator of a study",
     "doctor": "check the machine and the files of a study, before it starts and while it runs",
     "results": "show the best option of a deployed study, with intervals",
+    "study": "list, show, pause, resume, close or export deployed studies",
+    "report": "write a report of a deployed study that anybody can verify",
+    "verify": "verify the report of a study by replaying it",
     "shuffler": "run the shuffler of a study",
     "client": "take part in a study",
     "actuator": "play the actions that a study schedules",
@@ -59,6 +64,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         The exit status. It is 2 after bad input, with one line on standard error that names the value.
     """
     words = sys.argv[1:] if arguments is None else list(arguments)
+    if "_ARGCOMPLETE" in os.environ:  # the shell asks how a command may go on
+        from argcomplete import autocomplete
+
+        autocomplete(_parser(os.environ.get("COMP_LINE", "").split()[1:]))
     options = _parser(words).parse_args(words)
     try:
         return int(options.run(options))

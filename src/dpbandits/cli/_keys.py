@@ -23,6 +23,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     sealing.add_argument("file", metavar="FILE.pem", type=Path)
     signing = kinds.add_parser("signing", help="key pair that signs a study's terms; prints the public key")
     signing.add_argument("file", metavar="FILE.pem", type=Path)
+    public = kinds.add_parser("public", help="print the public keys that belong to a sealing key")
+    public.add_argument("file", metavar="FILE.pem", type=Path)
     token = kinds.add_parser("token", help="token of a role; prints the hash for [tokens]")
     token.add_argument("file", metavar="FILE", type=Path)
     tls = kinds.add_parser("tls", help="self-signed TLS certificate")
@@ -48,6 +50,7 @@ def run(options: argparse.Namespace) -> int:
     makers = {
         "sealing": _key_pair,
         "signing": _key_pair,
+        "public": _public,
         "token": _token,
         "tls": _tls,
         "codes": _codes,
@@ -64,6 +67,14 @@ def _key_pair(options: argparse.Namespace) -> None:
     made = KeyPair.new() if options.kind == "sealing" else SigningKey.new()
     made.save(options.file)
     print(made.public)
+
+
+def _public(options: argparse.Namespace) -> None:
+    from dpbandits.service.wire import KeyPair, SigningKey
+
+    keys = KeyPair.load(options.file)
+    print(f"reports are sealed to  {keys.public}")
+    print(f"statements are signed by  {SigningKey.of(keys).public}")
 
 
 def _token(options: argparse.Namespace) -> None:

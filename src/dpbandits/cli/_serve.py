@@ -54,6 +54,7 @@ def run(options: argparse.Namespace) -> int:
         return show_example()
     from dpbandits.service.config import read_study
     from dpbandits.service.coordinator import coordinator_app
+    from dpbandits.service.dashboard import add_dashboard
     from dpbandits.service.shared import configure_logs, serve
 
     configure_logs(level=options.log_level)
@@ -69,5 +70,7 @@ def run(options: argparse.Namespace) -> int:
     except BaseException:
         coordinator.close()
         raise
-    serve(coordinator_app(coordinator, file.roles, file.limits), file.listening)
+    app = coordinator_app(coordinator, file.roles, file.limits)
+    add_dashboard(app, coordinator, file.roles)
+    serve(app, file.listening)
     return 0

@@ -7,7 +7,16 @@ from pathlib import Path
 
 from dpbandits.errors import InvalidValue
 
-PACKAGES = ("starlette", "uvicorn", "httpx", "cryptography", "sqlalchemy", "prometheus_client", "opendp")
+PACKAGES = (
+    "starlette",
+    "uvicorn",
+    "httpx",
+    "cryptography",
+    "sqlalchemy",
+    "prometheus_client",
+    "opendp",
+    "jinja2",
+)
 
 
 def require_service() -> None:

@@ -14,6 +14,13 @@ from ._in_process import (
 from ._journal import (
     JournalRecords as JournalRecords,
 )
+from ._orders import (
+    CLOSED as CLOSED,
+    PAUSED as PAUSED,
+    RUNNING as RUNNING,
+    give_order as give_order,
+    standing_of as standing_of,
+)
 from ._participation import (
     check_accepted as check_accepted,
     count_rounds as count_rounds,

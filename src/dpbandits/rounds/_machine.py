@@ -38,6 +38,7 @@ these states, by these transitions only:
   lost, clients could not report, so the rounds do not wait for them.
 - Reports are accepted until the attempt is closed, not until the deadline on the clock. Closing is one
   transaction: a report is accepted before it or refused after it.
+- The operator may pause, resume and close a study (_orders.py). Every step reads the orders first.
 - Plans that have been journalled never change: they are compared with the computed plans on every start.
 """
 
@@ -53,11 +54,14 @@ from dpbandits.protocol import Plan, State, Study, ask, encode
 from dpbandits.rounds._carrier import Collector, Custody, PlainCustody
 from dpbandits.rounds._clock import Clock, Deadlines, StoreClock
 from dpbandits.rounds._journal import Journal
+from dpbandits.rounds._orders import CLOSED, PAUSED, RUNNING, standing_of
 from dpbandits.rounds._releasing import Releasing
 from dpbandits.rounds._transactions import Hook, OneByOne, Transactions
 from dpbandits.storage import Attempt, PlanRecord, Store, StudyRecord, Transaction
 
 Result = TypeVar("Result")
+
+_WITHOUT_REPORTS = ("gathering", "playing")  # nobody can have reported yet
 
 
 class Machine:
@@ -164,7 +168,11 @@ class Machine:
         if self._must_forget:
             self._store.forget()
             self._must_forget = False
-        latest = self.current()
+        latest, standing = self.read(lambda transaction: (transaction.latest(), standing_of(transaction)))
+        if standing == PAUSED:
+            return False
+        if standing == CLOSED and (latest is None or latest.over or latest.state in _WITHOUT_REPORTS):
+            return self._stop(latest)
         if latest is None or latest.over:
             return self._next(latest)
         if latest.phase > self.state.phase:  # another worker has advanced the study
@@ -180,6 +188,16 @@ class Machine:
             "closed": self._release,
         }
         return steps[latest.state](latest)
+
+    def _stop(self, latest: Attempt | None) -> bool:
+        """End a study that its operator has closed: no reports are lost, and no client is asked any more."""
+        if latest is None:
+            return False
+        if not latest.over:
+            return self.change("stopped", latest, replace(latest, state="failed", seconds=None))
+        if latest.state != "failed" and latest.phase >= self.state.phase:
+            self.journal.learn()
+        return False
 
     def _next(self, latest: Attempt | None) -> bool:
         if latest is not None and latest.state == "failed":
@@ -202,6 +220,8 @@ class Machine:
 
     def _add(self, name: str, plan: Plan | None, attempt: Attempt) -> bool:
         def journal(transaction: Transaction) -> None:
+            if standing_of(transaction) != RUNNING:  # the operator was faster
+                return
             if plan is not None:
                 body = encode(plan)
                 transaction.add_plan(PlanRecord(phase=plan.phase, digest=plan.digest, body=body))

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from dpbandits.errors import Refused
 from dpbandits.protocol import Plan
+from dpbandits.rounds._orders import RUNNING, standing_of
 from dpbandits.storage import CLOSED, DIFFERENT, UNKNOWN, Attempt, LedgerEntry, Transaction
 
 
@@ -25,9 +26,12 @@ def take_places(
         Their ledger entries.
 
     Raises:
-        Refused: `no-place` if the attempt is not gathering, or has fewer places left; `already-asked` if a
+        Refused: `no-place` if the study is paused or closed, or the attempt is not gathering, or has fewer
+            places left; `already-asked` if a
             participant has taken part in any attempt of this study.
     """
+    if standing_of(transaction) != RUNNING:
+        raise Refused("no-place", "the operator has paused or closed the study")
     if attempt.state != "gathering" or attempt.joined + len(participants) > plan.cohort:
         raise Refused("no-place", f"phase {attempt.phase} has no place left in attempt {attempt.number}")
     entries = [

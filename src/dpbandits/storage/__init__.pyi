@@ -15,8 +15,10 @@ from ._open import (
 )
 from ._records import (
     ATTEMPT_STATES as ATTEMPT_STATES,
+    ORDERS as ORDERS,
     Attempt as Attempt,
     LedgerEntry as LedgerEntry,
+    OrderRecord as OrderRecord,
     PlanRecord as PlanRecord,
     ProgressRecord as ProgressRecord,
     ReleaseRecord as ReleaseRecord,

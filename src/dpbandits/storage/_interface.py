@@ -9,7 +9,7 @@ any number of workers on one store:
   second entry.
 - An accepted report is durable once the transaction has ended, and is accepted once. The same bytes again are
   `repeated`, other bytes are `different`, and a report to an attempt that is not collecting is `closed`.
-- A phase has one plan, one release and one progress record.
+- A phase has one plan, one release and one progress record. An order of the operator has its own number.
 - An attempt can be changed only if it is still as it was when it was read.
 
 A transaction that would break a rule raises `Refused` before it writes anything.
@@ -24,6 +24,7 @@ from contextlib import AbstractContextManager
 from dpbandits.storage._records import (
     Attempt,
     LedgerEntry,
+    OrderRecord,
     PlanRecord,
     ProgressRecord,
     ReleaseRecord,
@@ -83,6 +84,18 @@ class Transaction(ABC):
 
         Raises:
             Refused: `already-kept` if the phase already has a record.
+        """
+
+    @abstractmethod
+    def orders(self) -> tuple[OrderRecord, ...]:
+        """Return all orders of the operator, ordered by number."""
+
+    @abstractmethod
+    def add_order(self, record: OrderRecord) -> None:
+        """Journal an order of the operator.
+
+        Raises:
+            Refused: `already-kept` if there already is an order with this number.
         """
 
     @abstractmethod

@@ -13,6 +13,7 @@ from dpbandits.storage._interface import ACCEPTED, CLOSED, DIFFERENT, REPEATED, 
 from dpbandits.storage._records import (
     Attempt,
     LedgerEntry,
+    OrderRecord,
     PlanRecord,
     ProgressRecord,
     ReleaseRecord,
@@ -31,6 +32,7 @@ class _Tables:
     plans: dict[int, PlanRecord] = field(default_factory=dict)
     releases: dict[int, ReleaseRecord] = field(default_factory=dict)
     progress: dict[int, ProgressRecord] = field(default_factory=dict)
+    orders: dict[int, OrderRecord] = field(default_factory=dict)
     attempts: dict[tuple[int, int], Attempt] = field(default_factory=dict)
     codes: dict[str, str | None] = field(default_factory=dict)
     expiry: dict[str, float | None] = field(default_factory=dict)
@@ -90,6 +92,12 @@ class _MemoryTransaction(Transaction):
     def add_progress(self, record: ProgressRecord) -> None:
         why_not = f"phase {record.phase} already has a progress record"
         _once(self._tables.progress, record.phase, record, why_not)
+
+    def orders(self) -> tuple[OrderRecord, ...]:
+        return tuple(record for _, record in sorted(self._tables.orders.items()))
+
+    def add_order(self, record: OrderRecord) -> None:
+        _once(self._tables.orders, record.number, record, f"there already is an order {record.number}")
 
     def attempts(self) -> tuple[Attempt, ...]:
         return tuple(attempt for _, attempt in sorted(self._tables.attempts.items()))

@@ -47,6 +47,10 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (  # until when clients may enrol with a code, in seconds since 1970
         "ALTER TABLE codes ADD COLUMN expires DOUBLE PRECISION",
     ),
+    (  # orders of the operator: pause, resume, close
+        'CREATE TABLE orders (number BIGINT PRIMARY KEY, "order" TEXT NOT NULL, '
+        "since DOUBLE PRECISION NOT NULL)",
+    ),
 )
 
 NEWEST = len(MIGRATIONS)

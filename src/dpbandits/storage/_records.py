@@ -56,6 +56,29 @@ class ProgressRecord:
     body: bytes
 
 
+ORDERS = ("pause", "resume", "close")
+"""What the operator of a study may order; rounds/_orders.py says what each one does."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OrderRecord:
+    """An order of the operator.
+
+    Attributes:
+        number: The number of the order, counted from 1. The last one is in force.
+        order: One of `ORDERS`.
+        since: When it was given, in seconds since 1970.
+    """
+
+    number: int
+    order: str
+    since: float
+
+    def __post_init__(self) -> None:
+        whole(1, number=self.number)
+        one_of(ORDERS, order=self.order)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Attempt:
     """One attempt to complete a phase.

@@ -13,6 +13,7 @@ from dpbandits.storage._interface import ACCEPTED, CLOSED, DIFFERENT, REPEATED, 
 from dpbandits.storage._records import (
     Attempt,
     LedgerEntry,
+    OrderRecord,
     PlanRecord,
     ProgressRecord,
     ReleaseRecord,
@@ -26,6 +27,7 @@ from dpbandits.storage._tables import (
     BATCHES,
     CODES,
     LEDGER,
+    ORDERS,
     PLANS,
     PROGRESS,
     RELEASES,
@@ -91,6 +93,14 @@ class SqlTransaction(Transaction):
     def _add(self, table: Table, record: PlanRecord | ReleaseRecord | ProgressRecord, what: str) -> None:
         why_not = f"phase {record.phase} already has {what}"
         self._once(table, {"phase": record.phase}, asdict(record), why_not)
+
+    def orders(self) -> tuple[OrderRecord, ...]:
+        rows = self._connection.execute(select(ORDERS).order_by(ORDERS.c.number))
+        return tuple(OrderRecord(**row._mapping) for row in rows)
+
+    def add_order(self, record: OrderRecord) -> None:
+        why_not = f"there already is an order {record.number}"
+        self._once(ORDERS, {"number": record.number}, asdict(record), why_not)
 
     def attempts(self) -> tuple[Attempt, ...]:
         rows = self._connection.execute(select(ATTEMPTS).order_by(ATTEMPTS.c.phase, ATTEMPTS.c.number))

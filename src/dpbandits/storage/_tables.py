@@ -17,6 +17,7 @@ STUDY = _table("study", only=BigInteger, digest=String, body=LargeBinary)
 PLANS = _table("plans", phase=BigInteger, digest=String, body=LargeBinary)
 RELEASES = _table("releases", phase=BigInteger, attempt=BigInteger, body=LargeBinary)
 PROGRESS = _table("progress", phase=BigInteger, body=LargeBinary)
+ORDERS = _table("orders", number=BigInteger, order=String, since=Double)
 ATTEMPTS = _table(
     "attempts",
     phase=BigInteger,

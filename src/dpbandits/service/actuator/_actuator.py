@@ -103,5 +103,6 @@ def _play_phase(actuator: Actuator, schedule: ScheduleReply, play: Play, report_
         if left > 0:
             play(run.action, left)
             if played == schedule.rounds or time.monotonic() - reported >= report_every:
-                actuator.played(schedule.phase, schedule.attempt, played)
+                if actuator.played(schedule.phase, schedule.attempt, played).state in ("paused", "ended"):
+                    return
                 reported = time.monotonic()

@@ -12,7 +12,7 @@
     [keys]       reports (the file of the private key that reports are sealed to), progress (a file that
                  records how far the study has got; by default the name of the key file plus .progress)
     [server]     host, port, certificate, key, url (the public address; by default made of host and port)
-    [tokens]     operator, actuator, coordinator: the SHA-256 of each role's token
+    [tokens]     operator, actuator, coordinator, reader: the SHA-256 of each role's token
     [limits]     body_bytes, all_body_bytes, trusted_body_bytes, requests_per_second, burst
     [shuffler]   in a study file: url, key, mode, token_file, certificates;
                  in a shuffler file: mode, minimum_reports, terms (a digest), operator_key
@@ -34,15 +34,18 @@ from dpbandits.errors import InvalidValue, Refused
 from dpbandits.options import Options
 from dpbandits.privacy import PrivacyRequest
 from dpbandits.protocol import Schedule, Study, budgeted, spent
+from dpbandits.rounds import StoreClock, give_order
 from dpbandits.service.config._options_section import KEYS, options_of
 from dpbandits.service.config._toml_file import TomlFile
 from dpbandits.service.coordinator import (
     LEVEL,
     Context,
     Coordinator,
+    Course,
     HttpLink,
     WatchedStore,
     Watermark,
+    read_course,
     stored_results,
 )
 from dpbandits.service.shared import Limits, Listening, Roles, ShufflerAddress, Timing
@@ -59,7 +62,7 @@ _COMMON = {
     "storage": ("url",),
     "keys": ("reports", "progress"),
     "server": ("host", "port", "certificate", "key", "url"),
-    "tokens": ("operator", "actuator", "coordinator"),
+    "tokens": ("operator", "actuator", "coordinator", "reader"),
     "limits": _keys(Limits),
 }
 _STUDY = {
@@ -176,6 +179,43 @@ class StoredStudy:
         store = open_store(self.storage, read_only=True)
         try:
             return stored_results(self.study, self.options, store, level=level)
+        finally:
+            store.close()
+
+    def course(self) -> Course:
+        """Read the course of the study from its store, also while a coordinator uses the store.
+
+        Raises:
+            InvalidValue: There is no store, or it belongs to another study.
+            PlanMismatch: A journalled plan differs from the one that this study computes.
+        """
+        store = open_store(self.storage, read_only=True)
+        try:
+            return read_course(self.study, self.options, store)
+        finally:
+            store.close()
+
+    def order(self, order: str) -> str:
+        """Give an order of the operator: write it to the store. A running coordinator obeys within a second.
+
+        Args:
+            order: `pause`, `resume` or `close`.
+
+        Returns:
+            The new standing: `running`, `paused` or `closed`.
+
+        Raises:
+            InvalidValue: The store has no study.
+            Refused: The study was closed, which is final.
+        """
+        store = open_store(self.storage)
+        try:
+            with store.transaction() as transaction:
+                if transaction.study() is None:
+                    raise InvalidValue(
+                        "storage", "an empty store", "the store of a study that has been served"
+                    )
+                return give_order(transaction, order, StoreClock(store).now())
         finally:
             store.close()
 

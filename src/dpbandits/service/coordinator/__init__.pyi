@@ -7,11 +7,18 @@ from ._context import (
 from ._coordinator import (
     Coordinator as Coordinator,
 )
+from ._course import (
+    Course as Course,
+    read_course as read_course,
+)
 from ._http_link import (
     HttpLink as HttpLink,
 )
 from ._results import (
     LEVEL as LEVEL,
+    Answered as Answered,
+    Journalled as Journalled,
+    results_reply as results_reply,
     stored_results as stored_results,
 )
 from ._watermark import (

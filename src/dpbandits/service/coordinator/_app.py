@@ -28,6 +28,7 @@ from dpbandits.service.wire import (
     ClientRequest,
     EnrolmentReply,
     EnrolmentRequest,
+    OrderRequest,
     PlayReply,
     ProgressReply,
     ReportSlot,
@@ -116,6 +117,16 @@ class CoordinatorService(Served):
     async def status(self, _call: Call) -> StatusReply:
         """Return the state of the study, and the error that blocks it, if any."""
         reply = await self.run("read", self._coordinator.operator.status)
+        return msgspec.structs.replace(reply, trouble=self._driver.trouble)
+
+    async def orders(self, call: Call) -> StatusReply:
+        """Pause, resume or close the study."""
+        request: OrderRequest = call.body
+        reply = await self.run(
+            "order", lambda t: self._coordinator.operator.order(t, request.order), alone=True
+        )
+        log.warning("order", extra={"kind": request.order})
+        self._driver.poke()
         return msgspec.structs.replace(reply, trouble=self._driver.trouble)
 
     async def progress(self, _call: Call) -> ProgressReply:
@@ -223,13 +234,16 @@ def coordinator_app(coordinator: Coordinator, roles: Roles, limits: Limits | Non
     driver = Driver(coordinator, metrics)
     served = CoordinatorService(coordinator, driver, metrics)
     endpoints, ends = coordinator_endpoints(served), (driver.stop, coordinator.close)
-    return party_app("dpbandits coordinator", served, endpoints, roles, limits, begin=driver.start, ends=ends)
+    app = party_app("dpbandits coordinator", served, endpoints, roles, limits, begin=driver.start, ends=ends)
+    app.state.driver = driver  # the dashboard shows its trouble
+    return app
 
 
 def coordinator_endpoints(served: CoordinatorService) -> list[Endpoint]:
     """Return the endpoints of version 1 of the API. Reports come first, since routes are tried in order."""
     joined = "Join a cohort if there is a place, and get the client's task"
     played = "Record how many rounds of an attempt were played so far"
+    ordered = "Pause, resume or close the study"
     codes, enrolled = "Create one-time enrolment codes", "Enrol with a one-time code"
     return [
         report_endpoint(served, "Send the client's report, sealed"),
@@ -259,6 +273,7 @@ def coordinator_endpoints(served: CoordinatorService) -> list[Endpoint]:
         endpoint("POST /v1/rounds", "actuator", served.rounds, played, takes=RoundsRequest, refusals=(409,)),
         endpoint("POST /v1/enrolments", "operator", served.enrolments, codes, takes=EnrolmentRequest),
         endpoint("GET /v1/status", "operator", served.status, "The state of the study"),
+        endpoint("POST /v1/orders", "operator", served.orders, ordered, takes=OrderRequest, refusals=(409,)),
         endpoint("GET /v1/progress", "operator", served.progress, "One progress record per phase"),
         endpoint("GET /v1/results", "operator", served.results, "The results with the privacy guarantee"),
     ]

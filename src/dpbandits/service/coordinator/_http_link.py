@@ -13,6 +13,7 @@ from dpbandits.service.wire import (
     CollectionReply,
     CollectionRequest,
     SharesReply,
+    StatementReply,
     SumsRequest,
     VerifiersReply,
 )
@@ -79,6 +80,12 @@ class HttpLink:
     def sums(self, phase: int, attempt: int, without: list[str]) -> CollectionReply:
         """Return the shuffler's sums."""
         return self._call("POST", phase, attempt, "/sums", SumsRequest(without=without))
+
+    def statement(self) -> StatementReply:
+        """Return the shuffler's signed statement about the study."""
+        return self._transport.hold(
+            call("GET", f"{self._url}/v1/statement", StatementReply, secret=self._token)
+        )
 
     def _path(self, phase: int, attempt: int, rest: str) -> str:
         return f"{self._url}/v1/phases/{phase}/attempts/{attempt}/collection{rest}"

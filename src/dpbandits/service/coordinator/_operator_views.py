@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from dpbandits.protocol import Plan, Progress, Release, State, decode
-from dpbandits.rounds import Rounds
+from dpbandits.rounds import CLOSED, PAUSED, Rounds, give_order, standing_of
 from dpbandits.service.coordinator._context import Context
 from dpbandits.service.coordinator._results import Answered, Journalled, results_reply
 from dpbandits.service.coordinator._revealed import left_out
@@ -74,9 +74,11 @@ class OperatorViews:
         latest = attempts[-1] if attempts else None
         plan = None if latest is None else self._rounds.journal.plan(transaction, latest.phase)
         failed = [attempt for attempt in attempts if attempt.state == "failed"]
+        standing = standing_of(transaction)
         return StatusReply(
             study=self._context.name,
-            state=self._state_of(latest, known),
+            state=self._state_of(latest, known, standing),
+            standing=standing,
             phase=0 if latest is None else latest.phase,
             attempt=0 if latest is None else latest.number,
             failed_attempts=len(failed),
@@ -89,6 +91,15 @@ class OperatorViews:
             excluded=left_out(transaction, attempts) if self._context.shuffled else 0,
             **self._waiting(transaction, latest, plan, known),
         )
+
+    def order(self, transaction: Transaction, order: str) -> StatusReply:
+        """Journal an order of the operator, `pause`, `resume` or `close`, and return the state.
+
+        Raises:
+            Refused: `closed-study` if the study was closed.
+        """
+        give_order(transaction, order, self._rounds.now())
+        return self.status(transaction)
 
     def _waiting(
         self, transaction: Transaction, latest: Attempt | None, plan: Plan | None, played: int
@@ -105,12 +116,13 @@ class OperatorViews:
             played=[self._context.label(action) or f"action {action}" for action in plan.support],
             left=self._rounds.seconds_left(latest),
         )
+        words = ordered(standing_of(transaction), latest) or waiting.words()
         return {
             "minimum": waiting.minimum,
             "reports": waiting.reports,
             "deadline": None if latest.seconds is None else latest.since + latest.seconds,
             "seconds_left": None if waiting.left is None else max(0.0, waiting.left),
-            "waiting": waiting.words(),
+            "waiting": words,
         }
 
     def _reports(self, transaction: Transaction, latest: Attempt, plan: Plan) -> int | None:
@@ -124,8 +136,9 @@ class OperatorViews:
         bodies = [one.body for one in transaction.releases() if one.phase == latest.phase]
         return decode(bodies[0], Release).reports
 
-    def _state_of(self, latest: Attempt | None, rounds_played: int) -> str:
-        if rounds_played >= self._context.study.horizon:
+    def _state_of(self, latest: Attempt | None, rounds_played: int, standing: str) -> str:
+        stopped = standing == CLOSED and (latest is None or latest.over)
+        if stopped or rounds_played >= self._context.study.horizon:
             return "ended"
         return "beginning" if latest is None else latest.state
 
@@ -156,6 +169,15 @@ class OperatorViews:
     def results(self, transaction: Transaction) -> ResultsReply:
         """Return the results, computed in this thread."""
         return self.results_of(self.journalled(transaction))
+
+
+def ordered(standing: str, latest: Attempt) -> str:
+    """Return what an order of the operator means for the current attempt; empty while the study runs."""
+    if standing == PAUSED:
+        return "the operator has paused the study: no client joins, and nothing is played or released"
+    if standing == CLOSED and not latest.over:
+        return f"the operator has closed the study; it ends after phase {latest.phase}"
+    return "the operator has closed the study" if standing == CLOSED else ""
 
 
 def _unlearnt(latest: Attempt | None, learnt: int) -> int:

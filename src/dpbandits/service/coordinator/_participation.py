@@ -6,7 +6,7 @@ import msgspec
 
 from dpbandits.errors import Refused
 from dpbandits.protocol import Plan, encode
-from dpbandits.rounds import Rounds, take_places
+from dpbandits.rounds import CLOSED, RUNNING, Rounds, standing_of, take_places
 from dpbandits.service.coordinator._context import Context
 from dpbandits.service.wire import ClientReply, ReportSlot, TaskReply, TaskState, hashed
 from dpbandits.storage import Attempt, LedgerEntry, Transaction
@@ -66,6 +66,8 @@ class Participation:
         plan = self._rounds.journal.plan(transaction, attempt.phase)
         if attempt.state != "gathering" or attempt.joined >= plan.cohort:
             return None
+        if standing_of(transaction) != RUNNING:
+            return None
         asked = transaction.entry_of(client=client)
         if asked is not None:  # it joined through another worker while this one waited for the lock
             return asked
@@ -73,6 +75,8 @@ class Participation:
 
     def _unasked(self, transaction: Transaction, latest: Attempt | None) -> TaskReply:
         """Reply `ended` if no more clients will be asked, else `wait`. A plan that asks nobody is final."""
+        if standing_of(transaction) == CLOSED:
+            return self._reply("ended")
         if latest is None:
             return self._reply("wait")
         last = not self._rounds.journal.plan(transaction, latest.phase).asks

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dpbandits.errors import Refused
 from dpbandits.protocol import action_at, play_order
-from dpbandits.rounds import Rounds, count_rounds
+from dpbandits.rounds import CLOSED, PAUSED, Rounds, count_rounds, standing_of
 from dpbandits.service.coordinator._context import Context
 from dpbandits.service.wire import PlayReply, Run, ScheduleReply
-from dpbandits.storage import Transaction
+from dpbandits.storage import Attempt, Transaction
 
 
 class Playing:
@@ -27,7 +27,7 @@ class Playing:
         plan = self._rounds.journal.plan(transaction, latest.phase)
         return ScheduleReply(
             study=self._study,
-            state="ended" if self._rounds.state.ended else latest.state,
+            state=self._state(transaction, latest),
             phase=latest.phase,
             attempt=latest.number,
             rounds=plan.rounds,
@@ -41,13 +41,14 @@ class Playing:
     def play(self, transaction: Transaction) -> PlayReply:
         """Return the action of the next round."""
         latest, action = transaction.latest(), None
-        playing = latest is not None and latest.state == "playing"
+        state = "beginning" if latest is None else self._state(transaction, latest)
+        playing = state == "playing"
         if latest is not None and playing:
             plan = self._rounds.journal.plan(transaction, latest.phase)
             action = action_at(plan, latest.played, attempt=latest.number)
         return PlayReply(
             study=self._study,
-            state="beginning" if latest is None else latest.state,
+            state=state,
             phase=0 if latest is None else latest.phase,
             attempt=0 if latest is None else latest.number,
             round=latest.played if latest is not None and playing else 0,
@@ -67,9 +68,18 @@ class Playing:
         latest = transaction.latest(lock=True)
         if latest is None or (phase, attempt) > (latest.phase, latest.number):
             raise Refused("not-playing", "this attempt has not started")
-        if (phase, attempt) == (latest.phase, latest.number):
+        stopped = standing_of(transaction) == CLOSED and latest.over
+        if (phase, attempt) == (latest.phase, latest.number) and not stopped:
             count_rounds(transaction, self._rounds.journal.plan(transaction, phase), latest, played)
         return self.schedule(transaction)
+
+    def _state(self, transaction: Transaction, latest: Attempt) -> str:
+        """Return the state for the actuator: it plays only if the state is `playing`."""
+        standing = standing_of(transaction)
+        closed = standing == CLOSED and (latest.over or latest.state in ("gathering", "playing"))
+        if self._rounds.state.ended or closed:
+            return "ended"
+        return PAUSED if standing == PAUSED and latest.state == "playing" else latest.state
 
     @property
     def _study(self) -> str:

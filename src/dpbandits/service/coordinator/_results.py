@@ -171,13 +171,18 @@ def stored_results(
         if found is None:
             raise InvalidValue("storage", "an empty store", "the store of a study that has been served")
         records = JournalRecords.read(transaction)
-    state = records.replay(_stored_study(study, options, decode(found.body, Beginning)))
+    state = records.replay(stored_study(study, options, decode(found.body, Beginning)))
     journalled = Journalled(state=state, plans=records.plans, releases=records.releases)
     answered = Answered.of(journalled, options, level=level)
     return results_reply(journalled, options, answered)
 
 
-def _stored_study(study: Study, options: Options | None, kept: Beginning) -> Study:
+def stored_study(study: Study, options: Options | None, kept: Beginning) -> Study:
+    """Return a configured study with the schedule and the terms that its store has.
+
+    Raises:
+        InvalidValue: The store belongs to another study, or has other options.
+    """
     check_options(study, kept.options)
     check_options(study, options)
     if kept.spending is not None:

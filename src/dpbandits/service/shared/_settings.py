@@ -11,7 +11,7 @@ from dpbandits.errors import InvalidValue
 from dpbandits.rounds import Deadlines
 from dpbandits.service.wire import MODES, checked_hash
 
-ROLES = ("operator", "actuator", "coordinator")
+ROLES = ("operator", "actuator", "coordinator", "reader")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,8 +95,8 @@ class Roles:
     """The hash of the token of each role.
 
     Attributes:
-        hashes: Maps `operator`, `actuator` or `coordinator` to the SHA-256 of its token, or to several while
-            one token replaces another.
+        hashes: Maps `operator`, `actuator`, `coordinator` or `reader` to the SHA-256 of its token, or to
+            several while one token replaces another.
     """
 
     hashes: Mapping[str, str | Sequence[str]] = field(default_factory=dict)

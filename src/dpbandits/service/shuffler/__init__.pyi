@@ -5,3 +5,6 @@ from ._shuffler import (
     Shuffler as Shuffler,
     ShufflerContext as ShufflerContext,
 )
+from ._statement import (
+    statement as statement,
+)

@@ -20,12 +20,14 @@ from dpbandits.service.shared import (
     report_endpoint,
 )
 from dpbandits.service.shuffler._shuffler import Shuffler
+from dpbandits.service.shuffler._statement import statement
 from dpbandits.service.wire import (
     CollectionReply,
     CollectionRequest,
     KeyReply,
     ReportSlot,
     SharesReply,
+    StatementReply,
     SumsRequest,
     VerifiersReply,
 )
@@ -82,6 +84,10 @@ class ShufflerService(Served):
         await asyncio.to_thread(self._shuffler.store.forget)
         return reply
 
+    async def statement(self, _call: Call) -> StatementReply:
+        """Return what the shuffler saw and revealed, signed."""
+        return await self.run("read", lambda t: statement(self._shuffler, t))
+
     async def slot(self, call: Call) -> ReportSlot:
         """Return the slot for a client's report, or for both its shares."""
         known = self._shuffler.known_plan(call.phase)
@@ -115,6 +121,7 @@ def shuffler_endpoints(served: ShufflerService) -> list[Endpoint]:
     closed = "Close a collection, and return the sums or that there are too few reports"
     verified = "The coordinator's shares, still sealed, with the shuffler's verifier shares"
     summed = "The sums of the shuffler's shares"
+    stated = "What the shuffler saw and revealed, signed"
     return [
         report_endpoint(served, "Send the one report, or both its shares, sealed"),
         endpoint("GET /v1/key", None, served.key, "The public key that reports are sealed to", browsers=True),
@@ -126,4 +133,5 @@ def shuffler_endpoints(served: ShufflerService) -> list[Endpoint]:
             f"GET {one}/verifiers", who, served.verifiers, verified, query=("after",), refusals=(409, 422)
         ),
         endpoint(f"POST {one}/sums", who, served.sums, summed, takes=SumsRequest, refusals=(409,)),
+        endpoint("GET /v1/statement", who, served.statement, stated, refusals=(404,)),
     ]

@@ -15,6 +15,7 @@ from ._messages import (
     ErrorReply as ErrorReply,
     GuaranteeReply as GuaranteeReply,
     KeyReply as KeyReply,
+    OrderRequest as OrderRequest,
     PhaseResult as PhaseResult,
     PlayReply as PlayReply,
     ProgressReply as ProgressReply,
@@ -60,6 +61,14 @@ from ._shares import (
 from ._signing import (
     SigningKey as SigningKey,
     VerifyKey as VerifyKey,
+)
+from ._statements import (
+    RECORD as RECORD,
+    STATEMENT as STATEMENT,
+    CollectionStatement as CollectionStatement,
+    ShufflerStatement as ShufflerStatement,
+    Signed as Signed,
+    StatementReply as StatementReply,
 )
 from ._terms import (
     MODES as MODES,

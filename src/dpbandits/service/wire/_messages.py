@@ -40,7 +40,8 @@ def _one_of(*names: str) -> msgspec.Meta:
 
 
 CollectionState = Annotated[str, _one_of("collecting", "closed", "summed", "failed")]
-PlayState = Annotated[str, _one_of("beginning", *ATTEMPT_STATES, "ended")]
+PlayState = Annotated[str, _one_of("beginning", *ATTEMPT_STATES, "paused", "ended")]
+Order = Literal["pause", "resume", "close"]
 ShufflerMode = Annotated[str, _one_of("trusted", "split", "verified")]
 
 SHARES_AT_ONCE = 1000  # the largest number of shares on one page of `SharesReply`
@@ -221,6 +222,7 @@ class StatusReply(Wire, frozen=True, kw_only=True):
     time until then; both are null if there is no deadline. `waiting` says in words what the study waits for.
     `excluded` counts the reports of all attempts that were left out of the sums, because their parts could
     not be read or, in mode `verified`, because their proofs do not hold.
+    `standing` is `running`, `paused` or `closed`, as the operator ordered.
     """
 
     study: Digest
@@ -241,6 +243,16 @@ class StatusReply(Wire, frozen=True, kw_only=True):
     seconds_left: float | None = None
     waiting: str = ""
     excluded: int = 0
+    standing: str = "running"
+
+
+class OrderRequest(Strict, frozen=True, kw_only=True):
+    """An order of the operator: `pause`, `resume` or `close`.
+
+    Closing is final; repeating an order is not an error.
+    """
+
+    order: Order
 
 
 class ProgressReply(Wire, frozen=True, kw_only=True):

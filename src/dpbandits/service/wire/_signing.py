@@ -1,8 +1,11 @@
-"""Ed25519 signatures of a study's terms: a party that clients trust confirms the terms.
+"""Ed25519 signatures: of a study's terms, and of what a coordinator or a shuffler states about a study.
 
-The signer is not the coordinator. It is a party that clients know independently, such as an ethics board, a
-data-protection officer or the shuffler's operator. Its private key stays offline, because it signs one file
-once.
+The signer of terms is not the coordinator. It is a party that clients know independently, such as an ethics
+board, a data-protection officer or the shuffler's operator. Its private key stays offline, because it signs
+one file once.
+
+A coordinator and a shuffler sign with a key that is derived from the private key that reports are sealed to
+(`SigningKey.of`), so they need no second key file. `dpbandits keys public` prints the public keys.
 """
 
 from __future__ import annotations
@@ -12,9 +15,11 @@ from pathlib import Path
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from dpbandits.errors import InvalidValue
-from dpbandits.service.wire._sealing import HexKey, pem, read_private, write_private
+from dpbandits.service.wire._sealing import HexKey, KeyPair, pem, read_private, write_private
 
 
 @dataclass(frozen=True)
@@ -50,6 +55,20 @@ class SigningKey:
     def new() -> SigningKey:
         """Generate a key with the random generator of the operating system."""
         return SigningKey(Ed25519PrivateKey.generate())
+
+    @staticmethod
+    def of(keys: KeyPair) -> SigningKey:
+        """Derive the key with which a party signs what it states, by HKDF-SHA256 from its sealing key.
+
+        Args:
+            keys: The key pair that reports are sealed to.
+
+        Returns:
+            The same key on every call; it says nothing about the sealing key.
+        """
+        info = b"dpbandits v1 signing of statements"
+        seed = HKDF(algorithm=SHA256(), length=32, salt=None, info=info).derive(keys.private_bytes())
+        return SigningKey(Ed25519PrivateKey.from_private_bytes(seed))
 
     @staticmethod
     def load(path: Path) -> SigningKey:

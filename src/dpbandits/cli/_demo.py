@@ -1,0 +1,229 @@
+"""`dpbandits demo`: a whole deployed study on this machine, with its dashboard."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import webbrowser
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dpbandits._checks import whole
+from dpbandits.cli._parser import add_flag, add_value, whole_number
+from dpbandits.cli._service_extra import require_service
+from dpbandits.errors import DpbanditsError, InvalidValue, Unreachable
+
+if TYPE_CHECKING:
+    from dpbandits.cli._demo_site import DemoSite
+    from dpbandits.service.wire import StatusReply
+
+DESCRIPTION = (
+    "Run a whole study on this machine: a coordinator, a shuffler, an actuator and simulated phones, as "
+    "processes that talk over TLS on loopback. The study looks for the best of 72 configurations of a "
+    "cell, in the shuffle model. The address of its dashboard is printed. The command ends by itself "
+    "after about two minutes, with a summary, and leaves nothing behind."
+)
+_SHARES = (0.3, 0.3, 0.4)  # of all phones, by phase
+_CLIENT_PROCESSES = 2
+_RATE = "1500"  # rounds per second of the actuator
+_PATIENCE = 60.0  # seconds for a party to start, and to stop
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the command."""
+    add_flag(parser, "--open", "open the dashboard in a browser")
+    add_value(parser, "--clients", whole_number, "N", "number of simulated phones", 2000)
+    add_value(parser, "--report-seconds", whole_number, "S", "how long phones have to report in a phase", 25)
+    add_value(parser, "--keep", Path, "FOLDER", "keep all files, and a report, in this new folder")
+    add_flag(parser, "--stay", "serve the dashboard after the end, until Ctrl-C")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run the demonstration."""
+    require_service()
+    phones = whole(40, 10**6, clients=options.clients)
+    seconds = whole(2, 3600, report_seconds=options.report_seconds)
+    cohorts = tuple(max(8, int(share * phones)) for share in _SHARES)
+    with _folder(options.keep) as folder, _interruptible():
+        from dpbandits.cli._demo_site import DemoSite
+
+        site = DemoSite.write(folder, cohorts, seconds)
+        with contextlib.ExitStack() as ends:
+            demo = _Demo(site, ends)
+            demo.begin()
+            _announce(site)
+            if options.open:
+                webbrowser.open(site.link)
+            demo.play()
+            _summarise(site, kept=options.keep)
+            if options.stay:
+                print("The dashboard stays until Ctrl-C.", flush=True)
+                signal.pause()
+    return 0
+
+
+def _announce(site: DemoSite) -> None:
+    print(f"dashboard  {site.link}")
+    print("           Its certificate is self-signed, so a browser asks first. To pause or close the")
+    print(f"           study, log in with the token in {site.folder / 'operator.token'}", flush=True)
+
+
+@contextlib.contextmanager
+def _folder(kept: Path | None) -> Iterator[Path]:
+    if kept is None:
+        with tempfile.TemporaryDirectory(prefix="dpbandits-demo-") as name:
+            yield Path(name)
+        return
+    try:
+        kept.mkdir(parents=True)
+    except FileExistsError:
+        raise InvalidValue("keep", kept, "a folder that does not exist yet") from None
+    yield kept.resolve()
+
+
+@contextlib.contextmanager
+def _interruptible() -> Iterator[None]:
+    """Treat SIGTERM like Ctrl-C, so that all processes are stopped and the folder is deleted."""
+
+    def stop(_signal: int, _frame: Any) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+class _Demo:
+    """The processes of a demonstration; `ends` stops them."""
+
+    def __init__(self, site: DemoSite, ends: contextlib.ExitStack) -> None:
+        self._site = site
+        self._ends = ends
+        self._phones = list[subprocess.Popen[bytes]]()
+
+    def begin(self) -> None:
+        """Start both parties and the actuator, and wait until the parties are ready."""
+        site, trust = self._site, ["--certificates", str(self._site.folder / "certificate.pem")]
+        from dpbandits.service.shared import Transport
+
+        self._transport = self._ends.enter_context(Transport(certificates=site.folder / "certificate.pem"))
+        self._start("shuffler", ["shuffler", str(site.folder / "shuffler.toml")])
+        self._coordinator = self._start("coordinator", ["serve", str(site.study)])
+        print(f"coordinator {site.url} and shuffler {site.shuffler_url} are starting", flush=True)
+        until = time.monotonic() + _PATIENCE
+        while self.status() is None:
+            if self._coordinator.poll() is not None or time.monotonic() > until:
+                raise InvalidValue(
+                    "coordinator", "no reply", f"a start; see {site.folder / 'coordinator.log'}"
+                )
+            time.sleep(0.2)
+        token = str(site.folder / "actuator.token")
+        self._start("actuator", ["actuator", site.url, "--token-file", token, "--rate", _RATE, *trust])
+
+    def play(self) -> None:
+        """Let the phones of each phase join when it gathers, until the study ends."""
+        asked, shown = set[tuple[int, int]](), ""
+        while True:
+            status = self.status()
+            if self._coordinator.poll() is not None:
+                raise InvalidValue(
+                    "coordinator", "ended", f"a study; see {self._site.folder / 'coordinator.log'}"
+                )
+            if status is not None:
+                place = (status.phase, status.attempt)
+                if status.state == "gathering" and status.standing == "running" and place not in asked:
+                    asked.add(place)
+                    self._ask_phones(len(asked), status.cohort)
+                told = f"phase {status.phase}: {status.state}, {status.actions_left} options left"
+                told = "the study has ended" if status.state == "ended" else told
+                if told != shown:
+                    shown = told
+                    print(f"  {told}", flush=True)
+                if status.state == "ended":
+                    return
+            time.sleep(0.5)
+
+    def status(self) -> StatusReply | None:
+        """Return the state of the study; None while the coordinator cannot be reached."""
+        from dpbandits.service.shared import call
+        from dpbandits.service.wire import StatusReply
+
+        token = (self._site.folder / "operator.token").read_text(encoding="utf-8").strip()
+        try:
+            found: StatusReply = self._transport.hold(
+                call("GET", f"{self._site.url}/v1/status", StatusReply, secret=token)
+            )
+        except Unreachable:
+            return None
+        return found
+
+    def _ask_phones(self, wave: int, cohort: int) -> None:
+        """Start processes with the phones of one cohort."""
+        from dpbandits.service.wire import KeyPair
+
+        site = self._site
+        shuffler = str(KeyPair.load(site.folder / "shuffler.pem").public)
+        certificate = str(site.folder / "certificate.pem")
+        sizes = [cohort // _CLIENT_PROCESSES] * (_CLIENT_PROCESSES - 1)
+        for part, size in enumerate([*sizes, cohort - sum(sizes)]):
+            codes, rewards = site.write_wave(wave, part, size)
+            words = [sys.executable, "-m", "dpbandits.cli", "keys", "codes", str(site.study), str(codes)]
+            subprocess.run([*words, "--count", str(size)], check=True, stdout=subprocess.DEVNULL)
+            words = ["client", site.url, "--codes", str(codes), "--rewards", str(rewards)]
+            words += ["--certificates", certificate, "--epsilon", "2", "--mode", "split"]
+            words += ["--shuffler-url", site.shuffler_url, "--shuffler-key", shuffler]
+            self._start(f"phones-{wave}-{part}", words)
+
+    def _start(self, name: str, words: list[str]) -> subprocess.Popen[bytes]:
+        """Start a process in its own session: Ctrl-C reaches this process alone, which stops the others."""
+        with (self._site.folder / f"{name}.log").open("wb") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "dpbandits.cli", *words],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                cwd=self._site.folder,
+                start_new_session=True,
+            )
+        self._ends.callback(_stop, process)
+        return process
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(_PATIENCE)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def _summarise(site: DemoSite, *, kept: Path | None) -> None:
+    from dpbandits.service.config import read_stored_study
+
+    found = read_stored_study(site.study).results()
+    answer, stated = found.answer, found.guarantee
+    assert answer is not None
+    print(
+        f"best       {answer.option}: mean reward {answer.estimate:.3f} [{answer.low:.3f}, {answer.high:.3f}]"
+    )
+    if answer.lead_over_current is not None:
+        print(f"change     {answer.lead_over_current}")
+    print(f"asked      {answer.participants:,} phones, each once, in {len(found.phases)} phases")
+    if stated is not None:
+        print(f"privacy    ({stated.epsilon:g}, {stated.delta:.2g})-DP for each phone; needs: {stated.needs}")
+    if kept is None:
+        print("All files are deleted now. `dpbandits demo --keep FOLDER` keeps them, with a report.")
+        return
+    from dpbandits.cli import main
+
+    with contextlib.suppress(DpbanditsError):
+        main(["report", str(site.study), "--out", str(kept / "study.html")])

@@ -1,0 +1,206 @@
+"""The files of the demonstration: a study of a mobile network with made-up phones, keys, tokens, rewards."""
+
+from __future__ import annotations
+
+import csv
+import json
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+
+from dpbandits._arrays import FloatArray
+from dpbandits.cli._serve_example import free_port
+
+SCHEDULERS = {"round-robin": 0.0, "waterfilling": 0.02, "fair": 0.06}
+TILTS, POWERS, SHARES = (2, 4, 6, 8), (10, 20, 40), (30, 50)
+_STUDY = """# The study of `dpbandits demo`: which configuration of a cell serves phones best?
+[options]
+table = "options.csv"
+current = {current}
+
+[study]
+horizon = 12000
+
+[privacy]
+trust = "shuffle"
+epsilon = 2.0
+delta = 1e-6
+minimum_share = 0.5
+
+[schedule]
+cohorts = {cohorts}
+first_length = 300
+growth = 4.0
+
+[timing]
+report_seconds = {report_seconds}
+poll_seconds = 5
+
+[storage]
+url = "sqlite:///study.sqlite"
+
+[keys]
+reports = "coordinator.pem"
+
+[server]
+port = {port}
+certificate = "certificate.pem"
+key = "tls.pem"
+
+[limits]
+requests_per_second = 10000
+burst = 100000
+
+[tokens]
+operator = "{operator}"
+actuator = "{actuator}"
+reader = "{reader}"
+
+[shuffler]
+url = "{shuffler_url}"
+key = "{shuffler_key}"
+mode = "split"
+token_file = "shuffler.token"
+certificates = "certificate.pem"
+"""
+CURRENT = "round-robin, tilt 2°, 20 W, 30 % broadband"
+
+
+@dataclass(frozen=True, kw_only=True)
+class DemoSite:
+    """A folder with everything that the processes of the demonstration need.
+
+    Attributes:
+        folder: The folder.
+        cohorts: The number of phones that each phase asks.
+        report_seconds: How long phones have to report.
+        url: The address of the coordinator.
+        shuffler_url: The address of the shuffler.
+        link: The address of the dashboard, with the token of a reader.
+    """
+
+    folder: Path
+    cohorts: tuple[int, ...]
+    report_seconds: int
+    url: str
+    shuffler_url: str
+    link: str
+
+    @property
+    def study(self) -> Path:
+        """The study file."""
+        return self.folder / "study.toml"
+
+    @staticmethod
+    def write(folder: Path, cohorts: tuple[int, ...], report_seconds: int) -> DemoSite:
+        """Write all files into a folder.
+
+        Args:
+            folder: An empty folder.
+            cohorts: The number of phones that each phase asks.
+            report_seconds: How long phones have to report.
+        """
+        from dpbandits.service.shared import self_signed
+        from dpbandits.service.wire import KeyPair, hashed, new_secret, write_private
+
+        folder.chmod(0o700)  # the store and the keys are here
+        ports, secrets = (free_port(), free_port()), dict[str, str]()
+        self_signed(folder / "certificate.pem", folder / "tls.pem")
+        keys = {name: KeyPair.new() for name in ("coordinator", "shuffler")}
+        for name, pair in keys.items():
+            pair.save(folder / f"{name}.pem")
+        for role in ("operator", "actuator", "reader", "shuffler"):
+            secrets[role] = new_secret()
+            write_private(folder / f"{role}.token", secrets[role].encode() + b"\n")
+        hashes = {role: hashed(secret) for role, secret in secrets.items()}
+        url, shuffler_url = (f"https://127.0.0.1:{port}" for port in ports)
+        link = f"{url}/dashboard/open?token={secrets['reader']}"
+        site = DemoSite(
+            folder=folder,
+            cohorts=cohorts,
+            report_seconds=report_seconds,
+            url=url,
+            shuffler_url=shuffler_url,
+            link=link,
+        )
+        site._write_options()
+        text = _study_file(site, ports[0], hashes, str(keys["shuffler"].public))
+        site.study.write_text(text, encoding="utf-8")
+        (folder / "shuffler.toml").write_text(_shuffler_file(ports[1], hashes["shuffler"]), encoding="utf-8")
+        return site
+
+    def _write_options(self) -> None:
+        with (self.folder / "options.csv").open("w", encoding="utf-8", newline="") as file:
+            rows = csv.writer(file)
+            rows.writerow(["name", "scheduler", "tilt", "power", "broadband"])
+            rows.writerows((_name(one), *one) for one in _options())
+
+    def write_wave(self, phase: int, part: int, phones: int) -> tuple[Path, Path]:
+        """Write enrolment codes and rewards of some phones; the store gets the hashes of the codes.
+
+        Args:
+            phase: The phase that the phones will join.
+            part: The number of the process that they run in.
+            phones: How many phones.
+
+        Returns:
+            The files with the codes and with the rewards.
+        """
+        codes, rewards = (self.folder / f"{name}-{phase}-{part}" for name in ("codes", "rewards"))
+        rewards = rewards.with_suffix(".npz")
+        rng = np.random.default_rng([phase, part])
+        np.savez(rewards, actions=_rewards(phones, rng))
+        return codes, rewards
+
+
+def _options() -> list[tuple[str, int, int, int]]:
+    return list(product(SCHEDULERS, TILTS, POWERS, SHARES))
+
+
+def _name(one: tuple[str, int, int, int]) -> str:
+    return f"{one[0]}, tilt {one[1]}°, {one[2]} W, {one[3]} % broadband"
+
+
+def _rewards(phones: int, rng: np.random.Generator) -> FloatArray:
+    """Return made-up mean rewards: linear in the features, with a taste of each phone."""
+    means = np.array([SCHEDULERS[s] + 0.012 * t + 0.0012 * p - 0.001 * b for s, t, p, b in _options()])
+    taste = rng.normal(scale=0.05, size=(phones, 1))
+    return np.clip(means + taste + rng.normal(scale=0.03, size=(phones, len(means))), -1, 1)
+
+
+def _study_file(site: DemoSite, port: int, hashes: dict[str, str], shuffler_key: str) -> str:
+    return _STUDY.format(
+        current=json.dumps(CURRENT, ensure_ascii=False),
+        cohorts=list(site.cohorts),
+        report_seconds=site.report_seconds,
+        port=port,
+        shuffler_url=site.shuffler_url,
+        shuffler_key=shuffler_key,
+        **{role: hashes[role] for role in ("operator", "actuator", "reader")},
+    )
+
+
+def _shuffler_file(port: int, coordinator: str) -> str:
+    return f"""[shuffler]
+mode = "split"
+
+[storage]
+url = "sqlite:///shuffler.sqlite"
+
+[keys]
+reports = "shuffler.pem"
+
+[server]
+port = {port}
+certificate = "certificate.pem"
+key = "tls.pem"
+
+[limits]
+requests_per_second = 10000
+burst = 100000
+
+[tokens]
+coordinator = "{coordinator}"
+"""

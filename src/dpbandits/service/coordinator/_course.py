@@ -1,0 +1,84 @@
+"""`Course`: everything that a store keeps of a study, read at once, without one client's data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dpbandits.errors import InvalidValue
+from dpbandits.options import Options
+from dpbandits.protocol import Study, Sums, decode
+from dpbandits.rounds import JournalRecords, standing_of
+from dpbandits.service.coordinator._context import Beginning
+from dpbandits.service.coordinator._results import Journalled, stored_study
+from dpbandits.service.coordinator._revealed import OwnSums
+from dpbandits.service.wire import SignedTerms
+from dpbandits.storage import Attempt, Store, Transaction
+
+
+@dataclass(frozen=True, kw_only=True)
+class Course:
+    """The course of a study up to now.
+
+    Attributes:
+        journalled: The learner's state, plans and releases.
+        signed: The terms.
+        attempts: All attempts, ordered by phase and number.
+        answered: The number of reports of each attempt, by phase and number; None where a shuffler counts
+            them and they were not released.
+        standing: Whether the operator paused or closed the study: `running`, `paused` or `closed`.
+        sums: In the shuffle model, this party's sums of each released phase: those that the shuffler
+            revealed or, in mode `split`, those of this party's own shares.
+    """
+
+    journalled: Journalled
+    signed: SignedTerms
+    attempts: tuple[Attempt, ...]
+    answered: dict[tuple[int, int], int | None]
+    sums: dict[int, Sums]
+    standing: str
+
+
+def read_course(study: Study, options: Options | None, store: Store) -> Course:
+    """Read the course of a study from its store, without writing.
+
+    Args:
+        study: The study of the configuration, without terms.
+        options: The options of the configuration.
+        store: The store; it is only read.
+
+    Raises:
+        InvalidValue: The store is empty or belongs to another study.
+        PlanMismatch: A journalled plan differs from the one that this study computes.
+    """
+    with store.transaction() as transaction:
+        found = transaction.study()
+        if found is None:
+            raise InvalidValue("storage", "an empty store", "the store of a study that has been served")
+        kept = decode(found.body, Beginning)
+        terms, records = kept.signed.opened(), JournalRecords.read(transaction)
+        attempts, standing = transaction.attempts(), standing_of(transaction)
+        shuffled = terms.shuffler is not None
+        answered = {
+            (one.phase, one.number): None if shuffled else transaction.count_reports(one.phase, one.number)
+            for one in attempts
+        }
+        released = [(one.phase, one.attempt) for one in records.releases] if shuffled else []
+        sums = {phase: _sums(transaction, phase, attempt, terms.mode) for phase, attempt in released}
+    state = records.replay(stored_study(study, options, kept))
+    journalled = Journalled(state=state, plans=records.plans, releases=records.releases)
+    for phase, attempt in released:
+        answered[phase, attempt] = sums[phase].reports
+    return Course(
+        journalled=journalled,
+        signed=kept.signed,
+        attempts=attempts,
+        answered=answered,
+        sums=sums,
+        standing=standing,
+    )
+
+
+def _sums(transaction: Transaction, phase: int, attempt: int, mode: str) -> Sums:
+    body = transaction.batch(phase, attempt)
+    assert body is not None  # it is journalled before the release
+    return decode(body, OwnSums).sums if mode == "split" else decode(body, Sums)

@@ -1,0 +1,3 @@
+from ._app import (
+    add_dashboard as add_dashboard,
+)

@@ -1,0 +1,169 @@
+"""What the dashboard shows beyond the API, computed once per phase in a thread of its own.
+
+Pages never wait for it. With a million options the answer takes seconds; until it is there, the pages show
+the progress records, which the coordinator has stored anyway.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from dpbandits._arrays import IntArray
+from dpbandits.answers import Answer, answer_of
+from dpbandits.errors import DpbanditsError
+from dpbandits.options import Options
+from dpbandits.privacy import Mechanism, PrivacyRequest, calibrate
+from dpbandits.protocol import Plan, Prediction, Release, State, decode, predict, tell
+from dpbandits.service.coordinator import LEVEL, Journalled
+from dpbandits.service.wire import ResultsReply
+
+log = logging.getLogger("dpbandits.service")
+
+ALL = 1000  # up to this many options, the intervals of all of them are computed
+_PREDICTED = 20_000  # with more options, no prediction is computed
+_DRAWS = 200
+_CURVE = tuple(round(0.125 * one, 3) for one in range(1, 17))  # as a share of ε
+_FACTORS = (0.5, 0.25)  # of ε, for what a smaller one would have cost
+
+Curve = tuple[tuple[float, float], ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Analysis:
+    """What was computed from a state.
+
+    Attributes:
+        phase: The phase of the state; 0 before the first analysis.
+        results: The reply of `/v1/results`.
+        answer: The answer with the intervals of all options, if there are at most `ALL`.
+        dropped: For each option, the phase that dropped it; 0 if it is left.
+        curves: δ(ε) of each phase that asked clients, by phase.
+        costs: The noise with a smaller ε, relative to the noise of the last phase: pairs of ε and factor.
+        prediction: What the planner predicts for the study, if that is computed.
+    """
+
+    phase: int = 0
+    results: ResultsReply | None = None
+    answer: Answer | None = None
+    dropped: IntArray | None = None
+    curves: tuple[tuple[int, Curve], ...] = ()
+    costs: tuple[tuple[float, float], ...] = ()
+    prediction: Prediction | None = None
+
+
+class Analyst:
+    """A thread that analyses the newest state that it was shown.
+
+    Args:
+        options: The options of the study.
+        results_of: Computes the reply of `/v1/results`.
+    """
+
+    def __init__(self, options: Options | None, results_of: Callable[[Journalled], ResultsReply]) -> None:
+        self._options = options
+        self._results_of = results_of
+        self.found = Analysis()
+        self._waiting: Journalled | None = None
+        self._asked = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._curves = dict[Mechanism, Curve]()
+
+    def show(self, journalled: Journalled) -> Analysis:
+        """Show a state, and return the newest analysis, which may be of an earlier state."""
+        if journalled.state.phase != self.found.phase:
+            with self._asked:
+                self._waiting = journalled
+                if self._thread is None:
+                    self._thread = threading.Thread(target=self._run, name="analyst", daemon=True)
+                    self._thread.start()
+                self._asked.notify()
+        return self.found
+
+    def _run(self) -> None:
+        while True:
+            with self._asked:
+                while self._waiting is None:
+                    self._asked.wait()
+                journalled, self._waiting = self._waiting, None
+            if journalled.state.phase == self.found.phase:
+                continue
+            try:
+                self._analyse(journalled)
+            except Exception as error:  # a page without an analysis is better than none
+                log.error("analysis", extra={"kind": type(error).__name__})
+                self.found = replace(self.found, phase=journalled.state.phase)
+
+    def _analyse(self, journalled: Journalled) -> None:
+        state = journalled.state
+        found = Analysis(phase=state.phase, results=self._results_of(journalled))
+        found = replace(found, answer=self._answer(found.results, state))
+        self.found = replace(found, prediction=self.found.prediction)  # show this much already
+        self.found = replace(self.found, dropped=_dropped(journalled))
+        plans = [decode(record.body, Plan) for record in journalled.plans]
+        asked = [plan for plan in plans if plan.mechanism is not None]
+        private = state.study.privacy.trust_model.private
+        if private:
+            curves = tuple((plan.phase, self._curve(plan, state.study.privacy.epsilon)) for plan in asked)
+            costs = _costs(state.study.privacy, asked[-1].asked_mechanism) if asked else ()
+            self.found = replace(self.found, curves=curves, costs=costs)
+        if self.found.prediction is None and state.study.actions.count <= _PREDICTED:
+            self.found = replace(self.found, prediction=_prediction(state))
+
+    def _answer(self, results: ResultsReply | None, state: State) -> Answer | None:
+        if results is None or results.answer is None or state.study.actions.count > ALL:
+            return None if results is None else results.answer
+        return answer_of(state, self._options, level=LEVEL)
+
+    def _curve(self, plan: Plan, epsilon: float) -> Curve:
+        mechanism = plan.asked_mechanism
+        if mechanism not in self._curves:
+            points = [(share * epsilon, float(mechanism.event.delta(share * epsilon))) for share in _CURVE]
+            self._curves[mechanism] = tuple(points)
+        return self._curves[mechanism]
+
+
+def _dropped(journalled: Journalled) -> IntArray:
+    """Return the phase that dropped each option, by telling the learner every release again."""
+    study = journalled.state.study
+    dropped = np.zeros(study.actions.count, dtype=np.int64)
+    releases = {record.phase: decode(record.body, Release) for record in journalled.releases}
+    state = study.begin()
+    for record in journalled.plans:
+        if record.phase >= journalled.state.phase:
+            break
+        before = state.active_actions
+        state = tell(state, decode(record.body, Plan), releases.get(record.phase))
+        gone = np.setdiff1d(before, state.active_actions, assume_unique=True)
+        dropped[gone] = record.phase
+    return dropped
+
+
+def _costs(privacy: PrivacyRequest, used: Mechanism) -> tuple[tuple[float, float], ...]:
+    own = used.error_deviation(used.cohort)
+    found = list[tuple[float, float]]()
+    for factor in _FACTORS:
+        smaller = replace(privacy, epsilon=factor * privacy.epsilon)
+        try:
+            made = calibrate(
+                smaller,
+                coordinates=used.coordinates,
+                cohort=used.cohort,
+                bound=used.bound,
+                shape=str(getattr(used, "shape", "box")),
+            )
+        except DpbanditsError:
+            continue
+        found.append((smaller.epsilon, made.error_deviation(made.cohort) / own))
+    return tuple(found)
+
+
+def _prediction(state: State) -> Prediction | None:
+    try:
+        return predict(state.study, draws=_DRAWS)
+    except DpbanditsError:
+        return None

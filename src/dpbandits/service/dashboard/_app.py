@@ -1,0 +1,254 @@
+"""The HTTP side of the dashboard: an application that is mounted at /dashboard.
+
+- All addresses in the pages are relative, so the dashboard works behind a reverse proxy under any prefix.
+- A page needs a session. `open?token=…` exchanges the token of the role `reader` for a cookie, and `login`
+takes the
+  operator's token. Nothing else of a request is trusted.
+- The Content-Security-Policy allows scripts, styles and connections of this host only, and nothing inline.
+- An open page asks every three seconds whether something has changed. The reply is empty if nothing has,
+and each new
+  page is rendered once, however many readers there are.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections import OrderedDict
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs
+
+from starlette.applications import Starlette
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Mount, Route
+
+from dpbandits.errors import Refused
+from dpbandits.service.coordinator import Coordinator
+from dpbandits.service.dashboard._sessions import COOKIE, SECONDS, Session, Sessions
+from dpbandits.service.dashboard._snapshot import Snapshot, Snapshots
+from dpbandits.service.dashboard._static import Static
+from dpbandits.service.dashboard._views import VIEWS
+from dpbandits.service.reporting import environment
+from dpbandits.service.shared import Roles
+
+log = logging.getLogger("dpbandits.service")
+
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
+    "img-src 'self' data:; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+_RENDERED = 64  # pages that are kept
+_LARGEST_FORM = 4096
+
+
+def add_dashboard(app: Starlette, coordinator: Coordinator, roles: Roles) -> bool:
+    """Serve the dashboard of a coordinator at /dashboard, if a role that may see it has a token.
+
+    Args:
+        app: The application of the coordinator, from `coordinator_app`.
+        coordinator: The coordinator.
+        roles: The hashed tokens of the roles; `reader` and `operator` may see the dashboard.
+
+    Returns:
+        Whether the dashboard is served.
+    """
+    sessions = Sessions(coordinator.context.keys, roles)
+    if not sessions.roles:
+        return False
+    pages = Pages(coordinator, sessions, lambda: str(app.state.driver.trouble), app.state.driver.poke)
+    app.router.routes.append(Route("/dashboard", pages.enter))
+    app.router.routes.append(Mount("/dashboard", routes=pages.routes()))
+    return True
+
+
+class Pages:
+    """The request handlers."""
+
+    def __init__(self, coordinator: Coordinator, sessions: Sessions, trouble: Any, poke: Any) -> None:
+        self._coordinator = coordinator
+        self._sessions = sessions
+        self._poke = poke
+        self._snapshots = Snapshots(coordinator, trouble)
+        self._templates = environment(Path(__file__).parent / "templates")
+        self._templates.filters["json"] = lambda value: json.dumps(value, allow_nan=False)
+        self._static = Static.load(Path(__file__).parent / "static")
+        self._rendered: OrderedDict[tuple[Any, ...], bytes] = OrderedDict()
+
+    def routes(self) -> list[Route]:
+        """Return the routes below /dashboard."""
+        return [
+            Route("/", self.home),
+            Route("/open", self.open),
+            Route("/login", self.login, methods=["GET", "POST"]),
+            Route("/logout", self.logout, methods=["POST"]),
+            Route("/order", self.order, methods=["POST"]),
+            Route("/static/{name}", self._static.serve),
+            Route("/{view}", self.view),
+        ]
+
+    async def enter(self, _request: Request) -> Response:
+        """Redirect to the folder, relative to wherever this is."""
+        return _to("dashboard/overview")
+
+    async def home(self, _request: Request) -> Response:
+        """Redirect to the first page."""
+        return _to("overview")
+
+    async def open(self, request: Request) -> Response:
+        """Exchange the token in a link for a session."""
+        begun = self._sessions.begin(request.query_params.get("token", ""))
+        if begun is None:
+            return self._page("login.html", status=401, message="This link is not valid.")
+        return self._with_session(_to("overview"), request, *begun)
+
+    async def login(self, request: Request) -> Response:
+        """Show the form, or begin a session of the operator."""
+        if request.method == "GET":
+            return self._page("login.html", message="")
+        form = await _form(request)
+        if not _same_site(request):
+            return self._page("login.html", status=403, message="The form came from another site.")
+        begun = self._sessions.begin(form.get("token", ""), role="operator")
+        if begun is None:
+            return self._page("login.html", status=401, message="This is not the operator's token.")
+        log.warning("login", extra={"kind": "operator"})
+        return self._with_session(_to("overview"), request, *begun)
+
+    async def logout(self, request: Request) -> Response:
+        """End the session in this browser."""
+        session = self._session(request)
+        if session is None or not self._sessions.same_form(session, (await _form(request)).get("csrf", "")):
+            return self._refused(403, "This form is not valid any more.")
+        reply = _to("login")
+        reply.delete_cookie(COOKIE, path="")
+        return reply
+
+    async def order(self, request: Request) -> Response:
+        """Pause, resume or close the study, for the operator alone."""
+        session, form = self._session(request), await _form(request)
+        if session is None or not session.operates:
+            return self._refused(
+                401 if session is None else 403, "Only the operator may do this. Log in first."
+            )
+        if not _same_site(request) or not self._sessions.same_form(session, form.get("csrf", "")):
+            return self._refused(403, "This form is not valid any more. Load the page again.")
+        order, coordinator = form.get("order", ""), self._coordinator
+        if order not in ("pause", "resume", "close") or (order == "close" and form.get("sure") != "yes"):
+            return self._refused(422, "To close the study for good, tick the box first.")
+        try:
+            await coordinator.writer.run_async(
+                "order", lambda t: coordinator.operator.order(t, order), alone=True
+            )
+        except Refused as refusal:
+            return self._refused(409, f"{refusal.message}.")
+        log.warning("order", extra={"kind": order})
+        self._poke()
+        self._snapshots.forget()
+        return _to("overview")
+
+    async def view(self, request: Request) -> Response:
+        """Show a page, or only what has changed of it."""
+        name, session = request.path_params["view"], self._session(request)
+        if name not in VIEWS:
+            return self._refused(404, "There is no such page.")
+        partly = "hx-request" in request.headers
+        if session is None:
+            if partly or COOKIE in request.cookies:
+                return self._page(
+                    "login.html", status=401, message="The session has ended. Open the link again."
+                )
+            return _to("login")
+        snapshot = await self._snapshots.read()
+        query = parse_qs(request.url.query, max_num_fields=20)
+        if partly and query.pop("v", [""])[0] == snapshot.version:
+            return Response(status_code=204, headers=HEADERS)
+        query.pop("v", None)
+        return _html(self._render(name, query, session, snapshot, partly=partly))
+
+    def _render(
+        self, name: str, query: dict[str, list[str]], session: Session, snapshot: Snapshot, *, partly: bool
+    ) -> bytes:
+        asked = json.dumps(query, sort_keys=True)
+        who = "" if partly else self._sessions.csrf(session)  # only the frame of a page has a form
+        key = (name, asked, who, snapshot.version)
+        if key not in self._rendered:
+            title, values = VIEWS[name]
+            shown = {"address": name, **values(snapshot, query)}
+            self._rendered[key] = (
+                self._templates.get_template(f"{name}.html")
+                .render(
+                    base="live.html" if partly else "frame.html",
+                    view=name,
+                    title=title,
+                    views=VIEWS,
+                    session=session,
+                    csrf=who,
+                    snapshot=snapshot,
+                    status=snapshot.status,
+                    **shown,
+                )
+                .encode()
+            )
+            while len(self._rendered) > _RENDERED:
+                self._rendered.popitem(last=False)
+        return self._rendered[key]
+
+    def _session(self, request: Request) -> Session | None:
+        return self._sessions.find(request.cookies.get(COOKIE, ""))
+
+    def _with_session(self, reply: Response, request: Request, session: Session, cookie: str) -> Response:
+        # Without a path the browser takes the folder of this page, which is right under any prefix.
+        # `lax`: the link may be opened from a message. Forms need a token in addition.
+        secure = request.url.scheme == "https" or request.headers.get("x-forwarded-proto") == "https"
+        reply.set_cookie(
+            COOKIE,
+            cookie,
+            max_age=SECONDS[session.role],
+            path="",
+            secure=secure,
+            httponly=True,
+            samesite="strict" if session.operates else "lax",
+        )
+        return reply
+
+    def _page(self, template: str, *, status: int = 200, **values: Any) -> Response:
+        return _html(self._templates.get_template(template).render(**values).encode(), status)
+
+    def _refused(self, status: int, message: str) -> Response:
+        return self._page("refused.html", status=status, message=message)
+
+
+def _html(content: bytes, status: int = 200) -> Response:
+    return Response(content, status_code=status, media_type="text/html; charset=utf-8", headers=HEADERS)
+
+
+def _to(where: str) -> Response:
+    reply = RedirectResponse(where, status_code=303)
+    reply.headers.update(HEADERS)
+    return reply
+
+
+def _same_site(request: Request) -> bool:
+    """Return whether a browser says that a form came from this site; other programs say nothing."""
+    return request.headers.get("sec-fetch-site", "same-origin") in ("same-origin", "none")
+
+
+async def _form(request: Request) -> dict[str, str]:
+    """Return the fields of a short form; none if it is too long or malformed."""
+    content = b""
+    try:
+        async for part in request.stream():
+            content += part
+            if len(content) > _LARGEST_FORM:
+                return {}
+        fields = parse_qs(content.decode("ascii"), max_num_fields=10)
+    except (ClientDisconnect, UnicodeDecodeError, ValueError):
+        return {}
+    return {name: values[0] for name, values in fields.items()}

@@ -1,0 +1,109 @@
+"""Makes the record of a study from its store."""
+
+from __future__ import annotations
+
+import msgspec
+
+from dpbandits import __version__
+from dpbandits.options import Options
+from dpbandits.protocol import Plan, State, decode, encode
+from dpbandits.service.coordinator import Answered, Course, Journalled, results_reply
+from dpbandits.service.reporting._record import Conclusion, Record, RecordedAttempt, RecordedPhase
+from dpbandits.service.wire import StatementReply
+
+MOST_NUMBERS = 100_000  # of the action set; a larger one is passed to `dpbandits verify` as a file
+
+
+def record_of(
+    course: Course,
+    options: Options | None,
+    *,
+    written: str = "",
+    statement: StatementReply | None = None,
+    scrubbed: bool = False,
+) -> Record:
+    """Return the record of a study.
+
+    Args:
+        course: What the store has.
+        options: The options of the study.
+        written: The date to state.
+        statement: The statement of the shuffler, in the shuffle model.
+        scrubbed: Whether to leave out the names of options and features, the option in use today, the
+            addresses of the parties and the date.
+
+    Returns:
+        The record, not signed yet.
+    """
+    journalled, named = course.journalled, None if scrubbed else options
+    state = journalled.state
+    matrix = state.study.actions.matrix
+    listed = named is None and matrix.size <= MOST_NUMBERS
+    made = Record(
+        software=__version__,
+        written="" if scrubbed else written,
+        scrubbed=scrubbed,
+        study=encode(state.study).decode(),
+        terms=None if scrubbed else course.signed,
+        options=named,
+        count=state.study.actions.count,
+        actions=matrix.tolist() if listed else None,
+        phases=_phases(course),
+        attempts=_attempts(course),
+        standing=course.standing,
+        progress=list(state.progress),
+        conclusion=conclusion_of(journalled, named),
+        statement=statement,
+    )
+    return decode(encode(made), Record)  # a setting that was given as 5 becomes 5.0, as for every reader
+
+
+def conclusion_of(journalled: Journalled, options: Options | None) -> Conclusion:
+    """Return what follows from the releases. `verify` computes the same from the record."""
+    answered = Answered.of(journalled, options)
+    found = results_reply(journalled, options, answered)
+    return Conclusion(
+        ended=found.ended,
+        learning_over=found.learning_over,
+        answer=found.answer,
+        guarantee=found.guarantee,
+        needed=found.needed,
+        needed_participants=found.needed_participants,
+        assumes=found.assumes,
+    )
+
+
+def _attempts(course: Course) -> list[RecordedAttempt]:
+    return [
+        RecordedAttempt(
+            phase=one.phase,
+            number=one.number,
+            state=one.state,
+            asked=one.joined,
+            answered=course.answered[one.phase, one.number],
+        )
+        for one in course.attempts
+    ]
+
+
+def _phases(course: Course) -> list[RecordedPhase]:
+    state: State = course.journalled.state
+    releases = {one.phase: one.body.decode() for one in course.journalled.releases}
+    found = list[RecordedPhase]()
+    for record in course.journalled.plans:
+        ended = record.phase < state.phase
+        asks = decode(record.body, Plan).asks
+        found.append(
+            RecordedPhase(
+                plan=record.body.decode(),
+                release=releases[record.phase] if ended and asks else None,
+                ended=ended,
+                sums=course.sums.get(record.phase) if ended else None,
+            )
+        )
+    return found
+
+
+def plain(value: object) -> object:
+    """Return a value as JSON would have it, for comparisons."""
+    return msgspec.json.decode(encode(value))

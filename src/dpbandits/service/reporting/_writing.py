@@ -1,0 +1,48 @@
+"""Writes a report: records, signs, draws the page, and verifies it before anybody else does."""
+
+from __future__ import annotations
+
+from dpbandits.errors import ProtocolError
+from dpbandits.options import Options
+from dpbandits.service.coordinator import Course
+from dpbandits.service.reporting._page import page_of
+from dpbandits.service.reporting._record import parse_record, record_text
+from dpbandits.service.reporting._recording import record_of
+from dpbandits.service.reporting._verifying import Keys, verify
+from dpbandits.service.wire import RECORD, KeyPair, Signed, SigningKey, StatementReply
+
+
+def report_page(
+    course: Course,
+    options: Options | None,
+    keys: KeyPair,
+    *,
+    written: str = "",
+    statement: StatementReply | None = None,
+    scrubbed: bool = False,
+) -> str:
+    """Return the page of a report, signed by the coordinator.
+
+    Args:
+        course: What the store has.
+        options: The options of the study.
+        keys: The coordinator's key pair; the signing key is derived from it.
+        written: The date to state.
+        statement: The statement of the shuffler, in the shuffle model.
+        scrubbed: Whether to leave out names, addresses and the date.
+
+    Raises:
+        ProtocolError: The report does not pass its own verification, for example because the shuffler's
+            statement does not match. Such a report is not written.
+    """
+    record = record_of(course, options, written=written, statement=statement, scrubbed=scrubbed)
+    text, key = record_text(record), SigningKey.of(keys)
+    page = page_of(text, parse_record(text), signed := Signed.by(key, RECORD, text))
+    actions = course.journalled.state.study.actions
+    verdict = verify(page.encode(), keys=Keys(coordinator=key.public), actions=actions)
+    if not verdict.accepted:
+        failed = [check for check in verdict.checks if not check.passed]
+        raise ProtocolError(
+            f"the report cannot be verified, key {signed.key[:12]}: {failed[0].claim}: {failed[0].why}"
+        )
+    return page
