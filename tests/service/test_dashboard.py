@@ -184,13 +184,16 @@ def test_no_page_has_an_inline_script_or_style_or_an_address_of_another_host(dep
 def test_the_dashboard_works_under_a_prefix(deployed: Deployment) -> None:
     app = _app(deployed)
 
-    async def proxied(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
-            assert scope["path"].startswith("/a/b/")
-            scope = {**scope, "path": scope["path"].removeprefix("/a/b"), "raw_path": b""}
-        await app(scope, receive, send)
+    class Proxied:
+        state = app.state
 
-    with _client(proxied) as client:
+        async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+            if scope["type"] == "http":
+                assert scope["path"].startswith("/a/b/")
+                scope = {**scope, "path": scope["path"].removeprefix("/a/b"), "raw_path": b""}
+            await app(scope, receive, send)
+
+    with _client(Proxied()) as client:
         client.follow_redirects = True
         page = client.get("/a/b/dashboard/open", params={"token": TOKENS["reader"]})
         assert page.url.path == "/a/b/dashboard/overview"

@@ -11,6 +11,7 @@ from dpbandits.rounds import JournalRecords, standing_of
 from dpbandits.service.coordinator._context import Beginning
 from dpbandits.service.coordinator._results import Journalled, stored_study
 from dpbandits.service.coordinator._revealed import OwnSums
+from dpbandits.service.coordinator._verifying import OwnShare
 from dpbandits.service.wire import SignedTerms
 from dpbandits.storage import Attempt, Store, Transaction
 
@@ -26,8 +27,9 @@ class Course:
         answered: The number of reports of each attempt, by phase and number; None where a shuffler counts
             them and they were not released.
         standing: Whether the operator paused or closed the study: `running`, `paused` or `closed`.
-        sums: In the shuffle model, this party's sums of each released phase: those that the shuffler
-            revealed or, in mode `split`, those of this party's own shares.
+        sums: In the modes `trusted` and `split`, this party's sums of each released phase: those that the
+            shuffler revealed, or those of this party's own shares.
+        shares: In mode `verified`, this party's share of the sums of each released phase.
     """
 
     journalled: Journalled
@@ -35,6 +37,7 @@ class Course:
     attempts: tuple[Attempt, ...]
     answered: dict[tuple[int, int], int | None]
     sums: dict[int, Sums]
+    shares: dict[int, bytes]
     standing: str
 
 
@@ -63,22 +66,25 @@ def read_course(study: Study, options: Options | None, store: Store) -> Course:
             for one in attempts
         }
         released = [(one.phase, one.attempt) for one in records.releases] if shuffled else []
-        sums = {phase: _sums(transaction, phase, attempt, terms.mode) for phase, attempt in released}
+        kept_sums = {phase: _kept(transaction, phase, attempt, terms.mode) for phase, attempt in released}
     state = records.replay(stored_study(study, options, kept))
     journalled = Journalled(state=state, plans=records.plans, releases=records.releases)
     for phase, attempt in released:
-        answered[phase, attempt] = sums[phase].reports
+        answered[phase, attempt] = kept_sums[phase].reports
     return Course(
         journalled=journalled,
         signed=kept.signed,
         attempts=attempts,
         answered=answered,
-        sums=sums,
+        sums={phase: one for phase, one in kept_sums.items() if isinstance(one, Sums)},
+        shares={phase: one.share for phase, one in kept_sums.items() if isinstance(one, OwnShare)},
         standing=standing,
     )
 
 
-def _sums(transaction: Transaction, phase: int, attempt: int, mode: str) -> Sums:
+def _kept(transaction: Transaction, phase: int, attempt: int, mode: str) -> Sums | OwnShare:
     body = transaction.batch(phase, attempt)
     assert body is not None  # it is journalled before the release
+    if mode == "verified":
+        return decode(body, OwnShare)
     return decode(body, OwnSums).sums if mode == "split" else decode(body, Sums)

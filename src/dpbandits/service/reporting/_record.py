@@ -32,12 +32,14 @@ class RecordedPhase(_Strict, frozen=True, kw_only=True):
         ended: Whether the phase has ended.
         sums: In the shuffle model, the sums that the coordinator computed the release from: those that the
             shuffler revealed or, in mode `split`, those of the coordinator's own shares.
+        share: In mode `verified`, the coordinator's share of the sums: elements of the field of the proofs.
     """
 
     plan: str
     release: str | None
     ended: bool
     sums: Sums | None = None
+    share: bytes = b""
 
 
 class RecordedAttempt(_Strict, frozen=True, kw_only=True):

@@ -99,6 +99,7 @@ def _phases(course: Course) -> list[RecordedPhase]:
                 release=releases[record.phase] if ended and asks else None,
                 ended=ended,
                 sums=course.sums.get(record.phase) if ended else None,
+                share=course.shares.get(record.phase, b"") if ended else b"",
             )
         )
     return found

@@ -7,9 +7,16 @@ import msgspec
 from dpbandits.errors import ProtocolError
 from dpbandits.privacy import SecureNoise
 from dpbandits.protocol import Plan, Release, Study, Sums, analyze, combine, decode
-from dpbandits.service.reporting._record import Record, RecordedAttempt
+from dpbandits.service.reporting._record import Record, RecordedAttempt, RecordedPhase
 from dpbandits.service.reporting._verdict import Mismatch, require
-from dpbandits.service.wire import STATEMENT, CollectionStatement, ShufflerStatement, VerifyKey
+from dpbandits.service.wire import (
+    STATEMENT,
+    CollectionStatement,
+    Place,
+    ProvedReports,
+    ShufflerStatement,
+    VerifyKey,
+)
 
 _OPENED = ("collecting", "released", "failed")
 
@@ -70,25 +77,22 @@ def _check_collection(
     phase = record.phases[attempt.phase - 1]
     if phase.release is None:  # it is not learnt yet
         return
-    theirs = Sums(plan=plan.digest, sums=told.sums, reports=told.reports)
     released = decode(phase.release, Release)
-    require(
-        _from_sums(plan, phase.sums, theirs, stated.mode) == released.means,
-        f"{where}: other sums were released",
-    )
+    # In the shuffle model the coordinator adds no noise to the total: the means follow from the sums.
+    means = analyze(plan, _total(plan, phase, told, stated.mode), SecureNoise()).means
+    require(means == released.means, f"{where}: other sums were released")
 
 
-def _from_sums(plan: Plan, own: Sums | None, theirs: Sums, mode: str) -> tuple[float, ...]:
-    """Return the means that follow from the sums.
-
-    In the shuffle model the server adds no noise of its own.
-    """
-    if own is None:
+def _total(plan: Plan, phase: RecordedPhase, told: CollectionStatement, mode: str) -> Sums:
+    """Return the sums over all reports, from what each party has of them."""
+    if mode == "verified":
+        place = Place.of(plan.study, plan, told.attempt, "")
+        return ProvedReports.of(plan, place).sums([told.share, phase.share], told.reports)
+    theirs = Sums(plan=plan.digest, sums=told.sums, reports=told.reports)
+    if phase.sums is None:
         raise Mismatch(f"phase {plan.phase} has no sums of the coordinator")
     if mode == "split":
-        total = combine(plan, own, theirs)
-    elif own == theirs:
-        total = theirs
-    else:
+        return combine(plan, phase.sums, theirs)
+    if phase.sums != theirs:
         raise ProtocolError(f"phase {plan.phase}: the shuffler revealed other sums")
-    return analyze(plan, total, SecureNoise()).means
+    return theirs

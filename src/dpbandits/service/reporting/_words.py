@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 from dpbandits.privacy import TrustModel
+from dpbandits.service.wire import SHARED_MODES
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,9 +31,9 @@ def parties(model: TrustModel, mode: str) -> tuple[Party, ...]:
 
     Args:
         model: The trust model.
-        mode: The shuffler's mode, `trusted` or `split`; empty without a shuffler.
+        mode: The shuffler's mode; empty without a shuffler.
     """
-    split = mode == "split"
+    split = mode in SHARED_MODES
     by_client = model.noise_by in ("client", "cohort")
     report = {"client": "noisy report", "cohort": "report with a little noise"}.get(model.noise_by, "report")
     found = [

@@ -59,5 +59,6 @@ def _collection(
         state=told.state,
         reports=told.reports,
         sums=() if told.sums is None else told.sums.sums,
+        share=told.share,
         checksum=told.checksum,
     )

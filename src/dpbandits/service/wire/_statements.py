@@ -51,9 +51,9 @@ def _message(purpose: str, text: str) -> bytes:
 class CollectionStatement(Strict, frozen=True, kw_only=True):
     """What a shuffler saw of one collection, and everything that it revealed about it.
 
-    `plan` is the digest of the plan. `members` is the number of pseudonyms in the cohort. `reports`, `sums`
-    and `checksum` are those of the reply to the coordinator; before the collection has ended they are 0 and
-    empty.
+    `plan` is the digest of the plan. `members` is the number of pseudonyms in the cohort. `reports`, `sums`,
+    `share` and `checksum` are those of the reply to the coordinator; before the collection has ended they are
+    0 and empty.
     """
 
     phase: Phase
@@ -63,6 +63,7 @@ class CollectionStatement(Strict, frozen=True, kw_only=True):
     state: CollectionState
     reports: Count
     sums: tuple[int, ...] = ()
+    share: bytes = b""
     checksum: str = ""
 
 
