@@ -56,7 +56,7 @@ class SessionSettings:
         Raises:
             InvalidValue: The file is not one of a session, or of another version.
         """
-        found: dict[str, Any] = msgspec.json.decode(record.body)
+        found: Any = msgspec.json.decode(record.body)
         if not isinstance(found, dict) or found.get("session") != _VERSION:
             raise InvalidValue("file", path, "the file of a session of this version")
         kept = found["options"]
