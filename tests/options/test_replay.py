@@ -58,10 +58,13 @@ def test_the_best_option_is_found_with_intervals_around_the_means_of_the_table(t
 
 def test_without_privacy_a_census_gives_the_means_of_the_table_and_hoeffdings_radius() -> None:
     found = _choose(_table({"a": 200, "b": 200, "c": 200}))
-    radius = 0.5 * np.sqrt(2 * np.log(2 * 3 / 0.05) / 200)  # three options, both sides, half the range
+    # Half the range times the radius at a share of the failure probability for each of three options.
+    low, high = (0.5 * np.sqrt(2 * np.log(3 / (share * 0.049)) / 200) for share in (0.53, 0.05))
+    best = max(CHANCES.values()) + 0.5 * np.sqrt(2 * np.log(1 / (0.42 * 0.049)) / 200)
     for one in found.options:
         assert one.estimate == pytest.approx(CHANCES[one.option], abs=1e-6)
-        assert (one.high - one.low) / 2 == pytest.approx(radius, rel=1e-6)
+        assert one.estimate - one.low == pytest.approx(low, rel=1e-6)
+        assert one.high == pytest.approx(min(one.estimate + high, best), rel=1e-6)
 
 
 def test_the_guarantee_is_the_requested_one_with_secure_noise() -> None:

@@ -58,10 +58,11 @@ def _run(session: dp.Session, told: list[str] | None = None) -> dp.Found:
 
 
 def test_the_same_answer_as_choose() -> None:
-    study = _study()
+    settled = dp.PrivacyRequest(trust="central", epsilon=20.0, delta=1e-3, minimum_share=0.5)
+    study = _study(reward_range=RANGE, privacy=settled)  # the same digest, so the same draws for intervals
     people = people_of(_reward, OPTIONS, RewardRange.of(RANGE))
     expected = answer(OPTIONS, study, people, rewards=RewardRange.of(RANGE), noise=_noise())
-    found = _run(dp.session(study, options=OPTIONS, reward_range=RANGE, noise=_noise()))
+    found = _run(dp.session(study, options=OPTIONS, noise=_noise()))
     assert found == expected
     assert found.best == "price=1, colour=green"
     assert found.interval[0] < 8.25 < found.interval[1]

@@ -12,7 +12,7 @@ import pytest
 
 import dpbandits as dp
 from dpbandits import choosing
-from dpbandits.answers import RewardRange
+from dpbandits.answers import Knowledge, RewardRange
 from dpbandits.errors import InvalidValue, StorageError
 from dpbandits.options import Options
 from dpbandits.privacy import PrivacyRequest
@@ -90,6 +90,7 @@ def test_the_intervals_are_those_of_choose(deployed: Deployment, monkeypatch: py
     assert answer is not None
     population = dp.Population(dp.Instance(OPTIONS.actions, THETA), heterogeneity=0.1)
     people = choosing.people_of(population, OPTIONS, RewardRange())
+    people.knowledge = Knowledge.MODEL  # a deployed study does not assume that people are normal
     monkeypatch.setattr("dpbandits.choosing._people.run_in_process", lambda *_args, **_kwargs: state)
     found = choosing.answer(OPTIONS, state.study, people, rewards=RewardRange(), level=0.95)
     assert (answer.option, answer.low, answer.high) == (found.best, *found.interval)

@@ -6,6 +6,8 @@ or release.
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,11 +15,14 @@ import schemathesis
 from hypothesis import HealthCheck, given, settings
 from schemathesis import GenerationMode
 
+import dpbandits
+
 from .test_http import TOKENS, Live, coordinator, shuffler
 
 __all__ = ["coordinator", "shuffler"]  # fixtures
 
 EXAMPLES = 8
+SOURCE = Path(dpbandits.__file__).parent
 SECRETS = (None, "stranger", "operator", "actuator", "coordinator", "client", "ticket", "enrolment")
 
 
@@ -67,3 +72,21 @@ def _kept(live: Live) -> tuple[int, int]:
 
 def test_the_secrets_are_those_of_the_table() -> None:
     assert set(TOKENS) < set(SECRETS)
+
+
+def test_the_document_lists_every_error_code(coordinator: Live) -> None:
+    document = coordinator.http.get("/openapi.json").json()
+    listed = document["components"]["schemas"]["ErrorReply"]["properties"]["error"]["enum"]
+    raised = {"failure", "already-reported", "not-joined"}  # these are not raised by their literal name
+    for folder in (
+        "storage",
+        "rounds",
+        "service/coordinator",
+        "service/shuffler",
+        "service/shared",
+        "service/wire",
+    ):
+        for file in (SOURCE / folder).glob("*.py"):
+            raised |= set(re.findall(r'Refused\(\s*"([a-z-]+)"', file.read_text(encoding="utf-8")))
+    assert len(raised) > 20
+    assert set(listed) == raised - {"not-pinned"}  # only clients have pins

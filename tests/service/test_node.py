@@ -15,6 +15,7 @@ from typing import Any
 
 import httpx
 import pytest
+from scipy.special import ive
 from scipy.stats import chi2
 
 from dpbandits.privacy import PrivacyRequest
@@ -90,7 +91,9 @@ def test_a_wrong_vector_is_noticed(tmp_path: Path) -> None:
 
 
 @contextlib.contextmanager
-def _live(trust: str, mode: str | None, noise: str | None) -> Iterator[tuple[str, Coordinator, str]]:
+def _live(
+    trust: str, mode: str | None, noise: str | None, reward_range: tuple[float, float] | None = None
+) -> Iterator[tuple[str, Coordinator, str]]:
     """Serve a study over HTTP; yield its address, its coordinator, and the actuator's token."""
     request = PrivacyRequest(trust=trust, epsilon=20, delta=1e-3, noise=noise)
     tokens = {role: new_secret() for role in ("actuator", "coordinator")}
@@ -107,7 +110,7 @@ def _live(trust: str, mode: str | None, noise: str | None) -> Iterator[tuple[str
             running.callback(link._transport.close)
         port = free_port()  # the shuffler has its port already
         context = Context(
-            study=small_study(trust, privacy=request),
+            study=small_study(trust, privacy=request, reward_range=reward_range),
             keys=KeyPair.new(),
             timing=Timing(report_seconds=8 if mode else 60, poll_seconds=0.2),
             shuffler=address,
@@ -171,14 +174,15 @@ def test_it_takes_part_in_a_whole_study(
         ("local", "list", {"trusts": ["shuffle"]}, "version or trust"),
         ("local", "list", {"pinned": "0" * 64}, "these are other terms"),
         ("local", "list", {"conformance": True}, "version or trust"),
-        ("shuffle", "skellam", {}, "this client lacks one of"),
+        ("local", "list", {"reward_range": (0, 10)}, "this client lacks one of"),
     ],
 )
 def test_it_refuses_before_it_enrols(
     trust: str, noise: str, changes: dict[str, Any], told: str, tmp_path: Path
 ) -> None:
-    mode = "split" if trust == "shuffle" else None
-    with _live(trust, mode, noise) as (url, coordinator, _):
+    changes = dict(changes)
+    ends = changes.pop("reward_range", None)
+    with _live(trust, None, noise, ends) as (url, coordinator, _):
         (code,) = _codes(coordinator, 1)
         process = _node("client.mjs", url, code, _settings(tmp_path, coordinator, trust, **changes))
         _, trouble = process.communicate(timeout=60)
@@ -244,6 +248,10 @@ LAWS: dict[str, tuple[dict[str, Any], Callable[[int, float], float]]] = {
     "polya": (
         {"kind": "summed-shares", "least_reports": 5, "silent_share": 0.0},
         lambda x, scale: sum(_half(k + max(x, 0), scale) * _half(k + max(-x, 0), scale) for k in range(120)),
+    ),
+    "skellam": (
+        {"kind": "summed-shares", "scale": 1.5},
+        lambda x, scale: float(ive(abs(x), (scale * 1.5 / SCALE) ** 2)),
     ),
     "binomial": (
         {"kind": "shuffled-bits", "noise_bits": 25},

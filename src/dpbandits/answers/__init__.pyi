@@ -9,8 +9,11 @@ from ._answering import (
 from ._bounds import (
     Bounds as Bounds,
     Interval as Interval,
-    Knowledge as Knowledge,
     left_for_widths as left_for_widths,
+)
+from ._errors import (
+    Knowledge as Knowledge,
+    PhaseErrors as PhaseErrors,
     radii as radii,
 )
 from ._needed import (

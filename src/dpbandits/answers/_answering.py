@@ -9,7 +9,8 @@ import numpy as np
 
 from dpbandits._arrays import FloatArray
 from dpbandits.answers._answer import Answer, Lead, OptionResult
-from dpbandits.answers._bounds import Bounds, Ends, Interval, Knowledge
+from dpbandits.answers._bounds import Bounds, Ends, Interval
+from dpbandits.answers._errors import Knowledge
 from dpbandits.answers._rewards import RewardRange
 from dpbandits.errors import InvalidValue
 from dpbandits.options import Effect, Options

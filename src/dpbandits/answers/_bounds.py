@@ -1,19 +1,44 @@
-"""Confidence intervals of mean rewards and of their differences, from the widths that the study proves.
+"""Confidence intervals of mean rewards and of their differences, from the releases of a study.
 
-The active options of phase l are fixed by earlier releases. Given these, ⟨θ̃_l − θ*, v⟩ exceeds its radius at
-β with probability at most β, for each direction v in the span of the active options. A family of statements
-has M_l directions in phase l, fixed before that phase. Each is used on both sides at β_l = failure/(2·L·M_l),
-where L is the number of cohorts that were planned, or the most that fit into the horizon. So all intervals of
-a family hold in all phases at once with a probability of at least 1 − failure. It does not matter that the
-leader and the runner-up are chosen from the same data, because the family contains all candidates:
+The active options D of phase l are fixed by earlier releases, and so is the best of them, x*, although nobody
+knows it. Given these, `PhaseErrors` has radii for the errors of ⟨θ̃, v⟩, for v in the span of D. Each kind of
+interval has the failure probability α. Phase l gets the share α_l of it, see `_shares`. All statements about
+the option w that the study recommends hold for any option of D, however it is chosen.
 
-    means                M_l = the number of active options
-    leads                M_l = the number of pairs of active options
-    leads over current   M_l = the number of active options; `current` is fixed before the study
-    effects              M_l = the number of terms
+Means. These events fail with probability α_l in total:
+
+    all options i of D:   ⟨θ̃, i⟩ − r_i ≤ μ_i                      (0.53 α_l, jointly)
+    x*:                   μ* ≤ ⟨θ̃, x*⟩ + r'_x*                    (0.42 α_l, a single direction)
+    all options i of D:   μ_i ≤ ⟨θ̃, i⟩ + r″_i                     (0.05 α_l, jointly)
+
+As μ_i ≤ μ*, every mean is at most max_j (⟨θ̃, j⟩ + r'_j) over j in D. For the recommended option that is
+usually the smallest upper bound, and it rests on a single direction.
+
+Leads. If part of the errors has a known distribution, and there are few enough pairs of options for draws,
+the differences of all pairs have joint radii at α_l, on both sides. Otherwise these events fail with
+probability at most 0.45 α_l each:
+
+    all i of D:   μ* − μ_i ≤ ⟨θ̃, x* − i⟩ + r_(x*, i)     and     μ* − μ_i ≥ ⟨θ̃, x* − i⟩ − r_(x*, i).
+
+r_(j, i) are radii that hold jointly for all i if j is x*. On the first event, applied to w, x* is w or one of
+the rivals, the options j ≠ w with g_j = ⟨θ̃, j − w⟩ + r_(j, w) ≥ 0. If x* = j, then for each i
+
+    μ_w − μ_i ≤ μ_j − μ_i ≤ ⟨θ̃, j − i⟩ + r_(j, i),
+    μ_w − μ_i ≥ ⟨θ̃, w − i⟩ − r_(w, i)                                                 if j = w, and else
+    μ_w − μ_i ≥ μ_w − μ_j ≥ −g_j   and   μ_w − μ_i = (μ_w − μ_j) + (μ_j − μ_i) ≥ −g_j + ⟨θ̃, j − i⟩ − r_(j, i).
+
+The interval has the largest upper and the smallest lower end over w and all rivals j. These are 2(|D| − 1)
+directions in place of |D|(|D| − 1). The last 0.1 α_l is for all pairs, which is better for options far behind
+and for pairs of similar options. With more than 48 active options only pairs are used.
+
+Lead over `current`, which is fixed before the study: 0.55 α_l for the lower ends of all i of D jointly, and
+0.45 α_l for the upper end of x*, which bounds those of all options.
+
+Effects. All terms jointly, α_l/2 on each side.
 
 The widths of the study also rest on bounds that fail with probability 3/T per phase: where clients clip, and
-how far that moves the means (docs/theory.md). `Bounds` subtracts 3L/T from `failure` for these.
+how far that moves the means (docs/theory.md). `Bounds` subtracts 3L/T from `failure` for these, and 0.02 α_l
+of each phase for a shorter bound on clipping, see `PhaseErrors`. α_l above is what is left.
 
 Of the intervals of several phases the narrowest is taken. Their intersection would hold as well, but it is
 misleading if mean rewards are not quite linear: phases with different designs then estimate different
@@ -25,7 +50,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import Enum
 from functools import cached_property
 from typing import Any
 
@@ -33,6 +57,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbandits._arrays import FloatArray
+from dpbandits.answers._errors import Knowledge, PhaseErrors
 from dpbandits.errors import InvalidValue
 from dpbandits.protocol import LinearFit, PhaseEvidence, State, Study, best_estimate, fitted
 
@@ -40,56 +65,25 @@ Interval = tuple[float, float]
 Ends = tuple[FloatArray, FloatArray]
 """The lower and the upper ends of some intervals."""
 _IN_SPAN = 1e-9  # largest part of a direction outside the span, relative to the direction
-
-
-class Knowledge(Enum):
-    """What is known about the rewards of one person."""
-
-    MODEL = "model"
-    """The assumptions of docs/theory.md hold, with the study's heterogeneity."""
-    BOUNDED = "bounded"
-    """Every reward lies in the range. Nothing is known about how the rewards of one person depend on each
-    other."""
-
-
-def radii(
-    study: Study, evidence: PhaseEvidence, directions: FloatArray, chance: float, knowledge: Knowledge
-) -> FloatArray:
-    """Return radii that the errors of ⟨θ̃, v⟩ exceed, on each side, with probability at most `chance`.
-
-    If only the range of rewards is known, a person contributes ⟨a, y⟩ with a = A'v and y in [−1, 1] in each
-    coordinate. This lies in an interval of length 2‖a‖₁, so by Hoeffding's lemma the mean of n people has the
-    variance proxy ‖a‖₁²/n, however the rewards of one person depend on each other. It also holds for people
-    who are drawn from a finite table without replacement (Hoeffding 1963).
-
-    If each person reports on one option, the n(x) rewards of option x lie in [−1, 1], and the means of
-    different options are independent. So the proxy is Σ a_x²/n(x), which is the one of the model with σ = 0.
-
-    Args:
-        study: The study.
-        evidence: One phase.
-        directions: One direction v per row.
-        chance: The probability.
-        knowledge: What is known about the people.
-    """
-    fit = fitted(study, evidence)
-    assert isinstance(fit, LinearFit)
-    coefficients = directions @ fit.map
-    if knowledge is Knowledge.MODEL or evidence.counts:
-        return fit.errors.radius(coefficients, directions, confidence=chance)
-    proxies = np.abs(coefficients).sum(axis=1) ** 2 / evidence.reports
-    mechanism = evidence.plan.asked_mechanism
-    return mechanism.error_radius(coefficients, proxies, chance, evidence.reports)
+_MOST_COMPARED = 48  # active options up to which leads are taken from differences to the best one
+_MOST_CAPPED = 5000  # active options up to which upper ends of means rest on the best one
+# How the failure probability of a phase is divided; see the docstring.
+_LOWER, _BEST, _UPPER = 0.53, 0.42, 0.05
+_TO_BEST, _PAIRS = 0.45, 0.1
+_LOWER_OVER_FIXED, _BEST_OVER_FIXED = 0.55, 0.45
+_CLIPPING = 0.02  # the part of α_l with which clipping may move means further than assumed
+_GROWTH = 4.0  # each phase gets this many times the share of the one before
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Phase:
-    """One phase: its evidence, the options that were active before it, and a basis of their span."""
+    """One phase: its errors, the options that were active before it, a basis of their span, and α_l."""
 
-    evidence: PhaseEvidence
+    errors: PhaseErrors
     active: NDArray[np.bool_]
     estimate: FloatArray
     basis: FloatArray
+    failure: float
 
     @property
     def options(self) -> int:
@@ -124,19 +118,20 @@ class Bounds:
         if not self._study.learning.recentred and not self._study.bounded_rewards:
             # Clients clip at the bound, and nothing limits how far this moves the means.
             raise InvalidValue("bounded_rewards", False, "true in a study whose clients clip at the bound")
-        self._cohorts = planned_cohorts(self._study)
-        self._failure = left_for_widths(self._study, knowledge, failure)
-        self._phases = [
-            self._phase(state, one) for state, one in zip(states, self._end.history, strict=False)
-        ]
+        left = left_for_widths(self._study, knowledge, failure)
+        chances = [left * share for share in _shares(planned_cohorts(self._study))]
+        history = zip(states, self._end.history, chances, strict=False)
+        self._phases = [self._phase(state, one, chance) for state, one, chance in history]
 
-    def _phase(self, before: State, evidence: PhaseEvidence) -> _Phase:
+    def _phase(self, before: State, evidence: PhaseEvidence, failure: float) -> _Phase:
         fit = fitted(self._study, evidence)
         assert isinstance(fit, LinearFit)
         basis = np.linalg.svd(fit.map, full_matrices=False)[0][:, : evidence.plan.rank]
         active = np.zeros(self._study.actions.count, dtype=bool)
         active[before.active_actions] = True
-        return _Phase(evidence=evidence, active=active, estimate=fit.estimate, basis=basis)
+        errors = PhaseErrors(self._study, evidence, self._knowledge, clipping=_CLIPPING * failure)
+        left = (1 - _CLIPPING) * failure
+        return _Phase(errors=errors, active=active, estimate=fit.estimate, basis=basis, failure=left)
 
     @cached_property
     def estimate(self) -> FloatArray:
@@ -152,61 +147,97 @@ class Bounds:
     def means(self, options: Sequence[int]) -> Ends:
         """Return the intervals of the mean rewards of some options."""
         places = np.asarray(options)
-        used = [(one, one.options, one.active[places]) for one in self._phases]
-        return self._narrowest(self._study.actions.matrix[places], used, self._study.bound)
+        found = [self._means_in(one, places) for one in self._phases]
+        return self._narrowest(found, len(places), self._study.bound)
+
+    def _means_in(self, phase: _Phase, places: NDArray[Any]) -> Ends:
+        """Return the intervals of one phase; infinite for options that were not active."""
+        matrix, active = self._study.actions.matrix, np.flatnonzero(phase.active)
+        capped = len(active) <= _MOST_CAPPED
+        upper = _UPPER if capped else _UPPER + _BEST
+        rows, listed = matrix[active], _listed(active, places)
+        centres = rows @ phase.estimate
+        lows, highs = np.full(len(places), -np.inf), np.full(len(places), np.inf)
+        if not len(listed.among):
+            return lows, highs
+        low = phase.errors.joint_of(rows, _LOWER * phase.failure, listed.among)
+        high = phase.errors.joint_of(rows, upper * phase.failure, listed.among)
+        lows[listed.given] = centres[listed.among] - low
+        highs[listed.given] = centres[listed.among] + high
+        if capped:
+            best = phase.errors.each(rows, _BEST * phase.failure)
+            highs[listed.given] = np.minimum(highs[listed.given], np.max(centres + best))
+        return lows, highs
 
     def leads(self, option: int, over: Sequence[int]) -> Ends:
         """Return the intervals of the differences of an option's mean reward to those of others."""
         places = np.asarray(over)
-        used = [
-            (one, math.comb(one.options, 2), one.active[places] & one.active[option] & (places != option))
-            for one in self._phases
-        ]
-        low, high = self._narrowest(self._differences(option, places), used, 2 * self._study.bound)
+        found = [self._leads_in(one, option, places) for one in self._phases if one.active[option]]
+        low, high = self._narrowest(found, len(places), 2 * self._study.bound)
         same = places == option
         return np.where(same, 0.0, low), np.where(same, 0.0, high)
+
+    def _leads_in(self, phase: _Phase, option: int, places: NDArray[Any]) -> Ends:
+        active = np.flatnonzero(phase.active)
+        listed = _listed(active, places)
+        lows, highs = np.full(len(places), -np.inf), np.full(len(places), np.inf)
+        if len(active) > 1 and len(listed.among):
+            rows, own = self._study.actions.matrix[active], int(np.searchsorted(active, option))
+            jointly = phase.errors.draws_suffice(len(rows) * (len(rows) - 1), phase.failure)
+            compared = not jointly and len(active) <= _MOST_COMPARED
+            low, high = _by_pairs(phase, rows, own, listed.among, _PAIRS if compared else 1.0)
+            if compared:
+                lower, upper = _through_best(phase, rows, own, listed.among)
+                low, high = np.maximum(low, lower), np.minimum(high, upper)
+            lows[listed.given], highs[listed.given] = low, high
+        return lows, highs
 
     def lead_over_fixed(self, option: int, fixed: int) -> Interval:
         """Return the interval of the lead over an option that was named before the study."""
         if option == fixed:
             return (0.0, 0.0)
-        direction = self._differences(option, np.array([fixed]))
-        used = [
-            (one, one.options, one.active[[option]] & (one.active[[fixed]] | one.spans(direction)))
-            for one in self._phases
-        ]
-        low, high = self._narrowest(direction, used, 2 * self._study.bound)
+        found = [self._lead_over_fixed_in(one, option, fixed) for one in self._phases if one.active[option]]
+        low, high = self._narrowest(found, 1, 2 * self._study.bound)
         return float(low[0]), float(high[0])
+
+    def _lead_over_fixed_in(self, phase: _Phase, option: int, fixed: int) -> Ends:
+        active = np.flatnonzero(phase.active)
+        active = active[active != fixed]
+        directions = self._study.actions.matrix[active] - self._study.actions.matrix[fixed]
+        own = np.flatnonzero(active == option)
+        if not phase.active[fixed] and not phase.spans(directions[own]).all():
+            return np.array([-np.inf]), np.array([np.inf])
+        centres = directions @ phase.estimate
+        low = phase.errors.joint_of(directions, _LOWER_OVER_FIXED * phase.failure, own)
+        if len(active) > _MOST_CAPPED:
+            high = centres[own] + phase.errors.joint_of(directions, _BEST_OVER_FIXED * phase.failure, own)
+        else:
+            best = centres + phase.errors.each(directions, _BEST_OVER_FIXED * phase.failure)
+            # If the fixed option is the best one, no lead is above 0.
+            high = np.array([max(np.max(best), 0.0 if phase.active[fixed] else -np.inf)])
+        return centres[own] - low, high
 
     def along(self, directions: FloatArray) -> Ends:
         """Return the intervals of ⟨θ*, v⟩ for each row v of some directions fixed before the study."""
-        used = [(one, len(directions), one.spans(directions)) for one in self._phases]
-        return self._narrowest(directions, used, math.inf)
+        found = list[Ends]()
+        for one in self._phases:
+            spanned = one.spans(directions)
+            lows, highs = np.full(len(directions), -np.inf), np.full(len(directions), np.inf)
+            if spanned.any():
+                radius = one.errors.joint(directions[spanned], one.failure / 2)
+                centre = directions[spanned] @ one.estimate
+                lows[spanned], highs[spanned] = centre - radius, centre + radius
+            found.append((lows, highs))
+        return self._narrowest(found, len(directions), math.inf)
 
-    def _differences(self, option: int, over: NDArray[Any]) -> FloatArray:
-        matrix = self._study.actions.matrix
-        return np.asarray(matrix[option] - matrix[over], dtype=np.float64)
-
-    def _narrowest(
-        self, directions: FloatArray, used: list[tuple[_Phase, int, NDArray[np.bool_]]], largest: float
-    ) -> Ends:
-        """Return for each direction the narrowest interval of the usable phases, within ±largest."""
-        lows, highs = np.full(len(directions), -np.inf), np.full(len(directions), np.inf)
-        for phase, family, usable in used:
-            if not usable.any():
-                continue
-            low, high = lows.copy(), highs.copy()
-            low[usable], high[usable] = self._interval(phase, directions[usable], family)
+    def _narrowest(self, found: Sequence[Ends], count: int, largest: float) -> Ends:
+        """Return for each direction the narrowest interval of several phases, within ±largest."""
+        lows, highs = np.full(count, -np.inf), np.full(count, np.inf)
+        for low, high in found:
             narrower = high - low < highs - lows
             lows, highs = np.where(narrower, low, lows), np.where(narrower, high, highs)
         # Mean rewards lie in [−bound, bound] by assumption, also where single rewards do not.
         return np.clip(lows, -largest, largest), np.clip(highs, -largest, largest)
-
-    def _interval(self, phase: _Phase, directions: FloatArray, family: int) -> Ends:
-        chance = self._failure / (2 * self._cohorts * family)
-        radius = radii(self._study, phase.evidence, directions, chance, self._knowledge)
-        centre = directions @ phase.estimate
-        return centre - radius, centre + radius
 
     def consistent(self, options: Sequence[int]) -> bool:
         """Return whether the intervals of each mean reward in different phases have a number in common.
@@ -217,15 +248,71 @@ class Bounds:
             options: The options whose mean rewards are compared.
         """
         places = np.asarray(options)
-        rows = self._study.actions.matrix[places]
-        highest, lowest = np.full(len(places), -np.inf), np.full(len(places), np.inf)
-        for one in self._phases:
-            active = one.active[places]
-            if active.any():
-                low, high = self._interval(one, rows[active], one.options)
-                highest[active] = np.maximum(highest[active], low)
-                lowest[active] = np.minimum(lowest[active], high)
+        ends = [self._means_in(one, places) for one in self._phases]
+        if not ends:
+            return True
+        highest = np.max([low for low, _high in ends], axis=0)
+        lowest = np.min([high for _low, high in ends], axis=0)
         return bool(np.all(highest <= lowest))
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Listed:
+    """Which of some given options are active: their places among the given and among the active ones."""
+
+    given: NDArray[Any]
+    among: NDArray[Any]
+
+
+def _listed(active: NDArray[Any], places: NDArray[Any]) -> _Listed:
+    among = np.searchsorted(active, places)
+    known = among < len(active)
+    known[known] = active[among[known]] == places[known]
+    return _Listed(given=np.flatnonzero(known), among=among[known])
+
+
+def _by_pairs(phase: _Phase, rows: FloatArray, own: int, others: NDArray[Any], part: float) -> Ends:
+    """Return intervals of μ_own − μ_i that hold for all pairs of active options jointly, on both sides."""
+    count, chance = len(rows), part * phase.failure
+    gaps = (rows[own] - rows[others]) @ phase.estimate
+    if not phase.errors.draws_suffice(count * (count - 1), chance):
+        radius = phase.errors.bound(rows[own] - rows[others], chance / (count * (count - 1)))
+        return gaps - radius, gaps + radius
+    first, second = np.nonzero(~np.eye(count, dtype=bool))  # each pair in both orders
+    found = np.zeros((count, count))
+    found[first, second] = phase.errors.joint(rows[first] - rows[second], chance)
+    radius = found[own, others]
+    return gaps - radius, gaps + radius
+
+
+def _through_best(phase: _Phase, rows: FloatArray, own: int, others: NDArray[Any]) -> Ends:
+    """Return intervals of μ_own − μ_i from the differences to the best active option, whichever it is."""
+    estimates, chance = rows @ phase.estimate, _TO_BEST * phase.failure
+
+    def radii_if_best(best: int) -> FloatArray:
+        rest = np.arange(len(rows)) != best
+        found = np.zeros(len(rows))
+        found[rest] = phase.errors.joint(rows[best] - rows[rest], chance)
+        return found
+
+    gaps = estimates[own] - estimates[others]
+    mine = radii_if_best(own)
+    low, high = gaps - mine[others], gaps + mine[others]
+    for rival in range(len(rows)):
+        radii = radii_if_best(rival)
+        behind = estimates[rival] - estimates[own] + radii[own]
+        if rival == own or behind < 0:  # it is not the best one
+            continue
+        ahead = estimates[rival] - estimates[others]
+        low = np.minimum(low, np.maximum(-behind, -behind + ahead - radii[others]))
+        high = np.maximum(high, ahead + radii[others])
+    return low, high
+
+
+def _shares(cohorts: int) -> list[float]:
+    """Return the share of each planned phase. Later phases are larger, so they get most."""
+    weights = [_GROWTH**phase for phase in range(cohorts)]
+    return [weight / sum(weights) for weight in weights]
 
 
 def planned_cohorts(study: Study) -> int:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 import numpy as np
 
 from dpbandits._arrays import FloatArray
 from dpbandits.answers._answer import Answer
-from dpbandits.answers._bounds import Knowledge, radii
+from dpbandits.answers._errors import Knowledge, radii
 from dpbandits.errors import DpbanditsError
 from dpbandits.protocol import Schedule, State, ask
 
@@ -41,7 +40,7 @@ def participants_to_decide(state: State, answer: Answer) -> int | None:
     matrix = state.study.actions.matrix
     scores = matrix[[answer.action, rival.action]] @ np.array(answer.parameter)
     lead = float(scores[0] - scores[1])
-    chance = (1 - answer.level) / (2 * math.comb(max(2, len(state.active_actions)), 2))
+    chance = (1 - answer.level) / (2 * max(1, len(state.active_actions) - 1))
     clients = max(2, answer.participants)
     for _ in range(_MOST_DOUBLINGS if lead > 0 else 0):
         try:

@@ -287,6 +287,8 @@ class SimulatedPeople(PlayingPeople):
             kind = type(population).__name__
             raise InvalidValue("heterogeneity", None, f"a number >= 0, which a {kind} does not state")
         self.heterogeneity = float(heterogeneity if heterogeneity is not None else own or 0.0)
+        if type(population) is Population and population.normal and self.heterogeneity == own:
+            self.knowledge = Knowledge.NORMAL
         self._population = population
 
     def clients(self, count: int, seed: int | None) -> dict[str, Averages]:

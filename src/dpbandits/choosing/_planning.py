@@ -45,7 +45,7 @@ def planned(
         InvalidValue: The horizon is too short, or the intervals would be wider than the range of rewards.
     """
     # If nothing is known about a person's rewards, they are clipped at the range only, which loses nothing.
-    steps = None if people.knowledge is Knowledge.MODEL else Steps().without("recentred", "whitened")
+    steps = None if people.knowledge is not Knowledge.BOUNDED else Steps().without("recentred", "whitened")
     settings: dict[str, Any] = {
         "bounded_rewards": people.bounded,
         "heterogeneity": people.heterogeneity,

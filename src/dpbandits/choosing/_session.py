@@ -345,7 +345,7 @@ class Session:
         options = self.settings.options
         return f"action {action}" if options is None else options.labels[action]
 
-    def _report(self, task: SessionTask, person: str, rewards: Any) -> Report:
+    def _report(self, task: SessionTask, person: str, rewards: object) -> Report:
         if not isinstance(rewards, Mapping) or set(rewards) != set(task.plays):
             got = "other options" if isinstance(rewards, Mapping) else type(rewards).__name__
             raise InvalidValue(f"rewards of {person!r}", got, f"a mapping from {', '.join(task.plays)}")
@@ -370,7 +370,7 @@ class Session:
         return float(np.mean(scaled))
 
 
-def _distinct(names: Iterable[Any]) -> Iterable[str]:
+def _distinct(names: Iterable[object]) -> Iterable[str]:
     """Yield each name once; a name that is given twice is one person."""
     seen = set[str]()
     for name in names:

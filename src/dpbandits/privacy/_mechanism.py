@@ -324,6 +324,27 @@ class Mechanism(ABC):
         own = self.error_deviation(reports) ** 2 * squared_norms(coefficients)
         return sub_gaussian_radius(other_variance + own, confidence)
 
+    def noise_draws(self, count: int, reports: int, noise: NoiseSource) -> FloatArray | None:  # noqa: ARG002
+        """Return independent draws of the noise that is added to the released means.
+
+        They have the distribution of the noise of a release, and do not depend on data. The error of the
+        mechanism is this noise plus an independent error that is sub-Gaussian for any data, with proxy
+        `rounding_proxy` in each coordinate.
+
+        Args:
+            count: How many draws are wanted. There may be fewer, if drawing them would take long.
+            reports: The number of reports in the release.
+            noise: The source of randomness, which is independent of the release.
+
+        Returns:
+            One draw per row; None if the error is not of this form, as for randomized response.
+        """
+        return None
+
+    def rounding_proxy(self, reports: int) -> float:  # noqa: ARG002
+        """Return the variance proxy of the part of the error that `noise_draws` leaves out."""
+        return 0.0
+
     @property
     def sub_gaussian(self) -> bool:
         """Whether the error of each mean is sub-Gaussian with parameter `error_deviation`."""

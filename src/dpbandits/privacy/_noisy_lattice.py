@@ -20,6 +20,8 @@ from dpbandits.privacy._message import Message, Payload
 from dpbandits.privacy.noise import LAWS, CumulantLaw, GaussianLaw, NoiseLaw, NoiseSource, checked_scale
 from dpbandits.privacy.tails import Spread, SummedErrors, least_whole, squared_norms
 
+_MOST_DRAWN = 24_000_000  # variables that `noise_draws` draws; this takes about a second
+
 
 @dataclass(frozen=True, kw_only=True)
 class NoisyLattice(Mechanism):
@@ -117,6 +119,19 @@ class NoisyLattice(Mechanism):
         scaled, shares = coefficients * (self.lattice.step / reports), self.shares_added(reports)
         rounding = self.lattice.rounding_variance(reports) * squared_norms(coefficients)
         return self.law.radius(scaled, other_variance + rounding, confidence, shares)
+
+    def noise_draws(self, count: int, reports: int, noise: NoiseSource) -> FloatArray | None:
+        """Draw the noise of whole releases; None if a single one takes very long."""
+        shares = self.shares_added(reports)
+        each = self.law.draws_of_a_total(shares) * self.coordinates
+        if each > _MOST_DRAWN // 1000:
+            return None
+        drawn = self.law.draw_totals(min(count, _MOST_DRAWN // each), shares, self.coordinates, noise)
+        return np.asarray(drawn * (self.lattice.step / reports), dtype=np.float64)
+
+    def rounding_proxy(self, reports: int) -> float:
+        """Return the proxy of the error of rounding."""
+        return self.lattice.rounding_variance(reports)
 
     @property
     def sub_gaussian(self) -> bool:

@@ -1,3 +1,6 @@
+from ._clipping import (
+    MARGIN as MARGIN,
+)
 from ._codec import (
     decode as decode,
     digest as digest,
@@ -75,6 +78,7 @@ from ._sums import (
 )
 from .assignment import (
     ASSIGNMENTS as ASSIGNMENTS,
+    CohortErrors as CohortErrors,
 )
 from .model import (
     REWARD_MODELS as REWARD_MODELS,

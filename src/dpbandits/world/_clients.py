@@ -29,6 +29,9 @@ class Clients(ABC):
         size: The number of clients, or None for no limit.
         rewards: The distribution of single rewards: `gaussian`, `uniform` or `bernoulli`.
 
+    Attributes:
+        normal: Whether single rewards are mean + N(0, 1).
+
     Raises:
         InvalidValue: If the size or the distribution is not accepted.
     """
@@ -37,6 +40,7 @@ class Clients(ABC):
         self.instance = instance
         self.size = None if size is None else whole(1, population=size)
         self.asked = 0
+        self.normal = rewards == "gaussian"
         self._law = REWARD_LAWS[one_of(REWARD_LAWS, rewards=rewards)]
 
     @final

@@ -63,12 +63,10 @@ const checks = {
     };
     const trust = JSON.parse(about.terms).trust;
     const user = { epsilon: 1, delta: 1e-6, trusts: [trust], pinned: about.study };
-    const features = about.features.filter((one) => !one.endsWith("/skellam"));
-    if (features.length < about.features.length) { // the client lacks one feature, and must not enrol
-      await assert.rejects(client.takePart("https://coordinator.test", case_.code, user, () => case_.averages, memory, () => {}, given(case_)), client.Refused);
-      assert.deepEqual(seen.splice(0), ["/v1/study"]);
-      steps.unshift({ ...case_.steps[0], reply: { ...about, features } });
-    }
+    const features = [...about.features, "reward-range"]; // the client lacks one feature, and must not enrol
+    steps.unshift({ ...case_.steps[0], reply: { ...about, features } });
+    await assert.rejects(client.takePart("https://coordinator.test", case_.code, user, () => case_.averages, memory, () => {}, given(case_)), client.Refused);
+    assert.deepEqual(seen.splice(0), ["/v1/study"]);
     const found = await client.takePart("https://coordinator.test", case_.code, user, () => case_.averages, memory, () => {}, given(case_));
     globalThis.fetch = real;
     assert.equal(found.state, "sent");

@@ -8,7 +8,6 @@ export class Refused extends Error {}
 const need = (kept, otherwise) => { if (!kept) throw new Refused(otherwise); };
 export const hashed = (text) => crypto.createHash("sha256").update(text).digest("hex");
 const hmac = (key, ...parts) => crypto.createHmac("sha256", key).update(Buffer.concat(parts.map(Buffer.from))).digest();
-
 // ---- Sealing: HPKE (RFC 9180), base mode, X25519, HKDF-SHA256, AES-128-GCM ----
 const KEM = Buffer.from("KEM\x00\x20", "latin1"), HPKE = Buffer.from("HPKE\x00\x20\x00\x01\x00\x01", "latin1");
 const PKCS8 = Buffer.from("302e020100300506032b656e04220420", "hex"), SPKI = Buffer.from("302a300506032b656e032100", "hex");
@@ -16,8 +15,7 @@ const privateKey = (raw) => crypto.createPrivateKey({ key: Buffer.concat([PKCS8,
 const publicKey = (raw) => crypto.createPublicKey({ key: Buffer.concat([SPKI, raw]), format: "der", type: "spki" });
 const rawPublic = (key) => crypto.createPublicKey(key).export({ format: "der", type: "spki" }).subarray(-32);
 const extract = (suite, salt, label, key) => hmac(salt.length ? salt : Buffer.alloc(32), "HPKE-v1", suite, label, key);
-const expand = (suite, secret, label, info, length) =>
-  hmac(secret, [0, length], "HPKE-v1", suite, label, info, [1]).subarray(0, length);
+const expand = (suite, secret, label, info, length) => hmac(secret, [0, length], "HPKE-v1", suite, label, info, [1]).subarray(0, length);
 export function seal(reader, ephemeral, info, plaintext) {
   const own = privateKey(ephemeral), enc = rawPublic(own);
   const kem = extract(KEM, "", "eae_prk", crypto.diffieHellman({ privateKey: own, publicKey: publicKey(reader) }));
@@ -27,7 +25,6 @@ export function seal(reader, ephemeral, info, plaintext) {
   const cipher = crypto.createCipheriv("aes-128-gcm", expand(HPKE, root, "key", context, 16), nonce);
   return Buffer.concat([enc, cipher.update(plaintext), cipher.final(), cipher.getAuthTag()]);
 }
-
 // ---- Exact draws: every probability is a fraction of two BigInts ----
 function below(bound) { // uniform in 0 … bound − 1, by rejection
   const bits = bound.toString(2).length, size = Math.ceil(bits / 8);
@@ -74,13 +71,20 @@ function kNorm(scale, count) { // radius ∝ (2m + 1)^count·q^m, then a uniform
     if (i > count) return Array.from({ length: count }, () => below(2n * m + 1n) - m);
   }
 }
-function polya(scale, n) { // C(x + 1/n − 1, x) = Π (n(i − 1) + 1)/(n·i), against the geometric distribution
+function accepted(draw, odds) { // draws x until the coins with chances odds(1), …, odds(x) are all heads
   for (;;) {
-    const x = geometric(scale);
+    const x = draw();
     let i = 1n;
-    while (i <= x && chance(n * (i - 1n) + 1n, n * i)) i += 1n;
+    while (i <= x && chance(...odds(i))) i += 1n;
     if (i > x) return x;
   }
+}
+const polya = (scale, n) => accepted(() => geometric(scale), (i) => [n * (i - 1n) + 1n, n * i]); // C(x + 1/n − 1, x)·q^x
+function heads(x = 0n) { while (chance(1n, 2n)) x += 1n; return x; }
+function poisson(top, bottom) { // a sum of variables with mean at most ½ and weights (2·mean)^x/x! against 2^−x
+  let found = 0n;
+  for (let parts = 2n * top / bottom + 1n, left = parts; left > 0n; left -= 1n) found += accepted(heads, (i) => [2n * top, parts * bottom * i]);
+  return found;
 }
 function ones(bits) { // Bin(bits, ½)
   let found = 0n;
@@ -97,11 +101,11 @@ export const secure = {
     if (m.noise === "discrete-gaussian") return each(() => gaussian(scale));
     if (m.noise === "laplace") return each(() => laplace(scale));
     if (m.noise === "k-norm") return kNorm(scale, m.coordinates);
-    need(m.noise === "polya", "this client draws no such noise");
+    const mean = [BigInt(Math.max(1, Math.round(2 ** 31 * m.scale ** 2))), 2n ** 32n];
+    if (m.noise === "skellam") return each(() => poisson(...mean) - poisson(...mean));
     return each(() => polya(scale, BigInt(noisy(m))) - polya(scale, BigInt(noisy(m))));
   },
 };
-
 // ---- Plans: exact parsing, shape, terms, privacy ----
 export function parse(text) { // integers above 2^53 become BigInts
   need(!text.includes("int:"), "unreadable plan");
@@ -210,7 +214,6 @@ export function checkedPlan(task, text, terms, study, user) {
   need(task.sum_bits === undefined || (sumBits(m) ?? task.sum_bits) === task.sum_bits, "sum_bits");
   return plan;
 }
-
 // ---- Reports ----
 const MASK = (1n << 64n) - 1n, GAMMA = 0x9e3779b97f4a7c15n, step = (x, shift, factor) => ((x ^ (x >> shift)) * factor) & MASK;
 const mix = (x) => { x = step(step(x, 30n, 0xbf58476d1ce4e5b9n), 27n, 0x94d049bb133111ebn); return x ^ (x >> 31n); };
@@ -287,8 +290,7 @@ export function shares(report, bits, random) {
   });
   return [one, other];
 }
-export const infoOf = (purpose, study, phase, attempt, plan, pseudonym) =>
-  Buffer.from(["dpbandits v1", purpose, study, phase, attempt, plan, pseudonym].join("\n"));
+export const infoOf = (purpose, study, phase, attempt, plan, pseudonym) => Buffer.from(["dpbandits v1", purpose, study, phase, attempt, plan, pseudonym].join("\n"));
 export const tagged = (share, info, token) => Buffer.concat([share, hmac(Buffer.from(hashed(token), "hex"), info, "\n", share)]);
 export function sealedReport(plan, task, terms, memory, averages, source) {
   const bits = sumBits(plan.mechanism) ?? task.sum_bits, report = reportOf(plan, averages, source, bits);
@@ -299,15 +301,13 @@ export function sealedReport(plan, task, terms, memory, averages, source) {
   return Buffer.concat([seal(key(terms.shuffler), source.ephemeral(), info("share-shuffler"), one),
     seal(key(terms.coordinator), source.ephemeral(), info("share-coordinator"), bound)]);
 }
-
 // ---- The exchange ----
 export function agreed(about, user) {
   const terms = JSON.parse(about.terms), version = user.conformance ? "dpbandits conformance v1" : "dpbandits terms v1";
   need(hashed(about.terms) === about.study && (about.study === user.pinned || terms.trust !== "shuffle" && !user.pinned), "these are other terms");
   need(Object.keys(terms).length === 15 && terms.version === version && user.trusts.includes(terms.trust), "version or trust");
   need(terms.trust === "none" || (terms.epsilon <= user.epsilon && terms.delta <= user.delta), "the terms promise too little");
-  const able = (one) => one.startsWith("mode/") || (Object.hasOwn(KINDS, one.split("/")[0]) && !one.endsWith("/skellam"));
-  need(about.features.every(able), `this client lacks one of ${about.features}`); // it has no sampler for Skellam noise
+  need(about.features.every((one) => Object.hasOwn({ mode: 1, ...KINDS }, one.split("/")[0])), `this client lacks one of ${about.features}`);
   return terms;
 }
 async function http(method, url, secret, body, tries = 10) {

@@ -24,6 +24,8 @@ class BoxNormLaw(NoiseLaw):
     g/scale.
     """
 
+    independent_coordinates = False
+
     def draw(self, rows: int, coordinates: int, noise: NoiseSource) -> IntArray:
         """Draw independent rows."""
         return noise.box_norm(self.scale, (rows, coordinates))

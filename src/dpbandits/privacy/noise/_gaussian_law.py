@@ -11,6 +11,8 @@ from dpbandits.privacy.noise._law import NoiseLaw
 from dpbandits.privacy.noise._sources import NoiseSource
 from dpbandits.privacy.tails import Spread
 
+_NARROW = 1.5  # the least scale at which a sum of shares counts as a discrete Gaussian
+
 
 @dataclass(frozen=True, kw_only=True)
 class GaussianLaw(NoiseLaw):
@@ -38,9 +40,13 @@ class GaussianLaw(NoiseLaw):
         The sum of shares differs from it by about exp(−π²·scale²) of the probability, which is below 10⁻⁹ for
         scale ≥ 1.5. Narrower shares are summed one by one.
         """
-        if self.scale < 1.5:
+        if self.scale < _NARROW:
             return super().draw_total(rows, coordinates, noise)
         return noise.discrete_gaussian(self.scale * math.sqrt(rows), (coordinates,))
+
+    def draws_of_a_total(self, rows: int) -> int:
+        """Return 1, unless shares are summed one by one."""
+        return rows if self.scale < _NARROW else 1
 
     def event(self, coordinates: int, shift: int) -> accounting.Event:
         """Return the exact event, per coordinate."""

@@ -77,6 +77,10 @@ class PolyaLaw(LaplaceLaw):
         positive_parts, negative_parts = noise.polya_sums(rows, self.shares, self.scale, (2, coordinates))
         return np.asarray(positive_parts - negative_parts)
 
+    def draws_of_a_total(self, rows: int) -> int:  # noqa: ARG002
+        """Return 1: a simulation draws the sum at once."""
+        return 1
+
     def variance(self, coordinates: int) -> float:
         """Return the discrete Laplace's variance divided by the number of shares."""
         return super().variance(coordinates) / self.shares

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -18,6 +19,8 @@ from dpbandits.privacy._limits import MOST_CLIENTS
 from dpbandits.privacy.noise._ranges import checked_scale
 from dpbandits.privacy.noise._sources import NoiseSource
 from dpbandits.privacy.tails import Spread, chernoff_factor, chernoff_radius, sub_gaussian_factor
+
+_AT_ONCE = 1 << 21  # variables that are drawn at once
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +37,9 @@ class NoiseLaw(ABC):
 
     scale: float
     shares: int = 1
+
+    independent_coordinates: ClassVar[bool] = True
+    """Whether the coordinates of a share are independent."""
 
     def __post_init__(self) -> None:
         checked_scale(self.scale)
@@ -73,6 +79,34 @@ class NoiseLaw(ABC):
             An array of `coordinates` sums.
         """
         return np.asarray(self.draw(rows, coordinates, noise).sum(axis=0))
+
+    def draw_totals(self, count: int, rows: int, coordinates: int, noise: NoiseSource) -> IntArray:
+        """Draw independent sums of `rows` shares each.
+
+        Args:
+            count: The number of sums.
+            rows: The number of shares in each.
+            coordinates: The number of coordinates of a share.
+            noise: The noise source.
+
+        Returns:
+            An array with one sum per row.
+        """
+
+        def draw(some: int) -> IntArray:
+            if self.independent_coordinates:
+                return self.draw_total(rows, some * coordinates, noise).reshape(some, coordinates)
+            shares = self.draw(some * rows, coordinates, noise)
+            return np.asarray(shares.reshape(some, rows, coordinates).sum(axis=1))
+
+        at_once = max(1, _AT_ONCE // (self.draws_of_a_total(rows) * coordinates))
+        return np.concatenate(
+            [draw(min(at_once, count - first)) for first in range(0, count, at_once)], axis=0
+        )
+
+    def draws_of_a_total(self, rows: int) -> int:
+        """Return how many variables `draw_total` draws per coordinate, in a simulation."""
+        return rows
 
     @abstractmethod
     def event(self, coordinates: int, shift: int) -> accounting.Event:

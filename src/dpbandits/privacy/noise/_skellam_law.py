@@ -46,6 +46,10 @@ class SkellamLaw(CumulantLaw):
         """Draw the sum at once: Poisson variables sum to a Poisson variable."""
         return self._difference(rows * self.mean, (coordinates,), noise)
 
+    def draws_of_a_total(self, rows: int) -> int:  # noqa: ARG002
+        """Return 1: the sum is drawn at once."""
+        return 1
+
     @staticmethod
     def _difference(mean: float, shape: tuple[int, ...], noise: NoiseSource) -> IntArray:
         return noise.poisson(mean, shape) - noise.poisson(mean, shape)

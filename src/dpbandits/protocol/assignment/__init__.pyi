@@ -1,3 +1,6 @@
+from ._everyone import (
+    CohortErrors as CohortErrors,
+)
 from ._interface import (
     Assignment as Assignment,
     Crowd as Crowd,

@@ -142,19 +142,28 @@ class CohortErrors(MeanErrors):
         self, coefficients: FloatArray, directions: FloatArray, *, confidence: float | None = None
     ) -> FloatArray:
         """Return the radius, √(2·v'Cv·log(1/β)) for sub-Gaussian noise, plus the clipping bias."""
-        study, plan, clients = self.study, self.evidence.plan, self.evidence.reports
+        variances = self.sampling_variances(coefficients, directions)
+        radius = self._mechanism.error_radius(
+            coefficients, variances, confidence or self.study.confidence, self.evidence.reports
+        )
+        return radius + self.pull(coefficients)
+
+    def sampling_variances(self, coefficients: FloatArray, directions: FloatArray) -> FloatArray:
+        """Return the proxies of the noise of the plays and of the clients' own parameters together."""
+        plan, clients = self.evidence.plan, self.evidence.reports
         on_averages = coefficients if plan.mixing_matrix is None else coefficients @ plan.mixing_matrix
         variances = (on_averages**2) @ (1 / (clients * self.weights))
-        variances += study.heterogeneity**2 / clients * np.einsum("ij,ij->i", directions, directions)
-        radius = self._mechanism.error_radius(
-            coefficients, variances, confidence or study.confidence, clients
-        )
+        variances += self.common * np.einsum("ij,ij->i", directions, directions)
+        return np.asarray(variances, dtype=np.float64)
+
+    def pull(self, coefficients: FloatArray) -> FloatArray:
+        """Return how far clipping may have moved each row of coefficients·means."""
         bias = np.array(self.evidence.clipping_bias)
         if not bias.size:
-            return radius
+            return np.zeros(len(coefficients))
         if self._mechanism.shape == "ball":
-            return np.asarray(radius + np.linalg.norm(coefficients, axis=1) * bias[0], dtype=np.float64)
-        return np.asarray(radius + np.abs(coefficients) @ bias, dtype=np.float64)
+            return np.asarray(np.linalg.norm(coefficients, axis=1) * bias[0], dtype=np.float64)
+        return np.asarray(np.abs(coefficients) @ bias, dtype=np.float64)
 
     def norm_radius(self, coefficients: FloatArray, directions: FloatArray) -> float:
         """Return √tr K + √(2‖K‖·log(1/β)) for sub-Gaussian errors with proxy K, plus clipping bias.

@@ -5,6 +5,7 @@ from ._binding import (
     unbound_share as unbound_share,
 )
 from ._messages import (
+    ERROR_CODES as ERROR_CODES,
     SHARES_AT_ONCE as SHARES_AT_ONCE,
     ClientReply as ClientReply,
     ClientRequest as ClientRequest,

@@ -44,6 +44,36 @@ PlayState = Annotated[str, _one_of("beginning", *ATTEMPT_STATES, "paused", "ende
 Order = Literal["pause", "resume", "close"]
 ShufflerMode = Annotated[str, _one_of("trusted", "split", "verified")]
 
+ERROR_CODES = (
+    "already-asked",
+    "already-enrolled",
+    "already-kept",
+    "already-reported",
+    "changed",
+    "changed-request",
+    "closed",
+    "elsewhere",
+    "failure",
+    "no-collection",
+    "no-place",
+    "not-closed",
+    "not-found",
+    "not-joined",
+    "not-playing",
+    "other-study",
+    "other-terms",
+    "outside-terms",
+    "too-fast",
+    "too-large",
+    "too-many-rounds",
+    "unavailable",
+    "unknown-credential",
+    "unreadable",
+    "wrong-method",
+    "wrong-role",
+)
+"""All codes of `ErrorReply`."""
+
 SHARES_AT_ONCE = 1000  # the largest number of shares on one page of `SharesReply`
 TASK_STATES: tuple[TaskState, ...] = get_args(TaskState)
 
@@ -59,10 +89,11 @@ class Strict(Wire, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class ErrorReply(Wire, frozen=True, kw_only=True):
     """Why a request was refused.
 
-    `error` is one of a fixed list of codes, for example `wrong-role`; `message` is a sentence for people.
+    `error` is one of a fixed list of codes, for example `wrong-role`; `message` is a sentence for people. A
+    later version may have further codes.
     """
 
-    error: str
+    error: Annotated[str, _one_of(*ERROR_CODES)]
     message: str
 
 
