@@ -43,10 +43,12 @@ bench: $(VENV)/dev.installed
 deployed: $(VENV)/dev.installed
 	$(BIN)/python benchmarks/deployed_study.py
 
-## Measure the rate of durably stored reports relative to an empty handler, then memory over a million reports.
+## Measure the rate of durably stored reports relative to an empty handler, then memory over a million reports,
+## then how long 50,000 verified reports take to close.
 load: $(VENV)/dev.installed
 	$(BIN)/python benchmarks/service_load.py
 	$(BIN)/python benchmarks/service_load.py --reports 1000000
+	$(BIN)/python benchmarks/verified_cohort.py
 
 ## Run RUNS studies under faults drawn from SEED, then PROCESSES studies with real processes over TLS, half a
 ## minute each. Example: make faults RUNS=20 SEED=7 PROCESSES=1
@@ -57,11 +59,14 @@ faults: $(VENV)/dev.installed
 	$(BIN)/python -m tests.faults --runs $(RUNS) --seed $(SEED)
 	$(BIN)/python -m tests.faults --processes --runs $(PROCESSES) --seed $(SEED)
 
-## Measure what hostile parties gain: 100,000 plans of a hostile coordinator, and one liar in each of
-## 500 studies.
+## Measure what hostile parties gain: 100,000 plans of a hostile coordinator, one liar in each of 500 studies,
+## 10,000 false reports of verified sums, and lying clients in studies of real processes.
 liars: $(VENV)/dev.installed
 	$(BIN)/python -m tests.service.hostile_plans --plans 100000 --seed $(SEED)
 	$(BIN)/python benchmarks/one_liar.py --studies 500
+	$(BIN)/python -m tests.vdaf.corruptions --reports 10000 --seed $(SEED)
+	$(BIN)/python benchmarks/verified_liars.py --liars 20 --mode verified
+	$(BIN)/python benchmarks/verified_liars.py --liars 1 --mode split
 
 ## Delete the virtual environment, all results and all caches.
 clean:

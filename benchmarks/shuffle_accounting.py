@@ -2,8 +2,8 @@
 
 For each number of averages s, cohort |U| and (ε, δ) it shows the encoding in bits that `tight` chooses with
 the noise `binomial`. It shows how far the upper bound on δ(ε) lies above the lower bound (≤ 0.1 %), and the
-total error relative to the exact Gaussian at a trusted server (≤ 1.05, or 1.10 for 8 clients). The last column
-has the CPU seconds of one calibration (< 1).
+total error relative to the exact Gaussian at a trusted server (≤ 1.05, or 1.10 for 8 clients). The last
+column has the CPU seconds of one calibration (< 1).
 """
 
 from __future__ import annotations

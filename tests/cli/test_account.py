@@ -70,6 +70,25 @@ def test_it_tells_how_far_one_liar_reaches(
     assert ("in split mode without any bound" in shown) == (options[1] == "shuffle")
 
 
+def test_it_tells_what_a_report_costs_in_each_mode(capsys: pytest.CaptureFixture[str]) -> None:
+    sizes = ["--coordinates", "4", "--cohort", "100"]
+    modes = {one["mode"]: one for one in _json(capsys, "--trust", "shuffle", *sizes)["modes"]}
+    assert list(modes) == ["trusted", "split", "verified"]
+    assert modes["split"]["factor"] is None
+    assert modes["trusted"]["factor"] <= modes["verified"]["factor"]  # the length in a ball is not proved
+    assert (
+        4 * 8 + 48 == modes["trusted"]["bytes"] < modes["split"]["bytes"] < modes["verified"]["bytes"] < 3000
+    )
+    assert 0 < modes["verified"]["server_ms"] < modes["verified"]["client_ms"] < 1000
+    servers = _json(capsys, "--trust", "shuffle", "--noise", "server-gaussian", *sizes)["modes"]
+    assert [(one["mode"], one["factor"]) for one in servers] == [("split", None), ("verified", 1.0)]
+    pure = _json(capsys, "--trust", "shuffle", "--delta", "0", *sizes)["modes"]
+    assert [one["mode"] for one in pure] == ["trusted", "split"]
+    assert _json(capsys, "--trust", "local", *sizes)["modes"] == []
+    assert main(["account", "--trust", "shuffle", *sizes]) == 0
+    assert "verified: a liar reaches" in capsys.readouterr().out
+
+
 def test_it_tells_how_far_a_list_is_from_the_optimum(capsys: pytest.CaptureFixture[str]) -> None:
     options = ["--trust", "local", "--clip", "ball", "--coordinates", "20"]
     assert 1 < _json(capsys, *options)["error"]["ratio_to_least_local"] < 1.01

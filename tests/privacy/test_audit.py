@@ -33,10 +33,11 @@ from dpbandits.privacy.trust import (
     LocalGaussian,
     LocalLattice,
     NoPrivacy,
+    ServerNoise,
     ShuffledBits,
     SummedShares,
 )
-from tests.privacy.noises import NOISES, PURE_NOISES
+from tests.privacy.noises import CLIENT_NOISES, NOISES, PURE_NOISES
 
 ALL = [(trust, noise) for trust, noises in NOISES.items() for noise in noises]
 
@@ -260,7 +261,7 @@ def without_noise_of_the_second_client(
     return np.stack([mechanism.shuffle(one, noise) for one in sent])
 
 
-@pytest.mark.parametrize("noise", NOISES["shuffle"])
+@pytest.mark.parametrize("noise", CLIENT_NOISES)
 def test_one_clients_noise_left_out_is_caught(noise: str) -> None:
     epsilon = 3.0 if noise in PURE_NOISES else 6.0
     mechanism, delta = calibrated("shuffle", noise, epsilon, coordinates=1, cohort=2)
@@ -315,6 +316,10 @@ class UnclippedBits(Unclipped, ShuffledBits): ...
 class UnclippedShares(Unclipped, SummedShares): ...
 
 
+@dataclass(frozen=True, kw_only=True)
+class UnclippedServers(Unclipped, ServerNoise): ...
+
+
 FAULTY = {
     "central-gaussian": UnclippedCentralGaussian,
     "local-gaussian": UnclippedLocalGaussian,
@@ -322,6 +327,7 @@ FAULTY = {
     "local-lattice": UnclippedLocal,
     "shuffled-bits": UnclippedBits,
     "summed-shares": UnclippedShares,
+    "server-noise": UnclippedServers,
 }
 
 
@@ -346,10 +352,18 @@ class UnsummedShares(SummedShares):
         return payloads
 
 
+class NoiselessServer(ServerNoise):
+    def shuffle(self, payloads: np.ndarray, noise: NoiseSource) -> np.ndarray:
+        return payloads.sum(axis=0)
+
+
+SKIPPED = {"binomial": UnshuffledBits, "server-gaussian": NoiselessServer}
+
+
 @pytest.mark.parametrize("noise", NOISES["shuffle"])
 def test_a_skipped_shuffle_is_caught(noise: str) -> None:
     mechanism, delta = calibrated("shuffle", noise, 2.0)
-    faulty = (UnshuffledBits if noise == "binomial" else UnsummedShares)(**asdict(mechanism))
+    faulty = SKIPPED.get(noise, UnsummedShares)(**asdict(mechanism))
     assert caught(audit(faulty, simulated(), epsilon=2, delta=delta, samples=2000))
 
 

@@ -162,8 +162,8 @@ class Site:
         command = ["-m", "dpbandits.cli", "actuator", self.url, "--token-file", token]
         return [sys.executable, *command, "--certificates", str(self.certificate)]
 
-    def clients(self, codes: list[str], name: str = "clients") -> tuple[list[str], Path]:
-        """Start seeded clients; at the end they write to the file which of them reported."""
+    def clients(self, codes: list[str], name: str = "clients", liars: int = 0) -> tuple[list[str], Path]:
+        """Start seeded clients, the first of which lie; they write to the file which honest ones reported."""
         out = self.directory / f"{name}.out"
         (self.directory / f"{name}.codes").write_text("\n".join(codes))
         settings = {
@@ -173,6 +173,7 @@ class Site:
             "certificates": str(self.certificate),
             "terms": self.signed.digest,
             "out": str(out),
+            "liars": liars,
         }
         (self.directory / f"{name}.json").write_text(json.dumps(settings))
         return [sys.executable, str(HERE / "seeded.py"), "clients", str(self.directory / f"{name}.json")], out

@@ -15,8 +15,10 @@ SEED = 5
 Process = subprocess.Popen[bytes]
 
 
-def run_study(site: Site, clients: int, *, processes: int = 1, seconds: float = 120) -> tuple[Any, list[Any]]:
-    """The results, and which clients reported in which attempt of which phase."""
+def run_study(
+    site: Site, clients: int, *, processes: int = 1, seconds: float = 120, liars: int = 0
+) -> tuple[Any, list[Any]]:
+    """The results, and which honest clients reported in which attempt of which phase."""
     assert clients >= sum(site.cohorts), f"{clients} clients are too few for cohorts of {site.cohorts}"
     with contextlib.ExitStack() as running:
         if site.mode is not None:
@@ -27,11 +29,12 @@ def run_study(site: Site, clients: int, *, processes: int = 1, seconds: float = 
         actuator = running.enter_context(site.running("actuator", site.actuator()))
         started = list[Any]()
         for number in range(processes):
-            command, out = site.clients(codes[number::processes], f"clients-{number}")
+            command, out = site.clients(codes[number::processes], f"clients-{number}", 0 if number else liars)
             started.append(running.enter_context(site.running(f"clients-{number}", command)))
             outs.append(out)
         _wait_for_the_end(site, started, actuator, seconds)
         results = site.ask("GET", "/v1/results")
+        results["excluded"] = site.ask("GET", "/v1/status")["excluded"]
     return results, [tuple(row) for out in outs for row in json.loads(out.read_text())]
 
 

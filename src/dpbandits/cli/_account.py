@@ -14,6 +14,7 @@ from rich.table import Table
 
 from dpbandits._checks import at_least_zero_below_one, whole
 from dpbandits.cli._account_study import run_studies
+from dpbandits.cli._modes import modes_of, shown_mode
 from dpbandits.cli._parser import add_choice, add_value, number, whole_number
 from dpbandits.cli._plot import check_plot, plot_curve
 from dpbandits.cli._privacy_options import (
@@ -73,6 +74,8 @@ class Account:
     compared: dict[str, float]
     """The predicted radius of the error of a mean with each noise that the request allows."""
     reach: dict[str, float | None]
+    modes: list[dict[str, Any]]
+    """Reach, bytes and processor time per report in each mode of the shuffler; empty without one."""
     parameters: dict[str, Any]
     curve: list[dict[str, float]]
 
@@ -137,6 +140,7 @@ def _account(request: PrivacyRequest, mechanism: Mechanism, options: argparse.Na
         error=_error(request, mechanism),
         compared=_compared(request, mechanism),
         reach=reach_of(mechanism),
+        modes=modes_of(mechanism),
         parameters={
             **asdict(mechanism),  # type: ignore[call-overload]
             "trust": request.trust,
@@ -212,6 +216,8 @@ def _show(account: Account) -> None:
         others = _shown_noises(account.compared, given["noise"]) or "no other noise fits"
         show(f"noise     {given['noise']} has the least predicted error; {others}")
     show(f"reach     {shown_reach(account.reach, given['trust'])}")
+    for place, entry in enumerate(account.modes):
+        show(f"{'' if place else 'modes':10}{shown_mode(entry)}")
     title = f"accountant: {given['accountant']}"
     table = Table("ε", "δ at least", "δ at most", title=title, title_justify="left")
     for point in account.curve:

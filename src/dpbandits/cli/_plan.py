@@ -12,6 +12,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from dpbandits._checks import two_ends, whole
+from dpbandits.cli._modes import modes_of
 from dpbandits.cli._options_table import OptionsTable, add_table_options, options_table
 from dpbandits.cli._parser import add_value, number, whole_number
 from dpbandits.cli._plan_file import check_new, write_study
@@ -171,6 +172,7 @@ def _figures(study: Study) -> dict[str, Any]:
         "first_elimination": prediction.first_elimination,
         "report_bytes": None if mechanism is None else mechanism.message.size,
         "reach": None if mechanism is None else reach_of(mechanism),
+        "modes": [] if mechanism is None else modes_of(mechanism),
         "cover_loss": study.actions.loss * study.horizon,
     }
 

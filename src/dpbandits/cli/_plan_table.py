@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from rich.table import Table
 
+from dpbandits.cli._modes import shown_mode
 from dpbandits.cli._output import cover_note, provenance
 from dpbandits.cli._reach import shown_reach
 from dpbandits.cli._terminal import console
@@ -50,6 +52,8 @@ class Row:
     first_elimination: int | None = None
     reach: dict[str, float | None] | None = None
     """How far one lying client can move a mean of the first phase; None if no client is asked."""
+    modes: list[dict[str, Any]] = field(default_factory=list)
+    """Reach, bytes and processor time per report of the first phase in each mode of the shuffler."""
     cover_loss: float = 0.0
     """Upper bound on the loss to the best point of a covered continuous set, over all rounds, if ‖θ*‖ = 1."""
 
@@ -139,6 +143,7 @@ def _notes(row: Row) -> list[str]:
     notes = list[str]()
     if row.reach is not None:
         notes.append(f"{row.name}, first cohort: {shown_reach(row.reach, row.trust)}")
+    notes += [f"{row.name}, mode {shown_mode(entry)}" for entry in row.modes]
     if row.never_eliminates:
         notes.append(
             f"{row.name}: {NEVER}. More participants, a larger ε, a trust model with less noise (central or "
