@@ -6,7 +6,7 @@ export OPENBLAS_NUM_THREADS := 1
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: run test lint bench deployed load faults liars clean
+.PHONY: run test lint bench deployed load siege faults liars clean
 .DELETE_ON_ERROR:
 
 ## Compare the trust models at (ε, δ) = (1, 1e-6), and the paper's constants; print a table and write a plot
@@ -39,6 +39,11 @@ bench: $(VENV)/dev.installed
 	$(BIN)/python benchmarks/mapped_actions.py
 	$(BIN)/python benchmarks/million_actions.py
 
+## Measure 5,000 polling clients under a flood of bad requests and slow sockets, on SQLite and on PostgreSQL.
+siege: $(VENV)/dev.installed
+	$(BIN)/python benchmarks/siege.py
+	$(BIN)/python benchmarks/siege.py --postgresql
+
 ## Run studies with 2,000 clients in real processes, for every trust model.
 deployed: $(VENV)/dev.installed
 	$(BIN)/python benchmarks/deployed_study.py
@@ -50,14 +55,15 @@ load: $(VENV)/dev.installed
 	$(BIN)/python benchmarks/service_load.py --reports 1000000
 	$(BIN)/python benchmarks/verified_cohort.py
 
-## Run RUNS studies under faults drawn from SEED, then PROCESSES studies with real processes over TLS, half a
-## minute each. Example: make faults RUNS=20 SEED=7 PROCESSES=1
+## Run RUNS studies under faults drawn from SEED, then PROCESSES studies with real processes over TLS on SQLite,
+## and as many on PostgreSQL, about a minute each. Example: make faults RUNS=20 SEED=7 PROCESSES=1
 RUNS ?= 500
 SEED ?= 1
 PROCESSES ?= 10
 faults: $(VENV)/dev.installed
 	$(BIN)/python -m tests.faults --runs $(RUNS) --seed $(SEED)
 	$(BIN)/python -m tests.faults --processes --runs $(PROCESSES) --seed $(SEED)
+	$(BIN)/python -m tests.faults --processes --postgres --runs $(PROCESSES) --seed $(SEED)
 
 ## Measure what hostile parties gain: 100,000 plans of a hostile coordinator, one liar in each of 500 studies,
 ## 10,000 false reports of verified sums, and lying clients in studies of real processes.

@@ -137,7 +137,8 @@ class Siege:
         told = attackers.communicate()[0].strip() if attackers is not None else ""
         print(
             f"{name}: {found['requests']:,} polls, median {1e3 * found['median']:.1f} ms, p99 "
-            f"{1e3 * found['p99']:.0f} ms, largest {1e3 * found['largest']:.0f} ms; {found['polled']}, "
+            f"{1e3 * found['p99']:.0f} ms, largest {1e3 * found['largest']:.0f} ms (the clients themselves "
+            f"are {1e3 * found['late']:.0f} ms late, p99); {found['polled']}, "
             f"reports {found['reported']}, lost {found['lost']}; memory at most {largest:.0f} MB, "
             f"{found['cpu']:.2f} cores; load {os.getloadavg()[0]:.1f} {told}",
             flush=True,

@@ -7,7 +7,8 @@ tests/faults/kept, with a name that describes the failure, and it becomes a test
 run failed.
 
 With `--processes` the parties are real commands over loopback TLS (deployed.py). These runs are slower and
-less repeatable, and run one at a time. With `--postgres` as well, the coordinator uses a PostgreSQL database.
+less repeatable, and run one at a time. With `--postgres` as well, two coordinators with wrong clocks use one
+PostgreSQL database, whose server is killed and whose disk fills.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ import msgspec
 from rich.progress import Progress
 
 from tests.service.helpers import MODELS
-from tests.storage.postgres import new_database, server
 
+from .database import databases
 from .deployed import DeployedOutcome, draw_deployed, run_deployed
 from .faults import Case, draw_case, steps_of
 from .shrinking import shrink
@@ -94,10 +95,11 @@ def _deployed(given: argparse.Namespace) -> int:
 
 
 def _deployed_outcomes(given: argparse.Namespace) -> Iterator[DeployedOutcome]:
-    cases = [draw_deployed(given.seed, number) for number in range(given.first, given.first + given.runs)]
-    with server() if given.postgres else nullcontext("") as url:
+    numbers = range(given.first, given.first + given.runs)
+    cases = [draw_deployed(given.seed, number, postgres=given.postgres) for number in numbers]
+    with databases() if given.postgres else nullcontext(None) as new:
         for case in cases:
-            yield run_deployed(case, new_database(url) if url else "")
+            yield run_deployed(case, None if new is None else new())
 
 
 def _outcomes(given: argparse.Namespace) -> Iterator[Outcome]:

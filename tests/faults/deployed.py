@@ -1,5 +1,7 @@
-"""Studies of real processes (`dpbandits serve` and `dpbandits shuffler`, over loopback TLS) that are killed.
+"""Studies of real processes (`dpbandits serve` and `dpbandits shuffler`, over loopback TLS) under faults.
 
+Parties are killed, stopped for longer than a deadline, or left without file descriptors. With PostgreSQL, the
+server is killed or its disk is full, and two coordinators run whose clocks are wrong by up to an hour.
 Clients run the real client code over TCP. Some are stopped at random times; they restart from what they have
 saved, or never return. At the end `checker.py` checks the databases. The seed determines when a process is
 killed, but not what it is doing at that moment. So a run that failed may not fail again.
@@ -12,7 +14,11 @@ import contextlib
 import hashlib
 import json
 import random
+import re
+import resource
+import signal
 import subprocess
+import sys
 import tempfile
 import time
 from collections import Counter
@@ -30,27 +36,33 @@ from dpbandits.service.client._client import ClientMemory
 from dpbandits.service.shared import AsyncTransport, call
 from dpbandits.service.wire import EnrolmentReply, EnrolmentRequest, Pins, ResultsReply, StatusReply, hashed
 from tests.service.helpers import MODELS, client_averages, client_noise
-from tests.service.processes import CLIENT_NOISE, Site, start, stop
+from tests.service.processes import CLIENT_NOISE, Site, free_port, start, stop
 
 from . import party
 from .actors import CONSENT
 from .checker import Checker
+from .database import Database
 from .network import Accepted
 from .values import second_part
 
 COHORTS = (6, 10)
 CROWD = 24  # codes that the operator requests at a time
 LONGEST = 240.0  # seconds after which a study counts as stuck
+_NOT_STARTED = r"dpbandits (serve|shuffler): (storage: |.*Too many open files)"
 _SPAN = (0.5, 15.0)  # processes are killed between these seconds after the start
 
 
 @dataclass(frozen=True, kw_only=True)
 class Kill:
-    """A kill: seconds after the start, the party, and the seconds until it is started again."""
+    """A fault of a party: its kind, seconds after the start, and the seconds until it ends.
+
+    The kinds are `killed`, `stopped` (SIGSTOP), `without files` and, for the party `database`, `full`.
+    """
 
     at: float
     party: str
     down: float
+    kind: str = "killed"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,6 +73,7 @@ class DeployedCase:
     trust: str
     mode: str | None
     kills: tuple[Kill, ...]
+    skews: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,31 +86,38 @@ class DeployedOutcome:
     seconds: float
 
 
-def draw_deployed(seed: int, number: int) -> DeployedCase:
-    """Draw a case. Models alternate. Every party is killed 2 to 5 times, unless the study ends first."""
+def draw_deployed(seed: int, number: int, *, postgres: bool = False) -> DeployedCase:
+    """Draw a case. Models alternate. Every party has 2 to 5 faults, unless the study ends first."""
     trust, mode = MODELS[number % len(MODELS)]
     rng = random.Random(f"processes {seed}/{number}")
-    parties = ("coordinator",) if mode is None else ("coordinator", "shuffler")
-    kills = [
-        Kill(at=rng.uniform(*_SPAN), party=name, down=min(6.0, rng.expovariate(1.0)))
-        for name in parties
-        for _ in range(rng.randint(2, 5))
-    ]
-    return DeployedCase(
-        seed=f"{seed}/{number}", trust=trust, mode=mode, kills=tuple(sorted(kills, key=lambda kill: kill.at))
-    )
+    parties = ["coordinator"] if mode is None else ["coordinator", "shuffler"]
+    kills = [_fault(rng, name) for name in parties for _ in range(rng.randint(2, 5))]
+    skews: tuple[float, ...] = ()
+    if postgres:
+        kills += [_fault(rng, "second") for _ in range(rng.randint(0, 2))]
+        kills += [_fault(rng, "database") for _ in range(rng.randint(1, 3))]
+        skews = tuple(rng.choice((-1, 1)) * rng.choice((2.0, 40.0, 3600.0)) for _ in range(2))
+    ordered = tuple(sorted(kills, key=lambda kill: kill.at))
+    return DeployedCase(seed=f"{seed}/{number}", trust=trust, mode=mode, kills=ordered, skews=skews)
 
 
-def run_deployed(case: DeployedCase, postgres: str = "") -> DeployedOutcome:
+def _fault(rng: random.Random, name: str) -> Kill:
+    """Draw a fault. A party that is stopped is stopped for longer than clients have to report."""
+    kinds = ("killed", "full") if name == "database" else ("killed", "killed", "stopped", "without files")
+    at, kind, down = rng.uniform(*_SPAN), rng.choice(kinds), min(6.0, rng.expovariate(1.0))
+    return Kill(at=at, party=name, kind=kind, down=rng.uniform(5.5, 8.0) if kind == "stopped" else down)
+
+
+def run_deployed(case: DeployedCase, database: Database | None = None) -> DeployedOutcome:
     """Run a study to its end and check the databases.
 
     Args:
         case: The run.
-        postgres: The URL of a PostgreSQL database for the coordinator; empty for SQLite.
+        database: A PostgreSQL database for the coordinator; None for SQLite.
     """
     began = time.perf_counter()
     with tempfile.TemporaryDirectory() as directory:
-        world = Deployed(case, Path(directory), postgres)
+        world = Deployed(case, Path(directory), database)
         try:
             asyncio.run(world.play())
         finally:
@@ -114,7 +134,7 @@ class Deployed:
 
     case: DeployedCase
     directory: Path
-    postgres: str = ""
+    database: Database | None = None
     problems: list[str] = field(default_factory=list)
     met: Counter[str] = field(default_factory=Counter)
     accepted: dict[str, Accepted] = field(default_factory=dict)
@@ -135,13 +155,27 @@ class Deployed:
             report_seconds=5.0,
             join_seconds=6.0,
             poll_seconds=0.4,
-            storage=self.postgres or "sqlite:///coordinator.sqlite",
+            storage="sqlite:///coordinator.sqlite" if self.database is None else self.database.url,
         )
         self.study = self.site.study
         self._commands = {"coordinator": self.site.coordinator(), "actuator": self.site.actuator()}
+        self._urls = {"coordinator": self.site.url, "shuffler": self.site.shuffler_url}
+        if self.case.skews:
+            self._skew()
         if self.case.mode is not None:
             self._commands["shuffler"] = self.site.shuffler()
         self._down: set[str] = set()
+
+    def _skew(self) -> None:
+        """Add a second coordinator, and let the clocks of both be wrong."""
+        port, file = free_port(), self.directory / "second.toml"
+        text = self.site.study_file.read_text()
+        file.write_text(text.replace(f"port = {self.site.port}\n", f"port = {port}\n"))
+        self._urls["second"] = f"https://127.0.0.1:{port}"
+        files = {"coordinator": self.site.study_file, "second": file}
+        for (name, path), skew in zip(files.items(), self.case.skews, strict=True):
+            command = [sys.executable, "-m", "tests.faults.skewed", str(skew), "serve", str(path)]
+            self._commands[name] = command
 
     def _start(self, name: str) -> None:
         with (self.directory / f"{name}.log").open("ab") as log:
@@ -164,12 +198,14 @@ class Deployed:
                     self.problems.append("the study does not end")
                 await asyncio.sleep(0.3)
             killer.cancel()
+            await asyncio.gather(killer, return_exceptions=True)  # it ends its faults
             await self._settle(people)
 
     async def _settle(self, people: list[asyncio.Task[None]]) -> None:
         """Start all parties that are down, and wait until everybody knows that the study has ended."""
-        for name in self._down:
-            self._start(name)
+        for name, process in self.running.items():
+            if name in self._down and process.poll() is not None:
+                self._start(name)
         _, waiting = await asyncio.wait(people, timeout=30) if people and not self.problems else ((), people)
         if waiting and not self.problems:
             self.problems.append(f"{len(waiting)} clients did not learn that the study has ended")
@@ -189,22 +225,59 @@ class Deployed:
         finally:
             for task in parties:
                 task.cancel()
+            await asyncio.gather(*parties, return_exceptions=True)
 
     async def _kill_one(self, kill: Kill) -> None:
         self._down.add(kill.party)
-        self.met[f"{kill.party} killed"] += 1
-        process = self.running[kill.party]
-        process.kill()
-        process.wait(20)
-        await asyncio.sleep(kill.down)
-        self._start(kill.party)
+        self.met[f"{kill.party} {kill.kind}"] += 1
+        if kill.party == "database":
+            await self._trouble_database(kill)
+        elif kill.kind == "killed":
+            self._kill_now(kill.party)
+            await asyncio.sleep(kill.down)
+            self._start(kill.party)
+        else:
+            await self._hinder(self.running[kill.party], kill)
         self._down.discard(kill.party)
+
+    async def _trouble_database(self, kill: Kill) -> None:
+        assert self.database is not None
+        try:
+            await asyncio.to_thread(self.database.kill if kill.kind == "killed" else self._fill)
+            await asyncio.sleep(kill.down)
+        finally:
+            self.database.fill_disk(False)
+            self.database.start()
+
+    def _fill(self) -> None:
+        assert self.database is not None
+        self.database.fill_disk(True)
+
+    async def _hinder(self, process: subprocess.Popen[bytes], kill: Kill) -> None:
+        """Stop a process for a while, or let it open no further files."""
+        hard = resource.prlimit(process.pid, resource.RLIMIT_NOFILE)[1]
+        try:
+            if kill.kind == "stopped":
+                process.send_signal(signal.SIGSTOP)
+            else:
+                resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (3, hard))
+            await asyncio.sleep(kill.down)
+        finally:
+            if process.poll() is None:
+                process.send_signal(signal.SIGCONT)
+                resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (hard, hard))
 
     async def _look(self, transport: AsyncTransport, people: list[asyncio.Task[None]]) -> bool:
         """Poll as the operator, and request codes if clients are few; return whether the study has ended."""
         for name, process in self.running.items():
-            if name not in self._down and process.poll() not in (None, 0 if name == "actuator" else None):
-                self.problems.append(f"the {name} ended by itself with {process.returncode}")
+            if name in self._down or process.poll() in (None, 0 if name == "actuator" else None):
+                continue
+            if process.returncode == 2 and self._may_fail_to_start:
+                self.met[f"{name} started again"] += 1
+                self._start(name)
+                return False
+            last = (self.directory / f"{name}.log").read_text().splitlines()[-1:]
+            self.problems.append(f"the {name} ended by itself with {process.returncode}: {last}")
         try:
             results = await self._ask(transport, "GET", "results", ResultsReply)
             for one in results.phases:
@@ -294,11 +367,16 @@ class Deployed:
             if name != "actuator":
                 self._kill_now(name)
                 self._start(name)
-                self.site.wait_ready(self.site.url if name == "coordinator" else self.site.shuffler_url)
+                self.site.wait_ready(self._urls[name])
                 self._kill_now(name)
         site = party.Site(directory=self.directory, study=self.study, mode=self.case.mode, keys={})
         checker = Checker(
-            site, self.accepted, self.released, self.names, noise_known=False, postgres=self.postgres
+            site,
+            self.accepted,
+            self.released,
+            self.names,
+            noise_known=False,
+            postgres="" if self.database is None else self.database.url,
         )
         return [*self._mistakes(), *checker.problems()]
 
@@ -307,11 +385,28 @@ class Deployed:
         self.running[name].wait(20)
 
     def _mistakes(self) -> list[str]:
-        """Return the errors that parties logged, and log lines that are not JSON."""
+        """Return the errors that no fault of this run explains, and log lines that are not JSON."""
         found = list[str]()
         for name in self._commands:
             lines = (self.directory / f"{name}.log").read_text().splitlines()
             for line in lines if name != "actuator" else ():
-                if not line.startswith("{") or json.loads(line)["level"] == "ERROR":
+                if line.startswith("{"):
+                    told = json.loads(line)
+                    wrong = told["level"] == "ERROR" and not self._explained(told)
+                else:
+                    wrong = not self._may_fail_to_start or not re.match(_NOT_STARTED, line)
+                if wrong:
                     found.append(f"the {name} logged {line}")
         return found
+
+    @property
+    def _may_fail_to_start(self) -> bool:
+        """Whether a party may find no database or no free files when it starts, and is started again."""
+        return self.database is not None or any(kill.kind == "without files" for kill in self.case.kills)
+
+    def _explained(self, told: dict[str, Any]) -> bool:
+        """Return whether a fault of this run explains an error: a database that is away, or no free files."""
+        kinds = {kill.kind for kill in self.case.kills}
+        if "StorageError" in told.get("kind", ""):
+            return self.database is not None or "without files" in kinds
+        return "without files" in kinds and told.get("kind", "") in ("OSError EMFILE", "OSError")

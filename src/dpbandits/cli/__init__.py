@@ -80,7 +80,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.close()
         return 0
     except OSError as error:
-        print(f"dpbandits {options.command}: {error.filename}: {error.strerror}", file=sys.stderr)
+        where = "" if error.filename is None else f"{error.filename}: "
+        print(f"dpbandits {options.command}: {where}{error.strerror}", file=sys.stderr)
         return 2
 
 

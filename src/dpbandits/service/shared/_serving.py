@@ -27,7 +27,7 @@ LOOPBACK_HOSTS = ("127.0.0.1", "::1", "localhost")
 _GRACE = 10  # seconds that open requests have to finish after SIGTERM or SIGINT
 _YOUNG = 20_000  # new objects between garbage collections: several times those of the open requests
 # Seconds after which a thread that computes lets another one run. While the event loop is busy, the writer
-# thread waits this long after every statement. With the default of 5 ms it would serve 100 polls a second.
+# thread waits this long after every statement. With Python's default, 5 ms, polls would wait for seconds.
 _SWITCH = 0.0002
 _BACKLOG = 2048  # connections that wait to be accepted
 

@@ -1,0 +1,66 @@
+"""A PostgreSQL server that can be killed, and whose disk can be full."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import signal
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import psutil
+
+from tests.storage.postgres import new_database, running
+
+_FULL = 16_384  # bytes: no file can grow beyond them, neither a table nor a segment of the log
+
+
+class Database:
+    """A database of its own on a server that this process has started."""
+
+    def __init__(self, started: Any) -> None:
+        self._started = started
+        self.url = new_database(started.get_uri())
+
+    def _processes(self) -> list[psutil.Process]:
+        number = self._started.get_pid()
+        if number is None or not psutil.pid_exists(number):
+            return []
+        first = psutil.Process(number)
+        return [first, *first.children(recursive=True)]
+
+    def kill(self) -> None:
+        """End all processes of the server at once."""
+        found = self._processes()
+        for process in found:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.send_signal(signal.SIGKILL)
+        psutil.wait_procs(found, timeout=20)
+
+    def start(self) -> None:
+        """Start the server again; it recovers from its log."""
+        for _ in range(20):
+            try:
+                self._started.ensure_postgres_running()
+            except Exception:
+                time.sleep(0.5)
+            else:
+                return
+        raise RuntimeError("PostgreSQL does not start again")
+
+    def fill_disk(self, full: bool) -> None:
+        """Let every attempt to enlarge a file fail, or end this."""
+        size = _FULL if full else resource.RLIM_INFINITY
+        for process in self._processes():
+            with contextlib.suppress(ProcessLookupError, psutil.NoSuchProcess):
+                resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+
+
+@contextlib.contextmanager
+def databases() -> Iterator[Any]:
+    """Yield a function that creates a database; the server ends with the block."""
+    os.environ.setdefault("PGCONNECT_TIMEOUT", "10")
+    with running() as started:
+        yield lambda: Database(started)
