@@ -6,18 +6,35 @@ export OPENBLAS_NUM_THREADS := 1
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: run test lint bench deployed load siege faults liars clean
+.PHONY: run test browser demo lint bench deployed load siege faults liars clean
 .DELETE_ON_ERROR:
 
 ## Compare the trust models at (ε, δ) = (1, 1e-6), and the paper's constants; print a table and write a plot
-## and JSON to out/.
+## and JSON to out/. Then run a whole study with its dashboard.
 run: $(VENV)/run.installed
 	@mkdir -p out
 	$(BIN)/dpbandits simulate --compare-paper --plot out/regret.png --json out/regret.json
+	$(BIN)/dpbandits demo
 
-## Run the linters, the type checker, the import contracts and all tests.
-test: lint
+## Run a whole study on this machine, with its dashboard; open the dashboard in a browser.
+demo: $(VENV)/run.installed
+	$(BIN)/dpbandits demo --open
+
+## Run the linters, the type checker, the import contracts and all tests. Chromium is installed meanwhile.
+test:
+	@$(MAKE) --no-print-directory -j2 lint browser
 	$(BIN)/python -m pytest -n auto
+
+## Install Debian's Chromium for the tests of the dashboard, if it is missing and this user may. Without it,
+## these tests are skipped. Every step has a time limit, so that a machine without a network goes on.
+APT := DEBIAN_FRONTEND=noninteractive timeout 240 apt-get -qq -o Acquire::Retries=0 -o Acquire::http::Timeout=15
+browser:
+	@if command -v chromium >/dev/null; then :; \
+	elif [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then \
+	  echo "chromium is missing and cannot be installed here: the tests of the dashboard in a browser are skipped"; \
+	elif $(APT) install -y --no-install-recommends chromium >/dev/null 2>&1 || { $(APT) update >/dev/null 2>&1 && \
+	  $(APT) install -y --no-install-recommends chromium >/dev/null 2>&1; }; then echo "chromium was installed"; \
+	else echo "chromium cannot be installed: the tests of the dashboard in a browser are skipped"; fi
 
 ## Run the linters, the type checker and the import contracts.
 lint: $(VENV)/dev.installed
@@ -84,7 +101,7 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/run.installed: pyproject.toml | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[plot]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[plot,service]'
 	@touch $@
 
 $(VENV)/dev.installed: pyproject.toml | $(VENV)/bin/python

@@ -31,6 +31,7 @@ DESCRIPTION = (
 )
 _SHARES = (0.3, 0.3, 0.4)  # of all phones, by phase
 _CLIENT_PROCESSES = 2
+_FEW = 100  # phones that one process runs alone
 _RATE = "1500"  # rounds per second of the actuator
 _PATIENCE = 60.0  # seconds for a party to start, and to stop
 
@@ -39,7 +40,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
     add_flag(parser, "--open", "open the dashboard in a browser")
     add_value(parser, "--clients", whole_number, "N", "number of simulated phones", 2000)
-    add_value(parser, "--report-seconds", whole_number, "S", "how long phones have to report in a phase", 25)
+    add_value(parser, "--report-seconds", whole_number, "S", "how long phones have to report in a phase", 20)
     add_value(parser, "--keep", Path, "FOLDER", "keep all files, and a report, in this new folder")
     add_flag(parser, "--stay", "serve the dashboard after the end, until Ctrl-C")
 
@@ -107,7 +108,8 @@ class _Demo:
     def __init__(self, site: DemoSite, ends: contextlib.ExitStack) -> None:
         self._site = site
         self._ends = ends
-        self._phones = list[subprocess.Popen[bytes]]()
+        self._started = list[subprocess.Popen[bytes]]()
+        ends.callback(_stop, self._started)
 
     def begin(self) -> None:
         """Start both parties and the actuator, and wait until the parties are ready."""
@@ -172,11 +174,10 @@ class _Demo:
         site = self._site
         shuffler = str(KeyPair.load(site.folder / "shuffler.pem").public)
         certificate = str(site.folder / "certificate.pem")
-        sizes = [cohort // _CLIENT_PROCESSES] * (_CLIENT_PROCESSES - 1)
+        processes = _CLIENT_PROCESSES if cohort >= _FEW else 1
+        sizes = [cohort // processes] * (processes - 1)
         for part, size in enumerate([*sizes, cohort - sum(sizes)]):
             codes, rewards = site.write_wave(wave, part, size)
-            words = [sys.executable, "-m", "dpbandits.cli", "keys", "codes", str(site.study), str(codes)]
-            subprocess.run([*words, "--count", str(size)], check=True, stdout=subprocess.DEVNULL)
             words = ["client", site.url, "--codes", str(codes), "--rewards", str(rewards)]
             words += ["--certificates", certificate, "--epsilon", "2", "--mode", "split"]
             words += ["--shuffler-url", site.shuffler_url, "--shuffler-key", shuffler]
@@ -193,17 +194,20 @@ class _Demo:
                 cwd=self._site.folder,
                 start_new_session=True,
             )
-        self._ends.callback(_stop, process)
+        self._started.append(process)
         return process
 
 
-def _stop(process: subprocess.Popen[bytes]) -> None:
-    process.terminate()
-    try:
-        process.wait(_PATIENCE)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
+def _stop(processes: list[subprocess.Popen[bytes]]) -> None:
+    """Stop all processes at once, and wait for each."""
+    for process in processes:
+        process.terminate()
+    for process in processes:
+        try:
+            process.wait(_PATIENCE)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
 
 
 def _summarise(site: DemoSite, *, kept: Path | None) -> None:

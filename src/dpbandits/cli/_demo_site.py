@@ -36,7 +36,7 @@ growth = 4.0
 
 [timing]
 report_seconds = {report_seconds}
-poll_seconds = 5
+poll_seconds = {poll_seconds}
 
 [storage]
 url = "sqlite:///study.sqlite"
@@ -148,10 +148,22 @@ class DemoSite:
         Returns:
             The files with the codes and with the rewards.
         """
+        from dpbandits.service.config import read_stored_study
+        from dpbandits.service.wire import hashed, new_secret, write_private
+        from dpbandits.storage import open_store
+
         codes, rewards = (self.folder / f"{name}-{phase}-{part}" for name in ("codes", "rewards"))
         rewards = rewards.with_suffix(".npz")
         rng = np.random.default_rng([phase, part])
         np.savez(rewards, actions=_rewards(phones, rng))
+        secrets = [new_secret() for _ in range(phones)]
+        write_private(codes, "".join(f"{secret}\n" for secret in secrets).encode())
+        store = open_store(read_stored_study(self.study).storage)
+        try:
+            with store.transaction() as transaction:
+                transaction.add_codes([hashed(secret) for secret in secrets])
+        finally:
+            store.close()
         return codes, rewards
 
 
@@ -175,6 +187,7 @@ def _study_file(site: DemoSite, port: int, hashes: dict[str, str], shuffler_key:
         current=json.dumps(CURRENT, ensure_ascii=False),
         cohorts=list(site.cohorts),
         report_seconds=site.report_seconds,
+        poll_seconds=min(5.0, site.report_seconds / 5),  # several times before the deadline
         port=port,
         shuffler_url=site.shuffler_url,
         shuffler_key=shuffler_key,

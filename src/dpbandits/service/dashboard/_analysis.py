@@ -122,8 +122,12 @@ class Analyst:
     def _curve(self, plan: Plan, epsilon: float) -> Curve:
         mechanism = plan.asked_mechanism
         if mechanism not in self._curves:
-            points = [(share * epsilon, float(mechanism.event.delta(share * epsilon))) for share in _CURVE]
-            self._curves[mechanism] = tuple(points)
+            deltas = [float(mechanism.event.delta(share * epsilon)) for share in _CURVE]
+            # δ(ε) never grows, so an upper bound at a smaller ε also holds at a larger one.
+            least = np.minimum.accumulate(deltas).tolist()
+            self._curves[mechanism] = tuple(
+                (share * epsilon, one) for share, one in zip(_CURVE, least, strict=True)
+            )
         return self._curves[mechanism]
 
 

@@ -186,8 +186,8 @@ def _charts(known: list[Progress], planned: list[int]) -> list[Values]:
     phases = [one.phase for one in known]
     interval = {
         "low": [one.interval[0] if one.interval else None for one in known],
-        "estimate": [one.estimated_mean for one in known],
         "high": [one.interval[1] if one.interval else None for one in known],
+        "estimate": [one.estimated_mean for one in known],
     }
     clients = {
         "asked": [one.clients_asked for one in known],

@@ -6,8 +6,16 @@
 
   function series(given, index) {
     const colours = ["--accent", "--second", "--third", "--soft"];
-    const stroke = colour(given.band ? (index === 1 ? "--accent" : "--band") : colours[index % colours.length]);
-    return { label: given.names[index], stroke, width: given.band && index !== 1 ? 1 : 2, points: { size: 7 }, spanGaps: true };
+    const stroke = colour(given.band ? (index === 2 ? "--accent" : "--band") : colours[index % colours.length]);
+    return { label: given.names[index], stroke, width: given.band && index !== 2 ? 1 : 2, points: { size: 7 }, spanGaps: true };
+  }
+
+  function powers(u, axis, low, high) {
+    const first = Math.ceil(Math.log10(low)), last = Math.floor(Math.log10(high));
+    const step = Math.max(1, Math.ceil((last - first) / 6));
+    const found = [];
+    for (let one = first; one <= last; one += step) found.push(10 ** one);
+    return found;
   }
 
   function draw(box) {
@@ -18,13 +26,14 @@
       width: Math.max(240, box.clientWidth),
       height: 240,
       cursor: { y: false },
+      legend: { live: false },
       scales: { x: { time: false, range: whole ? (u, low, high) => [low - 0.4, high + 0.4] : undefined }, y: { distr: given.log ? 3 : 1 } },
       axes: [
-        { ...axis, label: given.xlabel, labelSize: 20, incrs: whole ? [1, 2, 5, 10, 20] : undefined },
-        { ...axis, size: 64, values: given.log ? (u, ticks) => ticks.map((one) => (one === null ? "" : one.toExponential(0))) : undefined },
+        { ...axis, label: given.xlabel, labelSize: 22, size: 28, incrs: whole ? [1, 2, 5, 10, 20] : undefined },
+        { ...axis, size: 64, splits: given.log ? powers : undefined, values: given.log ? (u, ticks) => ticks.map((one) => (one === null ? "" : one.toExponential(0))) : undefined },
       ],
       series: [{ label: given.xlabel }, ...given.names.map((_, index) => series(given, index))],
-      bands: given.band ? [{ series: [3, 1], fill: colour("--tint") }] : [],
+      bands: given.band ? [{ series: [2, 1], fill: colour("--tint") }] : [],
     };
     box.replaceChildren();
     drawn.push([box, new uPlot(options, [given.x, ...given.series], box)]);
