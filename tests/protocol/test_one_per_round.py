@@ -300,7 +300,7 @@ def test_the_widths_of_table_5(trust: str, delta: float, width: float) -> None:
         actions=actions, horizon=25_000_000, heterogeneity=0, privacy=request, assignment="one",
         schedule=Schedule(first_length=1000),
     )  # fmt: skip
-    assert study.confidence == 1e-9
+    assert study.bound_failure == 1e-9
     plan = Plan(
         study="s", phase=1, support=tuple(range(40)), plays=(25,) * 40, rank=20, mechanism=None,
         per_action=calibrate_per_action(request, cohorts=[25] * 40, bounds=[1.0] * 40),
@@ -333,7 +333,7 @@ def test_the_tight_width_is_the_formula_of_the_covariance(trust: str) -> None:
     directions = np.random.default_rng(0).normal(size=(9, 3))
     spread = np.einsum("ij,ij->i", directions, np.linalg.solve(precision, directions.T).T)
     np.testing.assert_allclose(
-        fit.target_widths(directions), np.sqrt(2 * spread * np.log(1 / study.confidence)), rtol=1e-9
+        fit.target_widths(directions), np.sqrt(2 * spread * np.log(1 / study.bound_failure)), rtol=1e-9
     )
 
 
@@ -348,7 +348,7 @@ def test_tight_widths_cover_and_are_not_loose(trust: str) -> None:
     fit = fitted(study, evidence)
     assert isinstance(fit, LinearFit)
     theta, direction = np.array([0.3, -0.2, 0.1]), study.actions.matrix[7]
-    scale = math.sqrt(math.log(20) / math.log(1 / study.confidence))  # widths at β = .05
+    scale = math.sqrt(math.log(20) / math.log(1 / study.bound_failure))  # widths at β = .05
     width = float(fit.target_widths(direction[None])[0]) * scale
     rng, trials = np.random.default_rng(5), 12_000
     means = np.empty((trials, 5))

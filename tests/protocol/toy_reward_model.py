@@ -51,7 +51,7 @@ class TanhFit(Fit):
     def radii(self) -> FloatArray:
         """Error bounds that hold for all released means at once with probability 1 − β."""
         count = len(self.rows)
-        share = self.study.confidence / (2 * count)  # two sides of each mean
+        share = self.study.bound_failure / (2 * count)  # two sides of each mean
         return SLOPE * self.errors.radius(np.eye(count), self.rows, confidence=share)
 
     def widths(self, actions: IntArray, *, towards: int | None = None) -> FloatArray:

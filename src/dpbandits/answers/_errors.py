@@ -238,10 +238,10 @@ class PhaseErrors:
     @cached_property
     def _shortening(self) -> float:
         each = self._clipping / max(1, len(self._evidence.clipping_bias))
-        if each <= self._study.confidence:
+        if each <= self._study.bound_failure:
             return 1.0
         clipped = self._evidence.reports * 2 * math.exp(-(MARGIN**2) / 2)
-        return (math.log(1 / each) + clipped) / (math.log(1 / self._study.confidence) + clipped)
+        return (math.log(1 / each) + clipped) / (math.log(1 / self._study.bound_failure) + clipped)
 
 
 def _least(known: FloatArray, proxies: FloatArray, scales: FloatArray, chance: float) -> FloatArray:

@@ -18,6 +18,7 @@ def add_problem_options(group: Any) -> None:
     _add_actions(group, default)
     _add_rewards(group, default)
     _add_clients(group)
+    _add_certainty(group)
     add_value(group, "--instance-seed", whole_number, "S", "use the same actions and θ* in every run")
 
 
@@ -50,6 +51,15 @@ def _add_clients(group: Any) -> None:
     add_value(group, "--participants", whole_number, "N", asked)
     cohorts = "in schedule exponential phase l asks ⌈2^(alpha·l)⌉ clients"
     group.add_argument("--alpha", type=number, default=Cohorts().alpha, help=cohorts)
+
+
+def _add_certainty(group: Any) -> None:
+    holds = "probability with which the best action is never dropped (default: 1/(kT) per bound)"
+    add_value(group, "--confidence", number, "C", holds)
+    stop = "ask no more clients once one action is left"
+    group.add_argument("--stop-when-sure", dest="stop_when_decided", action="store_true", help=stop)
+    near = "with --stop-when-sure: also stop once the best guess is certainly within G of the best action"
+    group.add_argument("--gap", dest="stop_gap", type=number, metavar="G", default=0.0, help=near)
 
 
 def setting_from(options: argparse.Namespace, *, trust: str) -> Setting:

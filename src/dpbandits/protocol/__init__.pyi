@@ -22,6 +22,7 @@ from ._exchange import (
 from ._learner import (
     ask as ask,
     best_estimate as best_estimate,
+    gap_bound as gap_bound,
     leader as leader,
     replay as replay,
     tell as tell,

@@ -71,7 +71,35 @@ def _may_ask(state: State) -> bool:
     study = state.study
     if not study.schedule.asks(state.phase) or not study.assignment_rule.has_cohort(state):
         return False
-    return len(state.active_actions) > 1 or not study.stop_when_decided
+    return not study.stop_when_decided or (len(state.active_actions) > 1 and not _near_enough(state))
+
+
+def _near_enough(state: State) -> bool:
+    """Return whether the gap of the best guess is at most `stop_gap`, with the confidence of the study."""
+    wanted = state.study.stop_gap
+    return wanted > 0 and bool(state.history) and gap_bound(state) <= wanted
+
+
+def gap_bound(state: State) -> float:
+    """Return an upper bound on the gap of the best guess, from the last release.
+
+    The bounds of all phases hold together with the confidence of the study (docs/theory.md, Theorem 1).
+
+    Args:
+        state: The state after at least one release.
+
+    Returns:
+        The largest upper confidence bound on how much better another active action may be; 0 if one is left.
+    """
+    study, active, best = state.study, state.active_actions, leader(state)
+    others = active[active != best]
+    if not len(others):
+        return 0.0
+    fit = fitted(study, state.history[-1].unfitted)
+    scores = study.reward_model.means(study.actions.matrix, active, fit.estimate)
+    behind = float(scores[np.searchsorted(active, best)])
+    reach = scores[active != best] - behind + fit.widths(others, towards=best)
+    return max(0.0, float(np.max(reach)))
 
 
 def _last_fit(state: State) -> Fit | None:

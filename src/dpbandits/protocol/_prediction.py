@@ -440,7 +440,7 @@ def _phase(study: Study, path: _Path) -> _Phase | None:
     reporting = choose(study, statistics, design.rank, clients, before)
     estimator = reporting.estimator(study, design.rank, clients)
     of_plays = reporting.statistics.weights_on_averages(estimator) / np.sqrt(clients * plays)
-    level, deviation = math.sqrt(2 * math.log(1 / study.confidence)), reporting.deviation(study, clients)
+    level, deviation = math.sqrt(2 * math.log(1 / study.bound_failure)), reporting.deviation(study, clients)
     private = study.privacy.trust_model.private
     wide = max(deviation, reporting.width(study, clients) / level) if private else 0.0
     common = study.heterogeneity**2 / clients

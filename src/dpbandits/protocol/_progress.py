@@ -23,7 +23,7 @@ class Progress:
             more than 2¹⁴ actions are close to the leader, it is the best by this phase's estimate alone.
         estimated_mean: The mean reward of the leader by the last estimate; None before the first release.
         width: The confidence width of that mean. The error exceeds it, on each side, with a probability of at
-            most `Study.confidence`. None before the first release.
+            most `Study.bound_failure`. None before the first release.
         largest_width: The largest width that decided which actions stay, see `State.width`. None before the
             first release. With the step `differences` it is the width of a difference of two actions.
         cohort: How many clients the phase asked; 0 if it only plays.

@@ -146,7 +146,7 @@ class Reporting:
             clients=clients,
             bound=self.bound,
             shape=self.shape,
-            confidence=study.confidence,
+            confidence=study.bound_failure,
         )
 
     def tails(self, study: Study, clients: int) -> str:
@@ -156,7 +156,7 @@ class Reporting:
             coordinates=len(self.statistics.targets),
             clients=clients,
             shape=self.shape,
-            confidence=study.confidence,
+            confidence=study.bound_failure,
         )
 
     def width(self, study: Study, clients: int) -> float:
@@ -167,7 +167,7 @@ class Reporting:
             clients=clients,
             bound=self.bound,
             shape=self.shape,
-            confidence=study.confidence,
+            confidence=study.bound_failure,
         )
 
     def estimator(self, study: Study, rank: int, clients: int) -> FloatArray:
@@ -216,7 +216,7 @@ def clipping_bias(
     if study.bounded_rewards and not reporting.recentred and reporting.bound >= on_grid(lossless, up=True):
         return ()
     off, spread = statistics.residuals(study, shape, before if reporting.recentred else None)
-    return tuple(mean_excess(reporting.bound, off, spread, clients, study.confidence).tolist())
+    return tuple(mean_excess(reporting.bound, off, spread, clients, study.bound_failure).tolist())
 
 
 def _clipped(study: Study, statistics: Statistics, shape: str, before: Known | None) -> Reporting:

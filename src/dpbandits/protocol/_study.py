@@ -22,6 +22,7 @@ from dpbandits.protocol.assignment import ASSIGNMENTS, Assignment
 from dpbandits.protocol.model import REWARD_MODELS, RewardModel
 
 WHEN_CLIENTS_RUN_OUT = ("error", "stop")
+LARGEST_CONFIDENCE = 1 - 1e-9
 LONGEST_HORIZON = 10**15  # up to here, 64-bit integers and floats count rounds exactly
 
 
@@ -45,8 +46,13 @@ class Study:
         design_tolerance: Designs have g(π) ≤ `design_tolerance` × the rank of the active set. The variance
             that privacy adds grows with g, and communication grows with the support. The support is about
             twice the rank at tolerance 1.3, and about the rank at 2, the paper's value.
-        stop_when_decided: Whether no more clients are asked once a single action is left. If not, every
-            planned cohort is asked.
+        confidence: The probability with which all statements of the study hold together: the best action is
+            never dropped, and bounds on gaps are right. Example: .95. None for the paper's choice, under
+            which each single bound fails with probability 1/(kT).
+        stop_when_decided: Whether no more clients are asked once a single action is left, or once the best
+            guess is certain to be within `stop_gap` of the best action. If not, every planned cohort is
+            asked.
+        stop_gap: A gap that is small enough to stop, in units of the reward; see `stop_when_decided`.
         assignment: The actions that a client reports on. With "everyone", each client of a phase reports on
             all actions of the phase (DP-DPE). With "one", every round has a new client, who reports on the
             action of that round (DP-PE); there are as many clients as rounds, and the schedule's cohorts are
@@ -71,7 +77,9 @@ class Study:
     population: int | None = None
     when_clients_run_out: str = "error"
     design_tolerance: float = 1.3
+    confidence: float | None = None
     stop_when_decided: bool = False
+    stop_gap: float = 0.0
     assignment: str = "everyone"
     model: str = "linear"
     steps: Steps | None = None
@@ -84,6 +92,10 @@ class Study:
         between(1.1, 2, design_tolerance=self.design_tolerance)
         checked_bound(self.bound)
         non_negative(heterogeneity=self.heterogeneity)
+        if self.confidence is not None:
+            between(0.5, LARGEST_CONFIDENCE, confidence=self.confidence)
+        if non_negative(stop_gap=self.stop_gap) and not self.stop_when_decided:
+            raise InvalidValue("stop_gap", self.stop_gap, "0 unless stop_when_decided is true")
         one_of(WHEN_CLIENTS_RUN_OUT, when_clients_run_out=self.when_clients_run_out)
         one_of(ASSIGNMENTS, assignment=self.assignment)
         one_of(REWARD_MODELS, model=self.model)
@@ -135,10 +147,17 @@ class Study:
         unsupported = [name for name in STEP_NAMES if name not in self.reward_model.steps]
         return Steps.of(self.privacy.preset).without(*unsupported)
 
-    @property
-    def confidence(self) -> float:
-        """β = 1/(kT): the probability that one one-sided confidence bound of one phase fails."""
-        return 1 / (self.actions.count * self.horizon)
+    @cached_property
+    def bound_failure(self) -> float:
+        """β, the probability that one one-sided confidence bound of one phase fails.
+
+        It is 1/(kT) or, with a `confidence`, (1 − confidence)/(5kL): L phases have at most 5k bounds each
+        (docs/theory.md, *What can fail in total*).
+        """
+        if self.confidence is None:
+            return 1 / (self.actions.count * self.horizon)
+        phases = max(1, self.schedule.reporting_phases(self.horizon))
+        return (1 - self.confidence) / (5 * self.actions.count * phases)
 
     @cached_property
     def digest(self) -> str:

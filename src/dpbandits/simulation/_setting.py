@@ -42,7 +42,10 @@ class Setting:
         design_tolerance: Designs have g ≤ design_tolerance × rank. None lets the plan choose it.
         when_clients_run_out: `error` raises an error before the first round; `stop` asks no more clients
             once the population is used up, and plays the best guess.
-        stop_when_decided: Ask no more clients once a single action is left.
+        confidence: See `Study.confidence`.
+        stop_when_decided: Ask no more clients once a single action is left, or once the best guess is
+            certain to be within `stop_gap` of the best action.
+        stop_gap: See `Study.stop_gap`.
         without: Steps of preset tight that are left out.
 
     Raises:
@@ -59,7 +62,9 @@ class Setting:
     assumed_heterogeneity: float | None = None
     design_tolerance: float | None = None
     when_clients_run_out: str = "error"
+    confidence: float | None = None
     stop_when_decided: bool = False
+    stop_gap: float = 0.0
     without: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -219,7 +224,9 @@ class Setting:
             population=self.clients,
             when_clients_run_out=self.when_clients_run_out,
             design_tolerance=spent.design_tolerance,
+            confidence=self.confidence,
             stop_when_decided=self.stop_when_decided,
+            stop_gap=self.stop_gap,
             assignment="one" if self.one_client_per_round else "everyone",
             steps=steps,
         )

@@ -75,7 +75,7 @@ class Everyone(Assignment):
                 cohort=clients,
                 bound=bound,
                 shape=shape,
-                confidence=study.confidence,
+                confidence=study.bound_failure,
             ),
             offsets=tuple(offsets),
             mixing=() if mixing is None else tuple(map(tuple, mixing.tolist())),
@@ -144,7 +144,7 @@ class CohortErrors(MeanErrors):
         """Return the radius, √(2·v'Cv·log(1/β)) for sub-Gaussian noise, plus the clipping bias."""
         variances = self.sampling_variances(coefficients, directions)
         radius = self._mechanism.error_radius(
-            coefficients, variances, confidence or self.study.confidence, self.evidence.reports
+            coefficients, variances, confidence or self.study.bound_failure, self.evidence.reports
         )
         return radius + self.pull(coefficients)
 
@@ -172,7 +172,7 @@ class CohortErrors(MeanErrors):
         """
         errors, bias = self.factor(coefficients), self.evidence.clipping_bias
         spectrum = np.linalg.eigvalsh(errors @ errors.T + self.common * directions @ directions.T)
-        level = 2 * math.log(1 / self.study.confidence)
+        level = 2 * math.log(1 / self.study.bound_failure)
         radius = math.sqrt(max(0.0, float(spectrum.sum()))) + math.sqrt(level * max(0.0, float(spectrum[-1])))
         if not bias:
             return radius
@@ -196,7 +196,7 @@ class CohortErrors(MeanErrors):
             most=min(shares[1] * (1 + _SLACK), 1.0),
             largest=float(steepest) * (1 + _SLACK),
         )
-        low, high = mechanism.radius_factors(spread, self.study.confidence, reports)
+        low, high = mechanism.radius_factors(spread, self.study.bound_failure, reports)
         if not self.evidence.clipping_bias:
             return low, high
         bias = _bias_factors(within, np.array(self.evidence.clipping_bias), covariance, mechanism.shape)
@@ -211,7 +211,7 @@ class CohortErrors(MeanErrors):
             mechanism=self._mechanism,
             clients=self.evidence.reports,
             heterogeneity=self.study.heterogeneity,
-            confidence=self.study.confidence,
+            confidence=self.study.bound_failure,
         )
 
     @property

@@ -78,7 +78,7 @@ class MeanErrors(ABC):
             coefficients: One row a of coefficients of the reported numbers per bound.
             directions: For each row, the same combination of the features of the reported numbers. The
                 clients' own parameters deviate along it.
-            confidence: The failure probability of each bound; β = `Study.confidence` by default.
+            confidence: The failure probability of each bound; β = `Study.bound_failure` by default.
 
         Returns:
             One bound per row. Each bound is one-sided: ⟨a, e⟩ may be far below zero.

@@ -197,7 +197,7 @@ class PerActionErrors(MeanErrors):
         If clipping may cut rewards, each of the two parts may fail with probability β/2.
         """
         evidence, cut = self.evidence, any(self.evidence.clipping_scales)
-        confidence = (confidence or self.study.confidence) / (2 if cut else 1)
+        confidence = (confidence or self.study.bound_failure) / (2 if cut else 1)
         radius = per_action_radius(
             evidence.plan.per_action,
             coefficients,
@@ -225,7 +225,7 @@ class PerActionErrors(MeanErrors):
         (central, shuffle) or of one client's report (local). Since clients differ, the variance of a reward
         is 1 + σ² instead of 1.
         """
-        study, plan, level = self.study, self.evidence.plan, math.log(1 / self.study.confidence)
+        study, plan, level = self.study, self.evidence.plan, math.log(1 / self.study.bound_failure)
         length, support = study.schedule.length(plan.phase), len(plan.support)
         action_related = math.sqrt(2 * plan.rank / length * (1 + study.heterogeneity**2))
         width = action_related * math.sqrt(2 * level)

@@ -69,7 +69,7 @@ class Fit(ABC):
     def widths(self, actions: IntArray, *, towards: int | None = None) -> FloatArray:
         """Return the confidence widths of the estimated mean rewards of some actions.
 
-        The error exceeds the width with a probability of at most β = `Study.confidence`, on each side.
+        The error exceeds the width with a probability of at most β = `Study.bound_failure`, on each side.
 
         Args:
             actions: Indices of actions.
