@@ -121,5 +121,6 @@ def test_leads_follow_from_differences_to_the_best_whichever_it_is() -> None:
 
 def test_later_phases_get_most_of_the_failure_probability() -> None:
     shares = _bounds._shares(3)
-    assert shares == pytest.approx([1 / 21, 4 / 21, 16 / 21])
+    assert shares == pytest.approx([0.75 / 21 + 0.25 / 3, 3 / 21 + 0.25 / 3, 12 / 21 + 0.25 / 3])
     assert _bounds._shares(1) == [1.0]
+    assert min(_bounds._shares(1000)) >= 0.25 / 1000  # no overflow, and no phase without a share

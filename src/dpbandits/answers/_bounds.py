@@ -72,7 +72,9 @@ _LOWER, _BEST, _UPPER = 0.53, 0.42, 0.05
 _TO_BEST, _PAIRS = 0.45, 0.1
 _LOWER_OVER_FIXED, _BEST_OVER_FIXED = 0.55, 0.45
 _CLIPPING = 0.02  # the part of α_l with which clipping may move means further than assumed
-_GROWTH = 4.0  # each phase gets this many times the share of the one before
+# A quarter of the failure probability is divided equally between phases. Of the rest, each phase gets four
+# times the share of the one before.
+_EQUALLY, _GROWTH = 0.25, 4.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -310,9 +312,13 @@ def _through_best(phase: _Phase, rows: FloatArray, own: int, others: NDArray[Any
 
 
 def _shares(cohorts: int) -> list[float]:
-    """Return the share of each planned phase. Later phases are larger, so they get most."""
-    weights = [_GROWTH**phase for phase in range(cohorts)]
-    return [weight / sum(weights) for weight in weights]
+    """Return the share of each planned phase.
+
+    Later phases are larger, so they get most. A quarter is divided equally, so that answers before the end of
+    a long study are not much wider.
+    """
+    weights = [_GROWTH ** (phase + 1 - cohorts) for phase in range(cohorts)]
+    return [(1 - _EQUALLY) * weight / sum(weights) + _EQUALLY / cohorts for weight in weights]
 
 
 def planned_cohorts(study: Study) -> int:

@@ -163,7 +163,7 @@ class PhaseErrors:
         return radii(self._study, self._evidence, directions, chance, self._knowledge)
 
     def draws_suffice(self, directions: int, chance: float) -> bool:
-        """Return whether radii for so many directions at once are computed from draws.
+        """Return whether radii for this number of directions at once are computed from draws.
 
         This depends on the plan and not on the release, so statements may be chosen by it.
 

@@ -1,4 +1,4 @@
-"""What the file of a session keeps beside its journal, so that the path alone resumes the session."""
+"""The settings that the file of a session keeps, so that the path alone resumes the session."""
 
 from __future__ import annotations
 

@@ -25,6 +25,8 @@ class Actuator:
 
     Attributes:
         labels: The names of the actions that were scheduled so far; empty if actions have no names.
+        phase: The phase of the last schedule, for announcements to clients.
+        attempt: Its attempt.
     """
 
     def __init__(self, url: str, token: str, transport: Transport) -> None:
@@ -32,6 +34,7 @@ class Actuator:
         self._token = token
         self._transport = transport
         self.labels: dict[int, str] = {}
+        self.phase = self.attempt = 0
 
     def play(self) -> PlayReply:
         """Return the action of the next round."""
@@ -42,6 +45,7 @@ class Actuator:
         found: ScheduleReply = self._transport.hold(
             call("GET", f"{self._url}/v1/schedule", ScheduleReply, secret=self._token)
         )
+        self.phase, self.attempt = found.phase, found.attempt
         self.labels |= {run.action: run.label for run in found.runs if run.label}
         return found
 
