@@ -172,12 +172,13 @@ def test_it_takes_part_in_a_whole_study(
         ("local", "list", {"pinned": "0" * 64}, "these are other terms"),
         ("local", "list", {"conformance": True}, "version or trust"),
         ("shuffle", "skellam", {}, "this client lacks one of"),
+        ("shuffle", "discrete-gaussian", {}, "mode/verified"),
     ],
 )
 def test_it_refuses_before_it_enrols(
     trust: str, noise: str, changes: dict[str, Any], told: str, tmp_path: Path
 ) -> None:
-    mode = "split" if trust == "shuffle" else None
+    mode = ("verified" if "verified" in told else "split") if trust == "shuffle" else None
     with _live(trust, mode, noise) as (url, coordinator, _):
         (code,) = _codes(coordinator, 1)
         process = _node("client.mjs", url, code, _settings(tmp_path, coordinator, trust, **changes))
@@ -201,7 +202,7 @@ export function parameter(task: Schemas["TaskReply"]): number | null {
   const plan: Schemas["Plan"] = JSON.parse(task.plan), one = plan.mechanism;
   switch (one.kind) {
     case "none": return one.bound;
-    case "central-lattice": case "local-lattice": return one.scale;
+    case "central-lattice": case "local-lattice": case "server-noise": return one.scale;
     case "local-list": return one.near;
     case "local-band": return one.width;
     case "shuffled-bits": return one.noise_bits;
