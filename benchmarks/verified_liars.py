@@ -40,7 +40,7 @@ def main() -> None:
             trust="shuffle",
             mode=options.mode,
             noise=CLIENT_NOISE,
-            cohorts=(options.clients // 4, options.clients // 3),
+            cohorts=(2 * options.clients // 5, options.clients // 2),
             report_seconds=options.report_seconds,
             join_seconds=120,
             poll_seconds=15,

@@ -175,6 +175,7 @@ def test_it_takes_part_in_a_whole_study(
         ("local", "list", {"pinned": "0" * 64}, "these are other terms"),
         ("local", "list", {"conformance": True}, "version or trust"),
         ("local", "list", {"reward_range": (0, 10)}, "this client lacks one of"),
+        ("shuffle", "discrete-gaussian", {}, "mode/verified"),
     ],
 )
 def test_it_refuses_before_it_enrols(
@@ -182,7 +183,7 @@ def test_it_refuses_before_it_enrols(
 ) -> None:
     changes = dict(changes)
     ends = changes.pop("reward_range", None)
-    with _live(trust, None, noise, ends) as (url, coordinator, _):
+    with _live(trust, "verified" if trust == "shuffle" else None, noise, ends) as (url, coordinator, _):
         (code,) = _codes(coordinator, 1)
         process = _node("client.mjs", url, code, _settings(tmp_path, coordinator, trust, **changes))
         _, trouble = process.communicate(timeout=60)
@@ -205,7 +206,7 @@ export function parameter(task: Schemas["TaskReply"]): number | null {
   const plan: Schemas["Plan"] = JSON.parse(task.plan), one = plan.mechanism;
   switch (one.kind) {
     case "none": return one.bound;
-    case "central-lattice": case "local-lattice": return one.scale;
+    case "central-lattice": case "local-lattice": case "server-noise": return one.scale;
     case "local-list": return one.near;
     case "local-band": return one.width;
     case "shuffled-bits": return one.noise_bits;
