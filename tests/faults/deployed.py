@@ -165,6 +165,7 @@ class Deployed:
         if self.case.mode is not None:
             self._commands["shuffler"] = self.site.shuffler()
         self._down: set[str] = set()
+        self._begun: dict[str, int] = {}  # where the log of the running process starts
 
     def _skew(self) -> None:
         """Add a second coordinator, and let the clocks of both be wrong."""
@@ -179,7 +180,12 @@ class Deployed:
 
     def _start(self, name: str) -> None:
         with (self.directory / f"{name}.log").open("ab") as log:
+            self._begun[name] = log.tell()
             self.running[name] = start(self._commands[name], log)
+
+    def _listens(self, name: str) -> bool:
+        """Return whether a party has finished its start."""
+        return b'"listening"' in (self.directory / f"{name}.log").read_bytes()[self._begun[name] :]
 
     def stop(self) -> None:
         """Stop the processes that this object started."""
@@ -228,6 +234,8 @@ class Deployed:
             await asyncio.gather(*parties, return_exceptions=True)
 
     async def _kill_one(self, kill: Kill) -> None:
+        if kill.kind == "without files" and not self._listens(kill.party):
+            return  # Python itself cannot start without files
         self._down.add(kill.party)
         self.met[f"{kill.party} {kill.kind}"] += 1
         if kill.party == "database":

@@ -180,6 +180,14 @@ def test_codes_expire_and_can_be_revoked_until_their_client_is_asked(store: Stor
         assert transaction.enrol("three", "fourth", now=1.0) == "three"
 
 
+def test_a_batch_of_another_worker_is_kept(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    with store.transaction() as transaction:
+        transaction.keep_batch(1, 1, b"theirs")
+        looks = iter([None, b"theirs"])  # the other worker journals its batch after the first look
+        monkeypatch.setattr(transaction, "batch", lambda _phase, _attempt: next(looks))
+        assert transaction.kept_batch(1, 1, b"ours") == b"theirs"
+
+
 def test_a_report_is_taken_once(store: Store) -> None:
     with store.transaction() as transaction:
         transaction.add_attempt(ATTEMPT)

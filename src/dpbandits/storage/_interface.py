@@ -21,6 +21,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 
+from dpbandits.errors import Refused
 from dpbandits.storage._records import (
     Attempt,
     LedgerEntry,
@@ -235,7 +236,12 @@ class Transaction(ABC):
         """Journal the batch of an attempt, unless another worker did so first; return the journalled one."""
         found = self.batch(phase, attempt)
         if found is None:
-            self.keep_batch(phase, attempt, body)
+            try:
+                self.keep_batch(phase, attempt, body)
+            except Refused as refusal:  # another worker did, after this one had looked
+                if refusal.reason != "already-kept":
+                    raise
+                found = self.batch(phase, attempt)
         return found or body
 
 

@@ -219,14 +219,13 @@ class Connection(H11Protocol):
         if self._door.tls is None:
             self._begin(transport)
         else:
-            transport.pause_reading()
+            transport.pause_reading()  # `start_tls` resumes it
             self._door.shake_hands(self)
 
     def shake_hands(self) -> None:
         """Begin the handshake, unless the connection has ended while it waited for its turn."""
         raw, tls = self._raw, self._door.tls
         if raw is not None and tls is not None and not raw.is_closing():
-            raw.resume_reading()
             self._securing = self.loop.create_task(self._secure(raw, tls))
 
     def _begin(self, transport: asyncio.Transport) -> None:

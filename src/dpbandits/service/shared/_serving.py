@@ -104,7 +104,7 @@ def server_for(
         The uvicorn server.
     """
     steps = steps or Steps()
-    guard: Guard | None = getattr(app.state, "guard", None)
+    guard: Guard | None = getattr(getattr(app, "state", None), "guard", None)  # other applications have none
     backlog = min(_BACKLOG, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 4)
     door = Door(
         steps=steps,
