@@ -60,10 +60,12 @@ bench: $(VENV)/dev.installed
 deployed: $(VENV)/dev.installed
 	$(BIN)/python benchmarks/deployed_study.py
 
-## Measure the rate of durably stored reports relative to an empty handler, then memory over a million reports.
+## Measure the rate of durably stored reports relative to an empty handler, memory over a million reports, and
+## what 200 open dashboards cost.
 load: $(VENV)/dev.installed
 	$(BIN)/python benchmarks/service_load.py
 	$(BIN)/python benchmarks/service_load.py --reports 1000000
+	$(BIN)/python benchmarks/dashboard_load.py
 
 ## Run RUNS studies under faults drawn from SEED, then PROCESSES studies with real processes over TLS, half a
 ## minute each. Example: make faults RUNS=20 SEED=7 PROCESSES=1
