@@ -90,16 +90,20 @@ def _folder(kept: Path | None) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def _interruptible() -> Iterator[None]:
-    """Treat SIGTERM like Ctrl-C, so that all processes are stopped and the folder is deleted."""
+    """Treat SIGTERM like Ctrl-C, so that all processes are stopped and the folder is deleted.
+
+    A shell lets its background processes ignore SIGINT, so that signal gets a handler, too.
+    """
 
     def stop(_signal: int, _frame: Any) -> None:
         raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGTERM, stop)
+    before = {one: signal.signal(one, stop) for one in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for one, handler in before.items():
+            signal.signal(one, handler)
 
 
 class _Demo:
