@@ -91,16 +91,10 @@ class _Rows:
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
-        answer, count = snapshot.analysis.answer, snapshot.study.actions.count
-        self.scores: Any = None
-        self.order: Any = np.arange(count)
-        self._known: dict[int, OptionResult] = {}
-        if answer is not None:
-            matrix = snapshot.study.actions.matrix
-            model = snapshot.study.reward_model
-            self.scores = model.means(matrix, np.arange(count), np.array(answer.parameter))
-            self.order = np.argsort(-self.scores, kind="stable")
-            self._known = {one.action: one for one in answer.options}
+        found = snapshot.analysis
+        self.scores = found.scores
+        self.order = np.arange(snapshot.study.actions.count) if found.order is None else found.order
+        self._known = {} if found.answer is None else {one.action: one for one in found.answer.options}
         self.dropped = snapshot.analysis.dropped
 
     def row(self, action: int) -> OptionRow:
