@@ -66,11 +66,12 @@ deployed: $(VENV)/dev.installed
 	$(BIN)/python benchmarks/deployed_study.py
 
 ## Measure the rate of durably stored reports relative to an empty handler, then memory over a million reports,
-## then how long 50,000 verified reports take to close.
+## then how long 50,000 verified reports take to close, and what 200 open dashboards cost.
 load: $(VENV)/dev.installed
 	$(BIN)/python benchmarks/service_load.py
 	$(BIN)/python benchmarks/service_load.py --reports 1000000
 	$(BIN)/python benchmarks/verified_cohort.py
+	$(BIN)/python benchmarks/dashboard_load.py
 
 ## Run RUNS studies under faults drawn from SEED, then PROCESSES studies with real processes over TLS on SQLite,
 ## and as many on PostgreSQL, about a minute each. Example: make faults RUNS=20 SEED=7 PROCESSES=1

@@ -104,6 +104,7 @@ class Bench:
 
     generator: subprocess.Popen[str]
     servers: dict[str, psutil.Process]
+    site: Site
 
     def send(self, target: str, first: int, last: int) -> tuple[float, float]:
         """Return the requests per second, and the CPU seconds of the server per request."""
@@ -159,7 +160,7 @@ def running(directory: Path, clients: int, connections: int, *, tls: bool) -> It
             text=True,
         )
         stack.callback(stop, generator)
-        yield Bench(generator=generator, servers=servers)
+        yield Bench(generator=generator, servers=servers, site=site)
 
 
 def _wait_for(url: str, certificate: Path) -> None:

@@ -32,12 +32,14 @@ def main(link: str, folder: Path) -> None:
                 )
                 page = context.new_page()
                 page.goto(link)
+                while "predicted for the end" not in page.content():  # until the analysis is complete
+                    page.goto(f"{link.split('/open')[0]}/time")
                 for view in VIEWS:
                     page.goto(f"{link.split('/open')[0]}/{view}")
                     page.wait_for_timeout(500)
                     shot = Image.open(io.BytesIO(page.screenshot(full_page=view != "options")))
                     path = folder / f"dashboard-{view}-{scheme}-{name}.png"
-                    shot.convert("RGB").quantize(48).save(path, optimize=True)
+                    shot.convert("RGB").quantize(128).save(path, optimize=True)
                 context.close()
         browser.close()
 

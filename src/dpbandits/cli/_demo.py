@@ -90,16 +90,20 @@ def _folder(kept: Path | None) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def _interruptible() -> Iterator[None]:
-    """Treat SIGTERM like Ctrl-C, so that all processes are stopped and the folder is deleted."""
+    """Treat SIGTERM like Ctrl-C, so that all processes are stopped and the folder is deleted.
+
+    A shell lets its background processes ignore SIGINT, so that signal gets a handler, too.
+    """
 
     def stop(_signal: int, _frame: Any) -> None:
         raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGTERM, stop)
+    before = {one: signal.signal(one, stop) for one in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for one, handler in before.items():
+            signal.signal(one, handler)
 
 
 class _Demo:
@@ -110,6 +114,9 @@ class _Demo:
         self._ends = ends
         self._started = list[subprocess.Popen[bytes]]()
         ends.callback(_stop, self._started)
+        self._gathered = set[tuple[int, int]]()
+        self._waves = 0
+        self._spare = 0  # phones that were started and have not joined yet
 
     def begin(self) -> None:
         """Start both parties and the actuator, and wait until the parties are ready."""
@@ -131,19 +138,15 @@ class _Demo:
         self._start("actuator", ["actuator", site.url, "--token-file", token, "--rate", _RATE, *trust])
 
     def play(self) -> None:
-        """Let the phones of each phase join when it gathers, until the study ends."""
-        asked, shown = set[tuple[int, int]](), ""
+        """Let phones join every phase, until the study ends."""
+        shown = ""
         while True:
             status = self.status()
             if self._coordinator.poll() is not None:
-                raise InvalidValue(
-                    "coordinator", "ended", f"a study; see {self._site.folder / 'coordinator.log'}"
-                )
+                log = self._site.folder / "coordinator.log"
+                raise InvalidValue("coordinator", "ended", f"a study; see {log}")
             if status is not None:
-                place = (status.phase, status.attempt)
-                if status.state == "gathering" and status.standing == "running" and place not in asked:
-                    asked.add(place)
-                    self._ask_phones(len(asked), status.cohort)
+                self._look_for_phones(status)
                 told = f"phase {status.phase}: {status.state}, {status.actions_left} options left"
                 told = "the study has ended" if status.state == "ended" else told
                 if told != shown:
@@ -152,6 +155,17 @@ class _Demo:
                 if status.state == "ended":
                     return
             time.sleep(0.5)
+
+    def _look_for_phones(self, status: StatusReply) -> None:
+        """Start the phones that an attempt needs. Those of the next phase start while reports arrive."""
+        place, cohorts = (status.phase, status.attempt), self._site.cohorts
+        if status.state == "gathering" and place not in self._gathered:
+            self._gathered.add(place)
+            if status.cohort > self._spare:
+                self._start_phones(status.cohort - self._spare)
+            self._spare -= status.cohort
+        elif status.state == "collecting" and self._spare == 0 and status.phase < len(cohorts):
+            self._start_phones(cohorts[status.phase])
 
     def status(self) -> StatusReply | None:
         """Return the state of the study; None while the coordinator cannot be reached."""
@@ -167,21 +181,22 @@ class _Demo:
             return None
         return found
 
-    def _ask_phones(self, wave: int, cohort: int) -> None:
-        """Start processes with the phones of one cohort."""
+    def _start_phones(self, count: int) -> None:
+        """Start processes with some phones, which join as soon as a phase gathers."""
         from dpbandits.service.wire import KeyPair
 
-        site = self._site
+        site, self._waves = self._site, self._waves + 1
+        self._spare += count
         shuffler = str(KeyPair.load(site.folder / "shuffler.pem").public)
         certificate = str(site.folder / "certificate.pem")
-        processes = _CLIENT_PROCESSES if cohort >= _FEW else 1
-        sizes = [cohort // processes] * (processes - 1)
-        for part, size in enumerate([*sizes, cohort - sum(sizes)]):
-            codes, rewards = site.write_wave(wave, part, size)
+        processes = _CLIENT_PROCESSES if count >= _FEW else 1
+        sizes = [count // processes] * (processes - 1)
+        for part, size in enumerate([*sizes, count - sum(sizes)]):
+            codes, rewards = site.write_wave(self._waves, part, size)
             words = ["client", site.url, "--codes", str(codes), "--rewards", str(rewards)]
             words += ["--certificates", certificate, "--epsilon", "2", "--mode", "split"]
             words += ["--shuffler-url", site.shuffler_url, "--shuffler-key", shuffler]
-            self._start(f"phones-{wave}-{part}", words)
+            self._start(f"phones-{self._waves}-{part}", words)
 
     def _start(self, name: str, words: list[str]) -> subprocess.Popen[bytes]:
         """Start a process in its own session: Ctrl-C reaches this process alone, which stops the others."""

@@ -137,11 +137,11 @@ class DemoSite:
             rows.writerow(["name", "scheduler", "tilt", "power", "broadband"])
             rows.writerows((_name(one), *one) for one in _options())
 
-    def write_wave(self, phase: int, part: int, phones: int) -> tuple[Path, Path]:
+    def write_wave(self, wave: int, part: int, phones: int) -> tuple[Path, Path]:
         """Write enrolment codes and rewards of some phones; the store gets the hashes of the codes.
 
         Args:
-            phase: The phase that the phones will join.
+            wave: The number of the group of phones.
             part: The number of the process that they run in.
             phones: How many phones.
 
@@ -152,9 +152,9 @@ class DemoSite:
         from dpbandits.service.wire import hashed, new_secret, write_private
         from dpbandits.storage import open_store
 
-        codes, rewards = (self.folder / f"{name}-{phase}-{part}" for name in ("codes", "rewards"))
+        codes, rewards = (self.folder / f"{name}-{wave}-{part}" for name in ("codes", "rewards"))
         rewards = rewards.with_suffix(".npz")
-        rng = np.random.default_rng([phase, part])
+        rng = np.random.default_rng([wave, part])
         np.savez(rewards, actions=_rewards(phones, rng))
         secrets = [new_secret() for _ in range(phones)]
         write_private(codes, "".join(f"{secret}\n" for secret in secrets).encode())

@@ -307,8 +307,7 @@ export function agreed(about, user) {
   need(hashed(about.terms) === about.study && (about.study === user.pinned || terms.trust !== "shuffle" && !user.pinned), "these are other terms");
   need(Object.keys(terms).length === 15 && terms.version === version && user.trusts.includes(terms.trust), "version or trust");
   need(terms.trust === "none" || (terms.epsilon <= user.epsilon && terms.delta <= user.delta), "the terms promise too little");
-  const able = (one) => ["mode/", "mode/trusted", "mode/split"].includes(one) || Object.hasOwn(KINDS, one.split("/")[0]);
-  need([...about.features, `mode/${terms.mode}`].every(able), `this client lacks one of ${about.features}`);
+  need([...about.features, `mode/${terms.mode}`].every((one) => ["mode/", "mode/trusted", "mode/split"].includes(one) || Object.hasOwn(KINDS, one.split("/")[0])), `this client lacks one of ${about.features}`);
   return terms;
 }
 async function http(method, url, secret, body, tries = 10) {

@@ -10,10 +10,11 @@ import logging
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from dpbandits._arrays import IntArray
+from dpbandits._arrays import FloatArray, IntArray
 from dpbandits.answers import Answer, answer_of
 from dpbandits.errors import DpbanditsError
 from dpbandits.options import Options
@@ -41,6 +42,8 @@ class Analysis:
         phase: The phase of the state; 0 before the first analysis.
         results: The reply of `/v1/results`.
         answer: The answer with the intervals of all options, if there are at most `ALL`.
+        scores: The estimated mean reward of each option, if there is an answer.
+        order: The options, the highest estimate first.
         dropped: For each option, the phase that dropped it; 0 if it is left.
         curves: δ(ε) of each phase that asked clients, by phase.
         costs: The noise with a smaller ε, relative to the noise of the last phase: pairs of ε and factor.
@@ -50,6 +53,8 @@ class Analysis:
     phase: int = 0
     results: ResultsReply | None = None
     answer: Answer | None = None
+    scores: FloatArray | None = None
+    order: IntArray | None = None
     dropped: IntArray | None = None
     curves: tuple[tuple[int, Curve], ...] = ()
     costs: tuple[tuple[float, float], ...] = ()
@@ -102,7 +107,9 @@ class Analyst:
         state = journalled.state
         found = Analysis(phase=state.phase, results=self._results_of(journalled))
         found = replace(found, answer=self._answer(found.results, state))
-        self.found = replace(found, prediction=self.found.prediction)  # show this much already
+        self.found = replace(  # show this much already
+            found, prediction=self.found.prediction, **_ranking(state, found.answer)
+        )
         self.found = replace(self.found, dropped=_dropped(journalled))
         plans = [decode(record.body, Plan) for record in journalled.plans]
         asked = [plan for plan in plans if plan.mechanism is not None]
@@ -129,6 +136,16 @@ class Analyst:
                 (share * epsilon, one) for share, one in zip(_CURVE, least, strict=True)
             )
         return self._curves[mechanism]
+
+
+def _ranking(state: State, answer: Answer | None) -> dict[str, Any]:
+    """Return the scores and the order of all options; sorting a million takes too long for a page."""
+    if answer is None:
+        return {}
+    everything = np.arange(state.study.actions.count)
+    matrix, parameter = state.study.actions.matrix, np.array(answer.parameter)
+    scores = state.study.reward_model.means(matrix, everything, parameter)
+    return {"scores": scores, "order": np.argsort(-scores, kind="stable")}
 
 
 def _dropped(journalled: Journalled) -> IntArray:

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 import numpy as np
 
-from dpbandits.answers import OptionResult
+from dpbandits.answers import Answer, OptionResult
 from dpbandits.protocol import Progress
 from dpbandits.service.dashboard._health import cards
 from dpbandits.service.dashboard._snapshot import Snapshot
@@ -39,12 +39,20 @@ def overview(snapshot: Snapshot, _query: Query) -> Values:
         "promise": promise(privacy.epsilon, privacy.delta) if model.private else "",
         "protects": who_is_protected_from(model),
         "figure": intervals(
-            [_bar(snapshot, one) for one in (answer.options if answer else ())[:_LEADERS]],
+            [_bar(snapshot, one) for one in _leaders(answer)],
             "Estimated mean rewards of the leading options, with intervals",
         ),
         "asked": sum(attempt.joined for attempt in snapshot.attempts),
         "share": _share(snapshot),
     }
+
+
+def _leaders(answer: Answer | None) -> list[OptionResult]:
+    """Return the leading options and the one in use today, if its interval is known."""
+    if answer is None:
+        return []
+    behind = [one for one in answer.options[_LEADERS:] if one.option == answer.current]
+    return [*answer.options[:_LEADERS], *behind]
 
 
 def _share(snapshot: Snapshot) -> tuple[int, int, str] | None:
@@ -83,16 +91,10 @@ class _Rows:
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
-        answer, count = snapshot.analysis.answer, snapshot.study.actions.count
-        self.scores: Any = None
-        self.order: Any = np.arange(count)
-        self._known: dict[int, OptionResult] = {}
-        if answer is not None:
-            matrix = snapshot.study.actions.matrix
-            model = snapshot.study.reward_model
-            self.scores = model.means(matrix, np.arange(count), np.array(answer.parameter))
-            self.order = np.argsort(-self.scores, kind="stable")
-            self._known = {one.action: one for one in answer.options}
+        found = snapshot.analysis
+        self.scores = found.scores
+        self.order = np.arange(snapshot.study.actions.count) if found.order is None else found.order
+        self._known = {} if found.answer is None else {one.action: one for one in found.answer.options}
         self.dropped = snapshot.analysis.dropped
 
     def row(self, action: int) -> OptionRow:

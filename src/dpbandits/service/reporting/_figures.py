@@ -11,7 +11,7 @@ from markupsafe import Markup, escape
 from dpbandits.service.reporting._words import Party
 
 _ROW = 26
-_NAMES = 230  # width of the names in a figure of intervals
+_NAMES = 265  # width of the names in a figure of intervals
 _WIDTH = 720
 
 
@@ -53,7 +53,7 @@ def intervals(bars: Sequence[Bar], title: str) -> Markup:
         parts.append(f'<text class="tick" x="{x}" y="{bottom + 15}" text-anchor="middle">{tick:g}</text>')
     for row, bar in enumerate(bars):
         y = row * _ROW + 18
-        name = escape(bar.name if len(bar.name) <= 34 else bar.name[:33] + "…")
+        name = escape(bar.name if len(bar.name) <= 42 else bar.name[:41] + "…")
         parts.append(
             f'<g class="bar {bar.mark}">'
             f'<text class="name" x="{_NAMES}" y="{y + 4}" text-anchor="end">{name}</text>'
