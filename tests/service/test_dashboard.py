@@ -16,6 +16,7 @@ import pytest
 from starlette.applications import Starlette
 from starlette.types import Receive, Scope, Send
 
+from dpbandits.errors import StorageError
 from dpbandits.options import Options
 from dpbandits.service.dashboard import _snapshot as snapshot_module, add_dashboard
 from dpbandits.service.dashboard._sessions import COOKIE, SECONDS, Sessions
@@ -297,6 +298,21 @@ def test_every_page_weighs_at_most_150_kilobytes(deployed: Deployment) -> None:
         for name in ("htmx.LICENSE.txt", "uPlot.LICENSE.txt"):
             assert client.get(f"/dashboard/static/{name}").status_code == 200
         assert client.get("/dashboard/static/..%2f_app.py").status_code == 404
+
+
+@pytest.mark.parametrize(("error", "status"), [(StorageError("secret"), 503), (ValueError("secret"), 500)])
+def test_an_error_is_a_page_without_details(
+    error: Exception, status: int, deployed: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(*_arguments: Any, **_options: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(deployed.coordinator.writer, "run_async", fail)
+    with _client(_app(deployed)) as client:
+        reply = _opened(client).get("/dashboard/overview")
+        assert reply.status_code == status
+        assert "secret" not in reply.text
+        assert "content-security-policy" in reply.headers
 
 
 def test_without_a_token_for_it_there_is_no_dashboard(deployed: Deployment) -> None:

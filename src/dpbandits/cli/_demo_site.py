@@ -187,7 +187,7 @@ def _study_file(site: DemoSite, port: int, hashes: dict[str, str], shuffler_key:
         current=json.dumps(CURRENT, ensure_ascii=False),
         cohorts=list(site.cohorts),
         report_seconds=site.report_seconds,
-        poll_seconds=min(5.0, site.report_seconds / 5),  # several times before the deadline
+        poll_seconds=min(8.0, site.report_seconds / 2.5),  # more than once before the deadline
         port=port,
         shuffler_url=site.shuffler_url,
         shuffler_key=shuffler_key,

@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 import logging
 from collections import OrderedDict
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
@@ -24,7 +25,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Mount, Route
 
-from dpbandits.errors import Refused
+from dpbandits.errors import DpbanditsError, Refused
 from dpbandits.service.coordinator import Coordinator
 from dpbandits.service.dashboard._sessions import COOKIE, SECONDS, Session, Sessions
 from dpbandits.service.dashboard._snapshot import Snapshot, Snapshots
@@ -44,6 +45,8 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
+Handler = Callable[[Request], Awaitable[Response]]
+
 _RENDERED = 64  # pages that are kept
 _LARGEST_FORM = 4096
 
@@ -83,15 +86,31 @@ class Pages:
 
     def routes(self) -> list[Route]:
         """Return the routes below /dashboard."""
-        return [
-            Route("/", self.home),
-            Route("/open", self.open),
-            Route("/login", self.login, methods=["GET", "POST"]),
-            Route("/logout", self.logout, methods=["POST"]),
-            Route("/order", self.order, methods=["POST"]),
-            Route("/static/{name}", self._static.serve),
-            Route("/{view}", self.view),
+        get, post = ["GET"], ["POST"]
+        handlers = [
+            ("/", self.home, get),
+            ("/open", self.open, get),
+            ("/login", self.login, get + post),
+            ("/logout", self.logout, post),
+            ("/order", self.order, post),
+            ("/static/{name}", self._static.serve, get),
+            ("/{view}", self.view, get),
         ]
+        return [Route(path, self._guarded(handler), methods=methods) for path, handler, methods in handlers]
+
+    def _guarded(self, handler: Handler) -> Handler:
+        """Return a handler that replies with a page after every error, and never with a traceback."""
+
+        async def guarded(request: Request) -> Response:
+            try:
+                return await handler(request)
+            except DpbanditsError:
+                return self._refused(503, "The store does not respond. Try again later.")
+            except Exception as error:  # log its type, but not its text, which may have private data
+                log.error("failure", extra={"route": "/dashboard", "kind": type(error).__name__})
+                return self._refused(500, "This page cannot be shown because of an internal error.")
+
+        return guarded
 
     async def enter(self, _request: Request) -> Response:
         """Redirect to the folder, relative to wherever this is."""
