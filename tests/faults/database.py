@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-import resource
 import signal
+import subprocess
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -52,10 +52,17 @@ class Database:
 
     def fill_disk(self, full: bool) -> None:
         """Let every attempt to enlarge a file fail, or end this."""
-        size = _FULL if full else resource.RLIM_INFINITY
-        for process in self._processes():
-            with contextlib.suppress(ProcessLookupError, psutil.NoSuchProcess):
-                resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+        found = self._processes()
+        if not found:
+            return
+        owner = found[0].uids().real
+        # The owner of the processes may differ from the user of the tests, and only the owner may limit them.
+        user = owner if os.getuid() == 0 else None
+        for one in found:
+            command = ["prlimit", f"--fsize={_FULL if full else 'unlimited'}:", "--pid", str(one.pid)]
+            done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False, user=user)
+            if done.returncode != 0 and psutil.pid_exists(one.pid):
+                raise RuntimeError(f"the disk of PostgreSQL cannot be filled: {done.stderr.strip()}")
 
 
 @contextlib.contextmanager

@@ -202,6 +202,8 @@ class Deployed:
             while not await self._look(transport, people) and not self.problems:
                 if time.monotonic() > until:
                     self.problems.append("the study does not end")
+                if killer.done() and killer.exception() is not None:
+                    self.problems.append(f"a fault could not be injected: {killer.exception()!r}")
                 await asyncio.sleep(0.3)
             killer.cancel()
             await asyncio.gather(killer, return_exceptions=True)  # it ends its faults

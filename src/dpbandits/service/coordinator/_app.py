@@ -44,7 +44,7 @@ from dpbandits.service.wire import (
 log = logging.getLogger("dpbandits.service")
 
 
-_TOGETHER = 0.02  # seconds within which several pokes lead to one step
+_TOGETHER = 0.1  # seconds within which all pokes lead to one step; every poll of a client is one
 _STEP = 5.0  # seconds that the current step has to finish when the service stops
 
 
