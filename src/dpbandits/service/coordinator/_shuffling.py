@@ -24,7 +24,7 @@ from dpbandits.service.coordinator._revealed import (
     revealed_sums,
 )
 from dpbandits.service.coordinator._shuffler_link import ShufflerLink
-from dpbandits.service.coordinator._verifying import OwnShare, Verification
+from dpbandits.service.coordinator._verifying import OwnShare, Verification, ahead
 from dpbandits.service.shared import Writer
 from dpbandits.service.wire import SHARED_MODES, CollectionRequest
 from dpbandits.storage import Attempt
@@ -112,7 +112,7 @@ class Shuffling:
         verification = Verification(self._context, plan, attempt.number, credentials)
         found = self._found(attempt)
         if found is None:
-            own = verification.own_share(self._link.verifiers(*key))
+            own = verification.own_share(ahead(self._link.verifiers(*key)))
             found = self._writer.run("own-sums", lambda t: t.kept_batch(*key, encode(own)), alone=True)
         kept = decode(found, OwnShare)
         self._log_excluded(attempt, len(kept.without))

@@ -12,7 +12,8 @@ function of the pages. The result is journalled before the shuffler is asked for
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from dpbandits.errors import InvalidValue, ProtocolError, Refused
@@ -31,6 +32,15 @@ from dpbandits.service.wire import (
 from dpbandits.storage import Attempt
 
 Verifiers = list[tuple[str, bytes, bytes]]
+
+
+def ahead(pages: Iterator[Verifiers]) -> Iterator[Verifiers]:
+    """Yield the same pages, and request the next one meanwhile: so both parties verify at the same time."""
+    with ThreadPoolExecutor(max_workers=1) as requests:
+        coming = requests.submit(next, pages, None)
+        while (page := coming.result()) is not None:
+            coming = requests.submit(next, pages, None)
+            yield page
 
 
 @dataclass(frozen=True, kw_only=True)
