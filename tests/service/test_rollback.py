@@ -21,7 +21,6 @@ import pytest
 
 from dpbandits.errors import Refused, StoreWentBack
 from dpbandits.protocol import decode
-from dpbandits.service.coordinator._fingerprint import derived
 from dpbandits.service.coordinator._watermark import Mark
 from dpbandits.service.wire import KeyPair
 
@@ -295,9 +294,9 @@ def test_without_the_watermark_these_tests_see_a_second_release(recorded: Any, t
 
 def test_keys_are_derived_for_one_purpose_each() -> None:
     one, other = KeyPair.new(), KeyPair.new()
-    keys = [derived(pair, purpose) for pair in (one, other) for purpose in ("a", "b")]
+    keys = [pair.derived(purpose) for pair in (one, other) for purpose in ("a", "b")]
     assert len({*keys, one.private_bytes(), other.private_bytes()}) == 6
-    assert derived(one, "a") == derived(one, "a")
+    assert one.derived("a") == one.derived("a")
 
 
 def test_a_release_that_was_only_intended_is_made_as_intended(recorded: Any, tmp_path: Path) -> None:

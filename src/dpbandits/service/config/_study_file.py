@@ -298,8 +298,8 @@ def described(file: TomlFile, options: Options | None) -> tuple[Study, int | Non
 def _with_default_noise(privacy: PrivacyRequest, file: TomlFile) -> PrivacyRequest:
     """In mode `verified`, let the servers add the noise if the file names none.
 
-    Whoever enrols clients can invent them, and with them removes the noise that clients share. Servers that
-    add noise do not depend on clients.
+    The party that enrols clients can invent them, and so remove the noise that clients share. Noise of the
+    servers does not depend on clients.
     """
     servers = privacy.trust_model.server_noise
     mode = file.section("shuffler").get("mode", "")
