@@ -27,7 +27,7 @@ def _errors(plays: np.ndarray, mechanism: Mechanism, clients: int, confidence: f
     support = tuple(range(len(plays)))
     counts = tuple(plays.astype(int).tolist())
     plan = Plan(study="s", phase=1, support=support, plays=counts, rank=1, mechanism=mechanism)
-    study: Any = SimpleNamespace(heterogeneity=0.1, confidence=confidence)
+    study: Any = SimpleNamespace(heterogeneity=0.1, bound_failure=confidence)
     return CohortErrors(study, PhaseEvidence(plan=plan, reports=clients))
 
 

@@ -25,7 +25,7 @@ class Stuck(Site):
     def actuator(self) -> list[str]:
         return WAIT
 
-    def clients(self, codes: list[str], name: str = "clients") -> tuple[list[str], Path]:
+    def clients(self, codes: list[str], name: str = "clients", liars: int = 0) -> tuple[list[str], Path]:
         return [sys.executable, "-c", self.client_program], self.directory / name
 
     def wait_ready(self, url: str, seconds: float = 60) -> None:

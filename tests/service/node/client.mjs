@@ -127,6 +127,7 @@ const KINDS = {
   "local-list": { ...COMMON, ...SHAPE, ...WEIGHTS, size: whole(2, 4096), near: whole(1, 4095) },
   "local-band": { ...COMMON, ...SHAPE, ...WEIGHTS, levels: whole(1, 256), width: whole(1, 4096) },
   "shuffled-bits": { ...COMMON, ...SHARED, reach: real(2 ** -60, 2 ** 60), levels: whole(1, 2 ** 20), noise_bits: whole(1, 2 ** 40), noise_probability: real(0, 1) },
+  "server-noise": { ...LATTICE, noise: among("server-gaussian"), least_reports: SHARED.least_reports },
   "summed-shares": { ...LATTICE, ...SHARED, noise: among("discrete-gaussian", "skellam", "polya"), largest_share: (x) => x === null || whole(1, 2 ** 50)(x) },
 };
 const NUMBER = real(-(2 ** 60), 2 ** 60), PLAN = {
@@ -137,7 +138,7 @@ function shaped(value, fields, what) {
   need(Object.keys(value).length === Object.keys(fields).length, `${what}: other fields than expected`);
   for (const [name, check] of Object.entries(fields)) need(name in value && check(value[name]), `${what}.${name}: not accepted`);
 }
-export const noisy = (m) => ("least_reports" in m ? Math.floor(m.least_reports * (1 - m.silent_share) + 1e-9) : 1);
+export const noisy = (m) => ("silent_share" in m ? Math.floor(m.least_reports * (1 - m.silent_share) + 1e-9) : 1);
 const noiseOf = (m) => m.noise ?? { "none": "none", "shuffled-bits": "binomial" }[m.kind] ?? "list";
 const distance = (m) => (m.shape === "ball" ? (m.levels + 2 * Math.sqrt(m.coordinates)) * (1 + 2 ** -30) : m.levels * Math.sqrt(m.coordinates));
 function replaced(m, limit) { // q(L): the probability that noise of one report exceeds the limit
@@ -181,6 +182,7 @@ export function isPrivate(m, epsilon, delta) { // the section Checking (ε, δ)
 export function sumBits(m) { // undefined where this client does not compute it
   const bits = (x) => x.toString(2).length, cohort = BigInt(m.cohort);
   if (m.kind === "shuffled-bits") return bits(cohort * BigInt(m.levels + m.noise_bits));
+  if (m.kind === "server-noise") return bits(cohort * BigInt(m.levels) + 2n * BigInt(Math.ceil(2 * m.scale * Math.sqrt(Math.log(2e12 * m.coordinates)))) + 1n);
   if (m.kind !== "summed-shares") return 63;
   return m.largest_share === null ? undefined : bits(cohort * (BigInt(m.levels) + 2n * BigInt(m.largest_share)) + 1n);
 }
@@ -191,17 +193,16 @@ export function checkedPlan(task, text, terms, study, user) {
   need(Object.hasOwn(KINDS, m.kind), "unknown kind of mechanism");
   shaped(m, KINDS[m.kind], m.kind);
   const numbers = plan.mixing.length || plan.support.length, noise = noiseOf(m);
-  need(plan.support.length > 0 && plan.plays.length === plan.support.length, "plays");
-  need(plan.mixing.every((row) => row.length === plan.support.length), "mixing");
+  need(plan.support.length > 0 && [plan.plays, ...plan.mixing].every((row) => row.length === plan.support.length), "plays or mixing");
   need([0, numbers].includes(plan.offsets.length) && m.coordinates === numbers, "offsets or coordinates");
   need(plan.study === study && plan.phase === task.phase, "the plan belongs to another study or phase");
   need(terms.mechanisms.includes(m.kind) && terms.noises.includes(noise), "the terms do not list the mechanism");
   need(m.cohort <= terms.largest_cohort, "cohort");
   if (terms.trust === "shuffle") {
     need(m.least_reports >= terms.minimum_reports && m.least_reports <= m.cohort, "least_reports");
-    need(m.silent_share >= terms.silent_share && noisy(m) >= 1, "silent_share");
+    need(m.kind === "server-noise" ? terms.mode !== "trusted" : m.silent_share >= terms.silent_share && noisy(m) >= 1, "silent_share");
   }
-  need(m.shape !== "ball" || ["discrete-gaussian", "list"].includes(noise), "shape");
+  need(m.shape !== "ball" || ["discrete-gaussian", "server-gaussian", "list"].includes(noise), "shape");
   if (m.kind === "local-list") need(numbers >= 2 && (m.size & (m.size - 1)) === 0 && m.near < m.size, "list");
   if (noise === "list") need(m.top_weight > m.other_weight && (m.kind !== "local-band" || numbers === 1), "weights or band");
   if (m.kind === "shuffled-bits") need(m.reach >= m.bound && m.noise_probability === 0.5, "bits");
@@ -259,14 +260,13 @@ export function reportOf(plan, averages, source, bits) { // the numbers of the r
   let z = mixed.map((x, i) => x - (plan.offsets[i] ?? 0));
   const length = Math.hypot(...z);
   z = z.map((x) => (m.shape === "ball" ? (x * m.bound) / Math.max(m.bound, length) : Math.min(Math.max(x, -m.bound), m.bound)));
-  if (m.kind === "none") return z;
-  if (m.kind === "local-list") return fromList(m, z, source);
+  if (["none", "local-list"].includes(m.kind)) return m.kind === "none" ? z : fromList(m, z, source);
   const reach = m.reach ?? m.bound;
   const e = z.map((x) => {
     const p = Math.min(Math.max(((x + reach) * m.levels) / (2 * reach), 0), m.levels), f = Math.min(Math.floor(p), m.levels - 1);
     return BigInt(f) + (source.coin(p - f) ? 1n : 0n);
   });
-  if (m.kind === "central-lattice") return e;
+  if (["central-lattice", "server-noise"].includes(m.kind)) return e;
   if (m.kind === "local-band") return fromBand(m, e[0], source);
   const noise = source.noise(m), sent = e.map((x, i) => x + noise[i]);
   if (m.kind === "shuffled-bits") return sent;
