@@ -219,6 +219,7 @@ class Deployed:
             self.problems.append(f"{len(waiting)} clients did not learn that the study has ended")
         for task in people:
             task.cancel()
+        await asyncio.gather(*people, return_exceptions=True)
         if not self.problems:
             await asyncio.to_thread(self.running["actuator"].wait, 30)
 

@@ -14,8 +14,8 @@ from .helpers import MODELS
 from .processes import Site
 from .studies import check_study, run_study
 
-COHORTS = (30, 45)
-CLIENTS = 100  # enough that a failed attempt could be repeated with new clients
+COHORTS = (20, 30)
+CLIENTS = 66  # enough that a failed attempt could be repeated with new clients
 
 
 # `make deployed` and `make liars` also run mode `verified`, whose clients take more processor time.

@@ -178,10 +178,19 @@ def noise_widths(
     Raises:
         InvalidValue: If no noise of the request is accounted for in a ball, and `shape` is "ball".
     """
-    return {
-        noise: bound * _width(replace(request, noise=noise), coordinates, clients, shape, confidence)
+    found = _unit_widths(request, coordinates, clients, shape, confidence)
+    return {noise: bound * width for noise, width in found}
+
+
+@lru_cache(maxsize=4096)  # a search for a plan asks for the same widths thousands of times
+def _unit_widths(
+    request: PrivacyRequest, coordinates: int, clients: int, shape: str, confidence: float
+) -> tuple[tuple[str, float], ...]:
+    """Return the predicted error of each noise for a clipping bound of one."""
+    return tuple(
+        (noise, _width(replace(request, noise=noise), coordinates, clients, shape, confidence))
         for noise in _fitting(request, shape)
-    }
+    )
 
 
 def least_width(
@@ -309,6 +318,13 @@ def typical_deviation(
     Returns:
         The standard deviation, in the units of the rewards; 0 without privacy.
     """
+    return _typical_deviation(request, coordinates, clients, bound, shape, confidence)
+
+
+@lru_cache(maxsize=4096)
+def _typical_deviation(
+    request: PrivacyRequest, coordinates: int, clients: int, bound: float, shape: str, confidence: float
+) -> float:
     model = request.trust_model
     if not model.private:
         return 0.0
