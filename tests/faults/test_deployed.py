@@ -11,7 +11,7 @@ import pytest
 from .deployed import Deployed, draw_deployed
 
 
-# A client that vanishes while it shakes hands with a stopped party leaves its socket to the garbage collector.
+# A client that vanishes during a handshake with a stopped party leaves its socket to the garbage collector.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_a_study_of_real_processes_survives_kills(tmp_path: Path) -> None:
     world = Deployed(draw_deployed(0, 4), tmp_path)
