@@ -23,7 +23,7 @@ demo: $(VENV)/run.installed
 ## Run the linters, the type checker, the import contracts and all tests. Chromium is installed meanwhile.
 test:
 	@$(MAKE) --no-print-directory -j2 lint browser
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto --dist worksteal
 
 ## Install Debian's Chromium for the tests of the dashboard, if it is missing and this user may. Without it,
 ## these tests are skipped. Every step has a time limit, so that a machine without a network goes on.

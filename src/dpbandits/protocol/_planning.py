@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -52,6 +53,7 @@ class Spending:
     design_tolerance: float
 
 
+@lru_cache(maxsize=64)  # a search takes seconds, and a study is often planned, written and then run
 def budgeted(study: Study, participants: int) -> Spending:
     """Search for the spending with the least predicted regret, by coordinate descent.
 
