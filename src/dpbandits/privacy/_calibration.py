@@ -328,13 +328,20 @@ def _typical_deviation(
     model = request.trust_model
     if not model.private:
         return 0.0
-    found = least_noise(request, coordinates=coordinates, clients=clients, shape=shape, confidence=confidence)
-    request = replace(request, noise=found)
+    request = _with_noise(request, coordinates, clients, shape, confidence)
     noise = request.mechanism_noise
     if model.typical_error is None or noise in model.quick_noises or model.named(noise) is not None:
         mechanism = calibrate(request, coordinates=coordinates, cohort=clients, bound=bound, shape=shape)
         return mechanism.error_deviation(clients)
     return model.typical_error(request, _deviation(request, coordinates, shape, 2 * bound), clients)
+
+
+def _with_noise(
+    request: PrivacyRequest, coordinates: int, clients: int, shape: str, confidence: float
+) -> PrivacyRequest:
+    """Return the request with the noise that a mechanism for it will have."""
+    found = least_noise(request, coordinates=coordinates, clients=clients, shape=shape, confidence=confidence)
+    return replace(request, noise=found)
 
 
 def noise_tails(
@@ -360,8 +367,7 @@ def noise_tails(
     """
     if not request.trust_model.private or request.trust_model.noise_per_client:
         return "normal"
-    found = least_noise(request, coordinates=coordinates, clients=clients, shape=shape, confidence=confidence)
-    noise = replace(request, noise=found).mechanism_noise
+    noise = _with_noise(request, coordinates, clients, shape, confidence).mechanism_noise
     if noise == "k-norm" and coordinates > 1:
         return "common"
     return "each" if noise in ("k-norm", "laplace", "polya") else "normal"

@@ -15,19 +15,18 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cholesky, solve_triangular
 
 from dpbandits._arrays import FloatArray, IntArray
 from dpbandits._checks import one_of, whole
 from dpbandits.actions import Actions
 from dpbandits.design import Design, near_g_optimal
-from dpbandits.protocol._best_guess import RIGHT, ErrorDraws, Guess, best_guess
-from dpbandits.protocol._heavy_tails import drawn_scales
+from dpbandits.protocol._best_guess import RIGHT, ErrorDraws, Guess
 from dpbandits.protocol._near_ties import drawn_parameters
+from dpbandits.protocol._predicted_errors import Knowledge, Pooled
 from dpbandits.protocol._reporting import Statistics, choose
 from dpbandits.protocol._study import Study
 
@@ -180,129 +179,6 @@ def _truths(actions: Actions, draws: int, seed: int) -> _Truths:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Knowledge:
-    """The errors of the estimate after a predicted phase.
-
-    Attributes:
-        of_plays: P, and
-        of_noise: N, so that the estimate has covariance PP' + NN' + common·I.
-        tails: How heavy the tails of the noise are; see `noise_tails`.
-        common: The part of the variance that the clients' own parameters add.
-        rank: The dimension of the span of the actions of the phase.
-        level: The quantile √(2·log(1/β)), by which deviations are multiplied to get widths.
-        widths_form: W, so that the width in direction v is level·√(v'Wv). It is the covariance, with a
-            larger part for noise that has heavier tails than normal noise.
-    """
-
-    of_plays: FloatArray
-    of_noise: FloatArray
-    tails: str
-    common: float
-    rank: int
-    level: float
-    widths_form: FloatArray
-
-    @cached_property
-    def without_noise(self) -> FloatArray:
-        """The part of the covariance that noise does not add."""
-        full = self.of_plays @ self.of_plays.T + self.common * np.eye(len(self.of_plays))
-        return np.asarray(full, dtype=np.float64)
-
-    @cached_property
-    def covariance(self) -> FloatArray:
-        """C, the covariance of the estimate."""
-        return np.asarray(self.without_noise + self.of_noise @ self.of_noise.T, dtype=np.float64)
-
-    @cached_property
-    def spectrum(self) -> tuple[FloatArray, FloatArray]:
-        """An orthonormal basis of the span, d × rank, and the variance of the estimate along each column."""
-        factor = np.hstack([self.of_plays, self.of_noise])
-        left, values, _ = np.linalg.svd(factor, full_matrices=False)
-        return left[:, : self.rank], values[: self.rank] ** 2 + self.common
-
-    def target_widths(self, targets: FloatArray) -> FloatArray:
-        """Return the width for each row."""
-        spread = np.einsum("ij,ij->i", targets @ self.widths_form, targets)
-        return np.asarray(self.level * np.sqrt(np.maximum(spread, 0)), dtype=np.float64)
-
-    def target_radius(self, targets: FloatArray) -> float:
-        """Return √tr + level·√λ for the covariance of the errors, with trace tr and largest eigenvalue λ."""
-        spectrum = np.linalg.eigvalsh(targets @ self.covariance @ targets.T)
-        return float(np.sqrt(spectrum.sum()) + self.level * np.sqrt(spectrum[-1]))
-
-    def widths_between(self, rows: FloatArray, best: FloatArray) -> FloatArray:
-        """Return the width of the difference to each row of `best`, one row each, for all rows."""
-        images, of_best = rows @ self.widths_form, best @ self.widths_form
-        squares = np.einsum("ij,ij->i", images, rows) + np.einsum("ij,ij->i", of_best, best)[:, None]
-        return np.asarray(self.level * np.sqrt(np.maximum(squares - 2 * of_best @ rows.T, 0)))
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Pooled:
-    """The errors of the means of actions, as the pooled estimate of some phases has them.
-
-    Attributes:
-        known: The phases.
-        rows: One row per action.
-    """
-
-    known: Sequence[_Knowledge]
-    rows: FloatArray
-
-    @cached_property
-    def _basis(self) -> FloatArray:
-        return self.known[0].spectrum[0]  # the span of the first phase contains the others
-
-    @cached_property
-    def _precisions(self) -> list[FloatArray]:
-        """For each phase a matrix W: in the basis, the phase adds WW' to the precision."""
-        spectra = [one.spectrum for one in self.known]
-        return [self._basis.T @ own / np.sqrt(variances) for own, variances in spectra]
-
-    @cached_property
-    def _precision(self) -> FloatArray:
-        return np.asarray(sum(one @ one.T for one in self._precisions), dtype=np.float64)
-
-    @cached_property
-    def normal(self) -> FloatArray:
-        """One row y per action: the estimate of its mean has error ⟨y, z⟩, z standard normal."""
-        lower = cholesky(self._precision, lower=True)
-        return np.asarray(solve_triangular(lower, (self.rows @ self._basis).T, lower=True).T)
-
-    @cached_property
-    def _gains(self) -> list[FloatArray]:
-        """For each phase the map from the error of its estimate to that of the pooled one, in the basis."""
-        return [
-            np.asarray(np.linalg.solve(self._precision, part / np.sqrt(one.spectrum[1]) @ one.spectrum[0].T))
-            for part, one in zip(self._precisions, self.known, strict=True)
-        ]
-
-    def guess(self, gaps: FloatArray, draws: ErrorDraws) -> Guess:
-        """Return the best guess of the pooled estimate, given the gap of each action."""
-        if all(one.tails == "normal" for one in self.known):
-            return best_guess(gaps, self.normal, draws)
-        rng, count = np.random.default_rng(draws.seed), len(draws.picks)
-        covariances, weights = np.zeros((count, *self._precision.shape)), np.ones(count)
-        for gain, one in zip(self._gains, self.known, strict=True):
-            covariances += gain @ one.without_noise @ gain.T
-            noise = gain @ one.of_noise
-            if one.tails == "normal":
-                covariances += noise @ noise.T
-                continue
-            scales = drawn_scales(one.tails, noise.shape[1], count, rng)
-            covariances += (noise * scales.variances[:, None, :]) @ noise.T
-            weights *= scales.weights
-        errors = self.rows @ self._basis @ np.linalg.cholesky(covariances)
-        guesses = [best_guess(gaps, errors[draw], draws.single(draw)) for draw in range(count)]
-        return Guess(
-            gaps=np.concatenate([one.gaps for one in guesses]),
-            chances=np.concatenate(
-                [one.chances * weight / count for one, weight in zip(guesses, weights, strict=True)]
-            ),
-        )
-
-
-@dataclass(frozen=True, kw_only=True)
 class _Path:
     """The phases so far, for all θ* for which they are the same.
 
@@ -324,7 +200,7 @@ class _Path:
     regret: FloatArray
     bound: FloatArray
     worst: FloatArray
-    known: tuple[_Knowledge, ...] = field(default=())
+    known: tuple[Knowledge, ...] = field(default=())
     rounds: float = 0.0
     first_elimination: int | None = None
 
@@ -339,7 +215,7 @@ class _Path:
         later = range(self.number, study.schedule.reporting_phases(study.horizon) + 1) if decided else ()
         rounds = min(float(study.horizon), self.rounds + sum(map(study.schedule.length, later)))
         known = self.known if study.learning.pooled else self.known[-1:]
-        pooled = _Pooled(known=known, rows=study.actions.matrix[self.active]) if known else None
+        pooled = Pooled(known=known, rows=study.actions.matrix[self.active]) if known else None
         for place, member in enumerate(self.members):
             gaps = truths.gaps[member, self.active]
             worst = 0.0 if decided else float(self.worst[place])
@@ -379,7 +255,7 @@ class _Path:
             )
 
 
-def _guess(gaps: FloatArray, pooled: _Pooled | None, draws: ErrorDraws, *, decided: bool) -> Guess:
+def _guess(gaps: FloatArray, pooled: Pooled | None, draws: ErrorDraws, *, decided: bool) -> Guess:
     if decided:
         return RIGHT
     if pooled is None:  # nothing is known: any action may be the guess
@@ -424,7 +300,7 @@ class _Phase:
 
     support: IntArray
     plays: FloatArray
-    knowledge: _Knowledge
+    knowledge: Knowledge
 
 
 def _phase(study: Study, path: _Path) -> _Phase | None:
@@ -444,7 +320,7 @@ def _phase(study: Study, path: _Path) -> _Phase | None:
     private = study.privacy.trust_model.private
     wide = max(deviation, reporting.width(study, clients) / level) if private else 0.0
     common = study.heterogeneity**2 / clients
-    knowledge = _Knowledge(
+    knowledge = Knowledge(
         of_plays=of_plays,
         of_noise=deviation * estimator,
         tails=reporting.tails(study, clients),

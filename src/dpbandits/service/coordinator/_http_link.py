@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sized
+from collections.abc import Callable, Iterator, Sized
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from dpbandits.errors import ProtocolError
 from dpbandits.service.shared import Patience, Transport, call
@@ -17,6 +17,9 @@ from dpbandits.service.wire import (
     SumsRequest,
     VerifiersReply,
 )
+
+Reply = TypeVar("Reply")
+Row = TypeVar("Row", bound=tuple[Any, ...])
 
 _LARGEST = 1 << 28  # bytes of a reply: sums of a cohort, or a page of shares
 
@@ -55,24 +58,24 @@ class HttpLink:
 
         A shuffler could send pages without end, so the caller must stop after the last member.
         """
-        after = ""
-        while True:
-            url = self._path(phase, attempt, f"/shares?after={after}")
-            page = self._transport.hold(call("GET", url, SharesReply, secret=self._token)).shares
-            if not page:
-                return
-            _check_length(page)
+        for page in self._pages(phase, attempt, "shares", lambda url: self._get(url, SharesReply).shares):
             yield from page
-            after = page[-1][0]
 
     def verifiers(self, phase: int, attempt: int) -> Iterator[list[tuple[str, bytes, bytes]]]:
         """Yield pages of the coordinator's sealed parts with the shuffler's verifier shares."""
+        yield from self._pages(
+            phase, attempt, "verifiers", lambda url: self._get(url, VerifiersReply).verifiers
+        )
+
+    def _get(self, url: str, kind: type[Reply]) -> Reply:
+        return self._transport.hold(call("GET", url, kind, secret=self._token))
+
+    def _pages(
+        self, phase: int, attempt: int, name: str, read: Callable[[str], list[Row]]
+    ) -> Iterator[list[Row]]:
+        """Yield pages until an empty one. The rows of a page begin with a pseudonym."""
         after = ""
-        while True:
-            url = self._path(phase, attempt, f"/verifiers?after={after}")
-            page = self._transport.hold(call("GET", url, VerifiersReply, secret=self._token)).verifiers
-            if not page:
-                return
+        while page := read(self._path(phase, attempt, f"/{name}?after={after}")):
             _check_length(page)
             yield page
             after = page[-1][0]

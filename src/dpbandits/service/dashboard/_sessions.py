@@ -106,7 +106,7 @@ class Sessions:
         return self._mac("form", session)
 
     def same_form(self, session: Session, token: str) -> bool:
-        """Return whether a form was made for this session."""
+        """Return whether a form carries the token of the session."""
         return token.isascii() and hmac.compare_digest(token, self.csrf(session))
 
     def _mac(self, purpose: str, session: Session) -> str:
