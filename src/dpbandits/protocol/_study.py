@@ -22,7 +22,7 @@ from dpbandits.protocol.assignment import ASSIGNMENTS, Assignment
 from dpbandits.protocol.model import REWARD_MODELS, RewardModel
 
 WHEN_CLIENTS_RUN_OUT = ("error", "stop")
-LARGEST_CONFIDENCE = 1 - 1e-9
+LARGEST_CONFIDENCE = 0.999999
 LONGEST_HORIZON = 10**15  # up to here, 64-bit integers and floats count rounds exactly
 
 
