@@ -20,7 +20,6 @@ from dpbandits.design._start import WeightedSupport, checked_start, warm_weights
 from dpbandits.errors import DesignError, InvalidValue
 
 _MANY_ROWS = 4096  # above this, most rows are read only once
-_SHORTER = 1e-8  # relative length that the last row loses, far above rounding errors
 _SEED = 0  # of the samples, if no generator is given
 
 
@@ -76,26 +75,12 @@ def _search_small(
     actions: FloatArray, tolerance: float, max_support: int | None, warm_start: WeightedSupport | None
 ) -> Design:
     """Search over rows that fit into memory."""
-    told_apart = without_ties(actions)
-    span = find_span(told_apart)
+    span = find_span(actions, untied=True)
     design = _search(actions, span, tolerance, max_support, warm_start)
     if design.certificate.rank != span.rank:  # a singular value is at the threshold, so rounding decides
-        span = find_span(told_apart, rank=design.certificate.rank)
+        span = find_span(actions, rank=design.certificate.rank, untied=True)
         design = _search(actions, span, tolerance, max_support, warm_start)
     return design
-
-
-def without_ties(actions: FloatArray) -> FloatArray:
-    """Return the rows with slightly different lengths, the first ones longest, so that no leverages tie.
-
-    Leverages of symmetric actions, such as a table of all combinations, are equal. Rounding would decide
-    which row the search takes, so the design would depend on the processor. The search therefore sees row i
-    multiplied by 1 - 1e-8 · √(i/k); i/k itself would be additive in tables of combinations, and some ties
-    would remain. This changes neither the span nor the rank, and leverages by less than the
-    search's margin; the certificate is computed with the rows as they are.
-    """
-    lengths = 1 - _SHORTER * np.sqrt(np.arange(len(actions)) / max(len(actions), 1))
-    return np.asarray(lengths[:, np.newaxis] * actions, dtype=np.float64)
 
 
 def _check_options(tolerance: float, max_support: int | None, rng: np.random.Generator | None) -> None:

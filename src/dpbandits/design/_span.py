@@ -21,6 +21,7 @@ NOISE = 1e-10
 # The number of rows that are compared at once, which is faster than one by one.
 _SIDE_BY_SIDE = 16
 _CLEARLY_FULL = 1e-4  # if the pivots decrease no further than this, the rank is full without doubt
+_SHORTER = 1e-8  # relative length that the last row loses, far above rounding errors
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -38,10 +39,15 @@ class Span:
     """Whether the rank equals the number of columns, without doubt."""
 
 
-def find_span(actions: FloatArray, *, rank: int | None = None) -> Span:
-    """Find the span of the rows, limited to its leading `rank` dimensions if `rank` is given."""
+def find_span(actions: FloatArray, *, rank: int | None = None, untied: bool = False) -> Span:
+    """Find the span of the rows, limited to its leading `rank` dimensions if `rank` is given.
+
+    With `untied`, rows of equal leverage get slightly different ones (`_untie`).
+    """
     units = units_from(heights(actions))
     scaled = divided(actions, units)
+    if untied:
+        _untie(scaled)
     dimension = actions.shape[1]
     triangle, order = _pivoted(scaled)
     basis = np.eye(dimension)
@@ -90,6 +96,19 @@ def divided(actions: FloatArray, units: FloatArray) -> FloatArray:
     scaled: FloatArray = np.ldexp(actions, -exponents)
     scaled /= mantissas
     return scaled
+
+
+def _untie(rows: FloatArray) -> None:
+    """Give the rows slightly different lengths, the first ones the longest, so that no leverages tie.
+
+    Leverages of symmetric actions, such as a table of all combinations, are equal. Rounding would decide
+    which row a search takes, so the design would depend on the processor. Row i is therefore multiplied by
+    1 - 1e-8 · √(i/k); i/k itself would be additive in tables of combinations, and some ties would remain.
+    This changes neither the span nor the rank, and leverages by less than the search's margin. It happens in
+    place: with one more array of this size, the memory would be returned to the system in every search.
+    """
+    lengths = 1 - _SHORTER * np.sqrt(np.arange(len(rows)) / max(len(rows), 1))
+    rows *= lengths[:, np.newaxis]
 
 
 def _pivoted(rows: FloatArray) -> tuple[FloatArray, IntArray]:
