@@ -10,6 +10,7 @@ from scipy.stats import nbinom, norm
 
 from dpbandits.privacy import tails
 from dpbandits.privacy.noise import BoxNormLaw
+from dpbandits.privacy.noise._box_norm_law import _negative_binomial_quantiles
 from dpbandits.privacy.noise._max_norm_radius import radius_exceeded
 
 
@@ -52,3 +53,11 @@ def test_the_max_norm_radius_has_the_tail_of_a_negative_binomial(scale: float, c
         expected = float(law.sf(largest - coordinates))
         assert radius_exceeded(scale, coordinates, largest) == pytest.approx(expected, rel=1e-9)
     assert radius_exceeded(scale, coordinates, coordinates - 1) == 1
+
+
+@pytest.mark.parametrize("stop", [0.9, 0.1, 1e-4, 1e-7])
+@pytest.mark.parametrize("successes", [2, 21, 201])
+def test_quantiles_of_the_negative_binomial_are_exact(successes: int, stop: float) -> None:
+    chances = np.concatenate([np.linspace(0.99, 0.05, 20), np.geomspace(0.04, 1e-15, 30)])
+    found = _negative_binomial_quantiles(chances, successes, stop)
+    np.testing.assert_array_equal(found, nbinom.isf(chances, successes, stop))

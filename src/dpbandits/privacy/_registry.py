@@ -67,9 +67,10 @@ class Registry(Mapping[str, Value]):
             KeyError: If the name is not registered.
             InvalidValue: If the name is not registered, and a plugin that may define it cannot be loaded.
         """
-        _load_built_in()
         if not isinstance(name, str):  # a file or a message can hold a value of any type
             raise KeyError(name)
+        if name not in self._values:
+            _load_built_in()
         if name not in self._values:
             broken = load_plugins()
             if name not in self._values and broken:

@@ -308,11 +308,10 @@ def _phase(study: Study, path: _Path) -> _Phase | None:
     schedule, number = study.schedule, path.number
     if not schedule.asks(number) or schedule.length(number) > study.horizon:
         return None
-    design = _design(study.actions, path.active.tobytes(), study.design_tolerance)
-    plays = np.ceil(schedule.length(number) * design.weights - 1e-9)
+    played = _played(study.actions, path.active.tobytes(), study.design_tolerance)
+    design, statistics = played.design, played.statistics(schedule.length(number), study.heterogeneity)
     support, before = path.active[design.support], path.known[-1] if path.known else None
-    clients, rows = schedule.cohort(number), study.actions.matrix[support]
-    statistics = Statistics(rows=rows, plays=plays, heterogeneity=study.heterogeneity)
+    clients, plays = schedule.cohort(number), statistics.plays
     reporting = choose(study, statistics, design.rank, clients, before)
     estimator = reporting.estimator(study, design.rank, clients)
     of_plays = reporting.statistics.weights_on_averages(estimator) / np.sqrt(clients * plays)
@@ -334,6 +333,25 @@ def _phase(study: Study, path: _Path) -> _Phase | None:
     return _Phase(support=support, plays=plays, knowledge=knowledge)
 
 
+@dataclass(frozen=True, eq=False)
+class _Played:
+    """A design for some active actions, and the statistics of the phases that play it, by their length."""
+
+    design: Design
+    rows: FloatArray
+    _statistics: dict[tuple[float, float], Statistics] = field(default_factory=dict)
+
+    def statistics(self, length: float, heterogeneity: float) -> Statistics:
+        """Return the statistics of a phase. Equal phases share them, with everything computed from them."""
+        key = (length, heterogeneity)
+        if key not in self._statistics:
+            plays = np.ceil(length * self.design.weights - 1e-9)
+            self._statistics[key] = Statistics(rows=self.rows, plays=plays, heterogeneity=heterogeneity)
+        return self._statistics[key]
+
+
 @lru_cache(maxsize=512)
-def _design(actions: Actions, active: bytes, tolerance: float) -> Design:
-    return near_g_optimal(actions.matrix[np.frombuffer(active, dtype=np.int64)], tolerance=tolerance)
+def _played(actions: Actions, active: bytes, tolerance: float) -> _Played:
+    rows = actions.matrix[np.frombuffer(active, dtype=np.int64)]
+    design = near_g_optimal(rows, tolerance=tolerance)
+    return _Played(design=design, rows=rows[design.support])

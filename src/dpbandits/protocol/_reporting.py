@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -48,9 +48,11 @@ class Known(Protocol):
         """Return an upper bound on the Euclidean norm of the vector of these errors."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Statistics:
     """The numbers that one client reports: `mixing` times its averages of the actions `rows`.
+
+    Objects are compared by identity, so that what is computed from one can be cached.
 
     Attributes:
         rows: One row of features per supported action.
@@ -173,9 +175,14 @@ class Reporting:
     def estimator(self, study: Study, rank: int, clients: int) -> FloatArray:
         """Return the least-squares map from the reported numbers, with roughly the learner's weights."""
         if self.statistics.mixing is not None:
-            return least_squares(self.statistics.targets, np.ones(rank), rank)
+            return _estimator_of_mixed(self.statistics, rank)
         variances = 1 / (clients * self.statistics.plays) + self.deviation(study, clients) ** 2
         return least_squares(self.statistics.rows, 1 / variances, rank)
+
+
+@lru_cache(maxsize=128)
+def _estimator_of_mixed(statistics: Statistics, rank: int) -> FloatArray:
+    return least_squares(statistics.targets, np.ones(rank), rank)
 
 
 def choose(study: Study, statistics: Statistics, rank: int, clients: int, before: Known | None) -> Reporting:
@@ -241,6 +248,7 @@ def _clipped(study: Study, statistics: Statistics, shape: str, before: Known | N
     )
 
 
+@lru_cache(maxsize=128)
 def whitened(statistics: Statistics, rank: int) -> Statistics:
     """Return the statistics L⁻¹·B'·D·y of the averages y, which have identity covariance.
 

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import betaincc
 
 from dpbandits._arrays import FloatArray, IntArray
 from dpbandits.privacy import accounting, tails
@@ -107,9 +108,7 @@ class BoxNormLaw(NoiseLaw):
         (2m + 1)^s / (m(m − 1)⋯(m − s + 1)) decreases in m, so the radius is stochastically at most s plus a
         negative binomial variable of s + 1 successes.
         """
-        from scipy.stats import nbinom  # slow to import; a client that reports does not come here
-
-        exceeded = nbinom.isf(chances, coordinates + 1, self._stop)
+        exceeded = _negative_binomial_quantiles(chances, coordinates + 1, self._stop)
         return np.asarray(exceeded * (1 + 1e-9) + 1 + coordinates, dtype=np.float64)
 
     @property
@@ -135,3 +134,19 @@ class BoxNormLaw(NoiseLaw):
         level = math.log(2 / tail)
         deviation = math.sqrt(2 * rows * spread * level + (highest * level / 3) ** 2) + highest * level / 3
         return min(rows * mean + deviation, rows * highest) / 3
+
+
+def _negative_binomial_quantiles(chances: FloatArray, successes: int, stop: float) -> FloatArray:
+    """Return the least whole numbers that a negative binomial variable exceeds with at most these chances.
+
+    The variable counts the failures before the given number of successes, each of probability `stop`. Like
+    `scipy.stats.nbinom.isf`, whose import takes longer than a whole plan.
+    """
+    low, high = np.full(len(chances), -1.0), np.full(len(chances), np.ceil(2 * successes / stop))
+    while (short := betaincc(successes, high + 1, stop) > chances).any():
+        low, high = np.where(short, high, low), np.where(short, 2 * high, high)
+    while ((high - low) > np.maximum(1.0, 1e-12 * high)).any():
+        middle = np.floor((low + high) / 2)
+        short = betaincc(successes, middle + 1, stop) > chances
+        low, high = np.where(short, middle, low), np.where(short, high, middle)
+    return np.asarray(high, dtype=np.float64)
