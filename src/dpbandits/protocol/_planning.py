@@ -19,7 +19,7 @@ from dpbandits._checks import whole
 from dpbandits.actions import Actions
 from dpbandits.errors import InvalidValue
 from dpbandits.privacy import PrivacyRequest
-from dpbandits.protocol._prediction import DRAWS, predicted_regrets
+from dpbandits.protocol._prediction import DRAWS, PhaseCache, predicted_regrets
 from dpbandits.protocol._schedule import Schedule
 from dpbandits.protocol._study import Study
 
@@ -136,12 +136,14 @@ class _Search:
         participants: How many clients may be asked.
         known: The predicted regret of each spending for each draw of θ* so far, and the weights of the draws.
         origins: The candidate of each spending.
+        phases: The predicted phases so far; many candidates begin with the same ones.
     """
 
     study: Study
     participants: int
     known: dict[Spending, tuple[FloatArray, FloatArray]] = field(default_factory=dict)
     origins: dict[Spending, Candidate] = field(default_factory=dict)
+    phases: PhaseCache = field(default_factory=dict)
 
     def choices(self) -> dict[str, tuple[float, ...]]:
         """Return the values of each coordinate that are tried."""
@@ -161,7 +163,7 @@ class _Search:
         """Return the mean of the predicted regret over the first `draws` draws."""
         regrets, weights = self.known.get(spending, (np.zeros(0), np.zeros(0)))
         if len(regrets) < draws:
-            more = predicted_regrets(spent(self.study, spending), len(regrets), draws)
+            more = predicted_regrets(spent(self.study, spending), len(regrets), draws, self.phases)
             regrets, weights = np.append(regrets, more[0]), np.append(weights, more[1])
             self.known[spending] = regrets, weights
         return float(np.average(regrets[:draws], weights=weights[:draws]))

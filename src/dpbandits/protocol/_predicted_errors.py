@@ -14,9 +14,9 @@ from dpbandits.protocol._best_guess import ErrorDraws, Guess, best_guess
 from dpbandits.protocol._heavy_tails import drawn_scales
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Knowledge:
-    """The errors of the estimate after a predicted phase.
+    """The errors of the estimate after a predicted phase. Objects are compared by identity.
 
     Attributes:
         of_plays: P, and

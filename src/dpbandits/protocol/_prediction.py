@@ -33,6 +33,7 @@ from dpbandits.protocol._study import Study
 DRAWS = 64
 """How many θ* are drawn by default."""
 _ERRORS = 16  # draws of the errors per θ*
+_MOST_NUMBERS = 10**7  # the size of a cache of phases, in entries of one matrix per phase
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,23 +79,27 @@ def predict(study: Study, *, draws: int = DRAWS, seed: int = 0) -> Prediction:
     """
     one_of(("everyone",), assignment=study.assignment)
     truths = _truths(study.actions, whole(1, draws=draws), seed)
-    return _summary(study, _outcomes(study, truths, np.arange(draws)), truths.weights)
+    return _summary(study, _outcomes(study, truths, np.arange(draws), {}), truths.weights)
 
 
-def predicted_regrets(study: Study, first: int, last: int) -> tuple[FloatArray, FloatArray]:
+def predicted_regrets(
+    study: Study, first: int, last: int, phases: PhaseCache
+) -> tuple[FloatArray, FloatArray]:
     """Return the predicted regret of the draws `first` … `last` − 1 of `predict`, and their weights.
 
     The draws are those of the default arguments, and the weighted mean over all of them is the prediction. A
-    search can compare schedules with few draws and add more later.
+    search can compare schedules with few draws and add more later. `phases` keeps the phases that were
+    predicted before, for studies that differ only in their schedule and design tolerance.
     """
     truths = _truths(study.actions, DRAWS, 0)
-    outcomes = _outcomes(study, truths, np.arange(first, last))
+    outcomes = _outcomes(study, truths, np.arange(first, last), phases)
     return np.array([one.total(study) for one in outcomes]), truths.weights[first:last]
 
 
-def _outcomes(study: Study, truths: _Truths, members: IntArray) -> list[_Outcome]:
+def _outcomes(study: Study, truths: _Truths, members: IntArray, phases: PhaseCache) -> list[_Outcome]:
     """Return the outcomes for some of the θ*, in their order."""
-    found = [outcome for path in _paths(study, truths, members) for outcome in path.outcomes(truths)]
+    paths = _paths(study, truths, members, phases)
+    found = [outcome for path in paths for outcome in path.outcomes(truths)]
     return sorted(found, key=lambda one: one.member)
 
 
@@ -273,7 +278,7 @@ def _groups(kept: NDArray[np.bool_]) -> Iterator[tuple[NDArray[np.bool_], IntArr
         yield kept[own[0]], np.array(own)
 
 
-def _paths(study: Study, truths: _Truths, members: IntArray) -> Iterator[_Path]:
+def _paths(study: Study, truths: _Truths, members: IntArray, phases: PhaseCache) -> Iterator[_Path]:
     """Yield the path of each group of θ* at the end of its last phase that asks clients."""
     nothing = np.zeros(len(members))
     start = _Path(
@@ -287,7 +292,7 @@ def _paths(study: Study, truths: _Truths, members: IntArray) -> Iterator[_Path]:
     open_paths = [start]
     while open_paths:
         path = open_paths.pop()
-        phase = None if len(path.active) == 1 else _phase(study, path)
+        phase = None if len(path.active) == 1 else _phase(study, path, phases)
         if phase is None or path.rounds + phase.plays.sum() > study.horizon:
             yield path
         else:
@@ -303,34 +308,48 @@ class _Phase:
     knowledge: Knowledge
 
 
-def _phase(study: Study, path: _Path) -> _Phase | None:
+def _phase(study: Study, path: _Path, phases: PhaseCache) -> _Phase | None:
     """Return the next phase; None if it does not fit into the horizon or asks nobody."""
     schedule, number = study.schedule, path.number
     if not schedule.asks(number) or schedule.length(number) > study.horizon:
         return None
     played = _played(study.actions, path.active.tobytes(), study.design_tolerance)
-    design, statistics = played.design, played.statistics(schedule.length(number), study.heterogeneity)
-    support, before = path.active[design.support], path.known[-1] if path.known else None
-    clients, plays = schedule.cohort(number), statistics.plays
-    reporting = choose(study, statistics, design.rank, clients, before)
-    estimator = reporting.estimator(study, design.rank, clients)
-    of_plays = reporting.statistics.weights_on_averages(estimator) / np.sqrt(clients * plays)
+    before = path.known[-1] if path.known else None
+    key = (played, schedule.length(number), schedule.cohort(number), before)
+    if key not in phases:
+        if len(phases) * study.actions.dimension**2 > _MOST_NUMBERS:
+            phases.clear()
+        statistics = played.statistics(schedule.length(number), study.heterogeneity)
+        phases[key] = _Phase(
+            support=path.active[played.design.support],
+            plays=statistics.plays,
+            knowledge=_knowledge(study, statistics, played.design.rank, schedule.cohort(number), before),
+        )
+    return phases[key]
+
+
+def _knowledge(
+    study: Study, statistics: Statistics, rank: int, clients: int, before: Knowledge | None
+) -> Knowledge:
+    """Return the errors of the estimate after a phase with these statistics."""
+    reporting = choose(study, statistics, rank, clients, before)
+    estimator = reporting.estimator(study, rank, clients)
+    of_plays = reporting.statistics.weights_on_averages(estimator) / np.sqrt(clients * statistics.plays)
     level, deviation = math.sqrt(2 * math.log(1 / study.bound_failure)), reporting.deviation(study, clients)
     private = study.privacy.trust_model.private
     wide = max(deviation, reporting.width(study, clients) / level) if private else 0.0
     common = study.heterogeneity**2 / clients
-    knowledge = Knowledge(
+    return Knowledge(
         of_plays=of_plays,
         of_noise=deviation * estimator,
         tails=reporting.tails(study, clients),
         common=common,
-        rank=design.rank,
+        rank=rank,
         level=level,
         widths_form=of_plays @ of_plays.T
         + wide**2 * estimator @ estimator.T
         + common * np.eye(study.actions.dimension),
     )
-    return _Phase(support=support, plays=plays, knowledge=knowledge)
 
 
 @dataclass(frozen=True, eq=False)
@@ -355,3 +374,7 @@ def _played(actions: Actions, active: bytes, tolerance: float) -> _Played:
     rows = actions.matrix[np.frombuffer(active, dtype=np.int64)]
     design = near_g_optimal(rows, tolerance=tolerance)
     return _Played(design=design, rows=rows[design.support])
+
+
+PhaseCache = dict[tuple[_Played, float, int, Knowledge | None], _Phase]
+"""The phases that were predicted so far, by their design, length, cohort and what was known before."""
