@@ -6,7 +6,7 @@ import pickle
 import pytest
 
 from dpbandits import errors
-from dpbandits.errors import DpbanditsError, InvalidValue, NotEnoughClients
+from dpbandits.errors import DpbanditsError, InvalidValue, NotEnoughClients, WorkersLost
 
 
 def test_every_error_hangs_in_the_tree_of_the_docstring() -> None:
@@ -16,6 +16,8 @@ def test_every_error_hangs_in_the_tree_of_the_docstring() -> None:
         assert error.__name__ in (errors.__doc__ or "")
 
 
-@pytest.mark.parametrize("error", [InvalidValue("epsilon", 0, "> 0"), NotEnoughClients(10, 5)])
+@pytest.mark.parametrize(
+    "error", [InvalidValue("epsilon", 0, "> 0"), NotEnoughClients(10, 5), WorkersLost(3, "killed")]
+)
 def test_errors_survive_the_way_back_from_a_worker(error: DpbanditsError) -> None:
     assert str(pickle.loads(pickle.dumps(error))) == str(error)

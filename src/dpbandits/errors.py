@@ -8,6 +8,7 @@
     │   ├── NotAvailable        no proved mechanism exists for the requested combination
     │   ├── FloatingPointNoise  floating-point noise was requested outside a simulation
     │   └── TooFewReports       fewer reports than the noise was calibrated for; nothing is released
+    ├── WorkersLost             workers of a sweep ended; finished runs are kept in its checkpoint
     ├── DesignError             no design with the promised bounds was found
     ├── StorageError            the store cannot be reached or written; nothing was changed
     │   └── StoreWentBack       the store was replaced by an older copy; the study stops
@@ -109,6 +110,29 @@ class TooFewReports(PrivacyError):  # noqa: N818
     def __reduce__(self) -> tuple[type[TooFewReports], tuple[int, int]]:
         """Return the class and its arguments, for pickling."""
         return type(self), (self.reports, self.minimum)
+
+
+class WorkersLost(DpbanditsError):  # noqa: N818
+    """The workers of a sweep ended before their runs did.
+
+    Finished runs are in the checkpoint, so the same sweep with the same checkpoint runs only the others.
+
+    Attributes:
+        unfinished: The number of runs that are missing.
+        reason: The error that the engine reported.
+    """
+
+    def __init__(self, unfinished: int, reason: str) -> None:
+        self.unfinished = unfinished
+        self.reason = reason
+        super().__init__(
+            f"workers: lost ({reason}) before {unfinished:,} runs were finished; the same sweep with the "
+            "same checkpoint runs only these"
+        )
+
+    def __reduce__(self) -> tuple[type[WorkersLost], tuple[int, str]]:
+        """Return the class and its arguments, for pickling."""
+        return type(self), (self.unfinished, self.reason)
 
 
 class DesignError(DpbanditsError):

@@ -14,7 +14,8 @@ SMALL = ["plan", "--actions", "60", "--dimension", "4", "--horizon", "20000", "-
 
 
 def test_rows_for_every_schedule_and_epsilon(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([*SMALL, "--epsilons", "1", "10", "--runs", "1", "--json", "-"]) == 0
+    runs = ["--runs", "1", "--workers", "1"]
+    assert main([*SMALL, "--epsilons", "1", "10", *runs, "--json", "-"]) == 0
     rows = json.loads(capsys.readouterr().out)["rows"]
     assert [(row["epsilon"], row["schedule"]) for row in rows] == [
         (epsilon, schedule) for epsilon in (1, 10) for schedule in ("exponential", "equal", "budgeted")
@@ -79,7 +80,7 @@ def test_rows_that_need_more_clients_than_there_are_say_so(capsys: pytest.Captur
 
 
 def test_without_privacy_there_is_one_row_a_schedule(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([*SMALL, "--trust", "none", "--runs", "1"]) == 0
+    assert main([*SMALL, "--trust", "none", "--runs", "1", "--workers", "1"]) == 0
     assert capsys.readouterr().out.count("phase 1") >= 1
 
 

@@ -6,7 +6,7 @@ from scipy.stats import chi2, norm
 
 from dpbandits.actions import Actions
 from dpbandits.errors import InvalidValue, NotEnoughClients
-from dpbandits.world import FittedPopulation, Instance, Population, ResampledPopulation
+from dpbandits.world import Clients, FittedPopulation, Instance, Population, ResampledPopulation
 
 
 def _instance() -> Instance:
@@ -55,16 +55,22 @@ def test_single_rewards_are_of_clients_that_exist() -> None:
         next(population.rewards(11, 0, np.random.default_rng(0)))
 
 
-def test_a_large_cohort_has_the_law_of_a_small_one(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("fitted", [False, True])
+def test_a_large_cohort_has_the_law_of_a_small_one(fitted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Means are drawn in the span of the supported actions. False-alarm rate: about 10⁻⁶ per sum."""
     actions = Actions.generate("ball", count=3, dimension=6, rng=3)
     instance = Instance.draw(actions, np.random.default_rng(4))
-    population, clients = Population(instance, heterogeneity=0.5), 20_000
+    covariance, clients = np.eye(6) * 0.25, 20_000
+    population: Clients = Population(instance, heterogeneity=0.5)
+    if fitted:
+        covariance = np.diag([0.1, 0.3, 0.0, 0.2, 1.0, 0.5]) + 0.05
+        population = FittedPopulation(instance, covariance=covariance)
     monkeypatch.setattr("dpbandits.world._population._LARGE", 0)
+    monkeypatch.setattr("dpbandits.world._population._VERY_LARGE", 0)
     rng = np.random.default_rng(5)
     averages = population.averages(clients, [0, 1, 2], [10**12] * 3, rng)
     rows = actions.matrix
-    factor = np.linalg.cholesky(0.25 * rows @ rows.T)
+    factor = np.linalg.cholesky(rows @ covariance @ rows.T)
     standard = np.linalg.solve(factor, (averages - rows @ instance.theta).T)
     assert np.abs(standard.sum(axis=1)).max() / np.sqrt(clients) < norm.isf(1e-7)
     within = np.concatenate([[standard[i] @ standard[j] for j in range(i)] for i in range(1, 3)])

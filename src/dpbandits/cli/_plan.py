@@ -8,14 +8,14 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from threadpoolctl import threadpool_limits
 
-from dpbandits._checks import two_ends, whole
+from dpbandits._checks import two_ends
 from dpbandits.cli._modes import modes_of
 from dpbandits.cli._options_table import OptionsTable, add_table_options, options_table
 from dpbandits.cli._parser import add_value, number, whole_number
 from dpbandits.cli._plan_file import check_new, write_study
+from dpbandits.cli._plan_runs import add_run_options, check_runs, with_runs
 from dpbandits.cli._plan_table import Row, show
 from dpbandits.cli._plot import check_plot, plot_plans
 from dpbandits.cli._privacy_options import TRUSTS, add_privacy_options
@@ -26,7 +26,7 @@ from dpbandits.cli._writing import check_writable, write_document
 from dpbandits.errors import InvalidValue, NotEnoughClients
 from dpbandits.privacy import Mechanism
 from dpbandits.protocol import Spending, Study, ask, predict
-from dpbandits.simulation import SCHEDULES, Setting, run_once
+from dpbandits.simulation import SCHEDULES, Setting
 
 DESCRIPTION = (
     "Predict the regret, participants and communication of a study for every trust model, schedule and ε, "
@@ -48,8 +48,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add_table_options(parser)
     output = parser.add_argument_group("grid and output")
     add_value(output, "--epsilons", number, "E", "a grid of ε (default: ε/10, ε/3, ε, 3ε, 10ε)", nargs="+")
-    runs = "also simulate this many runs per row; a mean needs hundreds, since near ties are rare"
-    add_value(output, "--runs", whole_number, "R", runs, 0)
+    add_run_options(output)
     write = "plan for --epsilon only, with --options or --actions-file, and write a study file"
     add_value(output, "--write", Path, "STUDY.toml", write)
     loopback = "with --write: also make keys and tokens, to serve the study on this port of this machine"
@@ -65,7 +64,7 @@ def run(options: argparse.Namespace) -> int:
     """Plan every schedule at every ε, and print or write the results."""
     check_plot(options.plot)
     check_writable(options.json)
-    whole(0, runs=options.runs)
+    check_runs(options)
     _check_range(options)
     table = options_table(options)
     options.options = None if table is None else table.options.to_json()
@@ -73,16 +72,16 @@ def run(options: argparse.Namespace) -> int:
     check_new(options.write, settings[0], options.loopback)
     if options.write is not None:
         return _write(options, settings[0], table)
-    rows = list[Row]()
+    planned = list[tuple[Setting, Spending, Row]]()
     with progress_bar("planning", "rows") as progress:
         task = progress.add_task("rows", total=len(settings))
         for setting in settings:
-            rows.append(_row(setting, setting.planned(), options.runs))
+            planned.append(_planned(setting))
             progress.advance(task)
             if progress.disable:  # standard error is no terminal
-                done = f"planned {len(rows)} of {len(settings)} rows: {rows[-1].name}"
+                done = f"planned {len(planned)} of {len(settings)} rows: {planned[-1][2].name}"
                 print(done, file=sys.stderr, flush=True)
-    _output(rows, settings, options)
+    _output(with_runs(planned, options), settings, options)
     return 0
 
 
@@ -104,7 +103,7 @@ def _write(options: argparse.Namespace, setting: Setting, table: OptionsTable | 
     spending = setting.planned()
     study = setting.study(setting.instance(0).actions, spending)
     study = replace(study, reward_range=options.reward_range)
-    _output([_row(setting, spending, options.runs)], [setting], options)
+    _output(with_runs([(setting, spending, _row(setting, spending))], options), [setting], options)
     write_study(options.write, study, table or str(setting.problem.actions_file), options.loopback)
     print(f"study file: {options.write}", file=sys.stderr)
     return 0
@@ -140,7 +139,12 @@ def _settings(options: argparse.Namespace) -> list[Setting]:
     ]
 
 
-def _row(setting: Setting, spending: Spending, runs: int) -> Row:
+def _planned(setting: Setting) -> tuple[Setting, Spending, Row]:
+    spending = setting.planned()
+    return setting, spending, _row(setting, spending)
+
+
+def _row(setting: Setting, spending: Spending) -> Row:
     schedule = spending.schedule
     asking = range(1, schedule.reporting_phases(setting.horizon) + 1)
     plan: dict[str, Any] = {
@@ -156,7 +160,7 @@ def _row(setting: Setting, spending: Spending, runs: int) -> Row:
         study = setting.study(setting.instance(0).actions, spending)
     except NotEnoughClients as error:
         return Row(**plan, population=error.population)
-    return Row(**plan, **_figures(study), **_simulated(setting, spending, runs))
+    return Row(**plan, **_figures(study))
 
 
 def _figures(study: Study) -> dict[str, Any]:
@@ -174,18 +178,6 @@ def _figures(study: Study) -> dict[str, Any]:
         "reach": None if mechanism is None else reach_of(mechanism),
         "modes": [] if mechanism is None else modes_of(mechanism),
         "cover_loss": study.actions.loss * study.horizon,
-    }
-
-
-def _simulated(setting: Setting, spending: Spending, runs: int) -> dict[str, Any]:
-    """The simulated figures of a row; none without runs."""
-    traces = [run_once(setting, seed, spending) for seed in range(runs)]
-    if not traces:
-        return {}
-    return {
-        "simulated_regret": float(np.mean([trace.regret for trace in traces])),
-        "communication": float(np.mean([trace.communication for trace in traces])),
-        "unit": traces[0].unit,
     }
 
 

@@ -11,9 +11,9 @@ from typing import Any
 from rich.table import Table
 
 from dpbandits import __version__
+from dpbandits.cli._engine_options import add_engine_options, engine_of, workers_of
 from dpbandits.cli._parser import add_flag, add_value, whole_number
 from dpbandits.cli._terminal import console, progress_bar
-from dpbandits.cli._workers import add_workers_option, workers_of
 from dpbandits.errors import InvalidValue
 from dpbandits.experiments import (
     EXPERIMENTS,
@@ -32,7 +32,7 @@ from dpbandits.experiments import (
     report,
     tasks_of,
 )
-from dpbandits.simulation import run_tasks
+from dpbandits.simulation import Engine, run_tasks
 
 DESCRIPTION = (
     "Run the paper's experiments in both presets and compare them with its statements. Writes figures, every "
@@ -48,18 +48,18 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add_value(parser, "--out", Path, "DIR", "folder for all files", Path("out/reproduce"))
     runs = f"runs per setting (default: {FULL_RUNS}, as in the paper; {QUICK_RUNS} with --quick)"
     add_value(parser, "--runs", whole_number, "R", runs)
-    add_workers_option(parser)
+    add_engine_options(parser)
     add_flag(parser, "--quick", "few runs, which take minutes; statements about averages are not judged")
 
 
 def run(options: argparse.Namespace) -> int:
     """Run what is not in the cache yet, then write the figures, tables and report."""
-    workers = workers_of(options)
+    workers, engine = workers_of(options), engine_of(options)
     experiments = named(options.names, EXPERIMENTS)
     scale = Scale(runs=_runs(options), quick=options.quick)
     check_matplotlib(out=options.out)
     _make(options.out)
-    found, interrupted = _run_all(tasks_of(experiments, scale), workers, options)
+    found, interrupted = _run_all(tasks_of(experiments, scale), workers, engine, options)
     if interrupted:
         return 130
     items = [examined(experiment, Results(found), scale) for experiment in experiments]
@@ -87,12 +87,15 @@ def cache_file(folder: Path) -> Path:
     return folder / f"runs-{__version__}.jsonl"
 
 
-def _run_all(tasks: list[Any], workers: int, options: argparse.Namespace) -> tuple[list[Any], bool]:
+def _run_all(
+    tasks: list[Any], workers: int | None, engine: Engine, options: argparse.Namespace
+) -> tuple[list[Any], bool]:
     found: list[Any] = []
     with progress_bar("reproducing", "runs") as progress:
         task = progress.add_task("runs", total=len(tasks))
         try:
-            for finished in run_tasks(tasks, workers=workers, checkpoint=cache_file(options.out)):
+            cache = cache_file(options.out)
+            for finished in run_tasks(tasks, workers=workers, engine=engine, checkpoint=cache):
                 found.append(finished)
                 progress.advance(task)
         except KeyboardInterrupt:

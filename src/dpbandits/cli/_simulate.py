@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from dpbandits._checks import whole
+from dpbandits.cli._engine_options import add_engine_options, engine_of, workers_of
 from dpbandits.cli._output import Result, as_document, as_table
 from dpbandits.cli._paper_setting import add_paper_options, as_printed, fill_privacy
 from dpbandits.cli._parser import add_choice, add_flag, add_value, number, whole_number
@@ -15,7 +16,6 @@ from dpbandits.cli._plot import check_plot, plot_regret
 from dpbandits.cli._privacy_options import TRUSTS, add_privacy_options
 from dpbandits.cli._problem_options import add_problem_options, setting_from
 from dpbandits.cli._terminal import console, progress_bar
-from dpbandits.cli._workers import add_workers_option, workers_of
 from dpbandits.cli._writing import check_writable, write_document
 from dpbandits.errors import InvalidValue
 from dpbandits.privacy import TRUST_MODELS
@@ -39,7 +39,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     running = parser.add_argument_group("running and output")
     add_value(running, "--runs", whole_number, "R", "runs per trust model", 20)
     add_value(running, "--seed", whole_number, "S", "seed of the first run", 0)
-    add_workers_option(running)
+    add_engine_options(running)
     add_value(running, "--json", str, "PATH", "write every number; - for standard output")
     add_value(running, "--plot", str, "PATH.png", "draw the regret R(t) against time")
     add_value(running, "--checkpoint", Path, "FILE", "keep finished runs in FILE and do not repeat them")
@@ -110,11 +110,11 @@ def _run_all(
     settings: list[Setting], seeds: range, options: argparse.Namespace
 ) -> tuple[dict[Setting, list[RunTrace]], bool]:
     runs: dict[Setting, list[RunTrace]] = {setting: [] for setting in settings}
-    workers = workers_of(options)
+    workers, engine = workers_of(options), engine_of(options)
     with progress_bar("simulating", "runs") as progress:
         task = progress.add_task("runs", total=len(settings) * len(seeds))
         try:
-            finished = sweep(settings, seeds, workers=workers, checkpoint=options.checkpoint)
+            finished = sweep(settings, seeds, workers=workers, engine=engine, checkpoint=options.checkpoint)
             for setting, trace in finished:
                 runs[setting].append(trace)
                 progress.advance(task)

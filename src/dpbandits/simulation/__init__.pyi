@@ -1,4 +1,5 @@
 from ._cohorts import SCHEDULES as SCHEDULES, Cohorts as Cohorts
+from ._engine import BACKENDS as BACKENDS, Engine as Engine
 from ._jobs import Job as Job, Outcome as Outcome, Task as Task, run_tasks as run_tasks
 from ._problem import Problem as Problem
 from ._run import simulate as simulate

@@ -1,4 +1,4 @@
-"""Run jobs in several processes, with a checkpoint. The results do not depend on the number of processes.
+"""Run jobs in several processes, with a checkpoint. The results do not depend on the processes or the engine.
 
 A job is run with a seed. A checkpoint is a file with one finished run per line. A line is written as soon as
 its run is finished. After an interruption, the same call with the same checkpoint runs only what is missing.
@@ -8,19 +8,25 @@ and is not changed.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from signal import SIG_IGN, SIGINT, signal
-from threading import current_thread, main_thread
 from typing import Any, Protocol, TypeVar
 
 import msgspec
+from threadpoolctl import threadpool_limits
 
+from dpbandits import __version__
 from dpbandits._checks import whole
-from dpbandits.errors import InvalidValue
+from dpbandits.errors import InvalidValue, WorkersLost
 from dpbandits.protocol import decode, encode
+from dpbandits.simulation._engine import Engine, Pool, ignoring_interrupts
+
+HERE = Engine()
+_DEATHS = 10  # losses of workers in a row, without a finished run, that end a sweep
 
 
 class Outcome(Protocol):
@@ -66,22 +72,29 @@ class Kept:
 
 
 def run_tasks(
-    tasks: Sequence[Task[Kind]], *, workers: int = 1, checkpoint: Path | None = None
+    tasks: Sequence[Task[Kind]],
+    *,
+    workers: int | None = None,
+    engine: Engine = HERE,
+    checkpoint: Path | None = None,
 ) -> Iterator[tuple[Job[Kind], Kind]]:
     """Run every job with its seed.
 
     Args:
         tasks: Pairs of a job and a seed.
-        workers: The number of processes.
+        workers: How many runs at a time. None is one on this machine, or as many as a cluster can.
+        engine: Where to run them. A checkpoint may be continued with another engine.
         checkpoint: The file of finished runs. It is created if it does not exist.
 
     Yields:
         Each job with its result: first those of the checkpoint, then the others as they finish.
 
     Raises:
-        InvalidValue: The checkpoint is a file that no sweep wrote.
+        InvalidValue: The checkpoint is a file that no sweep wrote, or the engine cannot be used.
+        WorkersLost: The workers of the engine ended. Finished runs are in the checkpoint.
     """
-    whole(1, workers=workers)
+    if workers is not None:
+        whole(1, workers=workers)
     done = _read(checkpoint, tasks) if checkpoint is not None and checkpoint.exists() else {}
     missing = list[Task[Kind]]()
     for job, seed in tasks:
@@ -89,43 +102,91 @@ def run_tasks(
             yield job, done[job.name, seed]
         else:
             missing.append((job, seed))
-    for job, found in _compute(missing, workers):
+    for job, found in _compute(missing, workers, engine):
         if checkpoint is not None:
             with checkpoint.open("ab") as file:
                 file.write(encode(Kept(setting=job.name, run=msgspec.Raw(encode(found)))) + b"\n")
         yield job, found
 
 
-def _compute(tasks: Sequence[Task[Kind]], workers: int) -> Iterator[tuple[Job[Kind], Kind]]:
-    if workers == 1 or len(tasks) <= 1:
+def _compute(
+    tasks: Sequence[Task[Kind]], workers: int | None, engine: Engine
+) -> Iterator[tuple[Job[Kind], Kind]]:
+    if engine.local and ((workers or 1) == 1 or len(tasks) <= 1):
         for job, seed in tasks:
             yield job, job.run(seed)
-        return
-    from joblib import Parallel, delayed  # slow to import, and needed only here
+    elif tasks:
+        with engine.open(workers) as pool:
+            yield from _distributed(tasks, pool)
 
-    parallel = Parallel(n_jobs=workers, return_as="generator_unordered")
-    with _ignoring_interrupts():
-        running = parallel(delayed(_numbered)(number, *task) for number, task in enumerate(tasks))
-    with closing(running) as runs:
-        for number, found in runs:
-            yield tasks[number][0], found
+
+def _distributed(tasks: Sequence[Task[Kind]], pool: Pool) -> Iterator[tuple[Job[Kind], Kind]]:
+    """Yield every result once.
+
+    If a worker is lost, the runs that were under way become suspects: one of them may have killed it. They
+    start again after all other runs, one at a time. So a run that always kills its worker stops no other.
+    """
+    left, suspects, deaths = dict(enumerate(tasks)), set[int](), 0
+    while left:
+        fresh = {number: task for number, task in left.items() if number not in suspects}
+        handed = list[int]()
+        try:
+            with _started(fresh or dict(left), pool, pool.queued if fresh else 1, handed) as runs:
+                for number, found in runs:
+                    deaths = 0
+                    yield left.pop(number)[0], found
+        except (*pool.losses, *pool.ends) as error:
+            deaths += 1
+            if deaths == _DEATHS or isinstance(error, pool.ends):
+                reason = str(error).partition("\n")[0]
+                raise WorkersLost(len(left), f"{type(error).__name__}: {reason}") from error
+            suspects |= {number for number in handed if number in left}
+            left = dict(sorted(left.items(), key=lambda item: item[0] in handed))  # these come last
 
 
 @contextmanager
-def _ignoring_interrupts() -> Iterator[None]:
-    """Start workers that ignore Ctrl-C. The main process stops them, so they print no tracebacks."""
-    if current_thread() is not main_thread():
-        yield
-        return
-    before = signal(SIGINT, SIG_IGN)  # processes that are started now inherit this
+def _started(
+    tasks: dict[int, Task[Kind]], pool: Pool, queued: int, handed: list[int]
+) -> Iterator[Iterator[tuple[int, Kind]]]:
+    """Give runs to the workers, `queued` at a time, and note them; at the end, give up unfinished ones."""
+    from joblib import Parallel, delayed  # slow to import, and needed only here
+
+    def calls() -> Iterator[Any]:
+        for number, task in tasks.items():
+            handed.append(number)
+            yield delayed(_run)(__version__, number, *task)
+
+    parallel = Parallel(
+        n_jobs=max(2, pool.slots),  # joblib would run a single one in this process
+        backend=pool.backend,
+        pre_dispatch=queued,
+        batch_size=1 if queued == 1 else "auto",
+        return_as="generator_unordered",
+    )
+    with ignoring_interrupts():
+        running = parallel(calls())
     try:
-        yield
+        yield running
     finally:
-        signal(SIGINT, before)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # joblib warns of the runs that are given up
+            running.close()
 
 
-def _numbered(number: int, job: Job[Kind], seed: int) -> tuple[int, Kind]:
+def _run(version: str, number: int, job: Job[Kind], seed: int) -> tuple[int, Kind]:
+    """Run a job in a worker."""
+    if version != __version__:  # its results might differ
+        raise InvalidValue("a worker's dpbandits", __version__, f"{version}, the version that runs the sweep")
+    _use_one_blas_thread()
     return number, job.run(seed)
+
+
+@cache
+def _use_one_blas_thread() -> None:
+    """Limit this process for good. A worker may compute several runs in threads, which share the limit."""
+    import scipy.linalg  # noqa: F401  so that its BLAS is loaded, and limited as well
+
+    threadpool_limits(limits=1)
 
 
 def _read(checkpoint: Path, tasks: Sequence[Task[Kind]]) -> dict[tuple[str, int], Kind]:

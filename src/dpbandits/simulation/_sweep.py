@@ -1,4 +1,4 @@
-"""Sweeps: run every setting with every seed, in several processes, optionally with a checkpoint."""
+"""Sweeps: run every setting with every seed, in several processes or on a cluster, with a checkpoint."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from threadpoolctl import threadpool_limits
 
 from dpbandits._checks import whole
 from dpbandits.protocol import Spending, digest
-from dpbandits.simulation._jobs import Task, run_tasks
+from dpbandits.simulation._engine import Engine
+from dpbandits.simulation._jobs import HERE, Task, run_tasks
 from dpbandits.simulation._run import simulate
 from dpbandits.simulation._setting import Setting
 from dpbandits.simulation._trace import RunTrace
@@ -52,30 +53,38 @@ def run_once(setting: Setting, seed: int, spending: Spending | None = None) -> R
 
 
 def sweep(
-    settings: Sequence[Setting], seeds: Sequence[int], *, workers: int = 1, checkpoint: Path | None = None
+    settings: Sequence[Setting],
+    seeds: Sequence[int],
+    *,
+    workers: int | None = None,
+    engine: Engine = HERE,
+    checkpoint: Path | None = None,
 ) -> Iterator[tuple[Setting, RunTrace]]:
     """Run every setting with every seed.
 
     Args:
         settings: The settings; duplicates are run once.
         seeds: The seeds.
-        workers: The number of processes.
-        checkpoint: A file that keeps finished runs. Runs that it has are not repeated.
+        workers: How many runs at a time. None is one on this machine, or as many as a cluster can.
+        engine: Where to run them: processes on this machine, or a Dask or Ray cluster.
+        checkpoint: A file that keeps finished runs. Runs that it has are not repeated, on any engine.
 
     Yields:
         Each setting with the trace of a run, as runs finish and in no fixed order.
 
     Raises:
         DpbanditsError: A setting cannot run. This is checked before the first run.
+        WorkersLost: The workers of the engine ended. Finished runs are in the checkpoint.
     """
-    whole(1, workers=workers)
+    if workers is not None:
+        whole(1, workers=workers)
     jobs = [_planned(setting) for setting in dict.fromkeys(settings)]
     for job in jobs:
         # Build the study here, so that an error is raised before any worker starts.
         job.setting.study(job.setting.instance(seeds[0]).actions, job.spending)
     tasks: list[Task[RunTrace]] = [(job, seed) for seed in seeds for job in jobs]
     named = {job.name: job.setting for job in jobs}
-    for done, run in run_tasks(tasks, workers=workers, checkpoint=checkpoint):
+    for done, run in run_tasks(tasks, workers=workers, engine=engine, checkpoint=checkpoint):
         yield named[done.name], run
 
 

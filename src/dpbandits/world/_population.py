@@ -15,7 +15,9 @@ from dpbandits.errors import InvalidValue
 from dpbandits.world._clients import Clients
 from dpbandits.world._instance import Instance
 
-_LARGE = 1 << 22  # for more numbers than this in a cohort's θ_u, only the needed projections are drawn
+# For more numbers than this in a cohort's θ_u, only the needed projections are drawn.
+_LARGE = 1 << 22
+_VERY_LARGE = 1 << 24  # for fitted populations
 
 
 class Population(Clients):
@@ -86,7 +88,10 @@ class FittedPopulation(Clients):
 
     def _mean_rewards(self, cohort: int, support: list[int], rng: np.random.Generator) -> FloatArray:
         rows = self.instance.actions.matrix[support]
-        scattered = rng.standard_normal((cohort, rows.shape[1])) @ (rows @ self._root).T
+        factor = rows @ self._root
+        if len(rows) < rows.shape[1] and cohort * rows.shape[1] > _VERY_LARGE:
+            factor = np.linalg.qr(factor.T).R.T  # as in `Population`
+        scattered = rng.standard_normal((cohort, factor.shape[1])) @ factor.T
         return np.asarray(scattered + rows @ self.instance.theta, dtype=np.float64)
 
 

@@ -78,7 +78,11 @@ class NoiseLaw(ABC):
         Returns:
             An array of `coordinates` sums.
         """
-        return np.asarray(self.draw(rows, coordinates, noise).sum(axis=0))
+        at_once = max(1, _AT_ONCE // coordinates)
+        total = self.draw(min(rows, at_once), coordinates, noise).sum(axis=0)
+        for first in range(at_once, rows, at_once):
+            total += self.draw(min(at_once, rows - first), coordinates, noise).sum(axis=0)
+        return np.asarray(total)
 
     def draw_totals(self, count: int, rows: int, coordinates: int, noise: NoiseSource) -> IntArray:
         """Draw independent sums of `rows` shares each.

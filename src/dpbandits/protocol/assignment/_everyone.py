@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from dpbandits.protocol.model import Fit
 
 _SLACK = 1e-9  # relative allowance for rounding errors in eigenvalues and factors
+_WHOLE = 1 << 24  # a simulated cohort with more numbers than this, 128 MB, is drawn in blocks
+_BLOCK = 1 << 22  # numbers in a block
 
 
 class Everyone(Assignment):
@@ -100,8 +102,11 @@ class Everyone(Assignment):
         return CohortErrors(study, evidence)
 
     def simulate(self, plan: Plan, crowd: Crowd, rng: np.random.Generator) -> Iterator[Iterable[FloatArray]]:
-        """Yield the reports of the whole cohort, in one block."""
-        yield [plan.reported(crowd.averages(plan.cohort, plan.support, plan.plays, rng))]
+        """Yield the reports of the cohort: in one block, or, if it is very large, in several."""
+        numbers = max(plan.rank, len(plan.support))
+        rows = plan.cohort if plan.cohort * numbers <= _WHOLE else _BLOCK // numbers + 1
+        sizes = (min(rows, plan.cohort - first) for first in range(0, plan.cohort, rows))
+        yield (plan.reported(crowd.averages(size, plan.support, plan.plays, rng)) for size in sizes)
 
 
 def _statistics(study: Study, support: IntArray, plays: IntArray) -> Statistics:

@@ -1,0 +1,127 @@
+"""Dask and Ray clusters as backends of joblib.
+
+The backends that joblib and Ray have for this are not used. Ray's cannot return a result before all runs are
+done, so an interruption would lose them. joblib's for Dask waits forever for a run whose workers died.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from importlib import import_module
+from typing import Any
+from uuid import uuid4
+
+from joblib.parallel import ParallelBackendBase
+
+from dpbandits.errors import InvalidValue
+from dpbandits.simulation._engine import Engine, Pool, ignoring_interrupts
+
+_SECONDS_TO_ANSWER = 30.0
+Call = Callable[[], Any]
+
+
+class _Futures(ParallelBackendBase):  # type: ignore[misc]
+    """A joblib backend for anything that turns a call into a future.
+
+    Args:
+        start: Starts a call on the cluster and returns its future.
+        slots: How many calls the cluster computes at a time.
+    """
+
+    supports_retrieve_callback = True
+
+    def __init__(self, start: Callable[[Call], Any], slots: int) -> None:
+        super().__init__()
+        self._start, self._slots = start, slots
+
+    def effective_n_jobs(self, n_jobs: int) -> int:  # noqa: ARG002
+        """Return the number of slots, but at least 2: joblib would compute a single slot in this process."""
+        return max(2, self._slots)
+
+    def submit(self, func: Call, callback: Callable[[Any], None] | None = None) -> Any:
+        """Start a call. joblib's callback gets the future when it is done, also after an error."""
+        future = self._start(func)
+        future.add_done_callback(callback)
+        return future
+
+    def retrieve_result_callback(self, out: Any) -> Any:
+        """Return the result of a future that is done, or raise its error."""
+        return out.result()
+
+
+def _pool(start: Callable[[Call], Any], slots: int, workers: int | None, **errors: Any) -> Pool:
+    at_once = min(workers or slots, slots)
+    # With fewer runs at a time than slots, nothing may wait in the cluster: a free slot would take it.
+    queued = 2 * slots if at_once == slots else at_once
+    return Pool(backend=_Futures(start, slots), slots=at_once, queued=queued, **errors)
+
+
+@contextmanager
+def _dask(engine: Engine, workers: int | None) -> Iterator[Pool]:
+    distributed = import_module("distributed")
+    with ExitStack() as stack:
+        place: Any = engine.address
+        if place is None:
+            with ignoring_interrupts():
+                local = distributed.LocalCluster(
+                    n_workers=workers or os.cpu_count(), threads_per_worker=1, dashboard_address="127.0.0.1:0"
+                )
+            place = stack.enter_context(local)
+        try:
+            client = distributed.Client(place, timeout=_SECONDS_TO_ANSWER, set_as_default=False)
+            stack.enter_context(client)
+            client.wait_for_workers(1, timeout=_SECONDS_TO_ANSWER)
+        except (OSError, ValueError) as error:  # a timeout is an OSError
+            raise engine.unreachable(error) from None
+        slots = sum(client.nthreads().values())
+        yield _pool(
+            lambda call: client.submit(call, key=f"dpbandits-{uuid4().hex}"),
+            slots,
+            workers,
+            losses=(distributed.KilledWorker,),  # Dask has tried several workers
+            ends=(CancelledError, distributed.comm.CommClosedError),
+        )
+
+
+@contextmanager
+def _ray(engine: Engine, workers: int | None) -> Iterator[Pool]:
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # Ray would send statistics over the network
+    ray = import_module("ray")
+    started = not ray.is_initialized()
+    if started:
+        here = {"address": "local", "num_cpus": workers or os.cpu_count(), "include_dashboard": False}
+        place = here if engine.address is None else {"address": engine.address}
+        try:
+            with ignoring_interrupts():
+                ray.init(**place, log_to_driver=False, logging_level=logging.ERROR)
+        except (ConnectionError, ValueError, RuntimeError) as error:
+            raise engine.unreachable(error) from None
+    try:
+        remote = ray.remote(num_cpus=1)(_called)
+        slots = int(ray.cluster_resources().get("CPU", 0))
+        if slots == 0:
+            raise InvalidValue("address", engine.address, "a Ray cluster with at least one CPU")
+        yield _pool(
+            lambda call: remote.remote(call).future(),
+            slots,
+            workers,
+            losses=(ray.exceptions.WorkerCrashedError,),  # Ray has tried several workers
+            ends=(ray.exceptions.RaySystemError,),
+        )
+    finally:
+        if started:
+            ray.shutdown()
+
+
+def _called(call: Call) -> Any:
+    return call()
+
+
+OPENERS: dict[str, Callable[[Engine, int | None], AbstractContextManager[Pool]]] = {
+    "dask": _dask,
+    "ray": _ray,
+}
