@@ -1,6 +1,10 @@
 """What verified sums cost: reports verified per second, bytes per report and processor time of a client.
 
     python benchmarks/verified_sums.py --numbers 20 --bits 13 --reports 2000
+    python benchmarks/verified_sums.py --ball
+
+With `--ball` reports also prove that the whole vector is in a ball whose diameter is the range of a number,
+with room for rounding. The difference of the two results is the price of the shorter reach of a liar.
 
 All times are processor times of one core. Rates are also printed as ratios: verification in batches over
 verification of one report at a time, and verification over the hashing that it contains.
@@ -12,6 +16,7 @@ more than 8,000 bytes per report are sent, or if a client needs more than 60 ms 
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import sys
 from collections.abc import Callable
@@ -19,7 +24,15 @@ from time import process_time
 
 import numpy as np
 
-from dpbandits.vdaf import HELPER, LEADER, NONCE_SIZE, VERIFY_KEY_SIZE, Prio3, sum_vec_with_multiproof
+from dpbandits.vdaf import (
+    HELPER,
+    LEADER,
+    NONCE_SIZE,
+    VERIFY_KEY_SIZE,
+    Prio3,
+    sum_vec_in_ball,
+    sum_vec_with_multiproof,
+)
 from dpbandits.vdaf._flp import proof_length, query_length
 from dpbandits.vdaf._xof import derive_seed, expand_rows
 
@@ -46,7 +59,10 @@ class Batch:
         rng = np.random.default_rng(1)
         self.vdaf = vdaf
         self.key = os.urandom(VERIFY_KEY_SIZE)
-        self.numbers = rng.integers(0, vdaf.circuit.largest + 1, (reports, vdaf.circuit.sizes.output))
+        largest, numbers = vdaf.circuit.largest, vdaf.circuit.sizes.output
+        edge = math.isqrt(largest**2 // (4 * numbers))  # of a cube that is in the ball, too
+        middle = largest // 2
+        self.numbers = rng.integers(middle - edge, middle + edge + 1, (reports, numbers))
         self.nonces = [os.urandom(NONCE_SIZE) for _ in range(reports)]
         self.rands = [os.urandom(vdaf.rand_size) for _ in range(reports)]
         made = vdaf.shard_batch(self.numbers, self.nonces, self.rands)
@@ -121,6 +137,22 @@ def measure(vdaf: Prio3, reports: int) -> tuple[float, float]:
     return min(rates), client
 
 
+def instance(options: argparse.Namespace) -> tuple[Prio3, float]:
+    """Return the proof system, and the largest distance of two vectors that it accepts."""
+    largest, numbers = 2**options.bits - 1, options.numbers
+    common = {"numbers": numbers, "largest": largest, "context": b"benchmark", "chunk": options.chunk}
+    if not options.ball:
+        return sum_vec_with_multiproof(**common), math.sqrt(numbers) * largest
+    diameter = largest + 2 * math.sqrt(numbers)  # rounding moves each number of either vector by up to one
+    square = math.floor(diameter**2)
+    return sum_vec_in_ball(**common, twice_centre=largest, largest_square=square), diameter
+
+
+def chunk_of(vdaf: Prio3) -> int:
+    """Return the number of products per call of the gadget."""
+    return vdaf.circuit.sizes.arity // 2
+
+
 def main() -> None:
     """Measure one shape of report."""
     parser = argparse.ArgumentParser(description="Measure the costs of verified sums.")
@@ -128,11 +160,12 @@ def main() -> None:
     parser.add_argument("--bits", type=int, default=13, help="bits per number")
     parser.add_argument("--chunk", type=int, help="bits per call of the gadget (default: shortest proof)")
     parser.add_argument("--reports", type=int, default=2000, help="reports per batch")
+    parser.add_argument("--ball", action="store_true", help="also prove the length of the vector")
     options = parser.parse_args()
-    vdaf = sum_vec_with_multiproof(
-        numbers=options.numbers, largest=2**options.bits - 1, context=b"benchmark", chunk=options.chunk
-    )
-    print(f"{options.numbers} numbers of {options.bits} bits, {vdaf.proofs} proofs")
+    vdaf, longest = instance(options)
+    honest = vdaf.circuit.largest
+    print(f"{options.numbers} numbers of {options.bits} bits, {vdaf.proofs} proofs, chunk {chunk_of(vdaf)}")
+    print(f"a liar moves the vector of sums by {longest / honest:.3f} times the largest number")
     total = sizes(vdaf)
     rate, client = measure(vdaf, options.reports)
     if (options.numbers, options.bits) != (20, 13):

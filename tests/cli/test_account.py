@@ -75,13 +75,17 @@ def test_it_tells_what_a_report_costs_in_each_mode(capsys: pytest.CaptureFixture
     modes = {one["mode"]: one for one in _json(capsys, "--trust", "shuffle", *sizes)["modes"]}
     assert list(modes) == ["trusted", "split", "verified"]
     assert modes["split"]["factor"] is None
-    assert modes["trusted"]["factor"] <= modes["verified"]["factor"]  # the length in a ball is not proved
+    assert modes["trusted"]["factor"] == modes["verified"]["factor"]
     assert (
         4 * 8 + 48 == modes["trusted"]["bytes"] < modes["split"]["bytes"] < modes["verified"]["bytes"] < 3000
     )
     assert 0 < modes["verified"]["server_ms"] < modes["verified"]["client_ms"] < 1000
     servers = _json(capsys, "--trust", "shuffle", "--noise", "server-gaussian", *sizes)["modes"]
     assert [(one["mode"], one["factor"]) for one in servers] == [("split", None), ("verified", 1.0)]
+    ball = _json(capsys, "--trust", "shuffle", "--noise", "server-gaussian", "--clip", "ball", *sizes)[
+        "modes"
+    ]
+    assert 1 <= ball[1]["length"] < 1.02  # rounding; without a proof of the length it would be 2
     pure = _json(capsys, "--trust", "shuffle", "--delta", "0", *sizes)["modes"]
     assert [one["mode"] for one in pure] == ["trusted", "split"]
     assert _json(capsys, "--trust", "local", *sizes)["modes"] == []

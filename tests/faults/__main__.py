@@ -105,11 +105,12 @@ def _deployed_outcomes(given: argparse.Namespace) -> Iterator[DeployedOutcome]:
 def _outcomes(given: argparse.Namespace) -> Iterator[Outcome]:
     for trust, _ in MODELS:
         study_for(trust)
-    study_for("shuffle", "discrete-gaussian")
+    for noise in ("discrete-gaussian", "server-gaussian"):
+        study_for("shuffle", noise)
     numbers = range(given.first, given.first + given.runs)
     if given.mode is not None:  # the models alternate, so every sixth run has this mode
         place = next(at for at, (_, mode) in enumerate(MODELS) if mode == given.mode)
-        numbers = range(place, place + given.runs * len(MODELS), len(MODELS))
+        numbers = range(place + given.first * len(MODELS), place + numbers.stop * len(MODELS), len(MODELS))
     with multiprocessing.get_context("fork").Pool(given.jobs, _quietly) as pool:
         yield from pool.imap_unordered(partial(_run, given.seed), numbers)
 
@@ -163,7 +164,8 @@ class _Counts:
         self.failed_attempts += outcome.failed_attempts
         self._met += outcome.met
         self._steps += outcome.steps
-        self._models[f"{outcome.case.trust} {outcome.case.mode or ''}".strip()] += 1
+        case = outcome.case
+        self._models[" ".join(filter(None, (case.trust, case.mode, case.noise)))] += 1
 
     def tell(self, seconds: float, failed: int) -> None:
         each = seconds / max(1, self.runs)

@@ -6,6 +6,7 @@ It uses SQL and the functions of the protocol, but no code of the stores or the 
 from __future__ import annotations
 
 import hashlib
+import json
 import sqlite3
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -15,6 +16,7 @@ from typing import Any
 import psycopg
 from psycopg.rows import dict_row
 
+from dpbandits.privacy import KeyedNoise
 from dpbandits.protocol import Plan, Release, Study, ask, decode, replay
 from dpbandits.service.wire import SHARED_MODES, hashed
 
@@ -176,7 +178,7 @@ class Checker:
         self._must(attempt == key[1], f"attempt {key} is released, but its phase by attempt {attempt}")
         if release is None:
             return
-        moved = self.told.moved.get(key)
+        moved = self._moved(key)
         count = len(names) + (0 if moved is None else moved[1])
         self._must(release.reports == count, f"{key} counts {release.reports} of {count} reports")
         self._must(release.reports >= self._minimum(key[0]), f"{key} is released with {release.reports}")
@@ -188,6 +190,25 @@ class Checker:
         expected = release_of(self.site.study, self._plans[key[0]], claims, SameNoise(), moved)
         expected = replace(expected, simulated=self.noise_known)
         self._must(release == expected, f"the release of {key} is not that of its reports")
+
+    def _moved(self, key: tuple[int, int]) -> tuple[tuple[int, ...], int] | None:
+        """Return what the shuffler added to the sums: its lie, and its noise where the plan asks for it.
+
+        The noise is a function of the shuffler's key and of the set that it journalled. So this is the noise
+        that it drew, whenever it was killed and how often it computed the sums.
+        """
+        moved, plan = self.told.moved.get(key), self._plans[key[0]]
+        if not plan.asked_mechanism.needs_shares:
+            return moved
+        query = f"SELECT body FROM batches WHERE phase = {key[0]} AND attempt = {key[1]}"
+        ((body,),) = self._reader.rows(query)
+        where = [plan.study, plan.digest, str(key[0]), str(key[1]), json.loads(body)["checksum"]]
+        secret = self.site.keys["shuffler"].derived("noise of a shuffler")
+        noise = KeyedNoise(secret, [part.encode() for part in where])
+        drawn = plan.asked_mechanism.third_party_noise(noise)
+        assert drawn is not None
+        offset, more = moved or ((0,) * plan.numbers, 0)
+        return tuple(int(one) + by for one, by in zip(drawn, offset, strict=True)), more
 
     def _nobody_twice(self) -> None:
         rows = self._here.rows("SELECT * FROM ledger")

@@ -75,6 +75,13 @@ VERIFIED_SHUFFLER_STEPS = (*SPLIT_SHUFFLER_STEPS, "verifiers-computed")
 _OWN_STEPS = {"trusted": TRUSTED_STEPS, "split": SPLIT_STEPS, "verified": VERIFIED_STEPS}
 _OWN_SHUFFLER_STEPS = {"split": SPLIT_SHUFFLER_STEPS, "verified": VERIFIED_SHUFFLER_STEPS}
 
+_CLIENT_NOISES = ("", "discrete-gaussian")
+_NOISES = {
+    "trusted": _CLIENT_NOISES,
+    "split": _CLIENT_NOISES,
+    "verified": (*_CLIENT_NOISES, "server-gaussian", "server-gaussian"),
+}
+
 _MESSAGES = 700  # faults of messages affect only this many messages
 _CLIENTS = 200  # clients that may vanish or restart
 
@@ -113,7 +120,7 @@ def draw_case(seed: int, number: int) -> Case:
         *_clients(rng),
         *draw_lies(rng, mode),
     ]
-    noise = rng.choice(("", "discrete-gaussian")) if trust == "shuffle" else ""
+    noise = rng.choice(_NOISES.get(mode or "", ("",)))
     return Case(seed=f"{seed}/{number}", trust=trust, mode=mode, faults=tuple(faults), noise=noise)
 
 

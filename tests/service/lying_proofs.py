@@ -11,7 +11,8 @@ import numpy as np
 from dpbandits.protocol import Plan, report_totals
 from dpbandits.service.wire import Place, ProvedReports, PublicKey, bound_share
 from dpbandits.vdaf import NONCE_SIZE
-from tests.vdaf.corruptions import lies
+from dpbandits.vdaf._ball import SumVecInBall
+from tests.vdaf.corruptions import lies, lying
 
 Parts = tuple[bytes, bytes]
 FAR = 2**40
@@ -75,6 +76,16 @@ def _elsewhere(proved: ProvedReports, payload: bytes) -> Parts:
     return replace(proved, prio3=replace(proved.prio3, context=b"elsewhere")).parts(payload)
 
 
+def corner(proved: ProvedReports) -> Parts:
+    """Claim that every number is the largest one, and that this is in the ball."""
+    circuit, nonce = proved.prio3.circuit, os.urandom(NONCE_SIZE)
+    assert isinstance(circuit, SumVecInBall)
+    elements = circuit.field.zeros(1, circuit.sizes.measurement)
+    elements[0, : circuit.numbers * circuit.largest.bit_length()] = 1
+    public, shares = lying(proved.prio3, elements, nonce, os.urandom(proved.prio3.rand_size))
+    return nonce + public + shares[0], nonce + public + shares[1]
+
+
 LIES: dict[str, Callable[[ProvedReports, bytes], Parts]] = {
     "far out of range": _far,
     "a bit that is 2": lambda proved, payload: _two(proved, payload, forge=False),
@@ -104,6 +115,11 @@ def lying_body(
     lie: str, plan: Plan, place: Place, payload: bytes, keys: tuple[PublicKey, PublicKey], credential: str
 ) -> bytes:
     """Return the body of a liar. `keys` are those of the shuffler and of the coordinator."""
-    one, other = LIES[lie](ProvedReports.of(plan, place), payload)
+    return sealed_parts(LIES[lie](ProvedReports.of(plan, place), payload), place, keys, credential)
+
+
+def sealed_parts(parts: Parts, place: Place, keys: tuple[PublicKey, PublicKey], credential: str) -> bytes:
+    """Return the body that has these parts."""
+    one, other = parts
     sealed = keys[0].seal(one, place, "share-shuffler")
     return sealed + keys[1].seal(bound_share(other, place, credential), place, "share-coordinator")

@@ -235,7 +235,7 @@ def _split(plan: Plan, answer: Any, random: bytes) -> dict[str, Any]:
 def proofs() -> list[dict[str, Any]]:
     """Return the parts of reports in mode `verified`, and what both parties make of them."""
     found = list[dict[str, Any]]()
-    for name in ("shuffle, sums", "shuffle, bits"):
+    for name in ("shuffle, sums", "shuffle, bits", "shuffle, sums, ball", "shuffle, noise of the servers"):
         kind, mechanism, fields, uniforms, draws = CASES[name]
         plan = plan_of(kind, mechanism, fields)
         noise = GivenNoise(uniforms, draws, fields.get("below", []))
@@ -257,6 +257,7 @@ def proofs() -> list[dict[str, Any]]:
                 "plaintext": answer.payload.hex(),
                 "low": proved.low,
                 "high": proved.high,
+                "largest_square": getattr(proved.prio3.circuit, "largest_square", None),
                 "chunk": proved.prio3.circuit.sizes.arity // 2,
                 "context": proved.prio3.context.hex(),
                 "nonce": one[:16].hex(),

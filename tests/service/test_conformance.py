@@ -31,11 +31,11 @@ NODE = shutil.which("node")
 
 
 @contextlib.contextmanager
-def _serving(trust: str, mode: str) -> Iterator[dict[str, list[str]]]:
+def _serving(trust: str, mode: str, *more: str) -> Iterator[dict[str, list[str]]]:
     """Start the command; yield the words that it printed, by the first word of the line."""
     command = [sys.executable, "-m", "dpbandits.cli", "serve", "--conformance", "--trust", trust]
     process = subprocess.Popen(
-        [*command, "--mode", mode],
+        [*command, "--mode", mode, *more],
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
@@ -96,6 +96,14 @@ def test_clients_in_two_languages_complete_an_exchange(trust: str, mode: str, tm
         )
         assert done.returncode == 0, done.stderr[-1000:]
         assert json.loads(done.stdout)["state"] == "sent"
+
+
+def test_a_report_with_proofs_is_accepted_in_mode_verified() -> None:
+    """What follows after the deadline, which is too far for a test, is in test_verified.py."""
+    with _serving("shuffle", "verified", "--noise", "server-gaussian") as told, Transport() as transport:
+        assert "mode/verified" in told["features"]
+        tested = _client(told, "shuffle", transport, conformance=True)
+        assert take_part_in_turn(tested, told["code"][0], lambda plan: [0.5] * len(plan.support))
 
 
 def test_a_conformance_test_refuses_a_real_store_and_a_study_file(tmp_path: Path) -> None:

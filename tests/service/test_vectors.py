@@ -30,7 +30,7 @@ from dpbandits.service.wire import (
     TaskReply,
     unbound_share,
 )
-from dpbandits.vdaf import sum_vec_with_multiproof
+from dpbandits.vdaf import sum_vec_in_ball, sum_vec_with_multiproof
 
 from . import own_hpke
 from .helpers import Deployment, small_study
@@ -271,12 +271,19 @@ def test_proved_parts_are_what_the_page_says(case: dict[str, Any]) -> None:
     lines = ("dpbandits v1", "verified-sums", plan["study"], "2", "13", case["plan_digest"])
     context, low, numbers = "\n".join(lines).encode(), case["low"], len(case["sums"])
     largest = case["high"] - low
-    if plan["mechanism"]["kind"] == "summed-shares":
-        most = plan["mechanism"]["largest_share"]
-        assert (low, case["high"]) == (-most, plan["mechanism"]["levels"] + most)
+    mechanism = plan["mechanism"]
+    most = mechanism.get("largest_share", 0)
+    assert (low, case["high"]) == (-most, mechanism["levels"] + most + mechanism.get("noise_bits", 0))
+    parameters = {"numbers": numbers, "largest": largest, "context": context, "chunk": case["chunk"]}
+    if mechanism.get("shape") == "ball":
+        root = math.sqrt(numbers)
+        rounded = (mechanism["levels"] + 2 * root) * (1 + 2**-30)
+        square = math.floor((rounded + 2 * (root * mechanism["scale"] + most)) ** 2)
+        assert case["largest_square"] == square
+        prio3 = sum_vec_in_ball(**parameters, twice_centre=largest, largest_square=square)
     else:
-        assert (low, largest) == (0, plan["mechanism"]["levels"] + plan["mechanism"]["noise_bits"])
-    prio3 = sum_vec_with_multiproof(numbers=numbers, largest=largest, context=context, chunk=case["chunk"])
+        assert case["largest_square"] is None
+        prio3 = sum_vec_with_multiproof(**parameters)
     nonce, rand = bytes.fromhex(case["nonce"]), bytes.fromhex(case["rand"])
     public, shares = prio3.shard([one - low for one in case["sums"]], nonce, rand)
     parts = [nonce + public + share for share in shares]

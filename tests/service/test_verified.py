@@ -14,7 +14,7 @@ from dpbandits.protocol import Plan, Release, Schedule, decode, nothing, report_
 from dpbandits.service.wire import KeyPair, Place, ProvedReports, hashed, verification_key
 
 from .helpers import Deployment, Member, client_averages, client_noise, released, small_study
-from .lying_proofs import HARMLESS, LIES, lying_body
+from .lying_proofs import HARMLESS, LIES, corner, lying_body, sealed_parts
 
 COHORT = len(LIES) + 8
 
@@ -59,6 +59,34 @@ def test_liars_are_left_out_and_the_release_is_that_of_the_others(caplog: pytest
     assert not any(
         member.pseudonym in str(record.__dict__) for record in caplog.records for member in members
     )
+    deployed.close()
+
+
+@pytest.mark.parametrize("noise", ["server-gaussian", "discrete-gaussian"])
+def test_a_report_outside_the_ball_is_left_out(noise: str) -> None:
+    """In the second phase clients clip to a ball. The liar's numbers are in range, but all at its end."""
+    privacy = PrivacyRequest(trust="shuffle", epsilon=20, delta=1e-3, minimum_share=0.5, noise=noise)
+    schedule = Schedule(cohorts=(12, 20), first_length=60, growth=8)
+    study = small_study("shuffle", privacy=privacy, schedule=schedule, horizon=10**7)
+    deployed = Deployment(study=study, mode="verified")
+    deployed.advance()
+    for phase in (1, 2):
+        cohort = deployed.run(deployed.coordinator.operator.status).cohort
+        members = deployed.join(cohort)
+        deployed.play()
+        if phase == 2:
+            plan = deployed.run(lambda t: deployed.coordinator.rounds.journal.plan(t, 2))
+            assert plan.mechanism.message.largest_square is not None
+            liar = members.pop()
+            place = deployed.context.place(plan, 1, liar.pseudonym)
+            keys = (deployed.shuffler_keys.public, deployed.keys.public)
+            parts = corner(ProvedReports.of(plan, place))
+            deployed.send(liar, sealed_parts(parts, place, keys, hashed(liar.token)))
+        deployed.report(members)
+    status = deployed.run(deployed.coordinator.operator.status)
+    assert (status.releases, status.excluded) == (2, 1)
+    with deployed.store.transaction() as transaction:
+        assert decode(transaction.releases()[1].body, Release).reports == cohort - 1
     deployed.close()
 
 

@@ -9,16 +9,18 @@ honest reports.
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
+from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from dpbandits.vdaf import NONCE_SIZE, Prio3, sum_vec_with_multiproof
-from dpbandits.vdaf._circuits import SumVec
+from dpbandits.vdaf import NONCE_SIZE, Prio3, sum_vec_in_ball, sum_vec_with_multiproof
+from dpbandits.vdaf._ball import SumVecInBall
 from dpbandits.vdaf._field import Elements
 from dpbandits.vdaf._flp import proof_length
 from dpbandits.vdaf._sharding import Shares
@@ -119,36 +121,34 @@ def change(rng: np.random.Generator, string: bytes, start: int, stop: int) -> by
     return string[:at] + bytes([string[at] ^ (1 << int(rng.integers(8)))]) + string[at + 1 :]
 
 
-class LyingCircuit(SumVec):
-    """Takes elements as they are, whether they are bits or not."""
-
-    def encode(self, measurements: Elements) -> Elements:
-        return measurements
+def lying(vdaf: Prio3, elements: Elements, nonce: bytes, rand: bytes) -> Shares:
+    """A report of elements that are taken as they are, valid or not, with a proof made as usual."""
+    circuit = copy(vdaf.circuit)
+    circuit.encode = lambda measurements: measurements  # type: ignore[method-assign]
+    return replace(vdaf, circuit=circuit).shard_batch(elements, [nonce], [rand])[0]
 
 
 def lies(vdaf: Prio3, rng: np.random.Generator, numbers: Elements, nonce: bytes, forge: bool) -> Shares:
     """A report in which one element is 2 instead of a bit; if asked, the proof makes the output zero."""
-    circuit = vdaf.circuit
-    assert isinstance(circuit, SumVec)
-    encoded = circuit.encode([numbers])
+    encoded = vdaf.circuit.encode([numbers])
     encoded[0, rng.integers(encoded.shape[1])] = 2
-    lying = replace(
-        vdaf, circuit=LyingCircuit(circuit.field, circuit.numbers, circuit.largest, circuit.chunk)
-    )
-    report = lying.shard_batch(encoded, [nonce], [rng.bytes(vdaf.rand_size)])[0]
+    report = lying(vdaf, encoded, nonce, rng.bytes(vdaf.rand_size))
     return forged(vdaf, report) if forge else report
 
 
 def forged(vdaf: Prio3, report: Shares) -> Shares:
-    """Change the leader's share of the gadget's first result so that all results add up to zero."""
+    """Change the leader's shares of the gadget's results so that all outputs are zero."""
     circuit, (leader, helper) = vdaf.circuit, report.input_shares
-    elements, _ = circuit.field.decode_rows([leader[:-SEED]], vdaf.leader_elements)
-    proofs = elements[:, circuit.sizes.measurement :].reshape(1, vdaf.proofs, -1)  # a view
-    _, others = vdaf.helper_shares(1, [helper[:SEED]])
-    results = circuit.field.add(proofs, others)[..., circuit.sizes.arity + 2 :: 2][..., : circuit.sizes.calls]
-    first = proofs[..., circuit.sizes.arity + 2]
-    proofs[..., circuit.sizes.arity + 2] = circuit.field.subtract(first, circuit.field.sum(results))
-    return Shares(report.public_share, (circuit.field.to_bytes(elements) + leader[-SEED:], helper))
+    field, sizes = circuit.field, circuit.sizes
+    elements, _ = field.decode_rows([leader[:-SEED]], vdaf.leader_elements)
+    proofs = elements[:, sizes.measurement :].reshape(1, vdaf.proofs, -1)  # a view
+    rest, others = vdaf.helper_shares(1, [helper[:SEED]])
+    results = field.add(proofs, others)[..., sizes.arity + 2 :: 2][..., : sizes.calls]
+    outputs = circuit.outputs(field.add(elements[:, : sizes.measurement], rest), results, 1)
+    for output, call in enumerate([0, sizes.joint][: sizes.evaluations]):
+        place = sizes.arity + 2 + 2 * call
+        proofs[..., place] = field.subtract(proofs[..., place], outputs[..., output])
+    return Shares(report.public_share, (field.to_bytes(elements) + leader[-SEED:], helper))
 
 
 def corrupt(
@@ -168,7 +168,7 @@ def run_batch(vdaf: Prio3, rng: np.random.Generator, kinds: list[str | None]) ->
     Returns:
         Which reports at least one server accepts, and whether the sums are those of the honest reports.
     """
-    numbers = rng.integers(0, vdaf.circuit.largest + 1, (len(kinds), vdaf.circuit.sizes.output))
+    numbers = random_numbers(vdaf, rng, len(kinds))
     nonces, key = [rng.bytes(NONCE_SIZE) for _ in kinds], rng.bytes(SEED)
     reports = vdaf.shard_batch(numbers, nonces, [rng.bytes(vdaf.rand_size) for _ in kinds])
     for at, kind in enumerate(kinds):
@@ -194,11 +194,26 @@ def run_batch(vdaf: Prio3, rng: np.random.Generator, kinds: list[str | None]) ->
     return accepted.tolist(), sums == numbers[honest].sum(axis=0).tolist()
 
 
+def random_numbers(vdaf: Prio3, rng: np.random.Generator, reports: int) -> Elements:
+    """Valid vectors; of a ball, those in the largest cube in it."""
+    circuit, low, high = vdaf.circuit, 0, vdaf.circuit.largest
+    if isinstance(circuit, SumVecInBall):
+        most = math.isqrt(circuit.largest_square // circuit.numbers)  # of |2x - twice_centre|
+        low, high = max(low, -((most - circuit.largest) // 2)), min(high, (circuit.largest + most) // 2)
+    return rng.integers(low, high + 1, (reports, circuit.sizes.output))
+
+
 def random_instance(rng: np.random.Generator) -> Prio3:
-    """Of up to 20 numbers, whose range is often not a power of two."""
+    """Of up to 20 numbers, whose range is often not a power of two; every second one in a ball."""
     numbers, largest = int(rng.integers(1, 21)), int(np.exp(rng.uniform(0, np.log(2**16))))
     chunk = int(rng.integers(1, numbers * largest.bit_length() + 1)) if rng.random() < 0.5 else None
     context = rng.bytes(int(rng.integers(0, 40)))
+    if rng.random() < 0.5:
+        square = int(numbers * np.exp(rng.uniform(0, 2 * np.log(largest))))
+        return sum_vec_in_ball(
+            numbers=numbers, largest=largest, twice_centre=largest, largest_square=square, chunk=chunk,
+            context=context,
+        )  # fmt: skip
     return sum_vec_with_multiproof(numbers=numbers, largest=largest, chunk=chunk, context=context)
 
 

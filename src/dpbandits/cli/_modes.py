@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Callable
 from time import process_time
 from typing import Any
 
 from dpbandits.errors import InvalidValue
-from dpbandits.privacy import Mechanism
-from dpbandits.vdaf import LEADER, NONCE_SIZE, VERIFY_KEY_SIZE, Prio3, sum_vec_with_multiproof
+from dpbandits.privacy import Mechanism, Reach
+from dpbandits.protocol import proof_system
+from dpbandits.vdaf import LEADER, NONCE_SIZE, VERIFY_KEY_SIZE, Prio3
 
 _SEALED = 48  # bytes that HPKE adds to a text
 _TAG = 32  # bytes that bind the coordinator's part to its client
@@ -20,7 +20,8 @@ _BATCH = 64  # reports that are verified together, to measure
 def modes_of(mechanism: Mechanism) -> list[dict[str, Any]]:
     """Return one entry per mode in which the mechanism can be used; none without a shuffler.
 
-    `factor` is the reach of a liar as a multiple of that of an honest client, None without a bound. `bytes`
+    `factor` is the reach of a liar as a multiple of that of an honest client, None without a bound. `length`
+    is the same for the length of the whole vector of means; None without a ball or without a bound. `bytes`
     is the length of a client's request body. `client_ms` and `server_ms` are processor times per report for
     shares and proofs, measured now; None if they are negligible or cannot be measured. Sealing is not
     included: it takes some tenths of a millisecond in every mode.
@@ -28,22 +29,28 @@ def modes_of(mechanism: Mechanism) -> list[dict[str, Any]]:
     if not mechanism.trust_model.shuffler or not mechanism.additive or mechanism.message.kind == "numbers":
         return []
     message, numbers = mechanism.message, mechanism.message.shape[0]
-    width = round((message.high - message.low) * math.prod(message.shape[1:]))
-    spread = width * mechanism.unit_of_message / (2 * mechanism.bound)
+    reach = mechanism.reach_of_one(1)
     found: list[dict[str, Any]] = []
     if not mechanism.needs_shares:
-        found.append(_entry("trusted", mechanism.reach_of_one(1).factor, message.size + _SEALED))
+        found.append(_entry("trusted", reach, message.size + _SEALED))
     found.append(_entry("split", None, 2 * (8 * numbers + _SEALED) + _TAG))
     if mechanism.limits_reports:
-        prio3 = sum_vec_with_multiproof(numbers=numbers, largest=width, context=b"account")
+        prio3 = proof_system(message, b"account")
         parts = prio3.leader_share_size + prio3.helper_share_size
         body = parts + 2 * (NONCE_SIZE + prio3.public_share_size + _SEALED) + _TAG
-        found.append(_entry("verified", spread, body) | _measured(prio3, numbers))
+        found.append(_entry("verified", reach, body) | _measured(prio3, numbers))
     return found
 
 
-def _entry(mode: str, factor: float | None, size: int) -> dict[str, Any]:
-    return {"mode": mode, "factor": factor, "bytes": size, "client_ms": None, "server_ms": None}
+def _entry(mode: str, reach: Reach | None, size: int) -> dict[str, Any]:
+    return {
+        "mode": mode,
+        "factor": None if reach is None else reach.factor,
+        "length": None if reach is None else reach.length_factor,
+        "bytes": size,
+        "client_ms": None,
+        "server_ms": None,
+    }
 
 
 def _measured(prio3: Prio3, numbers: int) -> dict[str, float | None]:
@@ -72,8 +79,9 @@ def _milliseconds(work: Callable[[], object]) -> float:
 
 def shown_mode(entry: dict[str, Any]) -> str:
     """One mode as a line of text."""
-    factor = entry["factor"]
+    factor, length = entry["factor"], entry["length"]
     reach = "no bound on a liar" if factor is None else f"a liar reaches {factor:.4g} ×"
+    reach += "" if length is None else f" (the whole vector {length:.4g} ×)"
     text = f"{entry['mode']}: {reach}, {entry['bytes']:,} bytes per report"
     if entry["client_ms"] is None:
         return text

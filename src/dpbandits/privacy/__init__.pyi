@@ -28,6 +28,7 @@ from ._mechanism import (
 from ._message import (
     Message as Message,
     Payload as Payload,
+    Reach as Reach,
 )
 from ._per_action import (
     calibrate_per_action as calibrate_per_action,

@@ -165,3 +165,10 @@ class Reach:
     def factor(self) -> float:
         """`mean` / `honest`: how much more a lying client can do than an honest one."""
         return self.mean / self.honest
+
+    @property
+    def length_factor(self) -> float | None:
+        """`length` / `honest_length`; None without a ball."""
+        if self.length is None or self.honest_length is None:
+            return None
+        return self.length / self.honest_length

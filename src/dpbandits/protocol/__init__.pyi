@@ -53,6 +53,9 @@ from ._prediction import (
 from ._progress import (
     Progress as Progress,
 )
+from ._proving import (
+    proof_system as proof_system,
+)
 from ._schedule import (
     Schedule as Schedule,
 )

@@ -7,6 +7,7 @@
     polynomials   the number theoretic transform, and values of polynomials at other points
   proofs
     circuits      which measurements are valid
+    ball          vectors of limited length
     flp           prove, query and decide
   Prio3
     xof           seeds and elements from TurboSHAKE128

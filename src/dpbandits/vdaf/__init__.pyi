@@ -7,6 +7,7 @@ from ._instances import (
     count as count,
     histogram as histogram,
     sum_vec as sum_vec,
+    sum_vec_in_ball as sum_vec_in_ball,
     sum_vec_with_multiproof as sum_vec_with_multiproof,
     total as total,
 )

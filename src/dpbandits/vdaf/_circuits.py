@@ -81,7 +81,7 @@ class Count(Circuit):
 
     def encode(self, measurements: Any) -> Elements:
         """The number itself."""
-        return self.field.array(_integers(measurements, 1, 1))
+        return self.field.array(integers(measurements, 1, 1))
 
     def wires(self, measurements: Elements, joint: Elements, shares: int) -> Elements:  # noqa: ARG002
         """The number twice."""
@@ -110,8 +110,8 @@ class Sum(Circuit):
 
     def encode(self, measurements: Any) -> Elements:
         """The weighted bits of the number."""
-        numbers = _integers(measurements, 1, self.largest)
-        return self.field.array(_weighted_bits(numbers, self.largest))
+        numbers = integers(measurements, 1, self.largest)
+        return self.field.array(weighted_bits(numbers, self.largest))
 
     def wires(self, measurements: Elements, joint: Elements, shares: int) -> Elements:  # noqa: ARG002
         """One bit per call."""
@@ -128,27 +128,35 @@ class Sum(Circuit):
 
     def truncate(self, measurements: Elements) -> Elements:
         """The number, from its weighted bits."""
-        return _from_weighted_bits(self.field, measurements, 1, self.largest)
+        return from_weighted_bits(self.field, measurements, 1, self.largest)
 
 
-class _Bits(Circuit):
+class Bits(Circuit):
     """Elements that are all 0 or 1, checked `chunk` at a time with powers of the joint randomness.
 
     The gadget adds up `chunk` products of pairs. For element x, pair j of call i is (r_i^j · x, x - 1). The
     sum of all results is a polynomial in the r_i with the coefficients x² - x, which are zero if the
     elements are bits. If an element is not a bit, the sum is zero with a probability of at most chunk /
-    modulus.
+    modulus. A subclass may add up `products` products of its own, in calls after those for the bits.
     """
 
     def __init__(
-        self, field: Field, *, measurement: int, output: int, chunk: int, largest: int, evaluations: int
+        self,
+        field: Field,
+        *,
+        measurement: int,
+        output: int,
+        chunk: int,
+        largest: int,
+        evaluations: int,
+        products: int = 0,
     ) -> None:
         calls = -(-measurement // chunk)  # the last chunk may be padded with zeros
         sizes = Sizes(
             measurement=measurement,
             output=output,
             arity=2 * chunk,
-            calls=calls,
+            calls=calls + -(-products // chunk),
             joint=calls,
             evaluations=evaluations,
         )
@@ -157,21 +165,25 @@ class _Bits(Circuit):
 
     def wires(self, measurements: Elements, joint: Elements, shares: int) -> Elements:
         """The pairs (r^j · x, x - 1), where a server's share of 1 is 1 / shares."""
-        reports, proofs = joint.shape[:2]
-        padding = self.sizes.calls * self.chunk - self.sizes.measurement
-        padded = np.concatenate([measurements, self.field.zeros(reports, padding)], axis=1)
-        bits = padded.reshape(reports, 1, self.sizes.calls, self.chunk)
-        pairs = np.empty((reports, proofs, self.sizes.calls, self.chunk, 2), dtype=padded.dtype)
+        reports, proofs, calls = joint.shape
+        bits = self.in_chunks(measurements)
+        pairs = np.empty((reports, proofs, calls, self.chunk, 2), dtype=bits.dtype)
         pairs[..., 0] = self.field.multiply(powers(self.field, joint, self.chunk + 1)[..., 1:], bits)
         pairs[..., 1] = self.field.subtract(bits, self.field.inverse(shares))
-        return pairs.reshape(reports, proofs, self.sizes.calls, self.sizes.arity)
+        return pairs.reshape(reports, proofs, calls, self.sizes.arity)
+
+    def in_chunks(self, values: Elements) -> Elements:
+        """Rows of elements, padded with zeros, as [reports, 1, calls, chunk]."""
+        reports, length = values.shape
+        padded = np.concatenate([values, self.field.zeros(reports, -length % self.chunk)], axis=1)
+        return padded.reshape(reports, 1, -(-length // self.chunk), self.chunk)
 
     def gadget(self, inputs: Elements) -> Elements:
         """The sum of the products of pairs."""
         return self.field.sum(self.field.multiply(inputs[..., 0::2], inputs[..., 1::2]))
 
 
-class SumVec(_Bits):
+class SumVec(Bits):
     """A vector of `numbers` whole numbers from 0 to `largest`."""
 
     def __init__(self, field: Field, numbers: int, largest: int, chunk: int) -> None:
@@ -183,8 +195,8 @@ class SumVec(_Bits):
 
     def encode(self, measurements: Any) -> Elements:
         """The weighted bits of each number, one number after another."""
-        numbers = _integers(measurements, self.numbers, self.largest)
-        return self.field.array(_weighted_bits(numbers, self.largest))
+        numbers = integers(measurements, self.numbers, self.largest)
+        return self.field.array(weighted_bits(numbers, self.largest))
 
     def outputs(self, measurements: Elements, results: Elements, shares: int) -> Elements:  # noqa: ARG002
         """The sum of all results."""
@@ -192,10 +204,10 @@ class SumVec(_Bits):
 
     def truncate(self, measurements: Elements) -> Elements:
         """The numbers, from their weighted bits."""
-        return _from_weighted_bits(self.field, measurements, self.numbers, self.largest)
+        return from_weighted_bits(self.field, measurements, self.numbers, self.largest)
 
 
-class Histogram(_Bits):
+class Histogram(Bits):
     """The index of one of `length` buckets, as a vector that is 1 at the index and 0 elsewhere."""
 
     def __init__(self, field: Field, length: int, chunk: int) -> None:
@@ -204,7 +216,7 @@ class Histogram(_Bits):
 
     def encode(self, measurements: Any) -> Elements:
         """The vector that is 1 at the index."""
-        index = _integers(measurements, 1, self.length - 1)
+        index = integers(measurements, 1, self.length - 1)
         return self.field.array((index == np.arange(self.length)).astype(np.int64))
 
     def outputs(self, measurements: Elements, results: Elements, shares: int) -> Elements:
@@ -218,7 +230,7 @@ class Histogram(_Bits):
         return measurements
 
 
-def _integers(measurements: Any, width: int, largest: int) -> Elements:
+def integers(measurements: Any, width: int, largest: int) -> Elements:
     """Whole numbers as [reports, width], checked."""
     given = np.asarray(measurements)
     numbers = given.reshape(len(given), -1) if given.size else given.reshape(len(given), width)
@@ -238,7 +250,7 @@ def _weights(largest: int) -> list[int]:
     return [1 << place for place in range(bits - 1)] + [largest - (1 << (bits - 1)) + 1]
 
 
-def _weighted_bits(numbers: Elements, largest: int) -> Elements:
+def weighted_bits(numbers: Elements, largest: int) -> Elements:
     """The bits of each number in a row, for the weights of `_weights`, as [reports, numbers * bits]."""
     *small, last_weight = _weights(largest)
     last = numbers > sum(small)
@@ -248,7 +260,7 @@ def _weighted_bits(numbers: Elements, largest: int) -> Elements:
     return stacked.reshape(len(numbers), numbers.shape[1] * len(_weights(largest)))
 
 
-def _from_weighted_bits(field: Field, bits: Elements, numbers: int, largest: int) -> Elements:
+def from_weighted_bits(field: Field, bits: Elements, numbers: int, largest: int) -> Elements:
     """The numbers, or shares of them, as [reports, numbers]."""
     by_number = bits.reshape(len(bits), numbers, -1)
     return field.sum(field.multiply(by_number, field.array(_weights(largest))))

@@ -1,7 +1,7 @@
-"""Reports of mode `verified`: two shares, each with a share of a proof that every number is in range.
+"""Reports of mode `verified`: two shares, each with a share of a proof that the report is a possible one.
 
-The proof system is Prio3SumVecWithMultiproof (docs/verified-sums.md). The shuffler is its leader and the
-coordinator its helper. Both find out together whether a report is valid, and neither sees it:
+The proof system is Prio3 (docs/verified-sums.md). The shuffler is its leader and the coordinator its helper.
+Both find out together whether a report is valid, and neither sees it:
 
     client        proves its report, and seals one part to each party: nonce ‖ public share ‖ input share
     shuffler      computes a verifier share of each report, and sends it to the coordinator with the seed that
@@ -14,7 +14,8 @@ Every step is a function of the stored reports and the keys. A party that repeat
 therefore sends the same bytes again.
 
 A report has a number from `low` to `high` for each sum (`report_range`). The client proves the number minus
-`low`, which is at least 0.
+`low`, which is at least 0. In a ball it also proves that its report is not too long. A report is valid
+exactly if a shuffler of mode `trusted` accepts it (`proof_system`).
 """
 
 from __future__ import annotations
@@ -26,17 +27,9 @@ from functools import lru_cache
 from itertools import islice
 
 from dpbandits.errors import ProtocolError
-from dpbandits.protocol import Plan, Sums, report_range, report_totals, sums_of
+from dpbandits.protocol import Plan, Sums, proof_system, report_range, report_totals, sums_of
 from dpbandits.service.wire._sealing import KeyPair, Place, PublicKey
-from dpbandits.vdaf import (
-    HELPER,
-    LEADER,
-    NONCE_SIZE,
-    VERIFY_KEY_SIZE,
-    OutShares,
-    Prio3,
-    sum_vec_with_multiproof,
-)
+from dpbandits.vdaf import HELPER, LEADER, NONCE_SIZE, VERIFY_KEY_SIZE, OutShares, Prio3
 
 _AT_ONCE = 1024  # reports whose shares are expanded at once, to limit memory use
 
@@ -67,10 +60,11 @@ class ProvedReports:
 
         Raises:
             ProtocolError: Reports of this plan cannot be added up.
+            InvalidValue: The numbers of a report are too large for the proof system.
         """
         low, high = report_range(plan)
-        context = place.shared_info("verified-sums")
-        return ProvedReports(plan=plan, prio3=_prio3(plan.numbers, high - low, context), low=low, high=high)
+        prio3 = _proof_system(plan.asked_mechanism.message, place.shared_info("verified-sums"))
+        return ProvedReports(plan=plan, prio3=prio3, low=low, high=high)
 
     def part_size(self, server: int) -> int:
         """Return the length of the part that a server opens: 0 is the shuffler, 1 the coordinator."""
@@ -82,7 +76,7 @@ class ProvedReports:
         return self.prio3.verifier_share_size + self.prio3.message_size
 
     def parts(self, payload: bytes) -> tuple[bytes, bytes]:
-        """Split a report into a part for the shuffler and one for the coordinator, and prove its range.
+        """Split a report into a part for the shuffler and one for the coordinator, and prove it.
 
         Args:
             payload: The packed report, `Report.payload`.
@@ -170,9 +164,7 @@ class ProvedReports:
         return list(nonces), list(publics), list(shares)
 
 
-@lru_cache(maxsize=64)
-def _prio3(numbers: int, largest: int, context: bytes) -> Prio3:
-    return sum_vec_with_multiproof(numbers=numbers, largest=largest, context=context)
+_proof_system = lru_cache(maxsize=64)(proof_system)
 
 
 def verification_key(keys: KeyPair, other: PublicKey, place: Place) -> bytes:
