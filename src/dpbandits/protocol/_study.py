@@ -23,6 +23,9 @@ from dpbandits.protocol.model import REWARD_MODELS, RewardModel
 
 WHEN_CLIENTS_RUN_OUT = ("error", "stop")
 LARGEST_CONFIDENCE = 0.999999
+_SUB_GAUSSIAN = ("none", "gaussian", "discrete-gaussian", "server-gaussian", "binomial")
+_POOLED = 0.8  # the share of 1 − confidence for bounds from all phases together
+_GAPS = 0.1  # the share of these for bounds on gaps, if the study does not stop because of a gap
 LONGEST_HORIZON = 10**15  # up to here, 64-bit integers and floats count rounds exactly
 
 
@@ -152,12 +155,38 @@ class Study:
         """β, the probability that one one-sided confidence bound of one phase fails.
 
         It is 1/(kT) or, with a `confidence`, (1 − confidence)/(5kL): L phases have at most 5k bounds each
-        (docs/theory.md, *What can fail in total*).
+        (docs/theory.md, *What can fail in total*). If the study `pools`, these bounds share a fifth of
+        1 − confidence.
         """
         if self.confidence is None:
             return 1 / (self.actions.count * self.horizon)
         phases = max(1, self.schedule.reporting_phases(self.horizon))
-        return (1 - self.confidence) / (5 * self.actions.count * phases)
+        share = 1 - _POOLED if self.pools else 1.0
+        return share * (1 - self.confidence) / (5 * self.actions.count * phases)
+
+    @cached_property
+    def pools(self) -> bool:
+        """Whether actions are also dropped by the estimates of all phases together, see `_pooling.py`.
+
+        This needs a `confidence`, the steps `differences` and `pooled`, and noise that is usually
+        sub-Gaussian. Phases with other noise are not pooled.
+        """
+        if self.confidence is None or not (self.learning.differences and self.learning.pooled):
+            return False
+        return self.reward_model.compares and self.privacy.noises[0] in _SUB_GAUSSIAN
+
+    @cached_property
+    def pair_failures(self) -> tuple[float, float]:
+        """The probabilities with which a pooled bound on the lead of one action over the best one fails.
+
+        The first is for bounds that drop actions, the second for bounds on gaps (`gap_bound`). Each holds for
+        all phases together. A study that stops because of a gap needs both equally.
+        """
+        if self.confidence is None:
+            raise InvalidValue("confidence", None, "a number: a study without one does not pool phases")
+        gaps = 0.5 if self.stop_gap else _GAPS
+        each = _POOLED * (1 - self.confidence) / max(1, self.actions.count - 1)
+        return (1 - gaps) * each, gaps * each
 
     @cached_property
     def digest(self) -> str:

@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 from dpbandits._arrays import FloatArray, IntArray
 from dpbandits.design import Design
 from dpbandits.privacy import Mechanism, calibrate_per_action, per_action_deviations, per_action_radius
+from dpbandits.privacy.tails import NOTHING
 from dpbandits.privacy.trust import CentralLattice, LocalLattice
 from dpbandits.protocol._clipping import GRID, on_grid, residual_deviations
 from dpbandits.protocol._evidence import PhaseEvidence
@@ -206,6 +207,21 @@ class PerActionErrors(MeanErrors):
             evidence.counts,
         )
         return radius + self.pull(coefficients, confidence) if cut else radius
+
+    def proxies(self, coefficients: FloatArray, directions: FloatArray) -> FloatArray | None:  # noqa: ARG002
+        """Return Σ a²·(v(x)/n(x) + s²(x)) if the noise is sub-Gaussian and clipping cuts nothing."""
+        normal = all(own.sub_gaussian for own in self.evidence.plan.per_action)
+        if not normal or any(self.evidence.clipping_scales):
+            return None
+        return np.asarray(coefficients**2 @ self.variances, dtype=np.float64)
+
+    def planned_information(self, coefficients: FloatArray, directions: FloatArray) -> FloatArray:  # noqa: ARG002
+        """Return the information of this phase, times the rounds from now on over its own rounds."""
+        schedule, first = self.study.schedule, self.evidence.plan.phase
+        last = max(first, schedule.reporting_phases(self.study.horizon))
+        rounds = sum(schedule.length(phase) for phase in range(first, last + 1))
+        variances = np.maximum(coefficients**2 @ self._scatter, NOTHING)
+        return np.asarray(rounds / schedule.length(first) / variances, dtype=np.float64)
 
     def pull(self, coefficients: FloatArray, confidence: float) -> FloatArray:
         """Return how far clipping moves an estimate at most, with probability 1 − `confidence`."""
