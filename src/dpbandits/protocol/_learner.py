@@ -14,15 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from functools import lru_cache
 
 import numpy as np
 
 from dpbandits._arrays import FloatArray, IntArray
-from dpbandits.actions import Actions
-from dpbandits.design import Design, Selection, near_g_optimal, support_bound
 from dpbandits.errors import PlanMismatch, ProtocolError, StudyEnded
-from dpbandits.protocol._bitmap import unpacked
+from dpbandits.protocol._designs import ROUNDING, active_design, identifying, whole_plays
 from dpbandits.protocol._elimination import FEW, first_best, pooled_survivors, survivors
 from dpbandits.protocol._messages import Plan, Release
 from dpbandits.protocol._pooling import pooled_leads
@@ -30,8 +27,6 @@ from dpbandits.protocol._progress import Progress
 from dpbandits.protocol._study import State, Study
 from dpbandits.protocol.model import Fit, fitted
 
-_ROUNDING = 1e-9
-_NEARLY = 1e-7  # relative, ten times what `design` changes lengths of rows
 _MANY = 1 << 14  # with more candidates for the leader than this, their scores are not recomputed
 
 
@@ -52,14 +47,13 @@ def ask(state: State) -> Plan:
         raise StudyEnded(f"all {study.horizon:,} rounds have been played; start a new study")
     if not _may_ask(state):
         return _committed(state, remaining)
-    design = _design(study.actions, state.active, study.design_tolerance)
-    # The tolerances keep a share h·π(x) that is whole, up to rounding and up to what the design's search
-    # changes to avoid ties, from being rounded up by one play.
-    shares = study.schedule.length(state.phase) * design.weights * (1 - _NEARLY)
-    plays = np.ceil(shares - _ROUNDING).astype(np.int64)
+    design = active_design(study.actions, state.active, study.design_tolerance)
+    plays = whole_plays(study.schedule.length(state.phase), design.weights)
     enough = study.assignment_rule.has_clients(state, plays)
     if plays.sum() <= remaining and enough:
-        return study.assignment_rule.plan(state, design, plays, _last_fit(state))
+        known = _last_fit(state)
+        plan = study.assignment_rule.plan(state, design, plays, known)
+        return plan if study.objective == "regret" else identifying(state, plan, leader(state), known)
     if not enough or (study.learning.committed and state.history):
         return _committed(state, remaining)
     # The phase does not fit: its actions are played one after the other until the horizon.
@@ -266,7 +260,7 @@ def _place_of_leader(state: State, fit: Fit, active: IntArray, scores: FloatArra
         return best
     pooled = best_estimate(state)
     distance = model.distance(pooled, fit.estimate)
-    near = np.flatnonzero(scores >= scores[best] - 2 * distance * (1 + _ROUNDING) - _ROUNDING)
+    near = np.flatnonzero(scores >= scores[best] - 2 * distance * (1 + ROUNDING) - ROUNDING)
     if near.size > _MANY:
         return best
     return int(near[first_best(model.means(state.study.actions.matrix, active[near], pooled))])
@@ -312,14 +306,3 @@ def _without_release(played: State, plan: Plan) -> State:
         requested_delta=None,
     )
     return replace(played, progress=(*played.progress, progress))
-
-
-@lru_cache(maxsize=1)
-def _design(actions: Actions, active: bytes, tolerance: float) -> Design:
-    """Compute the design of the active set; consecutive phases with the same active set share it."""
-    indices = unpacked(active, actions.count)
-    rows = actions.matrix if len(indices) == actions.count else Selection(actions.matrix, indices)
-    found = near_g_optimal(rows, tolerance=tolerance)
-    if len(found.support) > support_bound(found.rank):  # line 4 requires both bounds at once
-        found = near_g_optimal(rows)
-    return replace(found, support=indices[found.support])

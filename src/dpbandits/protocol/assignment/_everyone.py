@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpbandits._arrays import FloatArray, IntArray
-from dpbandits.design import Design, support_bound
+from dpbandits.design import Design, DifferenceDesign, support_bound
 from dpbandits.privacy import Mechanism, calibrate
 from dpbandits.privacy.tails import NOTHING, Spread, squared_norms
 from dpbandits.privacy.trust import CentralLattice
@@ -41,7 +41,7 @@ class Everyone(Assignment):
 
     def check_privacy(self, study: Study) -> None:
         """Raise the calibration's error if the study's privacy request cannot be met."""
-        calibrate(study.privacy, coordinates=1, cohort=study.privacy.smallest_cohort, bound=study.bound)
+        calibrate(study.noise_request, coordinates=1, cohort=study.privacy.smallest_cohort, bound=study.bound)
 
     def participants(self, study: Study) -> int:
         """Return the total of the schedule's cohorts within the horizon."""
@@ -51,7 +51,9 @@ class Everyone(Assignment):
         """Return whether enough clients are left for the scheduled cohort."""
         return state.study.schedule.cohort(state.phase) <= state.clients_left
 
-    def plan(self, state: State, design: Design, plays: IntArray, known: Fit | None) -> Plan:
+    def plan(
+        self, state: State, design: Design | DifferenceDesign, plays: IntArray, known: Fit | None
+    ) -> Plan:
         """Return a plan with one mechanism. Once there is a fit, clients may report residuals around it."""
         study, clients = state.study, state.study.schedule.cohort(state.phase)
         coordinates, bound, shape, offsets = len(plays), study.bound, "box", list[float]()
@@ -70,7 +72,7 @@ class Everyone(Assignment):
             plays=tuple(plays.tolist()),
             rank=design.rank,
             mechanism=calibrate(
-                study.privacy,
+                study.noise_request,
                 coordinates=coordinates,
                 cohort=clients,
                 bound=bound,

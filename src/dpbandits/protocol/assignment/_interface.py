@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from dpbandits._arrays import FloatArray, IntArray
-from dpbandits.design import Design
+from dpbandits.design import Design, DifferenceDesign
 from dpbandits.errors import NotAvailable
 from dpbandits.protocol._evidence import PhaseEvidence
 from dpbandits.protocol._messages import Plan
@@ -168,7 +168,9 @@ class Assignment(ABC):
         return True
 
     @abstractmethod
-    def plan(self, state: State, design: Design, plays: IntArray, known: Fit | None) -> Plan:
+    def plan(
+        self, state: State, design: Design | DifferenceDesign, plays: IntArray, known: Fit | None
+    ) -> Plan:
         """Plan a phase that asks clients.
 
         Args:

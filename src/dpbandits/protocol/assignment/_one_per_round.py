@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbandits._arrays import FloatArray, IntArray
-from dpbandits.design import Design
+from dpbandits.design import Design, DifferenceDesign
 from dpbandits.privacy import Mechanism, calibrate_per_action, per_action_deviations, per_action_radius
 from dpbandits.privacy.tails import NOTHING
 from dpbandits.privacy.trust import CentralLattice, LocalLattice
@@ -62,7 +62,9 @@ class OnePerRound(Assignment):
         """Return whether there is a client for every round of the phase."""
         return bool(plays.sum() <= state.clients_left)
 
-    def plan(self, state: State, design: Design, plays: IntArray, known: Fit | None) -> Plan:
+    def plan(
+        self, state: State, design: Design | DifferenceDesign, plays: IntArray, known: Fit | None
+    ) -> Plan:
         """Return a plan with one mechanism per action. Once there is a fit, clients may clip around it."""
         study, support = state.study, tuple(design.support.tolist())
         bounds, offsets = np.full(len(plays), study.bound), list[float]()
@@ -80,7 +82,9 @@ class OnePerRound(Assignment):
             rank=design.rank,
             mechanism=None,
             offsets=tuple(offsets),
-            per_action=calibrate_per_action(study.privacy, cohorts=plays.tolist(), bounds=bounds.tolist()),
+            per_action=calibrate_per_action(
+                study.noise_request, cohorts=plays.tolist(), bounds=bounds.tolist()
+            ),
         )
 
     def evidence(self, state: State, plan: Plan, counts: tuple[int, ...], known: Fit | None) -> PhaseEvidence:
