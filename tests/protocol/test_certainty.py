@@ -11,7 +11,7 @@ from scipy.stats import binom
 from dpbandits.actions import Actions
 from dpbandits.errors import InvalidValue
 from dpbandits.privacy import PrivacyRequest
-from dpbandits.protocol import Schedule, Study, gap_bound, leader
+from dpbandits.protocol import Schedule, Steps, Study, gap_bound, leader
 from dpbandits.simulation import simulate
 from dpbandits.world import Instance, Population
 
@@ -36,9 +36,12 @@ def _study(trust: str = "none", **changes: object) -> Study:
 
 def test_each_bound_gets_its_share_of_the_failure_probability() -> None:
     assert _study().bound_failure == 1 / (30 * 100_000)
-    assert _study(confidence=0.95).bound_failure == pytest.approx(0.05 / (5 * 30 * 3))
+    # A fifth of the failure probability is for bounds of single phases, the rest for all phases together.
+    assert _study(confidence=0.95).bound_failure == pytest.approx(0.01 / (5 * 30 * 3))
+    alone = Steps().without("pooled")
+    assert _study(confidence=0.95, steps=alone).bound_failure == pytest.approx(0.05 / (5 * 30 * 3))
     # Only phases that fit into the horizon count.
-    assert _study(confidence=0.95, horizon=160).bound_failure == pytest.approx(0.05 / (5 * 30 * 2))
+    assert _study(confidence=0.95, horizon=160).bound_failure == pytest.approx(0.01 / (5 * 30 * 2))
 
 
 @pytest.mark.parametrize(

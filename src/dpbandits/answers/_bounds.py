@@ -36,9 +36,10 @@ Lead over `current`, which is fixed before the study: 0.55 α_l for the lower en
 
 Effects. All terms jointly, α_l/2 on each side.
 
-The widths of the study also rest on bounds that fail with probability 3/T per phase: where clients clip, and
-how far that moves the means (docs/theory.md). `Bounds` subtracts 3L/T from `failure` for these, and 0.02 α_l
-of each phase for a shorter bound on clipping, see `PhaseErrors`. α_l above is what is left.
+The widths of the study also rest on bounds that fail with probability 3kβ per phase, 3/T without a
+`confidence`: where clients clip, and how far that moves the means (docs/theory.md). `Bounds` subtracts 3kLβ
+from `failure` for these, and 0.02 α_l of each phase for a shorter bound on clipping, see `PhaseErrors`. α_l
+above is what is left.
 
 Of the intervals of several phases the narrowest is taken. Their intersection would hold as well, but it is
 misleading if mean rewards are not quite linear: phases with different designs then estimate different
@@ -341,7 +342,11 @@ def left_for_widths(study: Study, knowledge: Knowledge, failure: float) -> float
     if knowledge is Knowledge.BOUNDED:  # clipping at the range loses nothing
         return failure
     cohorts = planned_cohorts(study)
-    if 3 * cohorts / study.horizon >= failure:
-        expected = f"more than {math.ceil(3 * cohorts / failure):,} for this level"
-        raise InvalidValue("horizon", f"{study.horizon:,}", expected)
-    return failure - 3 * cohorts / study.horizon
+    clipping = 3 * study.actions.count * cohorts * study.bound_failure
+    if clipping < failure:
+        return failure - clipping
+    if study.confidence is not None:
+        expected = "one that leaves more than the study's own bounds need for this level"
+        raise InvalidValue("confidence", study.confidence, expected)
+    expected = f"more than {math.ceil(3 * cohorts / failure):,} for this level"
+    raise InvalidValue("horizon", f"{study.horizon:,}", expected)

@@ -7,7 +7,7 @@ from typing import Any
 
 from dpbandits.actions import FAMILIES
 from dpbandits.cli._parser import add_choice, add_value, number, whole_number, whole_number_or_unlimited
-from dpbandits.protocol import WHEN_CLIENTS_RUN_OUT
+from dpbandits.protocol import OBJECTIVES, WHEN_CLIENTS_RUN_OUT
 from dpbandits.simulation import Cohorts, Problem, Setting
 from dpbandits.world import DATA_SETS, REWARD_LAWS, USERS
 
@@ -60,6 +60,8 @@ def _add_certainty(group: Any) -> None:
     group.add_argument("--stop-when-sure", dest="stop_when_decided", action="store_true", help=stop)
     near = "with --stop-when-sure: also stop once the best guess is certainly within G of the best action"
     group.add_argument("--gap", dest="stop_gap", type=number, metavar="G", default=0.0, help=near)
+    aim = "identification also plays actions that cannot be best, if that takes fewer clients"
+    add_choice(group, "--objective", OBJECTIVES, aim, Setting().objective)
 
 
 def setting_from(options: argparse.Namespace, *, trust: str) -> Setting:

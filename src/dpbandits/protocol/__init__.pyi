@@ -64,6 +64,7 @@ from ._steps import (
     Steps as Steps,
 )
 from ._study import (
+    OBJECTIVES as OBJECTIVES,
     WHEN_CLIENTS_RUN_OUT as WHEN_CLIENTS_RUN_OUT,
     State as State,
     Study as Study,

@@ -8,7 +8,8 @@ with λ = z/(2√v) the mean excess of n clients exceeds
 
     2√v·(log(1/β) + n·p)/(n·z)
 
-with probability at most β (docs/theory.md). Privacy depends only on R, which the client enforces. It does not
+with probability at most β (docs/theory.md). If n·p ≤ β, no client is clipped at all with probability 1 − β,
+and the bound is zero. Privacy depends only on R, which the client enforces. It does not
 depend on any of these assumptions about rewards.
 """
 
@@ -67,4 +68,4 @@ def mean_excess(
     margins = (radius - widths) / deviations
     chances = 2 * np.exp(-(margins**2) / 2)
     bound: FloatArray = 2 * deviations * (math.log(1 / confidence) + clients * chances) / (clients * margins)
-    return bound
+    return np.where(clients * chances <= confidence, 0.0, bound)

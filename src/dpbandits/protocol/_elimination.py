@@ -3,23 +3,27 @@
 With at most 2¹⁴ active actions, every width is computed. With more, cheap lower and upper bounds of all
 widths are computed first (`Fit.bracket`), and exact widths only where the gap lies between the two bounds.
 The same actions survive either way.
+
+In a study that pools (`Study.pools`), actions are then also dropped by the estimates of all phases together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpbandits._arrays import FloatArray, IntArray
-from dpbandits.protocol._study import State
+from dpbandits.protocol._pooling import pooled_leads
+from dpbandits.protocol._study import State, Study
 from dpbandits.protocol.model import Bracket, Fit
 
 Exact = Callable[[IntArray], FloatArray]
 
 FEW = 1 << 14  # up to this many active actions, all widths are computed
 _MANY = 1 / 16  # if the bounds leave more than this share of the actions open, new bounds are worth a pass
+_ROUNDING = 1e-9
 _FIRST = 1 << 10  # the search for the largest width begins with this many actions
 
 
@@ -52,6 +56,40 @@ def survivors(
     if towards is not None:
         return np.max(scores) - scores <= widths, float(np.max(widths))
     return scores + widths >= np.max(scores - widths), float(np.max(widths))
+
+
+def pooled_survivors(study: Study, fits: Sequence[Fit], active: IntArray) -> NDArray[np.bool_]:
+    """Decide which of some actions may still be best, by all phases together.
+
+    The action with the highest pooled estimate is compared with every other one. With more than 2¹⁴ actions
+    all stay: a later phase, with fewer actions, can drop them as well.
+
+    Args:
+        study: The study.
+        fits: The fits of all phases so far.
+        active: The indices of the actions that are left.
+
+    Returns:
+        For each of them whether it stays.
+    """
+    keep = np.ones(len(active), dtype=bool)
+    if not 1 < len(active) <= FEW:
+        return keep
+    pooled = study.reward_model.pool(fits)
+    best = first_best(study.reward_model.means(study.actions.matrix, active, pooled))
+    leads = pooled_leads(study, fits, int(active[best]), active)
+    if leads is not None:
+        keep = leads.estimates <= leads.widths(study.pair_failures[0])
+        keep[best] = True
+    return keep
+
+
+def first_best(scores: FloatArray) -> int:
+    """Return the first index of the largest score; scores that differ by rounding only count as equal.
+
+    Equal actions may get scores that differ in the last bits, in a way that depends on the processor.
+    """
+    return int(np.argmax(scores >= scores.max() - _ROUNDING))
 
 
 def _bracket(state: State, fit: Fit, scores: FloatArray, towards: int | None) -> Bracket | None:

@@ -14,23 +14,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from functools import lru_cache
 
 import numpy as np
 
 from dpbandits._arrays import FloatArray, IntArray
-from dpbandits.actions import Actions
-from dpbandits.design import Design, Selection, near_g_optimal, support_bound
 from dpbandits.errors import PlanMismatch, ProtocolError, StudyEnded
-from dpbandits.protocol._bitmap import unpacked
-from dpbandits.protocol._elimination import survivors
+from dpbandits.protocol._designs import ROUNDING, active_design, identifying, whole_plays
+from dpbandits.protocol._elimination import FEW, first_best, pooled_survivors, survivors
 from dpbandits.protocol._messages import Plan, Release
+from dpbandits.protocol._pooling import pooled_leads
 from dpbandits.protocol._progress import Progress
 from dpbandits.protocol._study import State, Study
 from dpbandits.protocol.model import Fit, fitted
 
-_ROUNDING = 1e-9
-_NEARLY = 1e-7  # relative, ten times what `design` changes lengths of rows
 _MANY = 1 << 14  # with more candidates for the leader than this, their scores are not recomputed
 
 
@@ -51,14 +47,13 @@ def ask(state: State) -> Plan:
         raise StudyEnded(f"all {study.horizon:,} rounds have been played; start a new study")
     if not _may_ask(state):
         return _committed(state, remaining)
-    design = _design(study.actions, state.active, study.design_tolerance)
-    # The tolerances keep a share h·π(x) that is whole, up to rounding and up to what the design's search
-    # changes to avoid ties, from being rounded up by one play.
-    shares = study.schedule.length(state.phase) * design.weights * (1 - _NEARLY)
-    plays = np.ceil(shares - _ROUNDING).astype(np.int64)
+    design = active_design(study.actions, state.active, study.design_tolerance)
+    plays = whole_plays(study.schedule.length(state.phase), design.weights)
     enough = study.assignment_rule.has_clients(state, plays)
     if plays.sum() <= remaining and enough:
-        return study.assignment_rule.plan(state, design, plays, _last_fit(state))
+        known = _last_fit(state)
+        plan = study.assignment_rule.plan(state, design, plays, known)
+        return plan if study.objective == "regret" else identifying(state, plan, leader(state), known)
     if not enough or (study.learning.committed and state.history):
         return _committed(state, remaining)
     # The phase does not fit: its actions are played one after the other until the horizon.
@@ -81,9 +76,9 @@ def _near_enough(state: State) -> bool:
 
 
 def gap_bound(state: State) -> float:
-    """Return an upper bound on the gap of the best guess, from the last release.
+    """Return an upper bound on the gap of the best guess, from the last release and from all releases.
 
-    The bounds of all phases hold together with the confidence of the study (docs/theory.md, Theorem 1).
+    All bounds hold together with the confidence of the study (docs/theory.md, Theorems 1 and 4).
 
     Args:
         state: The state after at least one release.
@@ -99,7 +94,14 @@ def gap_bound(state: State) -> float:
     scores = study.reward_model.means(study.actions.matrix, active, fit.estimate)
     behind = float(scores[np.searchsorted(active, best)])
     reach = scores[active != best] - behind + fit.widths(others, towards=best)
+    leads = pooled_leads(study, _fits(state), best, others) if len(others) <= FEW else None
+    if leads is not None:
+        reach = np.minimum(reach, leads.widths(study.pair_failures[1]) - leads.estimates)
     return max(0.0, float(np.max(reach)))
+
+
+def _fits(state: State) -> list[Fit]:
+    return [fitted(state.study, evidence.unfitted) for evidence in state.history]
 
 
 def _last_fit(state: State) -> Fit | None:
@@ -149,6 +151,9 @@ def tell(state: State, plan: Plan, release: Release | None) -> State:
     scores = study.reward_model.means(study.actions.matrix, active, fit.estimate)
     keep, widest = survivors(state, fit, scores)
     if not keep.all():  # copies of a million numbers are noticed
+        active, scores = active[keep], scores[keep]
+    if study.pools:
+        keep = pooled_survivors(study, [*_fits(state), fit], active)
         active, scores = active[keep], scores[keep]
     left = np.zeros(study.actions.count, dtype=bool)
     left[active] = True
@@ -225,15 +230,7 @@ def leader(state: State) -> int:
     if not state.history:
         return int(active[0])
     scores = study.reward_model.means(study.actions.matrix, active, best_estimate(state))
-    return int(active[_first_best(scores)])
-
-
-def _first_best(scores: FloatArray) -> int:
-    """Return the first index of the largest score; scores that differ by rounding only count as equal.
-
-    Equal actions may get scores that differ in the last bits, in a way that depends on the processor.
-    """
-    return int(np.argmax(scores >= scores.max() - _ROUNDING))
+    return int(active[first_best(scores)])
 
 
 def best_estimate(state: State) -> FloatArray:
@@ -247,9 +244,7 @@ def best_estimate(state: State) -> FloatArray:
     """
     if not state.study.learning.pooled:
         return np.array(state.estimate)
-    return state.study.reward_model.pool(
-        [fitted(state.study, evidence.unfitted) for evidence in state.history]
-    )
+    return state.study.reward_model.pool(_fits(state))
 
 
 def _place_of_leader(state: State, fit: Fit, active: IntArray, scores: FloatArray) -> int:
@@ -260,15 +255,15 @@ def _place_of_leader(state: State, fit: Fit, active: IntArray, scores: FloatArra
     need to be scored by the pooled estimate. If more than 2¹⁴ actions are that close, the last estimate alone
     decides, to avoid a pass over all actions.
     """
-    best, model = _first_best(scores), state.study.reward_model
+    best, model = first_best(scores), state.study.reward_model
     if not state.study.learning.pooled:
         return best
     pooled = best_estimate(state)
     distance = model.distance(pooled, fit.estimate)
-    near = np.flatnonzero(scores >= scores[best] - 2 * distance * (1 + _ROUNDING) - _ROUNDING)
+    near = np.flatnonzero(scores >= scores[best] - 2 * distance * (1 + ROUNDING) - ROUNDING)
     if near.size > _MANY:
         return best
-    return int(near[_first_best(model.means(state.study.actions.matrix, active[near], pooled))])
+    return int(near[first_best(model.means(state.study.actions.matrix, active[near], pooled))])
 
 
 def _recorded(after: State, fit: Fit, kept: IntArray, scores: FloatArray) -> State:
@@ -311,14 +306,3 @@ def _without_release(played: State, plan: Plan) -> State:
         requested_delta=None,
     )
     return replace(played, progress=(*played.progress, progress))
-
-
-@lru_cache(maxsize=1)
-def _design(actions: Actions, active: bytes, tolerance: float) -> Design:
-    """Compute the design of the active set; consecutive phases with the same active set share it."""
-    indices = unpacked(active, actions.count)
-    rows = actions.matrix if len(indices) == actions.count else Selection(actions.matrix, indices)
-    found = near_g_optimal(rows, tolerance=tolerance)
-    if len(found.support) > support_bound(found.rank):  # line 4 requires both bounds at once
-        found = near_g_optimal(rows)
-    return replace(found, support=indices[found.support])

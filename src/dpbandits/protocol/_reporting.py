@@ -143,7 +143,7 @@ class Reporting:
     def deviation(self, study: Study, clients: int) -> float:
         """Return roughly the standard deviation of the error that privacy adds to the mean of each number."""
         return typical_deviation(
-            study.privacy,
+            study.noise_request,
             coordinates=len(self.statistics.targets),
             clients=clients,
             bound=self.bound,
@@ -154,7 +154,7 @@ class Reporting:
     def tails(self, study: Study, clients: int) -> str:
         """Return how heavy the tails of that error are; see `noise_tails`."""
         return noise_tails(
-            study.privacy,
+            study.noise_request,
             coordinates=len(self.statistics.targets),
             clients=clients,
             shape=self.shape,
@@ -164,7 +164,7 @@ class Reporting:
     def width(self, study: Study, clients: int) -> float:
         """Return roughly the radius of that error at the confidence of the study."""
         return least_width(
-            study.privacy,
+            study.noise_request,
             coordinates=len(self.statistics.targets),
             clients=clients,
             bound=self.bound,
@@ -190,7 +190,7 @@ def choose(study: Study, statistics: Statistics, rank: int, clients: int, before
     if not study.learning.whitened or not study.privacy.trust_model.private:
         return _clipped(study, statistics, "box", before)
     mixed = whitened(statistics, rank)
-    shapes = ("ball", "box") if may_use_ball(study.privacy) else ("box",)
+    shapes = ("ball", "box") if may_use_ball(study.noise_request) else ("box",)
     candidates = [_clipped(study, mixed, shape, before) for shape in shapes]
     best = first_least(candidates, [reporting.width(study, clients) for reporting in candidates])
     if best.shape == "ball" and best.recentred:  # a box for averages is then much larger

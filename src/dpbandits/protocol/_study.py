@@ -22,7 +22,11 @@ from dpbandits.protocol.assignment import ASSIGNMENTS, Assignment
 from dpbandits.protocol.model import REWARD_MODELS, RewardModel
 
 WHEN_CLIENTS_RUN_OUT = ("error", "stop")
+OBJECTIVES = ("regret", "identification")
 LARGEST_CONFIDENCE = 0.999999
+_SUB_GAUSSIAN = ("none", "gaussian", "discrete-gaussian", "server-gaussian", "binomial")
+_POOLED = 0.8  # the share of 1 − confidence for bounds from all phases together
+_GAPS = 0.1  # the share of these for bounds on gaps, if the study does not stop because of a gap
 LONGEST_HORIZON = 10**15  # up to here, 64-bit integers and floats count rounds exactly
 
 
@@ -52,6 +56,8 @@ class Study:
         stop_when_decided: Whether no more clients are asked once a single action is left, or once the best
             guess is certain to be within `stop_gap` of the best action. If not, every planned cohort is
             asked.
+        objective: "regret" plays only actions that may still be best. With "identification" a phase may also
+            play actions that cannot be best, if that tells the others apart with fewer clients.
         stop_gap: A gap that is small enough to stop, in units of the reward; see `stop_when_decided`.
         assignment: The actions that a client reports on. With "everyone", each client of a phase reports on
             all actions of the phase (DP-DPE). With "one", every round has a new client, who reports on the
@@ -80,6 +86,7 @@ class Study:
     confidence: float | None = None
     stop_when_decided: bool = False
     stop_gap: float = 0.0
+    objective: str = "regret"
     assignment: str = "everyone"
     model: str = "linear"
     steps: Steps | None = None
@@ -96,12 +103,16 @@ class Study:
             between(0.5, LARGEST_CONFIDENCE, confidence=self.confidence)
         if non_negative(stop_gap=self.stop_gap) and not self.stop_when_decided:
             raise InvalidValue("stop_gap", self.stop_gap, "0 unless stop_when_decided is true")
+        one_of(OBJECTIVES, objective=self.objective)
         one_of(WHEN_CLIENTS_RUN_OUT, when_clients_run_out=self.when_clients_run_out)
         one_of(ASSIGNMENTS, assignment=self.assignment)
         one_of(REWARD_MODELS, model=self.model)
         if self.reward_range is not None:
             two_ends(reward_range=self.reward_range)
         self._check_steps()
+        if self.objective == "identification" and not self.learning.differences:
+            expected = "regret without the step differences: widths of single actions need its designs"
+            raise InvalidValue("objective", self.objective, expected)
         self.reward_model.check(self)
         # Raises here, before any client is asked, if no mechanism can meet the privacy request.
         self.assignment_rule.check_privacy(self)
@@ -152,12 +163,49 @@ class Study:
         """β, the probability that one one-sided confidence bound of one phase fails.
 
         It is 1/(kT) or, with a `confidence`, (1 − confidence)/(5kL): L phases have at most 5k bounds each
-        (docs/theory.md, *What can fail in total*).
+        (docs/theory.md, *What can fail in total*). If the study `pools`, these bounds share a fifth of
+        1 − confidence.
         """
         if self.confidence is None:
             return 1 / (self.actions.count * self.horizon)
         phases = max(1, self.schedule.reporting_phases(self.horizon))
-        return (1 - self.confidence) / (5 * self.actions.count * phases)
+        share = 1 - _POOLED if self.pools else 1.0
+        return share * (1 - self.confidence) / (5 * self.actions.count * phases)
+
+    @cached_property
+    def pools(self) -> bool:
+        """Whether actions are also dropped by the estimates of all phases together, see `_pooling.py`.
+
+        This needs a `confidence`, the steps `differences` and `pooled`, and noise that is usually
+        sub-Gaussian. Phases with other noise are not pooled.
+        """
+        if self.confidence is None or not (self.learning.differences and self.learning.pooled):
+            return False
+        return self.reward_model.compares and self.privacy.noises[0] in _SUB_GAUSSIAN
+
+    @cached_property
+    def noise_request(self) -> PrivacyRequest:
+        """The privacy request that mechanisms are calibrated to.
+
+        A study that pools takes sub-Gaussian noise in every phase if it may choose, since only such phases
+        are pooled. One phase alone may have shorter widths with other noise.
+        """
+        if not self.pools or not self.privacy.trust_model.private or self.privacy.noise is not None:
+            return self.privacy
+        return replace(self.privacy, noise=self.privacy.noises[0])
+
+    @cached_property
+    def pair_failures(self) -> tuple[float, float]:
+        """The probabilities with which a pooled bound on the lead of one action over the best one fails.
+
+        The first is for bounds that drop actions, the second for bounds on gaps (`gap_bound`). Each holds for
+        all phases together. A study that stops because of a gap needs both equally.
+        """
+        if self.confidence is None:
+            raise InvalidValue("confidence", None, "a number: a study without one does not pool phases")
+        gaps = 0.5 if self.stop_gap else _GAPS
+        each = _POOLED * (1 - self.confidence) / max(1, self.actions.count - 1)
+        return (1 - gaps) * each, gaps * each
 
     @cached_property
     def digest(self) -> str:

@@ -9,7 +9,7 @@ from dpbandits._checks import non_negative, one_of
 from dpbandits.actions import Actions
 from dpbandits.errors import InvalidValue
 from dpbandits.privacy import PrivacyRequest
-from dpbandits.protocol import STEP_NAMES, Schedule, Spending, Steps, Study, budgeted
+from dpbandits.protocol import OBJECTIVES, STEP_NAMES, Schedule, Spending, Steps, Study, budgeted
 from dpbandits.simulation._cohorts import Cohorts
 from dpbandits.simulation._problem import PAPER_POPULATION, Problem
 from dpbandits.world import Clients, Instance
@@ -46,6 +46,7 @@ class Setting:
         stop_when_decided: Ask no more clients once a single action is left, or once the best guess is
             certain to be within `stop_gap` of the best action.
         stop_gap: See `Study.stop_gap`.
+        objective: See `Study.objective`.
         without: Steps of preset tight that are left out.
 
     Raises:
@@ -65,10 +66,12 @@ class Setting:
     confidence: float | None = None
     stop_when_decided: bool = False
     stop_gap: float = 0.0
+    objective: str = "regret"
     without: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         one_of(ALGORITHMS, algorithm=self.algorithm)
+        one_of(OBJECTIVES, objective=self.objective)
         if self.assumed_heterogeneity is not None:
             non_negative(assumed_heterogeneity=self.assumed_heterogeneity)
         if self.algorithm == "dpe-fixed" and self.schedule_kind != "exponential":
@@ -227,6 +230,7 @@ class Setting:
             confidence=self.confidence,
             stop_when_decided=self.stop_when_decided,
             stop_gap=self.stop_gap,
+            objective=self.objective,
             assignment="one" if self.one_client_per_round else "everyone",
             steps=steps,
         )

@@ -5,6 +5,7 @@ from ._bounded import (
 )
 from ._radii import (
     FEW_COORDINATES as FEW_COORDINATES,
+    NOTHING as NOTHING,
     SHORTEST as SHORTEST,
     Spread as Spread,
     chernoff_factor as chernoff_factor,

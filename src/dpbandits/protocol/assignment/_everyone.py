@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpbandits._arrays import FloatArray, IntArray
-from dpbandits.design import Design, support_bound
+from dpbandits.design import Design, DifferenceDesign, support_bound
 from dpbandits.privacy import Mechanism, calibrate
-from dpbandits.privacy.tails import Spread
+from dpbandits.privacy.tails import NOTHING, Spread, squared_norms
 from dpbandits.privacy.trust import CentralLattice
 from dpbandits.protocol._clipping import on_grid
 from dpbandits.protocol._evidence import PhaseEvidence
@@ -43,7 +43,7 @@ class Everyone(Assignment):
 
     def check_privacy(self, study: Study) -> None:
         """Raise the calibration's error if the study's privacy request cannot be met."""
-        calibrate(study.privacy, coordinates=1, cohort=study.privacy.smallest_cohort, bound=study.bound)
+        calibrate(study.noise_request, coordinates=1, cohort=study.privacy.smallest_cohort, bound=study.bound)
 
     def participants(self, study: Study) -> int:
         """Return the total of the schedule's cohorts within the horizon."""
@@ -53,7 +53,9 @@ class Everyone(Assignment):
         """Return whether enough clients are left for the scheduled cohort."""
         return state.study.schedule.cohort(state.phase) <= state.clients_left
 
-    def plan(self, state: State, design: Design, plays: IntArray, known: Fit | None) -> Plan:
+    def plan(
+        self, state: State, design: Design | DifferenceDesign, plays: IntArray, known: Fit | None
+    ) -> Plan:
         """Return a plan with one mechanism. Once there is a fit, clients may report residuals around it."""
         study, clients = state.study, state.study.schedule.cohort(state.phase)
         coordinates, bound, shape, offsets = len(plays), study.bound, "box", list[float]()
@@ -72,7 +74,7 @@ class Everyone(Assignment):
             plays=tuple(plays.tolist()),
             rank=design.rank,
             mechanism=calibrate(
-                study.privacy,
+                study.noise_request,
                 coordinates=coordinates,
                 cohort=clients,
                 bound=bound,
@@ -160,6 +162,32 @@ class CohortErrors(MeanErrors):
         variances = (on_averages**2) @ (1 / (clients * self.weights))
         variances += self.common * np.einsum("ij,ij->i", directions, directions)
         return np.asarray(variances, dtype=np.float64)
+
+    def proxies(self, coefficients: FloatArray, directions: FloatArray) -> FloatArray | None:
+        """Return v'Cv if the noise is sub-Gaussian."""
+        if not self._mechanism.sub_gaussian:
+            return None
+        noise = self._mechanism.error_deviation(self.evidence.reports) ** 2
+        return self.sampling_variances(coefficients, directions) + noise * squared_norms(coefficients)
+
+    def certain_pull(self, coefficients: FloatArray) -> FloatArray:
+        """Return `pull`."""
+        return self.pull(coefficients)
+
+    def planned_information(self, coefficients: FloatArray, directions: FloatArray) -> FloatArray:
+        """Return Σ_l n_l/(σ²‖v‖² + p·h/h_l), p the variance of one client's plays in this phase of length h.
+
+        A later phase of length h_l has the plays of this one times h_l/h.
+        """
+        schedule, first, clients = self.study.schedule, self.evidence.plan.phase, self.evidence.reports
+        own = self.study.heterogeneity**2 * squared_norms(directions)
+        plays = np.maximum(clients * self.sampling_variances(coefficients, directions) - own, 0.0)
+        last = max(first, schedule.reporting_phases(self.study.horizon))
+        length, total = schedule.length(first), np.zeros(len(directions))
+        for phase in range(first, last + 1):
+            variances = own + plays * (length / schedule.length(phase))
+            total += schedule.cohort(phase) / np.maximum(variances, NOTHING)
+        return total
 
     def pull(self, coefficients: FloatArray) -> FloatArray:
         """Return how far clipping may have moved each row of coefficients·means."""

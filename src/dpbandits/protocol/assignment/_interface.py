@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from dpbandits._arrays import FloatArray, IntArray
-from dpbandits.design import Design
+from dpbandits.design import Design, DifferenceDesign
 from dpbandits.errors import NotAvailable
 from dpbandits.protocol._evidence import PhaseEvidence
 from dpbandits.protocol._messages import Plan
@@ -84,6 +84,41 @@ class MeanErrors(ABC):
             One bound per row. Each bound is one-sided: ⟨a, e⟩ may be far below zero.
         """
 
+    def proxies(self, coefficients: FloatArray, directions: FloatArray) -> FloatArray | None:  # noqa: ARG002
+        """Return the variance proxies of ⟨a, e⟩ without clipping, if the errors are sub-Gaussian.
+
+        Args:
+            coefficients: As in `radius`.
+            directions: As in `radius`.
+
+        Returns:
+            One proxy per row; None if the errors are not sub-Gaussian.
+        """
+        return None
+
+    def certain_pull(self, coefficients: FloatArray) -> FloatArray:
+        """Return how far clipping moves each row of coefficients·means, if `proxies` is not None.
+
+        The bound holds whenever the bounds on clipping of the phase hold (docs/theory.md).
+        """
+        return np.zeros(len(coefficients))
+
+    def planned_information(
+        self,
+        coefficients: FloatArray,  # noqa: ARG002
+        directions: FloatArray,  # noqa: ARG002
+    ) -> FloatArray:
+        """Return roughly the sum of 1/proxy over this phase and all planned later ones, without noise.
+
+        Args:
+            coefficients: As in `radius`.
+            directions: As in `radius`.
+
+        Returns:
+            One positive number per row.
+        """
+        raise NotAvailable(f"phases are not pooled with assignment {self.study.assignment}")
+
     def norm_radius(self, coefficients: FloatArray, directions: FloatArray) -> float:  # noqa: ARG002
         """Return an upper bound on the norm of the vector of all ⟨a, e⟩ that fails with probability β.
 
@@ -133,7 +168,9 @@ class Assignment(ABC):
         return True
 
     @abstractmethod
-    def plan(self, state: State, design: Design, plays: IntArray, known: Fit | None) -> Plan:
+    def plan(
+        self, state: State, design: Design | DifferenceDesign, plays: IntArray, known: Fit | None
+    ) -> Plan:
         """Plan a phase that asks clients.
 
         Args:

@@ -27,8 +27,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbandits._arrays import FloatArray, IntArray
-from dpbandits.design import Design
+from dpbandits.design import Design, DifferenceDesign
 from dpbandits.privacy import Mechanism, calibrate_per_action, per_action_deviations, per_action_radius
+from dpbandits.privacy.tails import NOTHING
 from dpbandits.privacy.trust import CentralLattice, LocalLattice
 from dpbandits.protocol._clipping import GRID, on_grid, residual_deviations
 from dpbandits.protocol._evidence import PhaseEvidence
@@ -61,7 +62,9 @@ class OnePerRound(Assignment):
         """Return whether there is a client for every round of the phase."""
         return bool(plays.sum() <= state.clients_left)
 
-    def plan(self, state: State, design: Design, plays: IntArray, known: Fit | None) -> Plan:
+    def plan(
+        self, state: State, design: Design | DifferenceDesign, plays: IntArray, known: Fit | None
+    ) -> Plan:
         """Return a plan with one mechanism per action. Once there is a fit, clients may clip around it."""
         study, support = state.study, tuple(design.support.tolist())
         bounds, offsets = np.full(len(plays), study.bound), list[float]()
@@ -79,7 +82,9 @@ class OnePerRound(Assignment):
             rank=design.rank,
             mechanism=None,
             offsets=tuple(offsets),
-            per_action=calibrate_per_action(study.privacy, cohorts=plays.tolist(), bounds=bounds.tolist()),
+            per_action=calibrate_per_action(
+                study.noise_request, cohorts=plays.tolist(), bounds=bounds.tolist()
+            ),
         )
 
     def evidence(self, state: State, plan: Plan, counts: tuple[int, ...], known: Fit | None) -> PhaseEvidence:
@@ -206,6 +211,21 @@ class PerActionErrors(MeanErrors):
             evidence.counts,
         )
         return radius + self.pull(coefficients, confidence) if cut else radius
+
+    def proxies(self, coefficients: FloatArray, directions: FloatArray) -> FloatArray | None:  # noqa: ARG002
+        """Return Σ a²·(v(x)/n(x) + s²(x)) if the noise is sub-Gaussian and clipping cuts nothing."""
+        normal = all(own.sub_gaussian for own in self.evidence.plan.per_action)
+        if not normal or any(self.evidence.clipping_scales):
+            return None
+        return np.asarray(coefficients**2 @ self.variances, dtype=np.float64)
+
+    def planned_information(self, coefficients: FloatArray, directions: FloatArray) -> FloatArray:  # noqa: ARG002
+        """Return the information of this phase, times the rounds from now on over its own rounds."""
+        schedule, first = self.study.schedule, self.evidence.plan.phase
+        last = max(first, schedule.reporting_phases(self.study.horizon))
+        rounds = sum(schedule.length(phase) for phase in range(first, last + 1))
+        variances = np.maximum(coefficients**2 @ self._scatter, NOTHING)
+        return np.asarray(rounds / schedule.length(first) / variances, dtype=np.float64)
 
     def pull(self, coefficients: FloatArray, confidence: float) -> FloatArray:
         """Return how far clipping moves an estimate at most, with probability 1 − `confidence`."""

@@ -1,5 +1,6 @@
 from ._interface import (
     Bracket as Bracket,
+    Comparison as Comparison,
     Fit as Fit,
     RewardModel as RewardModel,
     fitted as fitted,

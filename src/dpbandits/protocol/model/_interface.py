@@ -42,6 +42,24 @@ class Bracket:
     high: FloatArray
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Comparison:
+    """What one phase says about the differences of an action to others, if its errors are sub-Gaussian.
+
+    Attributes:
+        estimates: The estimate of each difference.
+        proxies: The variance proxy of each error, without clipping.
+        pulls: An upper bound on how far clipping moves each estimate.
+        planned: Roughly the sum of 1/proxy over this phase and all planned later ones. It tunes bounds, which
+            hold for any value.
+    """
+
+    estimates: FloatArray
+    proxies: FloatArray
+    pulls: FloatArray
+    planned: FloatArray
+
+
 class Fit(ABC):
     """A reward model fitted to one phase.
 
@@ -108,6 +126,18 @@ class Fit(ABC):
         """
         return None
 
+    def comparison(self, actions: IntArray, *, towards: int) -> Comparison | None:  # noqa: ARG002
+        """Return the estimated differences of the action `towards` to others, for pooling phases.
+
+        Args:
+            actions: Indices of actions.
+            towards: The index of the action that is compared with them.
+
+        Returns:
+            The differences; None if the errors are not sub-Gaussian, or if the model cannot tell.
+        """
+        return None
+
     def target_means(self, targets: FloatArray) -> FloatArray:  # noqa: ARG002
         """Return the estimated mean of reports with these features, for the step `recentred`."""
         raise NotAvailable(_no_recentring(self.study))
@@ -132,6 +162,8 @@ class RewardModel(ABC):
     """The value of `Study.model` that selects this model."""
     steps: ClassVar[tuple[str, ...]] = ("differences", "committed")
     """The steps beyond the paper that the model supports, see `Steps`. Studies with it take no others."""
+    compares: ClassVar[bool] = False
+    """Whether its fits have a `comparison`, so that actions can be dropped by all phases together."""
 
     def check(self, study: Study) -> None:  # noqa: B027 - most models serve every study
         """Raise an `InvalidValue` if the model cannot serve a study with these settings."""
@@ -164,7 +196,7 @@ class RewardModel(ABC):
         return np.asarray(np.linalg.pinv(precision, hermitian=True) @ total, dtype=np.float64)
 
 
-@lru_cache(maxsize=24)  # enough for the phases of a study; entries keep its actions in memory
+@lru_cache(maxsize=64)  # enough for the phases of a study; entries keep its actions in memory
 def fitted(study: Study, evidence: PhaseEvidence) -> Fit:
     """Fit the study's reward model to a phase. Recent fits are cached, and the same object is returned.
 

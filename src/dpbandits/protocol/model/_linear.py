@@ -13,7 +13,7 @@ from dpbandits.protocol._evidence import PhaseEvidence
 from dpbandits.protocol._linear_algebra import least_squares
 from dpbandits.protocol._steps import STEP_NAMES
 from dpbandits.protocol.assignment import MeanErrors
-from dpbandits.protocol.model._interface import Bracket, Fit, RewardModel
+from dpbandits.protocol.model._interface import Bracket, Comparison, Fit, RewardModel
 from dpbandits.protocol.model._linear_bounds import BLOCK, bracket
 
 if TYPE_CHECKING:
@@ -80,6 +80,21 @@ class LinearFit(Fit):
         """Return bounds from the quadratic forms of an earlier phase, see `_linear_bounds.py`."""
         return bracket(state, self, reference, towards=towards)
 
+    def comparison(self, actions: IntArray, *, towards: int) -> Comparison | None:
+        """Return ⟨θ̃, b − x⟩ with its proxy v'Cv, v = b − x, and the pull of clipping."""
+        matrix = self.study.actions.matrix
+        directions = np.asarray(matrix[towards] - matrix[actions], dtype=np.float64)
+        coefficients = directions @ self.map
+        proxies = self.errors.proxies(coefficients, directions)
+        if proxies is None:
+            return None
+        return Comparison(
+            estimates=directions @ self.estimate,
+            proxies=proxies,
+            pulls=self.errors.certain_pull(coefficients),
+            planned=self.errors.planned_information(coefficients, directions),
+        )
+
     def target_means(self, targets: FloatArray) -> FloatArray:
         """Return ⟨θ̃, v⟩ for each row v."""
         return np.asarray(targets @ self.estimate, dtype=np.float64)
@@ -101,6 +116,7 @@ class Linear(RewardModel):
 
     name = "linear"
     steps = STEP_NAMES
+    compares = True
 
     def fit(self, study: Study, evidence: PhaseEvidence, errors: MeanErrors) -> LinearFit:
         """Fit by least squares in the span of the active actions."""

@@ -1,7 +1,8 @@
 """Reading study files for the coordinator and configuration files for the shuffler (TOML). Their sections:
 
     [study]      actions (a file; none with [options]), horizon, bound, bounded_rewards, heterogeneity,
-                 population, when_clients_run_out, design_tolerance, confidence, stop_when_decided, stop_gap
+                 population, when_clients_run_out, design_tolerance, confidence, stop_when_decided, stop_gap,
+                 objective
     [options]    a table of options with names, see _options_section.py
     [privacy]    trust, epsilon, delta, preset, noise, minimum_share, silent_share
     [schedule]   participants (the schedule is then planned at the first start), cohorts, alpha or

@@ -1,0 +1,100 @@
+"""What a phase plays: the design of the active actions, or with the objective "identification" another one.
+
+A G-optimal design of the active actions plays only actions that may still be best, which costs little regret.
+If a few similar actions are left, it tells them apart badly: the difference of two nearly equal actions is
+small compared with the noise of each. A design for differences (`design.for_differences`) plays any action,
+also one that cannot be best. With the objective "identification" both are planned, with their noise and
+clipping, and the one with the smaller widths is taken.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+
+import numpy as np
+
+from dpbandits._arrays import FloatArray, IntArray
+from dpbandits.actions import Actions
+from dpbandits.design import (
+    Design,
+    DifferenceDesign,
+    Selection,
+    for_differences,
+    near_g_optimal,
+    support_bound,
+)
+from dpbandits.protocol._bitmap import unpacked
+from dpbandits.protocol._messages import Plan
+from dpbandits.protocol._study import State
+from dpbandits.protocol.model import Fit
+
+ROUNDING = 1e-9
+_NEARLY = 1e-7  # relative, ten times what `design` changes lengths of rows
+_MOST_COMPARED = 16  # with more active actions, differences and means need nearly the same design
+_MOST_CANDIDATES = 1 << 12  # with more actions, only the active ones and a design of all are candidates
+_WORTH = 0.95  # a design for differences is taken if its widths are at most this share of the others
+
+
+def whole_plays(length: int, weights: FloatArray) -> IntArray:
+    """Return how often a phase plays each supported action: its share of the length, rounded up.
+
+    The tolerances keep a share h·π(x) that is whole, up to rounding and up to what the design's search
+    changes to avoid ties, from being rounded up by one play.
+    """
+    return np.ceil(length * weights * (1 - _NEARLY) - ROUNDING).astype(np.int64)
+
+
+@lru_cache(maxsize=2)
+def active_design(actions: Actions, active: bytes, tolerance: float) -> Design:
+    """Compute the design of the active set; consecutive phases with the same active set share it."""
+    indices = unpacked(active, actions.count)
+    rows = actions.matrix if len(indices) == actions.count else Selection(actions.matrix, indices)
+    found = near_g_optimal(rows, tolerance=tolerance)
+    if len(found.support) > support_bound(found.rank):  # line 4 requires both bounds at once
+        found = near_g_optimal(rows)
+    return replace(found, support=indices[found.support])
+
+
+def identifying(state: State, usual: Plan, best: int, known: Fit | None) -> Plan:
+    """Return the better of a plan and one with a design for differences.
+
+    Args:
+        state: The state before the phase.
+        usual: The plan with the design of the active actions.
+        best: The best guess, whose differences to the other active actions are compared.
+        known: The last fit, around which clients may clip; None before the first release.
+
+    Returns:
+        The plan with the smaller largest width of these differences.
+    """
+    study, others = state.study, state.active_actions[state.active_actions != best]
+    if not 0 < len(others) < _MOST_COMPARED:
+        return usual
+    design = _difference_design(study.actions, state.active, study.design_tolerance)
+    plays = whole_plays(study.schedule.length(state.phase), design.weights)
+    fits_in = plays.sum() <= study.horizon - state.rounds_played
+    if not fits_in or not study.assignment_rule.has_clients(state, plays):
+        return usual
+    plan = study.assignment_rule.plan(state, design, plays, known)
+
+    def widest(one: Plan) -> float:
+        counts = tuple(own.cohort for own in one.mechanisms)
+        evidence = study.assignment_rule.evidence(state, one, counts, known)
+        evidence = replace(evidence, means=(0.0,) * one.numbers)
+        fit = study.reward_model.fit(study, evidence, study.assignment_rule.errors(study, evidence))
+        return float(np.max(fit.widths(others, towards=best)))
+
+    return plan if widest(plan) <= _WORTH * widest(usual) else usual
+
+
+@lru_cache(maxsize=256)  # small: a few numbers each, and studies of one action set meet the same few again
+def _difference_design(actions: Actions, active: bytes, tolerance: float) -> DifferenceDesign:
+    options = unpacked(active, actions.count)
+    candidates = np.arange(actions.count)
+    if actions.count > _MOST_CANDIDATES:
+        everything = np.packbits(np.ones(actions.count, dtype=bool)).tobytes()
+        candidates = np.union1d(options, active_design(actions, everything, tolerance).support)
+    rows = np.asarray(actions.matrix[candidates], dtype=np.float64)
+    found = for_differences(rows, np.searchsorted(candidates, options))
+    return replace(found, support=candidates[found.support])
