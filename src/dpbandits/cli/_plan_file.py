@@ -77,6 +77,7 @@ def _settings(study: Study) -> list[str]:
         *([] if study.confidence is None else [f"confidence = {study.confidence!r}"]),
         *(["stop_when_decided = true"] if study.stop_when_decided else []),
         *([f"stop_gap = {study.stop_gap!r}"] if study.stop_gap else []),
+        *([f"misfit = {study.misfit!r}"] if study.misfit else []),
         "",
         "[privacy]",
         f'trust = "{privacy.trust}"',

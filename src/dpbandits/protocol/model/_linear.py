@@ -11,6 +11,7 @@ import numpy as np
 from dpbandits._arrays import FloatArray, IntArray
 from dpbandits.protocol._evidence import PhaseEvidence
 from dpbandits.protocol._linear_algebra import least_squares
+from dpbandits.protocol._misfit import largest_norm, misfit_bias
 from dpbandits.protocol._steps import STEP_NAMES
 from dpbandits.protocol.assignment import MeanErrors
 from dpbandits.protocol.model._interface import Bracket, Fit, RewardModel
@@ -64,8 +65,19 @@ class LinearFit(Fit):
         for start in range(0, len(actions), BLOCK):
             rows = matrix[actions[start : start + BLOCK]]
             directions = rows if towards is None else matrix[towards] - rows
-            found[start : start + BLOCK] = self.target_widths(directions)
+            found[start : start + BLOCK] = self.errors.radius(directions @ self.map, directions)
+            if self.study.misfit:
+                listed, support = actions[start : start + BLOCK], self.evidence.plan.support
+                bias = misfit_bias(
+                    self.on_averages(directions), support=support, actions=listed, towards=towards
+                )
+                found[start : start + BLOCK] += self.study.misfit * bias
         return found
+
+    def on_averages(self, directions: FloatArray) -> FloatArray:
+        """Return, for each row v, the coefficients of the supported actions' averages in ⟨θ̃, v⟩."""
+        mixing, coefficients = self.evidence.plan.mixing_matrix, directions @ self.map
+        return np.asarray(coefficients if mixing is None else coefficients @ mixing, dtype=np.float64)
 
     @property
     def common_width(self) -> float | None:
@@ -78,6 +90,8 @@ class LinearFit(Fit):
         self, state: State, reference: PhaseEvidence, *, towards: int | None = None
     ) -> Bracket | None:
         """Return bounds from the quadratic forms of an earlier phase, see `_linear_bounds.py`."""
+        if self.study.misfit:  # its part of a width is not a multiple of a standard deviation
+            return None
         return bracket(state, self, reference, towards=towards)
 
     def target_means(self, targets: FloatArray) -> FloatArray:
@@ -87,13 +101,15 @@ class LinearFit(Fit):
     def target_widths(self, targets: FloatArray) -> FloatArray:
         """Return, for each row v, a bound that ⟨θ̃ − θ*, v⟩ exceeds with probability at most β.
 
-        The bound includes the bias from clipping.
+        The bound includes the bias from clipping and from the study's misfit.
         """
-        return self.errors.radius(targets @ self.map, targets)
+        bias = self.study.misfit * np.abs(self.on_averages(targets)).sum(axis=1)
+        return np.asarray(self.errors.radius(targets @ self.map, targets) + bias, dtype=np.float64)
 
     def target_radius(self, targets: FloatArray) -> float:
         """Return a bound that ‖V(θ̃ − θ*)‖ exceeds with probability at most β, V the matrix of the rows."""
-        return self.errors.norm_radius(targets @ self.map, targets)
+        bias = self.study.misfit * largest_norm(self.on_averages(targets)) if self.study.misfit else 0.0
+        return self.errors.norm_radius(targets @ self.map, targets) + bias
 
 
 class Linear(RewardModel):
