@@ -8,6 +8,7 @@ import pytest
 
 from dpbandits.errors import InvalidValue
 from dpbandits.options import Number, Options, Ordered
+from dpbandits.protocol import Confirmation
 from dpbandits.service.config import TomlFile, read_stored_study, study_of
 
 TABLE = """name,price,gigabytes,contract,network
@@ -156,3 +157,34 @@ def test_a_study_file_without_options_needs_actions(tmp_path: Path) -> None:
     path = _file(tmp_path, options="")
     with pytest.raises(InvalidValue, match=r"study.actions: got None, expected a string"):
         read_stored_study(path)
+
+
+PLANNED = REST.replace("cohorts = [6, 10]\nfirst_length = 60\ngrowth = 8.0\n", "participants = 2000\n")
+
+
+def test_participants_of_a_confirmation_are_reserved(tmp_path: Path) -> None:
+    found = read_stored_study(_file(tmp_path, rest=PLANNED)).study
+    assert found.confirmation == Confirmation(current=0, cohort=400, plays=32)
+    assert found.schedule.cohorts == (1600,)  # what is left is planned at the first start
+    off = read_stored_study(_file(tmp_path, rest=PLANNED + "[confirmation]\nenabled = false\n")).study
+    assert (off.confirmation, off.schedule.cohorts) == (None, (2000,))
+    assert read_stored_study(_file(tmp_path)).study.confirmation is None  # its cohorts are all listed
+    section = "[confirmation]\ncohort = 20\nfinalists = 2\n"
+    given = read_stored_study(_file(tmp_path, rest=REST + section)).study.confirmation
+    assert given == Confirmation(current=0, cohort=20, plays=32, finalists=2)
+
+
+@pytest.mark.parametrize(
+    ("section", "message"),
+    [
+        ("width = 0.02", "confirmation.cohort: got None, expected a number of clients"),
+        ("cohort = 20\nwidth = 0.1", "width: got 0.1, expected none, if cohort is given"),
+        ("cohort = 0", "cohort: got 0, expected a whole number >= 1"),
+        ('cohort = 20\nassumes = "linear"', "assumes: got 'linear', expected one of spread, range"),
+        ("enabled = false\ncohort = 20", "expected enabled = true, and `current`"),
+    ],
+)
+def test_a_wrong_confirmation_is_one_clear_line(tmp_path: Path, section: str, message: str) -> None:
+    with pytest.raises(InvalidValue) as caught:
+        read_stored_study(_file(tmp_path, rest=REST + f"[confirmation]\n{section}\n"))
+    assert message in str(caught.value)

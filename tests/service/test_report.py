@@ -19,7 +19,7 @@ from dpbandits.actions import Actions
 from dpbandits.errors import InvalidValue, ProtocolError
 from dpbandits.options import Options
 from dpbandits.privacy import SecureNoise
-from dpbandits.protocol import Plan, Release, State, ask, decode, encode, replay, tell
+from dpbandits.protocol import Confirmation, Plan, Release, State, ask, decode, encode, replay, tell
 from dpbandits.service.coordinator import Course, read_course
 from dpbandits.service.reporting import (
     Keys,
@@ -41,6 +41,8 @@ from .test_http import Live, shuffler
 __all__ = ["shuffler"]  # a fixture
 
 OPTIONS = Options.grid(tilt=[2, 4, 6], power=[10, 20], current="tilt=2, power=10")
+
+CONFIRMATION = Confirmation(current=0, cohort=8, plays=2)
 
 
 @dataclass(frozen=True)
@@ -95,12 +97,12 @@ def split() -> Written:
 
 @pytest.fixture(scope="module")
 def central() -> Written:
-    return written("central", None, with_options=OPTIONS)
+    return written("central", None, with_options=OPTIONS, confirmation=CONFIRMATION)
 
 
 @pytest.mark.parametrize(("trust", "mode"), [one for one in MODELS if one[0] != "central"])
 def test_an_untouched_report_is_accepted(trust: str, mode: str | None, split: Written) -> None:
-    made = split if mode == "split" else written(trust, mode)
+    made = split if mode == "split" else written(trust, mode, confirmation=CONFIRMATION)
     verdict = made.check(made.page)
     assert verdict.accepted, verdict.checks
     assert not any("--keys coordinator" in text for text in verdict.unverified)
@@ -117,6 +119,7 @@ def test_an_untouched_report_is_accepted(trust: str, mode: str | None, split: Wr
 def test_a_scrubbed_report_is_accepted_and_names_nothing(central: Written) -> None:
     assert central.check(central.page).accepted
     assert b"tilt=2, power=10" in central.page
+    assert b"whatever the model, from 8 clients" in central.page
     page = report_page(central.course, OPTIONS, central.deployed.keys, written="2026-01-02", scrubbed=True)
     assert central.check(page.encode()).accepted
     for name in ("tilt", "power=10", "127.0.0.1", "2026-01-02"):
@@ -241,9 +244,10 @@ def _lied(made: Written) -> Course:
 
 def _planned(state: State, phase: int) -> dict[str, Any]:
     """The digest and the body of the plan of a phase, as the study computes it from the changed releases."""
+    known = state.history if state.confirmation is None else (*state.history, state.confirmation)
     releases = [
         Release(plan=one.plan.digest, means=one.means, reports=one.reports, simulated=False)
-        for one in state.history[: phase - 1]
+        for one in known[: phase - 1]
     ]
     plan = ask(replay(state.study, releases))
     return {"digest": plan.digest, "body": encode(plan)}

@@ -1,5 +1,7 @@
 from ._answer import (
     Answer as Answer,
+    Compared as Compared,
+    Confirmed as Confirmed,
     Lead as Lead,
     OptionResult as OptionResult,
 )
@@ -10,6 +12,9 @@ from ._bounds import (
     Bounds as Bounds,
     Interval as Interval,
     left_for_widths as left_for_widths,
+)
+from ._confirming import (
+    confirmed_of as confirmed_of,
 )
 from ._errors import (
     Knowledge as Knowledge,

@@ -60,6 +60,63 @@ class OptionResult:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Compared:
+    """A finalist, compared with the current option by the confirmation.
+
+    Attributes:
+        option: Its name.
+        estimate: The measured difference of its mean reward to that of the current option.
+        low: The lower end of the interval of this difference.
+        high: The upper end.
+    """
+
+    option: str
+    estimate: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Confirmed:
+    """What the confirmation of a study has found. It holds however mean rewards depend on features.
+
+    Attributes:
+        current: The current option.
+        level: The probability with which all intervals together cover the truth.
+        participants: How many clients the confirmation asked.
+        assumes: What the intervals assume.
+        compared: The finalists, the largest difference first.
+    """
+
+    current: str
+    level: float
+    participants: int
+    assumes: str
+    compared: tuple[Compared, ...]
+
+    @property
+    def best(self) -> str:
+        """The measured option with the highest mean reward, which may be the current one."""
+        return self.compared[0].option if self.compared[0].estimate > 0 else self.current
+
+    @property
+    def decided(self) -> bool:
+        """Whether a finalist is better than the current option at the level, or none is."""
+        return self.compared[0].low > 0 or all(one.high < 0 for one in self.compared)
+
+    def __str__(self) -> str:
+        first, shown = self.compared[0], f"({100 * self.level:g} %), whatever the model"
+        if first.low > 0:
+            ends = f"{first.estimate:.3g} ± {(first.high - first.low) / 2:.2g}"
+            return f"{first.option} beats the current option by {ends} {shown}"
+        if all(one.high < 0 for one in self.compared):
+            least = -max(one.high for one in self.compared)
+            return f"{self.current} beats all finalists, by at least {least:.2g} {shown}"
+        interval = f"[{first.low:.3g}, {first.high:.3g}]"
+        return f"undecided: {first.option} against {self.current}: {first.estimate:.3g} {interval} {shown}"
+
+
+@dataclass(frozen=True, kw_only=True)
 class Answer:
     """The answer of a study, computed from its releases alone.
 
@@ -87,6 +144,7 @@ class Answer:
         options: What was learnt about the options, the highest estimate first.
         effects: What was learnt about each feature; empty if the options have no features.
         parameter: The estimate of θ from all phases together.
+        confirmation: What the confirmation has found; None before it, or if the study has none.
     """
 
     action: int
@@ -105,3 +163,4 @@ class Answer:
     options: tuple[OptionResult, ...]
     effects: tuple[Effect, ...]
     parameter: tuple[float, ...]
+    confirmation: Confirmed | None = None

@@ -10,6 +10,7 @@ import numpy as np
 from dpbandits._arrays import FloatArray
 from dpbandits.answers._answer import Answer, Lead, OptionResult
 from dpbandits.answers._bounds import Bounds, Ends, Interval
+from dpbandits.answers._confirming import confirmed_of
 from dpbandits.answers._errors import Knowledge
 from dpbandits.answers._rewards import RewardRange
 from dpbandits.errors import InvalidValue
@@ -61,7 +62,7 @@ def _states(end: State) -> list[State]:
             counts=evidence.counts,
         )
         states.append(tell(states[-1], evidence.plan, release))
-    return [*states[:-1], end]
+    return [*states[:-1], end]  # the end may have more: the confirmation
 
 
 class _Answering:
@@ -103,6 +104,7 @@ class _Answering:
             options=self._results(listed),
             effects=self._effects(),
             parameter=tuple(self._parameter.tolist()),
+            confirmation=confirmed_of(self._end, self._options, level=self._level, rewards=self._rewards),
         )
 
     def _label(self, place: int) -> str:

@@ -83,12 +83,29 @@ def radii(
     """
     fit = fitted(study, evidence)
     assert isinstance(fit, LinearFit)
-    coefficients = directions @ fit.map
+    coefficients, off = directions @ fit.map, misfit_of(study, fit, directions)
     if knowledge is not Knowledge.BOUNDED or evidence.counts:
-        return fit.errors.radius(coefficients, directions, confidence=chance)
-    proxies = np.abs(coefficients).sum(axis=1) ** 2 / evidence.reports
+        return fit.errors.radius(coefficients, directions, confidence=chance) + off
+    proxies = (study.bound * np.abs(coefficients).sum(axis=1)) ** 2 / evidence.reports
     mechanism = evidence.plan.asked_mechanism
-    return mechanism.error_radius(coefficients, proxies, chance, evidence.reports)
+    return mechanism.error_radius(coefficients, proxies, chance, evidence.reports) + off
+
+
+def misfit_of(study: Study, fit: LinearFit, directions: FloatArray) -> FloatArray:
+    """Return how far the study's misfit m may move the estimate of each direction from a mean reward.
+
+    It is m·(Σ|c_i| + 2), where c are the coefficients of the averages. The 2 allows for a difference of two
+    actions, neither of which has the mean reward that is linear in its features.
+
+    Args:
+        study: The study.
+        fit: The fit of one phase.
+        directions: Features of actions, or differences of the features of two actions.
+    """
+    if not study.misfit:
+        return np.zeros(len(directions))
+    moved = np.abs(fit.on_averages(directions)).sum(axis=1)
+    return np.asarray(study.misfit * (moved + 2), dtype=np.float64)
 
 
 class PhaseErrors:
@@ -144,7 +161,8 @@ class PhaseErrors:
             draws = known[:, None, :] if jointly else known[:, :, None]
             shape = (1, -1) if jointly else (-1, 1)
             _FACTORS[key] = _least(draws, proxies.reshape(shape), scales.reshape(shape), chance)
-        return _FACTORS[key] * scales + self._pull(directions)
+        off = misfit_of(self._study, self._fit, directions)
+        return _FACTORS[key] * scales + self._pull(directions) + off
 
     def joint_of(self, directions: FloatArray, chance: float, wanted: NDArray[np.int64]) -> FloatArray:
         """Return some of the radii that `joint` returns for all directions.
@@ -207,7 +225,7 @@ class PhaseErrors:
         if self._knowledge is Knowledge.MODEL:
             proxies = proxies + errors.sampling_variances(coefficients, directions)
         elif self._knowledge is Knowledge.BOUNDED:
-            proxies = proxies + np.abs(coefficients).sum(axis=1) ** 2 / reports
+            proxies = proxies + (self._study.bound * np.abs(coefficients).sum(axis=1)) ** 2 / reports
         known = self._draws @ directions.T
         # The draws may not decide the scales, which have to be the same for all of them.
         scales = np.sqrt(proxies + squared_norms(directions @ self._root))

@@ -7,7 +7,7 @@ print(found)
 
 from __future__ import annotations
 
-from dpbandits._checks import probability, whole
+from dpbandits._checks import positive, probability, whole
 from dpbandits.answers import Answer, RewardRange, answer_of
 from dpbandits.choosing._found import Found
 from dpbandits.choosing._people import People, Ran, people_of
@@ -30,6 +30,7 @@ def choose(
     reward_range: tuple[float, float] = (-1.0, 1.0),
     heterogeneity: float | None = None,
     level: float = 0.95,
+    confirm: bool | float = True,
     seed: int | None = None,
     noise: NoiseSource | None = None,
 ) -> Found:
@@ -62,6 +63,10 @@ def choose(
             to [−1, 1]. A function needs none. For clients, None means that it is not known: intervals then
             assume only that rewards lie in the range, and are wider. A table never uses it for intervals.
         level: The probability with which each kind of interval covers the truth.
+        confirm: Whether a last cohort compares finalists with the current option directly, without any
+            model of rewards (`Found.confirmation`). It needs a current option and people who can play every
+            option. True reserves a fifth of the participants, or nobody if the intervals would be too wide. A
+            number is the half width that the intervals should have, in the units of the reward.
         seed: Determines which people are drawn and the generators that they get; not the privacy noise.
         noise: The source of the privacy noise; secure by default. With `SimulatedNoise` the result is
             reproducible and has no guarantee.
@@ -85,7 +90,13 @@ def choose(
     rewards = RewardRange.of(reward_range)
     asked = people_of(people, options, rewards, heterogeneity=heterogeneity)
     study = planned(
-        options, asked, participants=participants, horizon=horizon, privacy=privacy, failure=failure
+        options,
+        asked,
+        participants=participants,
+        horizon=horizon,
+        privacy=privacy,
+        failure=failure,
+        confirm=confirm if isinstance(confirm, bool) else positive(confirm=confirm) / rewards.half,
     )
     return answer(options, study, asked, rewards=rewards, level=level, seed=seed, noise=noise)
 
@@ -132,7 +143,8 @@ def found_of(options: Options | None, ran: Ran, answer: Answer, *, simulated: bo
     end, lead = ran.state, answer.lead
     study = end.study
     assert lead is not None  # there are at least two options
-    mechanisms = [own for evidence in end.history for own in evidence.plan.mechanisms]
+    released = end.history if end.confirmation is None else (*end.history, end.confirmation)
+    mechanisms = [own for evidence in released for own in evidence.plan.mechanisms]
     return Found(
         best=answer.option,
         estimate=answer.estimate,
@@ -150,4 +162,5 @@ def found_of(options: Options | None, ran: Ran, answer: Answer, *, simulated: bo
         effects=answer.effects,
         state=end,
         stopped=ran.stopped,
+        confirmation=answer.confirmation,
     )

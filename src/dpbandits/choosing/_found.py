@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpbandits.answers import Lead, OptionResult
+from dpbandits.answers import Confirmed, Lead, OptionResult
 from dpbandits.choosing import _page
 from dpbandits.errors import InvalidValue
 from dpbandits.options import Effect
@@ -47,6 +47,7 @@ class Found:
             `level`.
         state: The learner's state at the end.
         stopped: Why a replay asked fewer people than were planned; empty if it did not. The intervals hold.
+        confirmation: The comparison with the current option that needs no model; None if there was none.
     """
 
     best: str
@@ -65,6 +66,7 @@ class Found:
     effects: tuple[Effect, ...] = field(repr=False)
     state: State = field(repr=False, compare=False)
     stopped: str = ""
+    confirmation: Confirmed | None = None
 
     @property
     def privacy(self) -> str:
@@ -85,6 +87,8 @@ class Found:
         if self.lead_over_current is not None:
             same = "it is the option in use today"
             lines.append(f"change     {same if self.best == self.current else self.lead_over_current}")
+        if self.confirmation is not None:
+            lines.append(f"confirmed  {self.confirmation}")
         lines.append(f"level      {self.level:.4g} for each kind of interval")
         lines.append(f"privacy    {self.privacy}")
         if not self.consistent:

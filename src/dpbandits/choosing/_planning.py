@@ -12,7 +12,7 @@ from dpbandits.choosing._people import People
 from dpbandits.errors import InvalidValue
 from dpbandits.options import Options
 from dpbandits.privacy import PrivacyRequest
-from dpbandits.protocol import Schedule, Steps, Study, ask, plan_study
+from dpbandits.protocol import Confirmation, Schedule, Steps, Study, ask, plan_study, reserved
 
 _LONG = 10**9  # a horizon into which every first phase fits
 _NAMED = 6  # columns that an error message names
@@ -27,6 +27,7 @@ def planned(
     horizon: int,
     privacy: PrivacyRequest,
     failure: float,
+    confirm: bool | float = True,
 ) -> Study:
     """Return the study that `choose` runs.
 
@@ -37,6 +38,7 @@ def planned(
         horizon: The total number of rounds.
         privacy: The trust model and (ε, δ).
         failure: The probability with which an interval may miss the truth.
+        confirm: As in `choose`, a number being on the scale of the study.
 
     Returns:
         The study, with the schedule that the people ask for. Else `plan_study` plans it.
@@ -52,7 +54,10 @@ def planned(
         "steps": steps,
         "assignment": people.assignment,
     }
-    schedule = people.schedule(participants)
+    confirmation = _confirmation(options, people, participants, horizon, privacy, settings, confirm)
+    learning = participants - (0 if confirmation is None else confirmation.cohort)
+    settings["confirmation"] = confirmation
+    schedule = people.schedule(learning)
     if schedule is not None:
         study = Study(
             actions=options.actions, horizon=horizon, privacy=privacy, schedule=schedule, **settings
@@ -61,7 +66,7 @@ def planned(
         study = plan_study(
             actions=options.actions,
             horizon=horizon,
-            participants=participants,
+            participants=learning,
             privacy=privacy,
             **settings,
         )
@@ -70,8 +75,31 @@ def planned(
     if not first.asks:
         least = sum(ask(replace(study, horizon=_LONG).begin()).plays)
         raise InvalidValue("horizon", f"{horizon:,}", f"at least {least:,} rounds, which one phase needs")
-    _check_resolved(study, options, people, participants, left)
+    _check_resolved(study, options, people, learning, left)
     return study
+
+
+def _confirmation(
+    options: Options,
+    people: People,
+    participants: int,
+    horizon: int,
+    privacy: PrivacyRequest,
+    settings: dict[str, Any],
+    confirm: bool | float,
+) -> Confirmation | None:
+    """Return the confirmation that is reserved before the rest is planned."""
+    if confirm is False or options.current is None or people.assignment != "everyone":
+        return None
+    schedule = Schedule(cohorts=(participants,), first_length=1)
+    study = Study(actions=options.actions, horizon=horizon, privacy=privacy, schedule=schedule, **settings)
+    return reserved(
+        study,
+        participants,
+        current=options.index(options.current),
+        assumes="range" if people.knowledge is Knowledge.BOUNDED else "spread",
+        width=None if confirm is True else confirm,
+    )
 
 
 def _check_resolved(
@@ -98,7 +126,7 @@ def _best_width(study: Study, people: People, participants: int, failure: float)
     if study.assignment == "one":  # there are as many rounds as participants
         longest = participants
     schedule = Schedule(cohorts=(participants,), first_length=longest)
-    state = replace(study, schedule=schedule, horizon=_LONG).begin()
+    state = replace(study, schedule=schedule, horizon=_LONG, confirmation=None).begin()
     plan = ask(state)
     counts = tuple(own.cohort for own in plan.mechanisms)
     evidence = state.study.assignment_rule.evidence(state, plan, counts, None)

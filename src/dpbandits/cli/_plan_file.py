@@ -78,6 +78,7 @@ def _settings(study: Study) -> list[str]:
         *(["stop_when_decided = true"] if study.stop_when_decided else []),
         *([f"stop_gap = {study.stop_gap!r}"] if study.stop_gap else []),
         *([] if study.objective == "regret" else [f'objective = "{study.objective}"']),
+        *([f"misfit = {study.misfit!r}"] if study.misfit else []),
         "",
         "[privacy]",
         f'trust = "{privacy.trust}"',

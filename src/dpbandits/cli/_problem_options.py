@@ -37,6 +37,10 @@ def _add_rewards(group: Any, default: Problem) -> None:
     add_value(group, "--heterogeneity", number, "SIGMA", spread, default.heterogeneity)
     assumed = "the value that the learner is given, for example an upper bound (default: the true one)"
     add_value(group, "--assumed-heterogeneity", number, "SIGMA", assumed)
+    bent = "largest deviation of mean rewards from a linear function of the features"
+    add_value(group, "--misfit", number, "M", bent, default.misfit)
+    told = "the misfit that the learner allows for (default: the true one; 0: it does not know)"
+    add_value(group, "--assumed-misfit", number, "M", told)
     add_choice(group, "--rewards", REWARD_LAWS, "distribution of single rewards", default.rewards)
     bounded = "let the learner assume that rewards lie in [−B, B] (default: with schedule exponential)"
     group.add_argument("--bounded-rewards", action=argparse.BooleanOptionalAction, help=bounded)

@@ -6,6 +6,15 @@ from ._codec import (
     digest as digest,
     encode as encode,
 )
+from ._confirmation import (
+    Confirmation as Confirmation,
+    left_after_clipping as left_after_clipping,
+    predicted_width as predicted_width,
+    reserved as reserved,
+    tabular_evidence as tabular_evidence,
+    to_current as to_current,
+    usual_plays as usual_plays,
+)
 from ._evidence import (
     PhaseEvidence as PhaseEvidence,
 )
@@ -32,6 +41,9 @@ from ._messages import (
     Plan as Plan,
     Release as Release,
     Report as Report,
+)
+from ._misfit import (
+    misfit_bias as misfit_bias,
 )
 from ._planning import (
     Spending as Spending,

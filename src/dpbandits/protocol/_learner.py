@@ -7,6 +7,7 @@ Rules of the state machine:
 - A phase that does not fit is cut at the horizon. It plays but asks nobody; `tell` takes no release.
 - Once no more clients can be asked (every cohort has been asked, or too few clients are left), the leader is
   played to the end of the horizon. With the step `committed` the same happens when a phase does not fit.
+- If the study has a confirmation, it comes once, before the leader is played to the end. It drops no action.
 - An action that was dropped never comes back. `ask` raises `StudyEnded` after the last round.
 """
 
@@ -19,6 +20,13 @@ import numpy as np
 
 from dpbandits._arrays import FloatArray, IntArray
 from dpbandits.errors import PlanMismatch, ProtocolError, StudyEnded
+from dpbandits.protocol._confirmation import (
+    confirmation_evidence,
+    confirmation_plan,
+    confirmed_leader,
+    finalists,
+    may_confirm,
+)
 from dpbandits.protocol._designs import ROUNDING, active_design, identifying, whole_plays
 from dpbandits.protocol._elimination import FEW, first_best, pooled_survivors, survivors
 from dpbandits.protocol._messages import Plan, Release
@@ -109,7 +117,9 @@ def _last_fit(state: State) -> Fit | None:
 
 
 def _committed(state: State, rounds: int) -> Plan:
-    """Return a plan that plays the leader to the end of the horizon."""
+    """Return the plan of the confirmation, or one that plays the leader to the end of the horizon."""
+    if may_confirm(state):
+        return confirmation_plan(state, finalists(state, best_estimate(state)))
     return _playing(state, [leader(state)], [rounds], rank=1)
 
 
@@ -144,6 +154,8 @@ def tell(state: State, plan: Plan, release: Release | None) -> State:
     played = replace(state, rounds_played=state.rounds_played + plan.rounds, phase=state.phase + 1)
     if release is None:
         return _without_release(played, plan)
+    if _confirms(state, plan):
+        return _confirmed(played, plan, release)
     study, active = state.study, state.active_actions
     evidence = study.assignment_rule.evidence(state, plan, plan.counts(release), _last_fit(state))
     evidence = replace(evidence, means=release.means)
@@ -165,6 +177,30 @@ def tell(state: State, plan: Plan, release: Release | None) -> State:
         history=(*state.history, replace(evidence, estimate=tuple(fit.estimate.tolist()))),
     )
     return _recorded(after, fit, active, scores)
+
+
+def _confirms(state: State, plan: Plan) -> bool:
+    """Return whether a plan is that of the confirmation."""
+    if not may_confirm(state) or plan.cohort != state.study.confirming:
+        return False
+    return plan.support == finalists(state, best_estimate(state)) and plan == ask(state)
+
+
+def _confirmed(played: State, plan: Plan, release: Release) -> State:
+    """Return the state after the confirmation, in which the same actions are active."""
+    evidence = confirmation_evidence(played.study, plan, release.reports, release.means)
+    asked = played.clients_asked + plan.cohort
+    after = replace(played, confirmation=evidence, clients_asked=asked)
+    progress = replace(
+        after.progress[-1],
+        phase=plan.phase,
+        leader=leader(after),
+        cohort=plan.cohort,
+        reports=release.reports,
+        rounds_played=after.rounds_played,
+        clients_asked=asked,
+    )
+    return replace(after, progress=(*after.progress, progress))
 
 
 def _check(state: State, plan: Plan, release: Release | None) -> None:
@@ -225,12 +261,13 @@ def leader(state: State) -> int:
 
     Returns:
         The active action with the largest estimated mean; before the first release, the first active action.
+        After a confirmation, see `confirmed_leader`.
     """
     study, active = state.study, state.active_actions
     if not state.history:
         return int(active[0])
     scores = study.reward_model.means(study.actions.matrix, active, best_estimate(state))
-    return int(active[first_best(scores)])
+    return confirmed_leader(state, int(active[first_best(scores)]))
 
 
 def best_estimate(state: State) -> FloatArray:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 # differ in the last bits compute the same plan. Everything else is computed from the rounded matrix.
 _DIGITS = 14
 # The clip margin without privacy, in standard deviations: clipping then only keeps absurd reports out.
-_FAR = 12.0
+FAR = 12.0
 _TIE = 1e-9  # relative difference below which two computed errors count as equal
 _INDEPENDENT = 1e-8  # relative size of a QR diagonal entry above which a column counts as independent
 
@@ -115,6 +115,8 @@ class Statistics:
             off = before.target_widths(self.targets) + 1 / GRID
         else:
             off = np.array([before.target_radius(self.targets) + math.sqrt(len(self.targets)) / GRID])
+        if before is not None and study.misfit:  # the estimate does not know what the model leaves out
+            off = off + study.misfit * self.reach(shape, 1.0)
         if shape == "box":
             return off, np.sqrt(np.diag(self.covariance))
         return off + math.sqrt(float(self._spectrum.sum())), np.sqrt(self._spectrum[-1:])
@@ -232,7 +234,7 @@ def _clipped(study: Study, statistics: Statistics, shape: str, before: Known | N
     private = study.privacy.trust_model.private
 
     def radius(known: Known | None) -> float:
-        margin = MARGIN if private else _FAR
+        margin = MARGIN if private else FAR
         return float(on_grid(clip_radius(*statistics.residuals(study, shape, known), margin), up=True))
 
     around_zero = radius(None)

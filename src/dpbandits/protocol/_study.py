@@ -14,6 +14,7 @@ from dpbandits.errors import InvalidValue, NotEnoughClients
 from dpbandits.privacy import PrivacyRequest, checked_bound
 from dpbandits.protocol._bitmap import unpacked
 from dpbandits.protocol._codec import digest
+from dpbandits.protocol._confirmation import Confirmation
 from dpbandits.protocol._evidence import PhaseEvidence
 from dpbandits.protocol._progress import Progress
 from dpbandits.protocol._schedule import Schedule
@@ -71,6 +72,10 @@ class Study:
         reward_range: The range of single rewards in the user's units, (low, high). Clients clip rewards to it
             and map it to [−bound, bound]; answers are mapped back. None if rewards are in [−bound, bound]
             themselves.
+        misfit: An upper bound on |mean reward − ⟨θ*, x⟩| over all actions, on the scale of [−bound, bound].
+            Widths allow for it. 0 assumes that mean rewards are linear in the features.
+        confirmation: The last cohort, which measures finalists and the current option without a model; None
+            for no confirmation. Its clients are asked in addition to those of the schedule.
     """
 
     actions: Actions
@@ -93,6 +98,8 @@ class Study:
     terms: str = ""
     options: str = ""
     reward_range: tuple[float, float] | None = None
+    misfit: float = 0.0
+    confirmation: Confirmation | None = None
 
     def __post_init__(self) -> None:
         whole(1, LONGEST_HORIZON, horizon=self.horizon)
@@ -113,17 +120,28 @@ class Study:
         if self.objective == "identification" and not self.learning.differences:
             expected = "regret without the step differences: widths of single actions need its designs"
             raise InvalidValue("objective", self.objective, expected)
+        self._check_misfit()
         self.reward_model.check(self)
         # Raises here, before any client is asked, if no mechanism can meet the privacy request.
         self.assignment_rule.check_privacy(self)
+        if self.confirmation is not None:
+            self.confirmation.check(self)
         if self.population is not None:
             whole(1, population=self.population)
             self._check_population(self.population)
 
     def _check_population(self, population: int) -> None:
-        needed = self.assignment_rule.participants(self)
+        needed = self.assignment_rule.participants(self) + self.confirming
         if self.when_clients_run_out == "error" and needed > population:
             raise NotEnoughClients(needed, population)
+
+    def _check_misfit(self) -> None:
+        if not between(0, self.bound, misfit=self.misfit):
+            return
+        if self.model != "linear":
+            raise InvalidValue("misfit", self.misfit, f"0 with the reward model {self.model}")
+        if self.privacy.preset == "paper" and not self.learning.differences:
+            raise InvalidValue("misfit", self.misfit, "0 in preset paper, whose width does not allow for it")
 
     def _check_steps(self) -> None:
         supported = self.reward_model.steps
@@ -136,6 +154,11 @@ class Study:
     def assignment_rule(self) -> Assignment:
         """The implementation of `assignment`."""
         return ASSIGNMENTS[self.assignment]
+
+    @property
+    def confirming(self) -> int:
+        """How many clients the confirmation asks; 0 without one."""
+        return 0 if self.confirmation is None else self.confirmation.cohort
 
     @property
     def reward_model(self) -> RewardModel:
@@ -243,6 +266,7 @@ class State:
             width, which happens only with clipping or with noise that is not Gaussian.
         history: The evidence of each phase that asked clients, in order.
         progress: One record per phase that was played, in order.
+        confirmation: The evidence of the confirmation; None before it, or if the study has none.
     """
 
     study: Study
@@ -253,6 +277,7 @@ class State:
     width: float | None = None
     history: tuple[PhaseEvidence, ...] = ()
     progress: tuple[Progress, ...] = ()
+    confirmation: PhaseEvidence | None = None
 
     @property
     def ended(self) -> bool:
@@ -261,9 +286,9 @@ class State:
 
     @property
     def clients_left(self) -> float:
-        """How many clients can still be asked; infinite without a population limit."""
+        """How many clients learning phases can still ask; infinite without a population limit."""
         population = self.study.population
-        return float("inf") if population is None else population - self.clients_asked
+        return float("inf") if population is None else population - self.clients_asked - self.study.confirming
 
     @cached_property
     def active_actions(self) -> IntArray:

@@ -14,7 +14,7 @@ from dpbandits.options import Options
 from dpbandits.world import REWARD_LAWS, USERS, Clients, Dataset, Instance, Population
 
 PAPER_POPULATION = 10**5
-DECIDED_BY_DATA = ("family", "actions_file", "options", "heterogeneity")
+DECIDED_BY_DATA = ("family", "actions_file", "options", "heterogeneity", "misfit")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +36,8 @@ class Problem:
         users: Which clients of the data set take part.
         heterogeneity: σ, the standard deviation of a client's mean reward around the population's.
         rewards: The distribution of a single reward around its mean.
+        misfit: The largest deviation of the mean reward of an action from ⟨θ*, x⟩. The deviations are drawn
+            uniformly from [−misfit, misfit], independently for each action.
         population: The number of clients; None for no limit; "usual" for 10⁵, or no limit with algorithm pe.
         instance_seed: Use the actions and θ* of this seed in every run. By default each run draws its own.
     """
@@ -49,6 +51,7 @@ class Problem:
     users: str = "fitted"
     heterogeneity: float = 0.1
     rewards: str = "gaussian"
+    misfit: float = 0.0
     population: int | Literal["usual"] | None = "usual"
     instance_seed: int | None = None
 
@@ -57,6 +60,7 @@ class Problem:
         one_of(REWARD_LAWS, rewards=self.rewards)
         one_of(USERS, users=self.users)
         non_negative(heterogeneity=self.heterogeneity)
+        non_negative(misfit=self.misfit)
         whole(1, actions=self.actions)
         whole(1, dimension=self.dimension)
         if self.instance_seed is not None:
@@ -88,7 +92,13 @@ class Problem:
         return self.heterogeneity if dataset is None else dataset.heterogeneity(self.users)
 
     def instance(self, seed: int) -> Instance:
-        """Return the actions and θ* of the run with this seed."""
+        """Return the actions and the true mean rewards of the run with this seed."""
+        found, own = self._linear(seed), seed if self.instance_seed is None else self.instance_seed
+        if not self.misfit:
+            return found
+        return found.bent(self.misfit, np.random.default_rng([own, 0x1258]))
+
+    def _linear(self, seed: int) -> Instance:
         own = seed if self.instance_seed is None else self.instance_seed
         # The constant makes the instance independent of the run's rewards and noise, which use the same seed.
         streams = np.random.SeedSequence([own, 0x1257]).spawn(2)

@@ -39,6 +39,7 @@ class Setting:
         bounded_rewards: Whether the learner assumes that every reward lies in [−B, B]. None chooses as
             described in `trusts_bound`.
         assumed_heterogeneity: The σ that the learner is given. None gives it the true σ.
+        assumed_misfit: The misfit that the learner is given. None gives it the true one.
         design_tolerance: Designs have g ≤ design_tolerance × rank. None lets the plan choose it.
         when_clients_run_out: `error` raises an error before the first round; `stop` asks no more clients
             once the population is used up, and plays the best guess.
@@ -61,6 +62,7 @@ class Setting:
     bound: float = 1.0
     bounded_rewards: bool | None = None
     assumed_heterogeneity: float | None = None
+    assumed_misfit: float | None = None
     design_tolerance: float | None = None
     when_clients_run_out: str = "error"
     confidence: float | None = None
@@ -222,6 +224,7 @@ class Setting:
             bound=self.bound,
             bounded_rewards=self.trusts_bound,
             heterogeneity=self.problem.true_heterogeneity if assumed is None else assumed,
+            misfit=self.problem.misfit if self.assumed_misfit is None else self.assumed_misfit,
             privacy=self.privacy,
             schedule=spent.schedule,
             population=self.clients,

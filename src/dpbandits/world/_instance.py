@@ -40,6 +40,7 @@ class Instance:
         self.actions = actions
         self.theta: FloatArray = vector
         self.mean_rewards: FloatArray = actions.matrix @ vector
+        self._linear = measured is None
         if measured is not None:
             self.mean_rewards = finite_matrix(measured=np.atleast_2d(np.asarray(measured)))[0]
             if self.mean_rewards.shape != (actions.count,):
@@ -56,6 +57,23 @@ class Instance:
         """
         direction = rng.standard_normal(actions.dimension)
         return cls(actions, direction / np.linalg.norm(direction))
+
+    def bent(self, misfit: float, rng: np.random.Generator) -> Instance:
+        """Return an instance whose mean rewards are not linear: ⟨θ*, x⟩ + misfit·h(x).
+
+        Args:
+            misfit: The largest deviation from ⟨θ*, x⟩.
+            rng: Draws h(x), independent and uniform in [−1, 1].
+        """
+        off = misfit * rng.uniform(-1, 1, size=self.actions.count)
+        return Instance(self.actions, self.theta, measured=self.mean_rewards + off)
+
+    @cached_property
+    def misfit(self) -> FloatArray | None:
+        """By how much the mean reward of each action differs from ⟨θ*, x⟩; None if it is linear."""
+        if self._linear:
+            return None
+        return np.asarray(self.mean_rewards - self.actions.matrix @ self.theta, dtype=np.float64)
 
     @cached_property
     def gaps(self) -> FloatArray:

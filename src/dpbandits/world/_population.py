@@ -23,6 +23,8 @@ _VERY_LARGE = 1 << 24  # for fitted populations
 class Population(Clients):
     """Synthetic clients: θ_u = θ* + ξ_u with ξ_u ~ N(0, σ²I).
 
+    The mean reward of client u is ⟨θ_u, x⟩, plus `Instance.misfit` if the instance is not linear.
+
     Args:
         instance: The instance.
         heterogeneity: The standard deviation σ between clients.
@@ -40,6 +42,11 @@ class Population(Clients):
         self.heterogeneity = non_negative(heterogeneity=heterogeneity)
 
     def _mean_rewards(self, cohort: int, support: list[int], rng: np.random.Generator) -> FloatArray:
+        off = self.instance.misfit
+        drawn = self._linear_rewards(cohort, support, rng)
+        return drawn if off is None else drawn + off[support]
+
+    def _linear_rewards(self, cohort: int, support: list[int], rng: np.random.Generator) -> FloatArray:
         """Draw all of θ_u, or, for many clients and few actions, only the needed projections.
 
         With rows = L Q, where Q has orthonormal rows, Qξ_u is N(0, σ²I) again. So ⟨ξ_u, x⟩ = (L Qξ_u)_x needs

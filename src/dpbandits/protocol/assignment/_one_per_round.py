@@ -161,7 +161,7 @@ def _clipping(study: Study, support: tuple[int, ...], plays: IntArray, known: Fi
 @lru_cache(maxsize=1)
 def _widths(study: Study, known: Fit, support: tuple[int, ...]) -> FloatArray:
     """Bound the error of the last estimate. Cached, since a phase needs it at its start and at its end."""
-    found = known.target_widths(study.actions.matrix[list(support)]) + 1 / GRID
+    found = known.target_widths(study.actions.matrix[list(support)]) + 1 / GRID + study.misfit
     found.flags.writeable = False
     return found
 

@@ -49,7 +49,7 @@ class Comparison:
     Attributes:
         estimates: The estimate of each difference.
         proxies: The variance proxy of each error, without clipping.
-        pulls: An upper bound on how far clipping moves each estimate.
+        pulls: An upper bound on how far clipping and a misfit of the model move each estimate.
         planned: Roughly the sum of 1/proxy over this phase and all planned later ones. It tunes bounds, which
             hold for any value.
     """

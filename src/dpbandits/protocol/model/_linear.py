@@ -11,6 +11,7 @@ import numpy as np
 from dpbandits._arrays import FloatArray, IntArray
 from dpbandits.protocol._evidence import PhaseEvidence
 from dpbandits.protocol._linear_algebra import least_squares
+from dpbandits.protocol._misfit import largest_norm, misfit_bias
 from dpbandits.protocol._steps import STEP_NAMES
 from dpbandits.protocol.assignment import MeanErrors
 from dpbandits.protocol.model._interface import Bracket, Comparison, Fit, RewardModel
@@ -64,8 +65,26 @@ class LinearFit(Fit):
         for start in range(0, len(actions), BLOCK):
             rows = matrix[actions[start : start + BLOCK]]
             directions = rows if towards is None else matrix[towards] - rows
-            found[start : start + BLOCK] = self.target_widths(directions)
+            found[start : start + BLOCK] = self.errors.radius(directions @ self.map, directions)
+            found[start : start + BLOCK] += self._misfit_bias(
+                directions, actions[start : start + BLOCK], towards
+            )
         return found
+
+    def _misfit_bias(
+        self, directions: FloatArray, actions: IntArray, towards: int | None
+    ) -> FloatArray | float:
+        """Return how far the study's misfit may have moved the estimates in these directions."""
+        if not self.study.misfit:
+            return 0.0
+        return self.study.misfit * misfit_bias(
+            self.on_averages(directions), support=self.evidence.plan.support, actions=actions, towards=towards
+        )
+
+    def on_averages(self, directions: FloatArray) -> FloatArray:
+        """Return, for each row v, the coefficients of the supported actions' averages in ⟨θ̃, v⟩."""
+        mixing, coefficients = self.evidence.plan.mixing_matrix, directions @ self.map
+        return np.asarray(coefficients if mixing is None else coefficients @ mixing, dtype=np.float64)
 
     @property
     def common_width(self) -> float | None:
@@ -78,10 +97,12 @@ class LinearFit(Fit):
         self, state: State, reference: PhaseEvidence, *, towards: int | None = None
     ) -> Bracket | None:
         """Return bounds from the quadratic forms of an earlier phase, see `_linear_bounds.py`."""
+        if self.study.misfit:  # its part of a width is not a multiple of a standard deviation
+            return None
         return bracket(state, self, reference, towards=towards)
 
     def comparison(self, actions: IntArray, *, towards: int) -> Comparison | None:
-        """Return ⟨θ̃, b − x⟩ with its proxy v'Cv, v = b − x, and the pull of clipping."""
+        """Return ⟨θ̃, b − x⟩ with its proxy v'Cv, v = b − x, and the pull of clipping and of a misfit."""
         matrix = self.study.actions.matrix
         directions = np.asarray(matrix[towards] - matrix[actions], dtype=np.float64)
         coefficients = directions @ self.map
@@ -91,7 +112,7 @@ class LinearFit(Fit):
         return Comparison(
             estimates=directions @ self.estimate,
             proxies=proxies,
-            pulls=self.errors.certain_pull(coefficients),
+            pulls=self.errors.certain_pull(coefficients) + self._misfit_bias(directions, actions, towards),
             planned=self.errors.planned_information(coefficients, directions),
         )
 
@@ -102,13 +123,15 @@ class LinearFit(Fit):
     def target_widths(self, targets: FloatArray) -> FloatArray:
         """Return, for each row v, a bound that ⟨θ̃ − θ*, v⟩ exceeds with probability at most β.
 
-        The bound includes the bias from clipping.
+        The bound includes the bias from clipping and from the study's misfit.
         """
-        return self.errors.radius(targets @ self.map, targets)
+        bias = self.study.misfit * np.abs(self.on_averages(targets)).sum(axis=1)
+        return np.asarray(self.errors.radius(targets @ self.map, targets) + bias, dtype=np.float64)
 
     def target_radius(self, targets: FloatArray) -> float:
         """Return a bound that ‖V(θ̃ − θ*)‖ exceeds with probability at most β, V the matrix of the rows."""
-        return self.errors.norm_radius(targets @ self.map, targets)
+        bias = self.study.misfit * largest_norm(self.on_averages(targets)) if self.study.misfit else 0.0
+        return self.errors.norm_radius(targets @ self.map, targets) + bias
 
 
 class Linear(RewardModel):

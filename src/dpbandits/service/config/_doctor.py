@@ -275,7 +275,7 @@ def _begun(file: CoordinatorFile) -> StudyRecord | None:
 def _cohorts(study: Study) -> tuple[int, int]:
     """Return the largest cohort of a study, and the number of clients that it asks in all."""
     phases = study.schedule.reporting_phases(study.horizon)
-    sizes = [study.schedule.cohort(phase) for phase in range(1, phases + 1)]
+    sizes = [study.schedule.cohort(phase) for phase in range(1, phases + 1)] + [study.confirming]
     return max(sizes, default=0), sum(sizes)
 
 

@@ -7,6 +7,8 @@
     [privacy]    trust, epsilon, delta, preset, noise, minimum_share, silent_share
     [schedule]   participants (the schedule is then planned at the first start), cohorts, alpha or
                  fixed_cohort; maximum_cohort, first_length, growth
+    [confirmation] enabled, cohort or width, finalists, assumes: the last cohort, which compares finalists
+                 with `current` of [options]; on by default if there is a `current` and `participants`
     [timing]     report_seconds, join_seconds, poll_seconds
     [storage]    url
     [terms]      file (the study's terms, written by `dpbandits terms`)
@@ -31,10 +33,11 @@ import msgspec
 
 from dpbandits._checks import whole
 from dpbandits.actions import Actions
+from dpbandits.answers import RewardRange
 from dpbandits.errors import InvalidValue, Refused
 from dpbandits.options import Options
 from dpbandits.privacy import PrivacyRequest
-from dpbandits.protocol import Schedule, Study, budgeted, spent
+from dpbandits.protocol import Confirmation, Schedule, Study, budgeted, reserved, spent, usual_plays
 from dpbandits.rounds import StoreClock, give_order
 from dpbandits.service.config._options_section import KEYS, options_of
 from dpbandits.service.config._toml_file import TomlFile
@@ -67,10 +70,11 @@ _COMMON = {
     "limits": _keys(Limits),
 }
 _STUDY = {
-    "study": _keys(Study, "privacy", "schedule", "steps", "assignment", "terms", "options"),
+    "study": _keys(Study, "privacy", "schedule", "steps", "assignment", "terms", "options", "confirmation"),
     "options": KEYS,
     "privacy": _keys(PrivacyRequest),
     "schedule": ("participants", *_keys(Schedule)),
+    "confirmation": ("enabled", "cohort", "width", "finalists", "assumes"),
     "timing": _keys(Timing),
     "shuffler": ("url", "key", "mode", "token_file", "certificates"),
     "terms": ("file",),
@@ -293,7 +297,47 @@ def described(file: TomlFile, options: Options | None) -> tuple[Study, int | Non
     # clip them to a range.
     if participants is not None:
         given["bounded_rewards"] = file.section("study").get("bounded_rewards", ends is not None)
-    return file.build("study", Study, **given), participants
+    study = file.build("study", Study, **given)
+    confirmation = file.build(
+        "confirmation", lambda **keys: _confirmation(study, options, participants, **keys), at="cohort"
+    )
+    if confirmation is None:
+        return study, participants
+    study = file.build("confirmation", lambda **_keys: replace(study, confirmation=confirmation))
+    if participants is None:
+        return study, None
+    left = whole(1, participants=participants - confirmation.cohort)
+    return replace(study, schedule=replace(study.schedule, cohorts=(left,))), left
+
+
+def _confirmation(
+    study: Study,
+    options: Options | None,
+    participants: int | None,
+    *,
+    enabled: bool = True,
+    cohort: int | None = None,
+    width: float | None = None,
+    **keys: Any,
+) -> Confirmation | None:
+    """Return the confirmation of a study: the one of the file, or the one that is reserved by default."""
+    current = None if options is None else options.current
+    asked = cohort is not None or width is not None or bool(keys)
+    if not enabled or current is None or options is None:
+        if asked:
+            raise InvalidValue("confirmation", "its keys", "enabled = true, and `current` in [options]")
+        return None
+    place = options.index(current)
+    if cohort is not None:
+        if width is not None:
+            raise InvalidValue("width", width, "none, if cohort is given")
+        return Confirmation(**{"plays": usual_plays(study), **keys, "current": place, "cohort": cohort})
+    if participants is None:
+        if asked:
+            raise InvalidValue("cohort", None, "a number of clients, since [schedule] has no participants")
+        return None
+    wanted = None if width is None else width / RewardRange.of(study.reward_range, bound=study.bound).half
+    return reserved(study, participants, current=place, width=wanted, **keys)
 
 
 def _with_default_noise(privacy: PrivacyRequest, file: TomlFile) -> PrivacyRequest:

@@ -1,0 +1,77 @@
+"""The result of a confirmation: intervals of the leads over the current option that need no model.
+
+The actions of the study of finalists are indicator vectors (protocol/_confirmation.py), so its means are
+linear in them for every truth. The radii of all leads, on both sides, hold together at the level, see
+`PhaseErrors.joint`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dpbandits.answers._answer import Compared, Confirmed
+from dpbandits.answers._errors import Knowledge, PhaseErrors
+from dpbandits.answers._rewards import RewardRange
+from dpbandits.options import Options
+from dpbandits.protocol import State, fitted, left_after_clipping, tabular_evidence, to_current
+
+_CLIPPING = 0.02  # the part of the failure probability with which clipping may move means further
+_KNOWLEDGE = {"spread": Knowledge.MODEL, "range": Knowledge.BOUNDED}
+
+
+def confirmed_of(
+    state: State, options: Options | None, *, level: float, rewards: RewardRange
+) -> Confirmed | None:
+    """Return what the confirmation of a study has found; None before it, or if the study has none.
+
+    Args:
+        state: The learner's state.
+        options: The options of the study; None if its actions have no names.
+        level: The probability with which all intervals together cover the truth.
+        rewards: The range of rewards in the user's units.
+    """
+    evidence, own = state.confirmation, state.study.confirmation
+    if evidence is None or own is None:
+        return None
+    tabular, table = tabular_evidence(state.study, evidence)
+    failure = left_after_clipping(1 - level)
+    knowledge = _KNOWLEDGE[own.assumes]
+    errors = PhaseErrors(tabular, table, knowledge, clipping=_CLIPPING * failure)
+    directions = to_current(len(evidence.plan.support) - 1)
+    leads = directions @ fitted(tabular, table).estimate
+    both = errors.joint(np.vstack([directions, -directions]), (1 - _CLIPPING) * failure)
+    radii = np.maximum(*np.split(both, 2))
+    largest, half = 2 * tabular.bound, rewards.half
+
+    def name(action: int) -> str:
+        return f"action {action}" if options is None else options.labels[action]
+
+    compared = tuple(
+        Compared(
+            option=name(action),
+            estimate=half * float(lead),
+            low=half * max(-largest, float(lead - radius)),
+            high=half * min(largest, float(lead + radius)),
+        )
+        for action, lead, radius in zip(evidence.plan.support, leads, radii, strict=False)
+    )
+    return Confirmed(
+        current=name(own.current),
+        level=level,
+        participants=evidence.plan.cohort,
+        assumes=_assumed(state, rewards),
+        compared=tuple(sorted(compared, key=lambda one: -one.estimate)),
+    )
+
+
+def _assumed(state: State, rewards: RewardRange) -> str:
+    study = state.study
+    ends = f"rewards lie in [{rewards.low:g}, {rewards.high:g}]"
+    if study.confirmation is not None and study.confirmation.assumes == "range":
+        return f"clients are drawn independently, and {ends}"
+    mean = ends if study.bounded_rewards else f"mean {ends}"
+    return (
+        f"clients are drawn independently, {mean}, the mean reward of a client deviates from that of all "
+        f"clients with a spread of at most {rewards.half * study.heterogeneity:.3g}, and the noise of single "
+        f"rewards is independent and {rewards.half:.3g}-sub-Gaussian"
+    )

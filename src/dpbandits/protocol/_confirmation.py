@@ -1,0 +1,379 @@
+"""Confirmation: a last cohort measures a few finalists and the current option directly, without a model.
+
+After the learning phases, fresh clients play the finalists, the options with the highest estimates, and the
+option that the operator uses today. They report averages of these options, or half the differences to the
+current option, through the study's own mechanism. The features of an action are not used: each option has its
+own unknown mean, as if its features were an indicator vector. So the released means estimate the true mean
+rewards, however these depend on the features. docs/theory.md has the proof.
+
+To clients, the third party and the server it is a phase like any other: a plan, reports and a release.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpbandits._arrays import FloatArray
+from dpbandits._checks import one_of, whole
+from dpbandits.actions import Actions
+from dpbandits.errors import DpbanditsError, InvalidValue
+from dpbandits.privacy import calibrate
+from dpbandits.protocol._clipping import MARGIN, clip_radius, on_grid
+from dpbandits.protocol._evidence import PhaseEvidence
+from dpbandits.protocol._messages import Plan
+from dpbandits.protocol._reporting import FAR, Reporting, Statistics, clipping_bias, first_least
+from dpbandits.protocol._schedule import Schedule
+from dpbandits.protocol.model import LinearFit, fitted
+
+if TYPE_CHECKING:
+    from dpbandits.protocol._study import State, Study
+
+ASSUMPTIONS = ("spread", "range")
+MOST_FINALISTS = 20
+_LONG = (
+    10**7
+)  # the horizon of the study of finalists: its own bounds on clipping fail with probability 3/_LONG
+_SHARE = 0.2  # of the participants, if no width is asked for
+_MOST = 0.5  # of the participants, for a width that is asked for
+_WORTH = 0.5  # of the bound: a wider interval is not worth the participants
+_PLAYS = 32  # plays of each option, if the horizon allows it
+_MOST_ROUNDS = 0.05  # the largest part of the horizon that is played for a confirmation
+_CHOICE = 0.05  # the probability that the choice of the model is wrongly replaced
+_TIE = 1e-9  # scores that differ by less are ordered by their index
+
+
+@dataclass(frozen=True, kw_only=True)
+class Confirmation:
+    """The last cohort of a study, which compares finalists with the current option.
+
+    Attributes:
+        current: The index of the option in use today.
+        cohort: How many clients are asked.
+        plays: How often each option is played.
+        finalists: The most options that are compared with the current one.
+        assumes: What intervals assume about people. With "range", only that rewards lie in [−bound, bound].
+            With "spread", that a client's mean reward of option x is σ‖x‖-sub-Gaussian around the mean of all
+            clients, σ being the study's heterogeneity, and that single rewards have independent
+            1-sub-Gaussian noise. Neither assumes that mean rewards are linear in the features.
+    """
+
+    current: int
+    cohort: int
+    plays: int = 1
+    finalists: int = 3
+    assumes: str = "spread"
+
+    def __post_init__(self) -> None:
+        whole(0, current=self.current)
+        whole(1, cohort=self.cohort)
+        whole(1, 10**9, plays=self.plays)
+        whole(1, MOST_FINALISTS, finalists=self.finalists)
+        one_of(ASSUMPTIONS, assumes=self.assumes)
+
+    def check(self, study: Study) -> None:
+        """Raise an `InvalidValue` if a study cannot have this confirmation."""
+        whole(0, study.actions.count - 1, current=self.current)
+        whole(2, actions=study.actions.count)
+        if study.assignment != "everyone":
+            raise InvalidValue("assignment", study.assignment, "everyone, if the study has a confirmation")
+        if self.assumes == "range" and not study.bounded_rewards:
+            raise InvalidValue("assumes", "range", "spread, since rewards are not bounded")
+        if not study.learning.recentred and not study.bounded_rewards:
+            raise InvalidValue("bounded_rewards", False, "true in a study whose clients clip at the bound")
+
+
+def may_confirm(state: State) -> bool:
+    """Return whether the confirmation is still to come, and fits into the horizon and the population."""
+    study, own = state.study, state.study.confirmation
+    if own is None or state.confirmation is not None or not state.history:
+        return False
+    left = math.inf if study.population is None else study.population - state.clients_asked
+    rounds = own.plays * (1 + min(own.finalists, study.actions.count - 1))
+    return own.cohort <= left and rounds <= study.horizon - state.rounds_played
+
+
+def finalists(state: State, estimate: FloatArray) -> tuple[int, ...]:
+    """Return the options that are measured: the finalists, the highest estimate first, and the current one.
+
+    Finalists are options that the study did not drop. If it dropped all others but the current one, the
+    option with the highest estimate of these is the only finalist.
+
+    Args:
+        state: The state after the learning phases.
+        estimate: The estimate from all phases together.
+    """
+    study, own = state.study, state.study.confirmation
+    assert own is not None
+    candidates = state.active_actions[state.active_actions != own.current]
+    most = own.finalists
+    if not len(candidates):
+        everything = np.arange(study.actions.count)
+        candidates, most = everything[everything != own.current], 1
+    scores = study.reward_model.means(study.actions.matrix, candidates, estimate)
+    order = np.argsort(-np.round(scores / _TIE), kind="stable")[:most]
+    return (*(int(place) for place in candidates[order]), own.current)
+
+
+def study_of_finalists(study: Study, options: tuple[int, ...]) -> Study:
+    """Return the study whose actions are indicator vectors of some options, in this order.
+
+    Its mean rewards are linear in its features for every truth. Its heterogeneity is √2·σ·max ‖x‖: the
+    deviations of one client of two options have proxies of at most σ²‖x‖², and may depend on each other. So
+    their difference has a proxy of at most 4σ²·max ‖x‖², which is the squared heterogeneity times 2, the
+    squared length of the difference of two indicator vectors.
+    """
+    own = study.confirmation
+    assert own is not None
+    rows = study.actions.matrix[list(options)]
+    largest = math.sqrt(float(np.max(np.einsum("ij,ij->i", rows, rows))))
+    return replace(
+        study,
+        actions=_indicators(len(options)),
+        schedule=Schedule(cohorts=(own.cohort,), first_length=len(options) * own.plays),
+        horizon=_LONG * len(options) * own.plays,
+        heterogeneity=math.sqrt(2) * study.heterogeneity * largest,
+        population=None,
+        confidence=None,
+        stop_when_decided=False,
+        stop_gap=0.0,
+        model="linear",
+        steps=study.learning,
+        options="",
+        misfit=0.0,
+        confirmation=None,
+    )
+
+
+@lru_cache(maxsize=MOST_FINALISTS + 1)
+def _indicators(count: int) -> Actions:
+    return Actions(np.eye(count))
+
+
+def confirmation_plan(state: State, options: tuple[int, ...]) -> Plan:
+    """Return the plan of the confirmation: a phase that plays each option equally often.
+
+    Args:
+        state: The state after the learning phases.
+        options: The options, from `finalists`.
+    """
+    tabular = study_of_finalists(state.study, options)
+    plan = _planned(tabular)
+    return replace(plan, study=state.study.name, phase=state.phase, support=options)
+
+
+def _planned(tabular: Study) -> Plan:
+    """Return the plan of a study of finalists, which reports averages or differences, whichever is better."""
+    count, clients = tabular.actions.count, tabular.schedule.cohort(1)
+    plays = tabular.schedule.length(1) // count
+    averages = Statistics(
+        rows=np.eye(count), plays=np.full(count, float(plays)), heterogeneity=tabular.heterogeneity
+    )
+    differences = replace(averages, mixing=np.hstack([np.eye(count - 1), -np.ones((count - 1, 1))]) / 2)
+    ways = [_clipped(tabular, averages), _clipped(tabular, differences)]
+    # The difference of two averages has the direction (1, −1), of length √2; that of a half difference is 2.
+    errors = [length * way.width(tabular, clients) for length, way in zip((2**0.5, 2.0), ways, strict=True)]
+    best = first_least(ways, errors) if tabular.privacy.trust_model.private else ways[0]
+    mixing = best.statistics.mixing
+    return Plan(
+        study=tabular.name,
+        phase=1,
+        support=tuple(range(count)),
+        plays=(plays,) * count,
+        rank=len(best.statistics.targets),
+        mechanism=calibrate(
+            tabular.privacy,
+            coordinates=len(best.statistics.targets),
+            cohort=clients,
+            bound=best.bound,
+            confidence=tabular.bound_failure,
+        ),
+        mixing=() if mixing is None else tuple(map(tuple, mixing.tolist())),
+    )
+
+
+def _clipped(tabular: Study, statistics: Statistics) -> Reporting:
+    """Return where clients clip: at the range of rewards or, if they are unbounded, where few of them lie."""
+    lossless = float(on_grid(statistics.reach("box", tabular.bound).max(), up=True))
+    if tabular.bounded_rewards:
+        return Reporting(statistics=statistics, shape="box", bound=lossless, recentred=False)
+    margin = MARGIN if tabular.privacy.trust_model.private else FAR
+    bound = float(on_grid(clip_radius(*statistics.residuals(tabular, "box", None), margin), up=True))
+    return Reporting(statistics=statistics, shape="box", bound=bound, recentred=False)
+
+
+def confirmation_evidence(
+    study: Study, plan: Plan, reports: int, means: tuple[float, ...] = ()
+) -> PhaseEvidence:
+    """Return the evidence of a confirmation, with the plan of the study."""
+    tabular, own = study_of_finalists(study, plan.support), _as_tabular(plan)
+    statistics = Statistics(
+        rows=np.eye(len(own.support)),
+        plays=np.array(own.plays, dtype=np.float64),
+        heterogeneity=tabular.heterogeneity,
+        mixing=own.mixing_matrix,
+    )
+    reporting = Reporting(
+        statistics=statistics, shape="box", bound=own.asked_mechanism.bound, recentred=False
+    )
+    bias = clipping_bias(tabular, reporting, None, reports)
+    return PhaseEvidence(plan=plan, reports=reports, means=means, clipping_bias=bias)
+
+
+def _as_tabular(plan: Plan) -> Plan:
+    """Return the plan with the indices that its options have in the study of finalists."""
+    return replace(plan, support=tuple(range(len(plan.support))))
+
+
+def tabular_evidence(study: Study, evidence: PhaseEvidence) -> tuple[Study, PhaseEvidence]:
+    """Return the study of finalists of a confirmation, and the evidence with that study's indices.
+
+    Args:
+        study: The study.
+        evidence: The evidence of its confirmation.
+    """
+    tabular = study_of_finalists(study, evidence.plan.support)
+    return tabular, replace(evidence.unfitted, plan=_as_tabular(evidence.plan))
+
+
+def confirmation_radii(
+    study: Study, evidence: PhaseEvidence, directions: FloatArray, chance: float
+) -> FloatArray:
+    """Return radii of differences of measured options, each of which fails with probability `chance`.
+
+    They use bounds only; `dpbandits.answers` has shorter radii, which use draws of the noise.
+
+    Args:
+        study: The study.
+        evidence: The evidence of its confirmation. The means are not used.
+        directions: One row per difference, with coefficients of the options in the order of the plan.
+        chance: The probability that one error exceeds its radius, on one side.
+    """
+    tabular, own = tabular_evidence(study, evidence)
+    fit = fitted(tabular, own)
+    assert isinstance(fit, LinearFit)
+    assert study.confirmation is not None
+    coefficients = directions @ fit.map
+    if study.confirmation.assumes == "spread":
+        return fit.errors.radius(coefficients, directions, confidence=chance)
+    averages = coefficients if own.plan.mixing_matrix is None else coefficients @ own.plan.mixing_matrix
+    proxies = (tabular.bound * np.abs(averages).sum(axis=1)) ** 2 / own.reports
+    return own.plan.asked_mechanism.error_radius(coefficients, proxies, chance, own.reports)
+
+
+def left_after_clipping(failure: float) -> float:
+    """Return the failure probability that is left after the study of finalists' own bounds on clipping."""
+    return failure - 3 / _LONG
+
+
+def to_current(others: int) -> FloatArray:
+    """Return the directions of the differences of each finalist to the current option, which is the last."""
+    return np.hstack([np.eye(others), -np.ones((others, 1))])
+
+
+def confirmed_leader(state: State, best: int) -> int:
+    """Return the option to play after the confirmation.
+
+    It is the best guess of the model, unless the confirmation finds another measured option better at level
+    95 %: a wrong model does not decide alone. This is a choice, and no interval depends on it.
+
+    Args:
+        state: The state after the confirmation.
+        best: The best guess of the model, which is one of the measured options.
+    """
+    evidence = state.confirmation
+    if evidence is None or best not in evidence.plan.support:
+        return best
+    options = evidence.plan.support
+    place, others = options.index(best), np.eye(len(options))
+    directions = np.delete(others - others[place], place, axis=0)
+    tabular, own = tabular_evidence(state.study, evidence)
+    ahead = directions @ fitted(tabular, own).estimate
+    sure = ahead - confirmation_radii(state.study, evidence, directions, _CHOICE / len(directions))
+    first = int(np.argmax(np.round(ahead / _TIE)))
+    return int(np.delete(options, place)[first]) if sure[first] > 0 else best
+
+
+def usual_plays(study: Study, *, finalists: int = 3) -> int:
+    """Return how often each option is played by default, which is at most a twentieth of the horizon."""
+    return max(1, min(_PLAYS, math.floor(_MOST_ROUNDS * study.horizon / (finalists + 1))))
+
+
+def reserved(
+    study: Study,
+    participants: int,
+    *,
+    current: int,
+    assumes: str = "spread",
+    finalists: int = 3,
+    width: float | None = None,
+) -> Confirmation | None:
+    """Return the confirmation of a study with a budget of participants, or None if it is not worth it.
+
+    Without a `width`, a fifth of the participants is reserved. If the interval of a difference to the current
+    option would then be wider than half the bound on each side, nothing is reserved.
+
+    Args:
+        study: The study; its schedule is not used.
+        participants: How many clients the study asks in total.
+        current: The index of the current option.
+        assumes: See `Confirmation.assumes`.
+        finalists: See `Confirmation.finalists`.
+        width: The wanted half width of the interval of a difference at level 95 %, on the study's scale of
+            rewards. The smallest cohort that is predicted to reach it is reserved.
+
+    Raises:
+        InvalidValue: Half of the participants do not suffice for the width.
+    """
+    count = study.actions.count
+    if count < 2 or study.assignment != "everyone":
+        return None
+    finalists = min(whole(1, MOST_FINALISTS, finalists=finalists), count - 1)
+    plays = usual_plays(study, finalists=finalists) if assumes == "spread" else 1
+
+    def sized(cohort: int) -> Confirmation:
+        return Confirmation(current=current, cohort=cohort, plays=plays, finalists=finalists, assumes=assumes)
+
+    if width is None:
+        found = sized(max(1, int(_SHARE * participants)))
+        return found if predicted_width(study, found) <= _WORTH * study.bound else None
+    low, high = 0, max(1, int(_MOST * participants))
+    if predicted_width(study, sized(high)) > width:
+        expected = f"more than {predicted_width(study, sized(high)):.3g}, or more participants"
+        raise InvalidValue("confirmation width", f"{width:.3g}", expected)
+    while high - low > 1:
+        middle = (low + high) // 2
+        if predicted_width(study, sized(middle)) <= width:
+            high = middle
+        else:
+            low = middle
+    return sized(high)
+
+
+def predicted_width(study: Study, confirmation: Confirmation, *, level: float = 0.95) -> float:
+    """Return the half width of the intervals that a confirmation will have, if everybody reports.
+
+    Args:
+        study: The study.
+        confirmation: The confirmation.
+        level: The probability with which all intervals cover the truth.
+
+    Returns:
+        An upper bound for the largest number of finalists, on the study's scale of rewards; infinite if no
+        mechanism can be calibrated for the cohort.
+    """
+    others = [place for place in range(study.actions.count) if place != confirmation.current]
+    options = (*others[: confirmation.finalists], confirmation.current)
+    confirmed = replace(study, confirmation=confirmation, population=None)
+    directions = to_current(len(options) - 1)
+    try:
+        plan = replace(_planned(study_of_finalists(confirmed, options)), support=options)
+    except DpbanditsError:
+        return math.inf
+    evidence = confirmation_evidence(confirmed, plan, confirmation.cohort)
+    radii = confirmation_radii(confirmed, evidence, directions, (1 - level) / (2 * len(directions)))
+    return float(np.max(radii))
