@@ -6,7 +6,7 @@ export OPENBLAS_NUM_THREADS := 1
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: run test browser demo lint bench deployed load siege faults liars clean
+.PHONY: run test browser demo lint audit bench deployed load siege faults liars clean
 .DELETE_ON_ERROR:
 
 ## Compare the trust models at (ε, δ) = (1, 1e-6), and the paper's constants; print a table and write a plot
@@ -42,6 +42,11 @@ lint: $(VENV)/dev.installed
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+## Look up known vulnerabilities of the packages that a deployment installs, where the data can be had.
+audit: $(VENV)/dev.installed
+	-$(BIN)/pip install --quiet 'pip-audit>=2.7'
+	$(BIN)/python deploy/audit.py
 
 ## Measure speed; each figure is a ratio of two times from the same run (docs/benchmarks.md).
 bench: $(VENV)/dev.installed

@@ -15,6 +15,7 @@ import contextlib
 import itertools
 import json
 import random
+import re
 import resource
 import ssl
 import statistics
@@ -31,6 +32,9 @@ from dpbandits.service.shared._transport import trusting
 from dpbandits.service.wire import hashed
 
 sslproto.SSLProtocol.max_size = 32_768  # type: ignore[attr-defined]  # memory of thousands of connections
+
+
+_INTERVAL = re.compile(rb'"poll_seconds":([0-9.]+)')
 
 
 def token(number: int) -> str:
@@ -60,6 +64,7 @@ class Caller(asyncio.Protocol):
         self._received = b""
         self.transport: asyncio.Transport | None = None
         self.answer: asyncio.Future[str] | None = None
+        self.interval = 5.0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Store the transport."""
@@ -84,6 +89,8 @@ class Caller(asyncio.Protocol):
         _, found, rest = head.lower().partition(b"content-length: ")
         length = int(rest.split(b"\r\n", 1)[0]) if found else 0
         if end and len(body) >= length and self.answer is not None and not self.answer.done():
+            told = _INTERVAL.search(body)
+            self.interval = float(told[1]) if told else self.interval
             self.answer.set_result(head[9:12].decode())
 
     def connection_lost(self, _error: Exception | None) -> None:
@@ -125,7 +132,7 @@ class Clients:
         return caller
 
     async def _run(self, number: int) -> None:
-        every, request = self._settings["poll_seconds"], poll(number, self._sealer.plan_digest)
+        request = poll(number, self._sealer.plan_digest)
         due = time.monotonic() + random.random()
         while True:
             await asyncio.sleep(max(0.0, due - time.monotonic()))
@@ -134,7 +141,7 @@ class Clients:
             report = self._due.pop(number, None)
             if report is not None:
                 self._reported[await self._request(number, report)] += 1
-            due += every * (0.5 + random.random())
+            due += self._callers[number].interval * (0.5 + random.random())
 
     async def _request(self, number: int, request: bytes) -> str:
         status = await self._callers[number].ask(request)

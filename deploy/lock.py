@@ -1,17 +1,26 @@
-"""Writes deploy/constraints.txt: the version of every package that a deployment needs.
+"""Writes deploy/constraints.txt and deploy/requirements.lock: the packages that a deployment needs.
 
+constraints.txt has the version of every package. requirements.lock also has the digests of their files for
+Linux with Python 3.11 on x86-64 and ARM, for `pip install --require-hashes`. With it pip installs no other
+bytes.
 Run it in the root of the repository, with a Python 3.11 in which the versions to deploy are installed and
 tested:
 
     python3.11 -m venv locked && locked/bin/pip install --upgrade '.[postgres]' packaging
     locked/bin/python deploy/lock.py > deploy/constraints.txt
+    locked/bin/python deploy/lock.py --digests > deploy/requirements.lock
 
 The list follows the requirements from `dpbandits[postgres]`, so an environment may contain other packages.
+The digests are those that pip's package index states; `--digests` needs a network.
 """
 
 from __future__ import annotations
 
+import json
 import platform
+import subprocess
+import sys
+import tempfile
 import tomllib
 from collections.abc import Iterable
 from importlib.metadata import distribution
@@ -21,6 +30,8 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 _FILE = Path(__file__).parent.parent / "pyproject.toml"
+_VERSIONS = Path(__file__).parent / "constraints.txt"
+_MANYLINUX = ("_2_34", "_2_28", "_2_27", "_2_26", "_2_24", "_2_17", "2014")  # ages of glibc that images have
 PROJECT = tomllib.loads(_FILE.read_text(encoding="utf-8"))["project"]
 
 
@@ -67,8 +78,45 @@ def locked(extra: str) -> dict[str, str]:
     return dict(sorted(versions.items()))
 
 
+def digests() -> dict[str, list[str]]:
+    """Return the SHA-256 of the file of each package in constraints.txt, one per kind of machine.
+
+    Returns:
+        Digests in hexadecimal by name of the package, without repetitions.
+    """
+    found = dict[str, list[str]]()
+    for machine in ("x86_64", "aarch64"):
+        platforms = [f"--platform=manylinux{age}_{machine}" for age in _MANYLINUX]
+        options = ["--dry-run", "--quiet", "--ignore-installed", "--no-deps", "--only-binary=:all:"]
+        with tempfile.TemporaryDirectory() as folder:
+            report = Path(folder) / "report.json"
+            where = ["--python-version=3.11", *platforms, f"--target={folder}", f"--report={report}"]
+            command = [sys.executable, "-m", "pip", "install", *options, *where, f"--requirement={_VERSIONS}"]
+            subprocess.run(command, check=True, stdout=sys.stderr)
+            installs = json.loads(report.read_text(encoding="utf-8"))["install"]
+        for one in installs:
+            digest = one["download_info"]["archive_info"]["hashes"]["sha256"]
+            of_package = found.setdefault(canonicalize_name(one["metadata"]["name"]), [])
+            of_package += [digest] if digest not in of_package else []
+    return found
+
+
+def with_digests() -> None:
+    """Print the lock file."""
+    print("# Everything that dpbandits[postgres] needs, for `pip install --require-hashes --requirement`.")
+    print("# Written by deploy/lock.py --digests from constraints.txt; do not edit.")
+    known = digests()
+    for line in _VERSIONS.read_text(encoding="utf-8").splitlines():
+        if not line.startswith("#"):
+            hashes = [f"    --hash=sha256:{digest}" for digest in known[line.split("==")[0]]]
+            print(" \\\n".join([line, *hashes]))
+
+
 def main() -> None:
     """Print the constraints file."""
+    if sys.argv[1:] == ["--digests"]:
+        with_digests()
+        return
     print("# Versions of everything that dpbandits[postgres] needs, for `pip install --constraint`.")
     print(f"# Written by deploy/lock.py with Python {platform.python_version()}; do not edit.")
     for name, version in locked("postgres").items():

@@ -13,6 +13,7 @@ import sys
 import tomllib
 from collections import defaultdict
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -92,11 +93,7 @@ def _constraints() -> dict[str, str]:
 
 
 def test_the_constraints_pin_everything_that_a_deployment_installs() -> None:
-    spec = importlib.util.spec_from_file_location("lock", ROOT / "deploy" / "lock.py")
-    assert spec is not None
-    assert spec.loader is not None
-    lock = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(lock)
+    lock = _loaded("lock")
     pinned = _constraints()
     own = [one for one in lock.needed(["postgres", "service", "secure"]) if one.name != "dpbandits"]
     assert len(own) > 12
@@ -106,8 +103,49 @@ def test_the_constraints_pin_everything_that_a_deployment_installs() -> None:
         if importlib.metadata.version(name) == version:
             assert {canonicalize_name(one.name) for one in lock.required(name)} <= set(pinned)
     image = (ROOT / "deploy" / "Dockerfile").read_text()
-    assert "--constraint /build/constraints.txt" in image
+    assert "--require-hashes --requirement /build/requirements.lock" in image
+    assert "--no-deps /build" in image
     assert re.search(r"^ARG BASE=python:3\.\d+\.\d+-slim-\w+$", image, re.MULTILINE)
+
+
+def test_the_lock_file_has_the_digests_of_the_same_versions() -> None:
+    text = (ROOT / "deploy" / "requirements.lock").read_text(encoding="utf-8")
+    entries = re.findall(
+        r"^([a-z0-9-]+)==(\S+)((?: \\\n    --hash=sha256:[0-9a-f]{64})+)$", text, re.MULTILINE
+    )
+    assert {name: version for name, version, _ in entries} == _constraints()
+    assert len(text.splitlines()) == 2 + sum(1 + digests.count("sha256") for _, _, digests in entries)
+    compiled = {name for name, _, digests in entries if digests.count("sha256") == 2}
+    assert {"numpy", "scipy", "cryptography"} <= compiled  # a file for each of the two kinds of machines
+
+
+def test_the_audit_tells_flaws_apart_from_missing_data(capsys: pytest.CaptureFixture[str]) -> None:
+    audit = _loaded("audit")
+    flaw = {"id": "GHSA-1", "fix_versions": ["2.0"]}
+    good, bad = ({"name": "a", "version": "1.0", "vulns": flaws} for flaws in ([], [flaw]))
+    skipped = {"name": "b", "skip_reason": "not found"}
+    assert [audit.told(packages) for packages in ([good], [good, bad], [skipped], [good, skipped], [])] == [
+        *(0, 1, 0, 0, 0)
+    ]
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[0] == "1 packages looked up, 0 known vulnerabilities"
+    assert shown[1] == "a 1.0: GHSA-1, fixed in 2.0"
+    assert (
+        shown[3]
+        == shown[5]
+        == "no package could be looked up: the data about vulnerabilities cannot be had here"
+    )
+    assert shown[4].endswith("; 1 could not be looked up")
+
+
+def _loaded(name: str) -> Any:
+    """Return a program of the folder deploy as a module."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / "deploy" / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def test_the_health_check_tells_whether_a_service_is_ready(tmp_path: Path) -> None:

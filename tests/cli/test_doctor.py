@@ -60,7 +60,7 @@ def test_trouble_with_the_machine_is_found(site: Site, monkeypatch: pytest.Monke
     assert "disk: 1 MB free" in told
     warned = _told(site.study_file, "warning")
     assert "clock: this machine's clock is not synchronized" in warned
-    assert "raise poll_seconds to 10" in warned
+    assert "raise report_seconds to 40" in warned
 
 
 def test_trouble_with_the_files_is_found(site: Site) -> None:

@@ -246,6 +246,27 @@ def test_one_false_report_among_honest_ones_is_refused_without_its_content(kind:
     assert not {"259", "1.6", "nan", "inf", "d5"} & {*re.findall(r"[\w.]+", str(refused.value))}
 
 
+@settings(max_examples=60)
+@given(data=st.data())
+def test_a_single_report_is_checked_like_a_batch(data: st.DataObject) -> None:
+    """Short reports are checked without NumPy, long ones with it; entries are at all edges of the limits."""
+    length = data.draw(st.integers(1, 4) | st.sampled_from([64, 65]))
+    low, high = data.draw(st.integers(-40, 0)), data.draw(st.integers(1, 40))
+    square = data.draw(st.none() | st.integers(0, 4000))
+    message = Message(
+        kind="integers", shape=(length,), low=low, high=high, twice_centre=high, largest_square=square
+    )
+    entry = st.sampled_from([low, high, low - 1, high + 1, 2**63 - 1, -(2**63)]) | st.integers(low, high)
+    entries = [data.draw(entry) for _ in range(min(length, 4))] + [high // 2] * (length - 4)
+    packed = np.array(entries, dtype="<i8").tobytes() + b"x" * data.draw(st.sampled_from([0, 0, 0, 1]))
+    try:
+        message.unpack([packed])
+    except InvalidValue:
+        assert not message.accepts(packed)
+    else:
+        assert message.accepts(packed)
+
+
 def test_reports_of_wrong_lengths_are_refused_even_if_together_they_fit() -> None:
     for message, _, packed in LAYOUTS:
         honest = bytes.fromhex(packed)

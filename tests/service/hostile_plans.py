@@ -188,7 +188,7 @@ def true_delta(mechanism: dict[str, Any], epsilon: float) -> float:
     """Return a lower bound of δ(ε): that of two opposite corners, or of the ends of an axis of a ball."""
     levels, support = mechanism["levels"], mechanism["coordinates"]
     shares = 1
-    if "least_reports" in mechanism:
+    if "silent_share" in mechanism:  # else one party, or each server for itself, adds the noise
         shares = math.floor(mechanism["least_reports"] * (1 - mechanism["silent_share"]) + 1e-9)
     if mechanism["kind"] == "shuffled-bits":
         places = [
@@ -207,12 +207,14 @@ def true_delta(mechanism: dict[str, Any], epsilon: float) -> float:
     scale = mechanism["scale"]
     laws = {
         "discrete-gaussian": lambda: _gaussian(scale, shares),
+        "server-gaussian": lambda: _gaussian(scale, shares),
         "skellam": lambda: _skellam(shares * scale**2),
         "laplace": lambda: _laplace(scale),
         "polya": lambda: _laplace(scale),
     }
     coordinates = 1 if mechanism.get("shape") == "ball" else support
-    if scale * math.sqrt(shares) > MOST / 16 and mechanism["noise"] in ("discrete-gaussian", "skellam"):
+    wide = ("discrete-gaussian", "server-gaussian", "skellam")
+    if scale * math.sqrt(shares) > MOST / 16 and mechanism["noise"] in wide:
         return _wide(scale * math.sqrt(shares), levels, coordinates, epsilon)
     return _composed(laws[mechanism["noise"]](), levels, coordinates, epsilon)
 

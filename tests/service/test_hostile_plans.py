@@ -55,7 +55,7 @@ def test_a_client_that_raises_for_some_rewards_is_found(monkeypatch: pytest.Monk
     assert any("ValueError" in problem for problem in run(50, seed=7).problems)
 
 
-@pytest.mark.parametrize("noise", ["discrete-gaussian", "skellam", "binomial", "polya"])
+@pytest.mark.parametrize("noise", ["discrete-gaussian", "server-gaussian", "skellam", "binomial", "polya"])
 def test_the_judge_agrees_with_the_accountant_on_honest_noise(noise: str) -> None:
     """The second accountant's δ is below the library's, and within 10 % of it where that is exact."""
     import json

@@ -199,12 +199,21 @@ def test_a_flood_of_guessed_credentials_does_not_reach_the_store(
             return await run(name, *given, **options)
 
         monkeypatch.setattr(flooded.deployed.coordinator.writer, "run_async", counted)
+        pauses = list[int]()
+
+        async def pause() -> None:
+            pauses.append(len(reads))
+
+        monkeypatch.setattr("dpbandits.service.shared._endpoints._pause", pause)
         body = {"json": {"pseudonym": "0" * 64}}
         guesses = [{"Authorization": f"Bearer {new_secret()}"} for _ in range(12)]
         with httpx.Client(base_url=flooded.http.base_url) as other:
-            replies = [other.post("/v1/tasks", headers=one, **body).status_code for one in guesses]
-        assert replies == [401] * 10 + [429] * 2
+            replies = [other.post("/v1/tasks", headers=one, **body).status_code for one in guesses[:11]]
+            assert replies == [401] * 10 + [429]
+            with pytest.raises(httpx.TransportError):  # its connection has ended, and it gets no other
+                other.post("/v1/tasks", headers=guesses[11], **body)
         assert len(reads) == 10
+        assert pauses == [6, 7, 8, 9, 10, 10]  # from the sixth bad request on, whatever its address
         flooded.served()  # from the same address
         report = flooded.http.post(REPORTS, content=b"x", headers=flooded.ticket)
         assert report.status_code == 422  # read, on the connection of the poll
@@ -239,3 +248,6 @@ def test_limits_per_address_and_per_study() -> None:
     assert rates.tidy()
     now[0] += 20
     assert not rates.tidy()  # nothing is remembered
+    assert [rates.calm() for _ in range(3)] == [True, True, False]  # bad requests of all addresses together
+    now[0] += 1
+    assert rates.calm()

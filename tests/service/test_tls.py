@@ -1,14 +1,25 @@
-"""Certificates of `dpbandits keys tls` in TLS handshakes without a network."""
+"""Certificates of `dpbandits keys tls` in TLS handshakes without a network, and a renewed one in a server."""
 
 from __future__ import annotations
 
+import contextlib
+import os
+import shutil
+import signal
 import ssl
+import subprocess
+import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
+import httpx
 import pytest
 
 from dpbandits.cli import main
 from dpbandits.service.shared._transport import trusting
+
+from .processes import ENVIRONMENT, free_port, stop
 
 
 def _made(directory: Path, name: str) -> Path:
@@ -57,3 +68,67 @@ def test_a_third_certificate_of_the_same_host_is_not_trusted(tmp_path: Path) -> 
         _shake_hands(made[2], _together(made[:2]), "localhost")
     with pytest.raises(ssl.SSLCertVerificationError):
         _shake_hands(made[0], _together(made[:2]), "another.example")
+
+
+SERVER = """
+import sys
+from pathlib import Path
+from starlette.applications import Starlette
+from starlette.responses import Response
+from starlette.routing import Route
+from dpbandits.service.shared import Listening, configure_logs, serve
+
+async def answer(request):
+    return Response()
+
+port, certificate, key = sys.argv[1:]
+configure_logs()
+listening = Listening(port=int(port), certificate=Path(certificate), key=Path(key))
+serve(Starlette(routes=[Route("/", answer)]), listening)
+"""
+
+
+def _wait(there: Callable[[], bool], seconds: float = 30) -> bool:
+    until = time.monotonic() + seconds
+    while not there() and time.monotonic() < until:
+        time.sleep(0.02)
+    return there()
+
+
+def test_after_sighup_new_connections_get_the_renewed_certificate(tmp_path: Path) -> None:
+    """Open connections go on. A pair that does not fit is not loaded, and the server goes on, too."""
+    old, new = (_made(tmp_path, name) for name in ("old", "new"))
+    used, key, port = tmp_path / "used.pem", tmp_path / "used-key.pem", free_port()
+
+    def installed(certificate: Path, of_key: Path) -> None:
+        shutil.copy(certificate, used)
+        shutil.copy(of_key.with_name(f"{of_key.stem}-key.pem"), key)
+
+    def presented() -> str:
+        with contextlib.suppress(OSError):
+            return ssl.get_server_certificate(("127.0.0.1", port), timeout=10)
+        return ""
+
+    installed(old, old)
+    log = tmp_path / "log"
+    command = [sys.executable, "-c", SERVER, str(port), str(used), str(key)]
+    with log.open("wb") as out:
+        server = subprocess.Popen(command, stdout=out, stderr=out, env=ENVIRONMENT)
+    try:
+        assert _wait(lambda: presented() == old.read_text())
+        with httpx.Client(base_url=f"https://127.0.0.1:{port}", verify=trusting(old)) as kept:
+            assert kept.get("/").status_code == 200
+            installed(new, new)
+            assert presented() == old.read_text()  # it reads the files only when it is told
+            os.kill(server.pid, signal.SIGHUP)
+            assert _wait(lambda: presented() == new.read_text())
+            assert kept.get("/").status_code == 200  # on the connection with the old certificate
+        installed(old, new)
+        os.kill(server.pid, signal.SIGHUP)
+        assert _wait(lambda: "certificate-not-loaded" in log.read_text())
+        assert presented() == new.read_text()
+        assert server.poll() is None
+    finally:
+        stop(server)
+    assert server.returncode == 0
+    assert log.read_text().count("certificate-loaded") == 1

@@ -7,6 +7,7 @@ the rewards that the agent observes.
 from __future__ import annotations
 
 import asyncio
+import random
 import time
 from collections.abc import Callable, Sequence
 
@@ -21,6 +22,7 @@ Averages = Callable[[Plan], Sequence[float]]
 """A function that plays a plan and returns the average reward of each of its supported actions."""
 
 DONE = ("over", "ended")
+_VARIED = (0.75, 1.25)  # factors of the polling interval, so that clients do not poll at the same time
 _UNREACHED = 1.0  # seconds between polls until the coordinator has sent its own polling interval
 
 
@@ -136,7 +138,7 @@ async def take_part(client: AsyncClient, code: str, averages: Averages, *, patie
             return _too_late(refusal)
         if task.state in DONE:
             return _accepted(client.core, task)
-        seconds = task.poll_seconds
+        seconds = task.poll_seconds * random.uniform(*_VARIED)
         await asyncio.sleep(seconds)
     return False
 
@@ -159,7 +161,7 @@ def take_part_in_turn(client: Client, code: str, averages: Averages, *, patience
             return _too_late(refusal)
         if task.state in DONE:
             return _accepted(client.core, task)
-        seconds = task.poll_seconds
+        seconds = task.poll_seconds * random.uniform(*_VARIED)
         time.sleep(seconds)
     return False
 

@@ -24,6 +24,7 @@ from dpbandits.errors import DpbanditsError, Refused, Unreachable
 from dpbandits.protocol import Study, ask
 from dpbandits.service.config._study_file import CoordinatorFile, ShufflerFile, read_shuffler, read_study
 from dpbandits.service.config._toml_file import TomlFile
+from dpbandits.service.coordinator import poll_interval
 from dpbandits.service.shared import Patience, Transport, call, most_connections
 from dpbandits.service.wire import CollectionReply, KeyReply, Place, ReportSlot
 from dpbandits.storage import StudyRecord, open_store
@@ -251,9 +252,9 @@ def _plan(file: CoordinatorFile) -> Iterator[Finding]:
     if timing.report_seconds < 3 * timing.poll_seconds:
         told = f"report_seconds {timing.report_seconds:g} is less than 3 times poll_seconds"
         yield _found("plan", "warning", f"{told} {timing.poll_seconds:g}; clients may poll too late")
-    polls = largest / timing.poll_seconds
+    polls = largest / poll_interval(largest, timing)
     grade: Grade = "ok" if polls <= _POLLS else "warning"
-    advice = "" if grade == "ok" else f"; raise poll_seconds to {largest / _POLLS:.0f}, or add workers"
+    advice = "" if grade == "ok" else f"; raise report_seconds to {4 * largest / _POLLS:.0f}, or add workers"
     yield _found("plan", grade, f"{largest:,} clients poll {polls:,.0f} times a second{advice}")
     yield _files(largest)
     yield from _disk(file, 0 if context.shuffled else 3 * size * largest)

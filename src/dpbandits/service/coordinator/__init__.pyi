@@ -14,6 +14,9 @@ from ._course import (
 from ._http_link import (
     HttpLink as HttpLink,
 )
+from ._pace import (
+    poll_interval as poll_interval,
+)
 from ._results import (
     LEVEL as LEVEL,
     Answered as Answered,

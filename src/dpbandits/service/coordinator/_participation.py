@@ -8,6 +8,7 @@ from dpbandits.errors import Refused
 from dpbandits.protocol import Plan, encode
 from dpbandits.rounds import CLOSED, RUNNING, Rounds, standing_of, take_places
 from dpbandits.service.coordinator._context import Context
+from dpbandits.service.coordinator._pace import Pace
 from dpbandits.service.wire import ClientReply, ReportSlot, TaskReply, TaskState, hashed
 from dpbandits.storage import Attempt, LedgerEntry, Transaction
 
@@ -25,6 +26,7 @@ class Participation:
     def __init__(self, context: Context, rounds: Rounds) -> None:
         self._context = context
         self._rounds = rounds
+        self._pace = Pace(context.timing)
 
     def enrol(self, transaction: Transaction, code: str, token: str) -> ClientReply:
         """Enrol a client with a one-time code; `token` is the hash of the token that it chose."""
@@ -50,6 +52,7 @@ class Participation:
         found = transaction.standing(hashed(secret))
         if found is None:
             raise Refused("unknown-credential", "no such client")
+        self._pace.polled(secret)
         client, entry = found
         latest = transaction.latest(lock=entry is None)
         if entry is None and latest is not None:
@@ -107,8 +110,7 @@ class Participation:
         return None if remaining is None else max(0.0, round(remaining, 3))
 
     def _reply(self, state: TaskState) -> TaskReply:
-        seconds = self._context.timing.poll_seconds
-        return TaskReply(study=self._context.name, state=state, poll_seconds=seconds)
+        return TaskReply(study=self._context.name, state=state, poll_seconds=self._pace.seconds)
 
     def slot(self, plan: Plan, attempt: int, secret: str) -> ReportSlot:
         """Return the place that a client's report belongs to, without reading the store.

@@ -23,7 +23,7 @@ from starlette.datastructures import QueryParams
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dpbandits.errors import InvalidValue, Refused, StorageError, Unreachable
 from dpbandits.service.shared._bodies import Bodies, read_body
@@ -57,7 +57,7 @@ STATUS = {
 
 _NUMBER_LIMIT = 10**6  # the largest phase or attempt number in a path
 _SMALL = 1 << 14  # bytes of the largest JSON body of a client
-_PAUSE = 0.5  # seconds that a caller that is too fast waits for the refusal
+_PAUSE = 1.0  # seconds that a caller that is too fast waits for the refusal
 
 
 class Call(msgspec.Struct, frozen=True, kw_only=True):
@@ -154,24 +154,42 @@ class Guard:
 
 
 class _Application(Starlette):
-    """Starlette with a shortcut for the first route, which receives reports.
+    """Starlette with a shortcut for the table of endpoints.
 
-    Reports are the most frequent requests. They skip Starlette's middleware, which turns exceptions into
-    responses. They do not need it: `_Dispatch` itself turns every exception into a response.
+    Endpoints skip Starlette's middleware and its search for a route, which take longer than the checks of an
+    endpoint. They do not need the middleware, which turns exceptions into responses: `_Dispatch` itself turns
+    every exception into a response. Other paths, such as those of the dashboard, take the usual way.
     """
 
+    def shorten(self, routes: Sequence[Route], nowhere: ASGIApp) -> None:
+        """Take the shortcut for these routes, whose paths all differ, and for paths of no route."""
+        self._fixed = {one.path: one.app for one in routes if not one.param_convertors}
+        self._patterns = [one for one in routes if one.param_convertors]
+        self._table, self._nowhere = len(routes), nowhere
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        first = self.router.routes[0]
-        if scope["type"] == "http" and isinstance(first, Route):
-            if _two_lengths(scope):
-                await _TWO_LENGTHS(scope, receive, send)
-                return
-            found = first.path_regex.match(scope["path"])
+        if scope["type"] != "http":
+            await super().__call__(scope, receive, send)
+        elif _two_lengths(scope):
+            await _TWO_LENGTHS(scope, receive, send)
+        else:
+            found = self._found(scope)
+            await (super().__call__ if found is None else found)(scope, receive, send)
+
+    def _found(self, scope: Scope) -> ASGIApp | None:
+        """Return the endpoints of a path, and note its parameters; None if other routes may have it."""
+        path: str = scope["path"]
+        fixed = self._fixed.get(path)
+        if fixed is not None:
+            scope["path_params"] = {}
+            return fixed
+        for route in self._patterns:
+            found = route.path_regex.match(path)
             if found is not None:
                 scope["path_params"] = found.groupdict()
-                await first.app(scope, receive, send)
-                return
-        await super().__call__(scope, receive, send)
+                return route.app
+        others = self.router.routes[self._table :]
+        return None if any(path.startswith(getattr(one, "path", "")) for one in others) else self._nowhere
 
 
 def _two_lengths(scope: Scope) -> bool:
@@ -196,10 +214,17 @@ def application(endpoints: Sequence[Endpoint], guard: Guard, **options: Any) -> 
         by_path.setdefault(endpoint.path, {})[endpoint.method] = endpoint
     routes = [Route(path, _Dispatch(path, methods, guard)) for path, methods in by_path.items()]
 
-    async def nowhere(request: Request, _error: Exception) -> Response:
-        return await _refused(Refused("not-found", "no such path"), request.scope, guard)
+    async def not_found(scope: Scope) -> Response:
+        return await _refused(Refused("not-found", "no such path"), scope, guard)
 
-    app = _Application(routes=routes, exception_handlers={404: nowhere}, **options)
+    async def nowhere(scope: Scope, receive: Receive, send: Send) -> None:
+        await (await not_found(scope))(scope, receive, send)
+
+    async def handled(request: Request, _error: Exception) -> Response:
+        return await not_found(request.scope)
+
+    app = _Application(routes=routes, exception_handlers={404: handled}, **options)
+    app.shorten(routes, nowhere)
     app.router.redirect_slashes = False  # `/v1/study/` is no path of the API
     app.state.guard = guard
     return app
@@ -268,6 +293,7 @@ async def _handled(call: Call, scope: Scope, endpoint: Endpoint, guard: Guard) -
     except Refused as refusal:
         if refusal.reason == "unknown-credential":
             guard.rates.wrong(call.secret, _address(scope))
+            await _slowed(guard)
         return _refusal(refusal)
     except InvalidValue as error:
         return _refusal(Refused("unreadable", f"{error.field}: expected {error.expected}"))
@@ -287,14 +313,37 @@ async def _handled(call: Call, scope: Scope, endpoint: Endpoint, guard: Guard) -
 
 
 async def _refused(refusal: Refused, scope: Scope, guard: Guard) -> Response:
-    """Refuse a bad request, at the cost of its address. A caller that is too fast waits for the reply."""
+    """Refuse a bad request, at the cost of its address.
+
+    A caller that is too fast waits for the reply. If no request on its connection was accepted, the
+    connection then ends: its address gets no other one for a while (`Door.admit`), which costs less.
+    """
     if refusal.reason == "unavailable":
         return _refusal(refusal)
     if refusal.reason != "too-fast" and not guard.rates.bad(_address(scope)):
         refusal = Refused("too-fast", "too many bad requests; wait")
-    if refusal.reason == "too-fast":
-        await asyncio.sleep(_PAUSE)
-    return _refusal(refusal)
+    if refusal.reason != "too-fast":
+        await _slowed(guard)
+        return _refusal(refusal)
+    await _pause()
+    response = _refusal(refusal)
+    if PROVEN not in scope.get("state", ()):
+        response.headers["Connection"] = "close"
+    return response
+
+
+async def _slowed(guard: Guard) -> None:
+    """Let the sender of a bad request wait if the party gets too many of them, from any addresses.
+
+    A caller with a connection per request could send more. But connections are limited, and those without an
+    accepted request make room for others.
+    """
+    if not guard.rates.calm():
+        await _pause()
+
+
+async def _pause() -> None:
+    await asyncio.sleep(_PAUSE)
 
 
 async def _checked(scope: Scope, receive: Receive, endpoint: Endpoint, guard: Guard) -> Call:

@@ -6,6 +6,7 @@ A bucket holds tokens and is refilled at a rate. `burst` and `requests_per_secon
     an address: 2 × `burst` tokens, `requests_per_second`
     an address, for requests without a credential: 10 × `burst` tokens, 10 × `requests_per_second`
     the study, for all addresses together: 10 × `burst` tokens, 10 × `requests_per_second`
+    all bad requests together: `burst` tokens, `requests_per_second`
 
 A bad request takes a token of its address, and so does a connection that ends without a request. A request
 with a wrong credential also takes one of the study. A request with a credential that was not accepted before
@@ -13,7 +14,8 @@ is refused if its address or the study has no tokens, unless its connection was 
 before: a client polls and then reports on the same connection, with another credential. So honest callers use
 up nothing, however many share an address. A caller that guesses credentials soon has no tokens left, and then
 only as many requests as are refilled reach the store. Several guesses at once may leave less than no tokens,
-which then have to be refilled first.
+which then have to be refilled first. While the bucket of all bad requests is empty, the reply to a bad
+request waits, so that floods from many addresses are slow, too.
 
 Addresses and credentials are kept as keyed hashes, whose key exists only in this process, and are not logged.
 A bucket that is full again is deleted within 10 seconds. So an address is forgotten at most `4 × burst /
@@ -90,7 +92,8 @@ class Rates:
         self._addresses = _Buckets(2 * burst, rate, clock)
         self._anonymous = _Buckets(10 * burst, 10 * rate, clock)
         self._study = _Buckets(10 * burst, 10 * rate, clock)
-        self._all = (self._callers, self._addresses, self._anonymous, self._study)
+        self._bad = _Buckets(burst, rate, clock)
+        self._all = (self._callers, self._addresses, self._anonymous, self._study, self._bad)
         self._proven: OrderedDict[bytes, None] = OrderedDict()
         self._clock, self._tidied = clock, clock()
         self._key = secrets.token_bytes(16)
@@ -133,6 +136,10 @@ class Rates:
     def bad(self, address: str) -> bool:
         """Take a token of an address for a bad request; False if it has none left."""
         return self._addresses.take(self._hashed(address))
+
+    def calm(self) -> bool:
+        """Count a bad request of any address; False if there are too many of them."""
+        return self._bad.take("all")
 
     def welcome(self, address: str) -> bool:
         """Return whether an address may open a connection: it has tokens left."""

@@ -11,7 +11,7 @@ import hashlib
 
 import msgspec
 
-from dpbandits.errors import InvalidValue, Refused
+from dpbandits.errors import Refused
 from dpbandits.privacy import Message
 from dpbandits.protocol import Plan, share_message
 from dpbandits.service.wire._binding import TAG
@@ -100,8 +100,5 @@ class ReportSlot(msgspec.Struct, frozen=True, kw_only=True):
         """
         if self.mode == "verified":
             return
-        try:
-            self.message.unpack([opened])
-        except InvalidValue:
-            refused = "the report is not one that the plan's mechanism can produce"
-            raise Refused("unreadable", refused) from None
+        if not self.message.accepts(opened):
+            raise Refused("unreadable", "the report is not one that the plan's mechanism can produce")
