@@ -53,8 +53,8 @@ class Shape:
 class Deployment:
     """The files of a federation in a folder, and its sites as processes."""
 
-    def __init__(self, folder: Path, shape: Shape) -> None:
-        self.folder, self.shape = folder, shape
+    def __init__(self, folder: Path, shape: Shape, *, seeded: bool = True) -> None:
+        self.folder, self.shape, self.seeded = folder, shape, seeded
         self.nodes: dict[int, subprocess.Popen[bytes]] = {}
         server = folder / "server"
         (server / "sites").mkdir(parents=True)
@@ -132,7 +132,9 @@ delta = {shape.delta}
 
     def start_site(self, number: int) -> None:
         """Start a site in a process of its own; what it starts ends with it."""
-        command = [sys.executable, "-m", "tests.federation.run_site", str(self.folder / f"site-{number}")]
+        path = str(self.folder / f"site-{number}" / "site.toml")
+        program = ["tests.federation.run_site"] if self.seeded else ["dpbandits.cli", "federate", "site"]
+        command = [sys.executable, "-m", *program, path]
         with (self.folder / f"site-{number}.log").open("ab") as output:
             self.nodes[number] = subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=output)
 
@@ -152,7 +154,7 @@ delta = {shape.delta}
                 self.stop_site(number)
 
     def server(self) -> Server:
-        return Server(read_federation(self.path), SEEDED)
+        return Server(read_federation(self.path), SEEDED if self.seeded else None)
 
     def run(self) -> Outcome:
         with self.sites():

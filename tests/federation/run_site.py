@@ -1,4 +1,4 @@
-"""Runs one site of a test: python -m tests.federation.run_site FOLDER."""
+"""Runs one site of a test: python -m tests.federation.run_site SITE.toml."""
 
 import signal
 import sys
@@ -12,7 +12,7 @@ from .deployed import SEEDED
 
 def main() -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    SuperNode(read_site(Path(sys.argv[1]) / "site.toml"), SEEDED).run()
+    SuperNode(read_site(Path(sys.argv[1])), SEEDED).run()
 
 
 if __name__ == "__main__":

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from dpbandits._arrays import FloatArray
 from dpbandits.errors import InvalidValue
 from dpbandits.federation import Answer, packed, read_reply
 from dpbandits.federation._driver import shares
-from dpbandits.protocol import Release, decode
+from dpbandits.protocol import Plan, Release, decode
 from dpbandits.storage import MemoryStore, Store
 
 from .helpers import TRUSTS, Federation, alone, study_of
+from .population import Population
 
 
 def attempts(store: Store) -> list[tuple[int, int, str]]:
@@ -105,6 +108,22 @@ def test_answers_of_liars_are_missing_reports(tmp_path: Path) -> None:
     with pytest.raises(InvalidValue, match="3 failed attempts"):  # 14 of 40 reports, where 20 are needed
         federation.driver(store).run()
     assert releases(store) == []
+
+
+def test_a_data_source_that_is_away_for_a_while_costs_nothing(tmp_path: Path) -> None:
+    class Flaky(Population):
+        def averages(self, users: Sequence[str], plan: Plan) -> FloatArray:
+            calls.append(users)
+            if len(calls) < 3:
+                raise ConnectionError("the database is away")
+            return super().averages(users, plan)
+
+    federation, store, calls = Federation(tmp_path, study_of("central", cohorts=(40,))), MemoryStore(), []
+    site = federation.site(0, source=Flaky(federation.study.actions, 0, 100))
+    federation.grid.members = {**federation.grid.members, "site-0": site.reply}
+    federation.driver(store).run()
+    assert calls[0] == calls[1] == calls[2]
+    assert [one.reports for one in releases(store)] == [40]
 
 
 STEPS = (

@@ -41,6 +41,7 @@ from dpbandits.storage import Attempt, Store
 
 log = logging.getLogger("dpbandits.federation")
 
+_AGAIN = ("failed", "no-data")  # reasons of refusals after which a site is asked again
 _NEVER = 1e9  # seconds: the driver ends waits itself, so that sites get the whole time after a restart
 
 
@@ -171,11 +172,12 @@ class Driver:
         while waiting and (left := end - self._now()) > 0:
             listed = set(self._grid.sites())
             asked = {name: _ask(plan, group) for name, group in waiting.items() if name in listed}
-            if not asked:
-                self._sleep(min(self._patience.poll_seconds, left))
-                continue
-            for name, reply in self._ask(asked, min(self._patience.resend_seconds, left)).items():
+            replies = self._ask(asked, min(self._patience.resend_seconds, left)) if asked else {}
+            final = {name: reply for name, reply in replies.items() if not _failed(reply)}
+            for name, reply in final.items():
                 self._take(plan, waiting.pop(name), reply)
+            if len(final) < len(replies) or not asked:
+                self._sleep(min(self._patience.poll_seconds, left))
         for name in waiting:  # it must say first that it is back
             log.warning("no-answer", extra={"site": name, "phase": latest.phase, "attempt": latest.number})
             self._unused.pop(name, None)
@@ -206,6 +208,11 @@ class Driver:
             if isinstance(replies[name], Refusal):
                 log.warning("site-refused", extra={"site": name, "told": str(replies[name])})
         return replies
+
+
+def _failed(reply: Reply) -> bool:
+    """Return whether a site failed for a reason that may pass, such as a database that is away."""
+    return isinstance(reply, Refusal) and reply.reason in _AGAIN
 
 
 def _ask(plan: Plan, group: Group) -> bytes:

@@ -1,7 +1,7 @@
 """`GroupRounds`: rounds whose participants join in groups, such as the users of a site.
 
 A group answers with one message for all of its members. It keeps a ledger of its own members, so the store of
-the study knows only how many places each group has taken. The party that adds up the answers is the `Collector`.
+the study knows only how many places each group has taken. A `Collector` adds up the answers.
 """
 
 from __future__ import annotations

@@ -15,7 +15,8 @@ _PULL_SECONDS = 0.5
 class FlowerGrid:
     """The nodes of a Flower grid that have the key of a site (implements `dpbandits.federation.Grid`).
 
-    Anybody who reaches the port of a SuperLink may register a key there. So nodes with other keys are ignored.
+    Anybody who reaches the port of a SuperLink may register a key there. So nodes with other keys are
+    ignored.
 
     Args:
         grid: Flower's grid.

@@ -22,7 +22,8 @@ log = logging.getLogger("dpbandits.federation")
 
 _DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG
 _OTHERS = ("flwr-agentapp", "flwr-connector", "flwr-model", "flwr-simulation")
-_RESTART_SECONDS = 2.0
+_RESTART_SECONDS, _LONGEST_SECONDS = 2.0, 10.0  # the first and the longest pause before a restart
+_HEALTHY_SECONDS = 30.0  # a process that lived this long did not fail to start
 _STOP_SECONDS = 2.0  # the database and the ledgers survive a kill, so nothing needs longer
 
 
@@ -123,6 +124,7 @@ class Family:
     commands: dict[str, Sequence[str]] = field(default_factory=dict)
     running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     _started: dict[str, float] = field(default_factory=dict)
+    _pauses: dict[str, float] = field(default_factory=dict)
 
     def start(self, name: str, command: Sequence[str]) -> None:
         """Start a process, which `revive` starts again if it dies."""
@@ -159,14 +161,24 @@ class Family:
         return done.stdout.strip() or "failed" if done.returncode else ""
 
     def revive(self) -> list[str]:
-        """Start every process again that has died, and return their names."""
+        """Start every process again that has died, and return their names.
+
+        If it keeps dying soon after its start, the pauses become longer. For example, a SuperNode ends until
+        the SuperLink knows its key.
+        """
         died = [name for name, process in self.running.items() if process.poll() is not None]
-        ready = [name for name in died if time.monotonic() > self._started[name] + _RESTART_SECONDS]
+        ready = [name for name in died if time.monotonic() > self._started[name] + self._pause(name)]
         for name in ready:
             log.warning("restarted", extra={"program": name, "status": self.running[name].returncode})
             _end_group(self.running[name])
+            lived = time.monotonic() - self._started[name]
+            longer = min(_LONGEST_SECONDS, 1.5 * self._pause(name))
+            self._pauses[name] = _RESTART_SECONDS if lived > _HEALTHY_SECONDS else longer
             self.start(name, self.commands[name])
         return ready
+
+    def _pause(self, name: str) -> float:
+        return self._pauses.get(name, _RESTART_SECONDS)
 
     def stop(self) -> None:
         """End all processes and their children."""

@@ -56,7 +56,7 @@ class Server:
         file.agreed()
         self.file = file
         self.family = Family(file.folder, prepared(file.folder, file.path, apps or Apps()))
-        self._submitted = 0.0
+        self._submitted, self._seen = 0.0, False  # when a run was started, and whether its driver was seen
 
     def run(self, watch: Callable[[Server], None] = lambda _server: None) -> Outcome:
         """Run the study to its end.
@@ -76,7 +76,9 @@ class Server:
             while (outcome := Outcome.read(self.file.folder)) is None:
                 if "superlink" in self.family.revive():
                     self._wait_for_superlink()
-                if not self._driven() and time.monotonic() > self._submitted + _GRACE_SECONDS:
+                if self._driven():
+                    self._seen = True
+                elif self._must_submit():
                     self._submit()
                 watch(self)
                 time.sleep(1)
@@ -115,6 +117,11 @@ class Server:
             "--disable-runtime-dependency-installation",
         ]
 
+    def _must_submit(self) -> bool:
+        """Return whether the driver has died, or has not come up, and has not ended just now."""
+        late = self._seen or time.monotonic() > self._submitted + _GRACE_SECONDS
+        return late and Outcome.read(self.file.folder) is None
+
     def _submit(self) -> None:
         """Register the keys of sites that the SuperLink does not know, and start a run of the driver."""
         keys = [("supernode", "register", str(key), "federation") for key in self.file.sites]
@@ -122,7 +129,7 @@ class Server:
         words = [word for command in commands for word in (*command, ";")]
         module = [sys.executable, "-m", "dpbandits.federation.flower.control"]
         failed = self.family.run("flwr", [*module, *words], _COMMAND_SECONDS)
-        self._submitted = time.monotonic()
+        self._submitted, self._seen = time.monotonic(), False
         if failed:  # the SuperLink may have died just now; the next try follows
             log.warning("not-started", extra={"told": failed[-300:]})
 
