@@ -64,9 +64,9 @@ class Deployment:
         KeyPair.new().save(server / "reports.pem")
         self.path = server / "study.toml"
         self._study(f"127.0.0.1:{free_port()}")
-        file = read_federation_before_terms(self.path, folder, shape)
+        address = write_terms(self.path)
         for number in range(shape.sites):
-            self._site(number, file.address)
+            self._site(number, address)
 
     def _study(self, address: str) -> None:
         shape = self.shape
@@ -179,14 +179,11 @@ delta = {shape.delta}
         return found
 
 
-def read_federation_before_terms(path: Path, folder: Path, shape: Shape):  # type: ignore[no-untyped-def]
+def write_terms(path: Path) -> str:
     """Write the terms, as `dpbandits federate terms` does, and name them in the study file."""
-    marker = path.parent / "sites" / "placeholder.pub"  # the keys of sites come next
-    marker.touch()
     file = read_federation(path)
-    marker.unlink()
     signed = SignedTerms.of(federation_terms(file.study, address=file.address, key=file.keys.public))
     (path.parent / "terms.json").write_bytes(msgspec.json.encode(signed))
     with path.open("a", encoding="utf-8") as text:
         text.write('[terms]\nfile = "terms.json"\n')
-    return file
+    return file.address

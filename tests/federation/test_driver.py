@@ -13,6 +13,7 @@ from dpbandits.errors import InvalidValue
 from dpbandits.federation import Answer, packed, read_reply
 from dpbandits.federation._driver import shares
 from dpbandits.protocol import Plan, Release, decode
+from dpbandits.rounds import give_order
 from dpbandits.storage import MemoryStore, Store
 
 from .helpers import TRUSTS, Federation, alone, study_of
@@ -108,6 +109,31 @@ def test_answers_of_liars_are_missing_reports(tmp_path: Path) -> None:
     with pytest.raises(InvalidValue, match="3 failed attempts"):  # 14 of 40 reports, where 20 are needed
         federation.driver(store).run()
     assert releases(store) == []
+
+
+def test_the_operator_pauses_and_closes_a_study(tmp_path: Path) -> None:
+    federation, store = Federation(tmp_path, study_of("central")), MemoryStore()
+    driver = federation.driver(store)
+
+    def order(name: str) -> None:
+        with store.transaction() as transaction:
+            give_order(transaction, name, 0.0)
+
+    def sleep(_seconds: float) -> None:  # called while the study is paused
+        assert federation.grid.asked == []
+        order("resume")
+
+    driver.rounds.settle()
+    order("pause")
+    driver._sleep = sleep
+    assert driver.run().ended
+    other = MemoryStore()
+    driver = federation.driver(other)
+    driver.rounds.settle()
+    with other.transaction() as transaction:
+        give_order(transaction, "close", 0.0)
+    assert not driver.run().ended
+    assert attempts(other) == [(1, 1, "failed")]
 
 
 def test_a_data_source_that_is_away_for_a_while_costs_nothing(tmp_path: Path) -> None:

@@ -94,6 +94,20 @@ def test_only_installed_programs_are_started(tmp_path: Path) -> None:
     assert {environment["FLWR_TELEMETRY_ENABLED"], environment["FLWR_DISABLE_UPDATE_CHECK"]} == {"0", "1"}
 
 
+def test_another_version_of_flower_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    from dpbandits.federation.flower import _apps, _processes
+
+    for module, function in (
+        (_apps, lambda: _apps._program("json")),
+        (_processes, _processes.require_flower),
+    ):
+        monkeypatch.setattr(module, "version", lambda _name: "1.42.0")
+        with pytest.raises(InvalidValue, match="flwr: got 1.42.0, expected"):
+            function()
+    with pytest.raises(InvalidValue, match="no install_from_fab in json"):
+        _apps._replace(__import__("json"), "install_from_fab", None)
+
+
 def test_an_outcome_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert Outcome.read(tmp_path) is None
     Outcome(ended=False, told="too few").write(tmp_path)

@@ -26,10 +26,16 @@ from .deployed import Deployment, Shape
 from .reference import alone, members
 
 
-def test_a_small_study_ends_and_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_a_small_study_ends_and_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mark = tmp_path / "executed"
+    hostile = f"import pathlib\npathlib.Path({str(mark)!r}).touch()\napp = None\n"
+    monkeypatch.setattr("dpbandits.federation.flower._server._CODE", hostile)
     deployment = Deployment(tmp_path, Shape(trust="shuffle", sites=2, users=30, cohorts=(40,)))
     outcome = deployment.run()
     assert outcome.ended, outcome.told
+    assert not mark.exists()  # nobody runs the code that is sent with a run
     [(phase, attempt, release)] = deployment.releases()
     assert (phase, attempt, release.reports) == (1, 1, 40)
     _, _, [expected] = alone(deployment)

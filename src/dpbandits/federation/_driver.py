@@ -179,8 +179,9 @@ class Driver:
             if len(final) < len(replies) or not asked:
                 self._sleep(min(self._patience.poll_seconds, left))
         for name in waiting:  # it must say first that it is back
-            log.warning("no-answer", extra={"site": name, "phase": latest.phase, "attempt": latest.number})
+            log.warning("phase %d, attempt %d: no answer of site %s", latest.phase, latest.number, name)
             self._unused.pop(name, None)
+        log.info("phase %d, attempt %d: %d sites are missing", latest.phase, latest.number, len(waiting))
         self.rounds.end_wait()
 
     def _take(self, plan: Plan, group: Group, reply: Reply) -> None:
@@ -193,7 +194,7 @@ class Driver:
             self._answers.opened(plan, group, answer)
             self.rounds.accept_answer(group, answer)
         except Refused as refusal:
-            log.warning("bad-answer", extra={"site": group.name, "told": str(refusal)})
+            log.warning("answer of site %s: %s", group.name, refusal)
         else:
             self._unused[group.name] = reply.unused
 
@@ -205,8 +206,8 @@ class Driver:
                 replies[name] = read_reply(data)
             except Refused as refusal:
                 replies[name] = Refusal(reason=refusal.reason, message=refusal.message)
-            if isinstance(replies[name], Refusal):
-                log.warning("site-refused", extra={"site": name, "told": str(replies[name])})
+            if isinstance(reply := replies[name], Refusal):
+                log.warning("refusal of site %s: %s: %s", name, reply.reason, reply.message)
         return replies
 
 

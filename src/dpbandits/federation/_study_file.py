@@ -159,7 +159,6 @@ def _patience(
 
 def _public_keys(file: TomlFile) -> tuple[Path, ...]:
     folder = file.file("federation", "sites")
-    found = tuple(sorted(path.resolve() for path in folder.glob("*.pub")))
-    if not found:
-        raise InvalidValue("federation.sites", folder, "a folder with the public key of each site, NAME.pub")
-    return found
+    if not folder.is_dir():
+        raise InvalidValue("federation.sites", folder, "a folder for the public key of each site, NAME.pub")
+    return tuple(sorted(path.resolve() for path in folder.glob("*.pub")))

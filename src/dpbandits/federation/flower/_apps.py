@@ -19,7 +19,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpbandits.errors import InvalidValue
+from dpbandits.errors import DpbanditsError, InvalidValue
 from dpbandits.federation._site import unexpected
 from dpbandits.federation._site_file import SiteFile, read_site
 from dpbandits.federation.flower._grid import FlowerGrid
@@ -32,6 +32,8 @@ if TYPE_CHECKING:  # a site needs no driver, and so no SciPy
 
 log = logging.getLogger("dpbandits.federation")
 
+_LINE = "%(asctime)s %(levelname)s %(message)s"
+
 
 def run_client_app(*, noise: Callable[[SiteFile], NoiseSource] | None = None) -> None:
     """Run Flower's program for one message to a site, with the site of the file in the environment.
@@ -43,6 +45,7 @@ def run_client_app(*, noise: Callable[[SiteFile], NoiseSource] | None = None) ->
     from flwr.clientapp import ClientApp
 
     file = read_site(Path(os.environ[FILE]))
+    logging.basicConfig(level=logging.WARNING)
     app = ClientApp()
 
     def answer(message: Any, context: Any) -> Any:  # noqa: ARG001
@@ -72,6 +75,7 @@ def run_server_app(*, noise: NoiseSource | None = None) -> None:
     from dpbandits.federation._study_file import read_federation
 
     file = read_federation(Path(os.environ[FILE]))
+    logging.basicConfig(filename=file.folder / "driver.log", level=logging.INFO, format=_LINE)
 
     def run(*, grid: Any, context: Any, **_named: Any) -> Any:
         with _alone(file.folder / "driver.lock"):
@@ -103,7 +107,8 @@ def drive(file: FederationFile, grid: Any, noise: NoiseSource | None = None) -> 
         nodes = FlowerGrid(grid, keys)
         driver = Driver(file.study, store, keys=file.keys, grid=nodes, patience=file.patience, noise=noise)
         state = driver.run()
-    except InvalidValue as error:
+    except DpbanditsError as error:  # another driver would come to the same end
+        log.exception("stopped")
         Outcome(ended=False, told=str(error)).write(file.folder)
     else:
         left, told = len(state.active_actions), "ended" if state.ended else "was closed"

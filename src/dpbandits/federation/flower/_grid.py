@@ -62,7 +62,7 @@ class FlowerGrid:
 def _body(reply: Any) -> bytes | None:
     """Return the bytes of a reply; None if the node failed, or if it is no reply of a site."""
     if reply.has_error():
-        log.warning("node-failed", extra={"told": str(reply.error.reason)[:500]})
+        log.warning("a node failed: %s", str(reply.error.reason)[:500])
         return None
     try:
         body = reply.content["reply"]["body"]

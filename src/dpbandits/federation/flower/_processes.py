@@ -169,7 +169,7 @@ class Family:
         died = [name for name, process in self.running.items() if process.poll() is not None]
         ready = [name for name in died if time.monotonic() > self._started[name] + self._pause(name)]
         for name in ready:
-            log.warning("restarted", extra={"program": name, "status": self.running[name].returncode})
+            log.warning("%s ended with status %s and is restarted", name, self.running[name].returncode)
             _end_group(self.running[name])
             lived = time.monotonic() - self._started[name]
             longer = min(_LONGEST_SECONDS, 1.5 * self._pause(name))

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from dpbandits.errors import Unreachable
+from dpbandits.errors import InvalidValue, Unreachable
 from dpbandits.federation._study_file import FederationFile
 from dpbandits.federation.flower._outcome import Outcome
 from dpbandits.federation.flower._processes import Apps, Family, prepared, program, secret_file
@@ -36,9 +36,11 @@ publisher = "dpbandits"
 serverapp = "ignored:app"
 clientapp = "ignored:app"
 """
+_CODE = "app = None\n"  # nobody runs it: the parties run what they have installed
 _COMMAND_SECONDS = 60.0
 _START_SECONDS = 60.0
 _GRACE_SECONDS = 30.0  # from the start of a run until its driver must hold the lock
+_SHORT_SECONDS, _MOST_FAILURES = 60.0, 10  # so often may a driver die soon after its start
 
 
 class Server:
@@ -49,14 +51,18 @@ class Server:
         apps: The modules that run instead of Flower's programs; only a test passes others.
 
     Raises:
-        InvalidValue: The file names no terms.
+        InvalidValue: The file names no terms, or there is no key of a site.
     """
 
     def __init__(self, file: FederationFile, apps: Apps | None = None) -> None:
         file.agreed()
+        if not file.sites:
+            expected = "a folder with the public key of at least one site, NAME.pub"
+            raise InvalidValue("federation.sites", "no key", expected)
         self.file = file
         self.family = Family(file.folder, prepared(file.folder, file.path, apps or Apps()))
         self._submitted, self._seen = 0.0, False  # when a run was started, and whether its driver was seen
+        self._failures = 0
 
     def run(self, watch: Callable[[Server], None] = lambda _server: None) -> Outcome:
         """Run the study to its end.
@@ -68,7 +74,7 @@ class Server:
             How it ended.
 
         Raises:
-            Unreachable: The SuperLink does not start.
+            Unreachable: The SuperLink does not start, or the driver keeps dying.
         """
         Outcome.forget(self.file.folder)
         try:
@@ -79,6 +85,7 @@ class Server:
                 if self._driven():
                     self._seen = True
                 elif self._must_submit():
+                    self._count_failure()
                     self._submit()
                 watch(self)
                 time.sleep(1)
@@ -95,7 +102,7 @@ class Server:
         app = file.folder / "app"
         app.mkdir(exist_ok=True)
         (app / "pyproject.toml").write_text(_APP, encoding="utf-8")
-        (app / "ignored.py").write_text("app = None\n", encoding="utf-8")
+        (app / "ignored.py").write_text(_CODE, encoding="utf-8")
         self.family.start("superlink", self._superlink(secret))
         self._wait_for_superlink()
         runtime = ["--runtime-api-address", file.address, "--root-certificates", str(file.authority)]
@@ -122,6 +129,13 @@ class Server:
         late = self._seen or time.monotonic() > self._submitted + _GRACE_SECONDS
         return late and Outcome.read(self.file.folder) is None
 
+    def _count_failure(self) -> None:
+        soon = time.monotonic() < self._submitted + _SHORT_SECONDS
+        self._failures = self._failures + 1 if soon else 0
+        if self._failures > _MOST_FAILURES:
+            where = self.file.folder / "driver.log"
+            raise Unreachable(f"the driver died {self._failures} times soon after its start; see {where}")
+
     def _submit(self) -> None:
         """Register the keys of sites that the SuperLink does not know, and start a run of the driver."""
         keys = [("supernode", "register", str(key), "federation") for key in self.file.sites]
@@ -131,7 +145,7 @@ class Server:
         failed = self.family.run("flwr", [*module, *words], _COMMAND_SECONDS)
         self._submitted, self._seen = time.monotonic(), False
         if failed:  # the SuperLink may have died just now; the next try follows
-            log.warning("not-started", extra={"told": failed[-300:]})
+            log.warning("no run was started: %s", failed[-300:])
 
     def _driven(self) -> bool:
         """Return whether a driver runs: it holds a lock for as long as its process lives."""
