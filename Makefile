@@ -6,7 +6,7 @@ export OPENBLAS_NUM_THREADS := 1
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: run test browser demo lint audit bench deployed load siege faults liars clean
+.PHONY: run test browser flower demo lint audit bench deployed load siege faults liars clean
 .DELETE_ON_ERROR:
 
 ## Compare the trust models at (ε, δ) = (1, 1e-6), and the paper's constants; print a table and write a plot
@@ -20,9 +20,10 @@ run: $(VENV)/run.installed
 demo: $(VENV)/run.installed
 	$(BIN)/dpbandits demo --open
 
-## Run the linters, the type checker, the import contracts and all tests. Chromium is installed meanwhile.
+## Run the linters, the type checker, the import contracts and all tests. Chromium is installed meanwhile, and
+## a small federation runs on Flower.
 test:
-	@$(MAKE) --no-print-directory -j2 lint browser
+	@$(MAKE) --no-print-directory -j3 lint browser flower
 	$(BIN)/python -m pytest -n auto --dist worksteal
 
 ## Install Debian's Chromium for the tests of the dashboard, if it is missing and this user may. Without it,
@@ -35,6 +36,13 @@ browser:
 	elif $(APT) install -y --no-install-recommends chromium >/dev/null 2>&1 || { $(APT) update >/dev/null 2>&1 && \
 	  $(APT) install -y --no-install-recommends chromium >/dev/null 2>&1; }; then echo "chromium was installed"; \
 	else echo "chromium cannot be installed: the tests of the dashboard in a browser are skipped"; fi
+
+## Run a small federation on Flower in an environment of its own, since Flower needs an older starlette.
+FLOWER := .venv-flower
+flower:
+	@if $(MAKE) --no-print-directory $(FLOWER)/installed >/dev/null 2>&1; \
+	then $(FLOWER)/bin/python -m pytest --noconftest -p no:cacheprovider tests/federation/test_flower.py; \
+	else echo "flwr cannot be installed here: the test of a federation on Flower is skipped"; fi
 
 ## Run the linters, the type checker and the import contracts.
 lint: $(VENV)/dev.installed
@@ -99,12 +107,17 @@ liars: $(VENV)/dev.installed
 
 ## Delete the virtual environment, all results and all caches.
 clean:
-	rm -rf $(VENV) out build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(FLOWER) out build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "dpbandits needs Python 3.11 or newer; set PYTHON=/path/to/python3.11"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
+
+$(FLOWER)/installed: pyproject.toml
+	$(PYTHON) -m venv $(FLOWER)
+	timeout 600 $(FLOWER)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[flower]' pytest psutil
+	@touch $@
 
 $(VENV)/run.installed: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[plot,service]'

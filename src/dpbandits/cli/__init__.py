@@ -29,6 +29,7 @@ COMMANDS = {
     "shuffler": "run the shuffler of a study",
     "client": "take part in a study",
     "actuator": "play the actions that a study schedules",
+    "federate": "run a study over sites with many users each, on Flower",
     "terms": "write and sign the terms of a study",
     "keys": "make keys, tokens, certificates and enrolment codes",
 }

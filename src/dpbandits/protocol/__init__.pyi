@@ -86,6 +86,7 @@ from ._sums import (
     add_noise as add_noise,
     add_up as add_up,
     combine as combine,
+    merge as merge,
     nothing as nothing,
     report_range as report_range,
     report_totals as report_totals,

@@ -132,6 +132,31 @@ def combine(plan: Plan, one: Sums, other: Sums) -> Sums:
     return replace(one, sums=_reduced(_summable(plan), totals))
 
 
+def merge(plan: Plan, parts: Iterable[Sums]) -> Sums:
+    """Add up the sums of disjoint sets of reports, such as those of several sites.
+
+    Args:
+        plan: The plan of the cohort.
+        parts: The sums of each set.
+
+    Returns:
+        The sums of all reports.
+
+    Raises:
+        PlanMismatch: Some sums belong to another plan.
+        ProtocolError: Some sums have another number of coordinates.
+    """
+    mechanism, totals, reports = _summable(plan), np.zeros(plan.numbers, dtype=np.int64), 0
+    for part in parts:
+        if part.plan != plan.digest:
+            raise PlanMismatch(f"the sums belong to another plan than {plan.digest[:12]}")
+        if len(part.sums) != plan.numbers:
+            raise ProtocolError(f"sums: got {len(part.sums)}, expected {plan.numbers}, one per number")
+        totals += np.array(part.sums, dtype=np.int64)  # wraps modulo 2^64, a multiple of the modulus
+        reports += part.reports
+    return Sums(plan=plan.digest, sums=_reduced(mechanism, totals), reports=reports)
+
+
 def report_range(plan: Plan) -> tuple[int, int]:
     """Return the smallest and the largest number that one report adds to a sum.
 

@@ -8,6 +8,10 @@ from ._clock import (
     SteadyClock as SteadyClock,
     StoreClock as StoreClock,
 )
+from ._groups import (
+    Group as Group,
+    GroupRounds as GroupRounds,
+)
 from ._in_process import (
     run_in_process as run_in_process,
 )

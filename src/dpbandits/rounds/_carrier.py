@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from dpbandits.privacy import NoiseSource
-from dpbandits.protocol import Plan, Sums
+from dpbandits.protocol import Batch, Plan, Sums
 from dpbandits.storage import Attempt, ReleaseRecord, StoredReport
 
 
@@ -24,8 +24,8 @@ class Custody(Protocol):
         """Return the payload of a stored report (`Report.payload`)."""
         ...
 
-    def revealed(self, sums: Sums) -> None:
-        """Record the sums that a collector revealed instead of reports."""
+    def revealed(self, batch: Batch | Sums) -> None:
+        """Record what a collector revealed instead of reports."""
         ...
 
     def noise(self) -> NoiseSource:
@@ -51,7 +51,7 @@ class PlainCustody:
         """Return the payload as it was stored."""
         return report.sealed
 
-    def revealed(self, sums: Sums) -> None:
+    def revealed(self, batch: Batch | Sums) -> None:
         """Do nothing."""
 
     def noise(self) -> NoiseSource:
@@ -80,6 +80,6 @@ class Collector(Protocol):
         """Return whether the party still accepts reports."""
         ...
 
-    def close(self, plan: Plan, attempt: Attempt) -> Sums | None:
-        """Close the collection and return the sums; None if there are too few reports."""
+    def close(self, plan: Plan, attempt: Attempt) -> Batch | Sums | None:
+        """Close the collection; return the sums, or what S returns, or None if there are too few reports."""
         ...

@@ -12,7 +12,11 @@ from dpbandits.storage import CLOSED, DIFFERENT, UNKNOWN, Attempt, LedgerEntry, 
 
 
 def take_places(
-    transaction: Transaction, plan: Plan, attempt: Attempt, participants: Sequence[tuple[str, str]]
+    transaction: Transaction,
+    plan: Plan,
+    attempt: Attempt,
+    participants: Sequence[tuple[str, str]],
+    places: int | None = None,
 ) -> list[LedgerEntry]:
     """Use up the single participation of each participant, and give each a place in the cohort.
 
@@ -21,6 +25,7 @@ def take_places(
         plan: The plan of the attempt's phase.
         attempt: The latest attempt, locked.
         participants: For each participant, its name in the ledger and the pseudonym under which it reports.
+        places: How many places they take together; None for one each.
 
     Returns:
         Their ledger entries.
@@ -32,14 +37,15 @@ def take_places(
     """
     if standing_of(transaction) != RUNNING:
         raise Refused("no-place", "the operator has paused or closed the study")
-    if attempt.state != "gathering" or attempt.joined + len(participants) > plan.cohort:
+    taken = len(participants) if places is None else places
+    if attempt.state != "gathering" or attempt.joined + taken > plan.cohort:
         raise Refused("no-place", f"phase {attempt.phase} has no place left in attempt {attempt.number}")
     entries = [
         LedgerEntry(client=name, phase=attempt.phase, attempt=attempt.number, pseudonym=pseudonym)
         for name, pseudonym in participants
     ]
     transaction.burn(entries)
-    transaction.change_attempt(attempt, replace(attempt, joined=attempt.joined + len(entries)))
+    transaction.change_attempt(attempt, replace(attempt, joined=attempt.joined + taken))
     return entries
 
 

@@ -47,13 +47,13 @@ class Releasing:
     minimum: Callable[[Plan], int]
     hook: Hook
 
-    def end(self, transaction: Transaction, closing: Attempt, revealed: Sums | None = None) -> None:
+    def end(self, transaction: Transaction, closing: Attempt, revealed: Batch | Sums | None = None) -> None:
         """Release an attempt or let it fail, unless another worker has done so.
 
         Args:
             transaction: The transaction in which everything happens.
             closing: The attempt. If it is in state `collecting`, a collector has collected the reports.
-            revealed: The sums that the collector revealed; None if too few clients reported.
+            revealed: What the collector revealed: sums or a batch; None if too few clients reported.
         """
         attempt = transaction.latest(lock=True)
         if attempt is None or not _same(attempt, closing):

@@ -19,6 +19,8 @@
     [limits]     body_bytes, all_body_bytes, trusted_body_bytes, requests_per_second, burst
     [shuffler]   in a study file: url, key, mode, token_file, certificates;
                  in a shuffler file: mode, minimum_reports, terms (a digest), operator_key
+    [federation] of a study that `dpbandits federate` runs: address, certificate, key, authority, sites,
+                 folder
 
 Paths are relative to the directory of the file. No setting changes how noise is drawn.
 """
@@ -29,12 +31,10 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from dpbandits._checks import whole
 from dpbandits.actions import Actions
 from dpbandits.answers import RewardRange
-from dpbandits.errors import InvalidValue, Refused
+from dpbandits.errors import InvalidValue
 from dpbandits.options import Options
 from dpbandits.privacy import PrivacyRequest
 from dpbandits.protocol import Confirmation, Schedule, Study, budgeted, reserved, spent, usual_plays
@@ -54,7 +54,7 @@ from dpbandits.service.coordinator import (
 )
 from dpbandits.service.shared import Limits, Listening, Roles, ShufflerAddress, Timing
 from dpbandits.service.shuffler import Shuffler, ShufflerContext
-from dpbandits.service.wire import KeyPair, Pins, ResultsReply, SignedTerms, VerifyKey
+from dpbandits.service.wire import KeyPair, Pins, ResultsReply, SignedTerms, VerifyKey, read_terms
 from dpbandits.storage import open_store
 
 
@@ -78,6 +78,7 @@ _STUDY = {
     "timing": _keys(Timing),
     "shuffler": ("url", "key", "mode", "token_file", "certificates"),
     "terms": ("file",),
+    "federation": ("address", "certificate", "key", "authority", "sites", "folder"),
     **_COMMON,
 }
 _SHUFFLER = {"shuffler": ("mode", "minimum_reports", "terms", "operator_key"), **_COMMON}
@@ -129,14 +130,13 @@ def read_study(path: Path) -> CoordinatorFile:
     Raises:
         InvalidValue: A section, key or value is missing or not accepted; the error names the line.
     """
-    file = TomlFile(path)
-    file.sections(_STUDY)
+    file = study_file(path)
     options = options_of(file)
-    (address, link), keys = _shuffler(file), _key_pair(file)
+    (address, link), keys = _shuffler(file), key_pair_of(file)
     study, participants = described(file, options)
     timing, common = file.build("timing", Timing), _common(file)
     url = file.section("server").get("url", common["listening"].url)
-    signed = file.build("terms", lambda **_keys: _terms(file), at="file") if file.has("terms") else None
+    signed = file.build("terms", lambda **_keys: terms_in(file), at="file") if file.has("terms") else None
     watermark = _watermark(file, study.digest)
     context = file.build(
         "privacy",
@@ -225,6 +225,20 @@ class StoredStudy:
             store.close()
 
 
+def study_file(path: Path) -> TomlFile:
+    """Open a study file, and check the names of its sections and keys.
+
+    Args:
+        path: The TOML file.
+
+    Raises:
+        InvalidValue: The file does not exist, or has an unknown section or key; the error names the line.
+    """
+    file = TomlFile(path)
+    file.sections(_STUDY)
+    return file
+
+
 def read_stored_study(path: Path) -> StoredStudy:
     """Read the parts of a study file that describe the study and its store.
 
@@ -234,8 +248,7 @@ def read_stored_study(path: Path) -> StoredStudy:
     Raises:
         InvalidValue: A section, key or value is missing or not accepted; the error names the line.
     """
-    file = TomlFile(path)
-    file.sections(_STUDY)
+    file = study_file(path)
     options = options_of(file)
     study, _ = described(file, options)
     return StoredStudy(study=study, options=options, storage=storage_of(file))
@@ -255,7 +268,7 @@ def read_shuffler(path: Path) -> ShufflerFile:
     """
     file = TomlFile(path)
     file.sections(_SHUFFLER)
-    keys = _key_pair(file)
+    keys = key_pair_of(file)
     limits = file.build("limits", Limits)
     context = file.build("shuffler", lambda **given: _shuffler_context(keys, limits=limits, **given))
     watermark = _watermark(file, f"shuffler {context.keys.public}")
@@ -382,7 +395,8 @@ def _schedule(participants: int | None = None, **keys: Any) -> Schedule:
     return Schedule(**keys)
 
 
-def _key_pair(file: TomlFile) -> KeyPair:
+def key_pair_of(file: TomlFile) -> KeyPair:
+    """Return the key pair of a file that reports are sealed to."""
     return file.build("keys", lambda **_keys: KeyPair.load(file.existing("keys", "reports")), at="reports")
 
 
@@ -412,15 +426,9 @@ def _shuffler_context(
     return ShufflerContext(keys=keys, pins=Pins(terms=terms, operator_key=key), **given)
 
 
-def _terms(file: TomlFile) -> SignedTerms:
-    """Read the file of the terms and check that it has valid terms."""
-    path = file.existing("terms", "file")
-    try:
-        signed = msgspec.json.decode(path.read_bytes(), type=SignedTerms)
-        signed.opened()
-    except (msgspec.DecodeError, Refused) as error:
-        raise InvalidValue("file", path, f"a file that `dpbandits terms` wrote ({error})") from None
-    return signed
+def terms_in(file: TomlFile) -> SignedTerms:
+    """Read the file of the terms that a study file names, and check that it has valid terms."""
+    return read_terms(file.existing("terms", "file"))
 
 
 def _web(url: str) -> str:

@@ -2,6 +2,7 @@ from ._app import (
     coordinator_app as coordinator_app,
 )
 from ._context import (
+    Beginning as Beginning,
     Context as Context,
 )
 from ._coordinator import (

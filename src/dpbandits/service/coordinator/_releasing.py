@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 
 from dpbandits.privacy import NoiseSource
-from dpbandits.protocol import Plan, Sums, encode
+from dpbandits.protocol import Batch, Plan, Sums, encode
 from dpbandits.service.coordinator._context import Context
 from dpbandits.service.coordinator._fingerprint import Fingerprint
 from dpbandits.service.coordinator._watermark import Intent
@@ -32,9 +32,9 @@ class SealedReports:
         self._made_of.add(report.pseudonym, opened)
         return opened
 
-    def revealed(self, sums: Sums) -> None:
+    def revealed(self, batch: Batch | Sums) -> None:
         """Add the sums of a shuffler to the fingerprint."""
-        self._made_of.add("sums", encode(sums))
+        self._made_of.add("sums", encode(batch))
 
     def noise(self) -> NoiseSource:
         """Return noise that is a function of the fingerprint and of the coordinator's key."""

@@ -80,6 +80,7 @@ from ._terms import (
     Terms as Terms,
     new_run as new_run,
     proved_delta as proved_delta,
+    read_terms as read_terms,
     terms_of as terms_of,
 )
 from ._tokens import (

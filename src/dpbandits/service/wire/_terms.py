@@ -19,6 +19,7 @@ from __future__ import annotations
 import hashlib
 import re
 import secrets
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
@@ -255,6 +256,26 @@ class SignedTerms(Strict, frozen=True, kw_only=True):
     def _message(self) -> bytes:
         """The signed bytes: the version, so that no other message fits the signature, and the text."""
         return VERSION.encode() + b"\n" + self.terms.encode()
+
+
+def read_terms(path: Path) -> SignedTerms:
+    """Read a file with terms, and check that they are valid.
+
+    Args:
+        path: The file, as `dpbandits terms` writes it.
+
+    Returns:
+        The terms with their signature.
+
+    Raises:
+        InvalidValue: The file has no valid terms.
+    """
+    try:
+        signed = msgspec.json.decode(path.read_bytes(), type=SignedTerms)
+        signed.opened()
+    except (msgspec.DecodeError, Refused) as error:
+        raise InvalidValue("file", path, f"a file that `dpbandits terms` wrote ({error})") from None
+    return signed
 
 
 def new_run() -> str:

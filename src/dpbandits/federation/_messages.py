@@ -1,0 +1,142 @@
+"""The messages between the driver of a study and its sites: requests, replies, and the sealed report.
+
+    StatusRequest  driver → site   how many users have not taken part?
+    Ask            driver → site   let some users answer this plan
+    Status         site → driver   the number of unused users
+    Answer         site → driver   the site's report, sealed to the key in the terms
+    Refusal        site → driver   why there is no answer
+
+They are packed as MessagePack. A reader accepts no unknown field, since any message may be forged.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+from dpbandits.errors import Refused
+from dpbandits.service.wire import MOST_COHORT
+
+_Text = Annotated[str, msgspec.Meta(max_length=200)]
+_Count = Annotated[int, msgspec.Meta(ge=0, le=MOST_COHORT)]
+_Positive = Annotated[int, msgspec.Meta(ge=1, le=MOST_COHORT)]
+
+
+class _Message(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The base class of all messages."""
+
+
+class StatusRequest(_Message, frozen=True, kw_only=True, tag="status-request"):
+    """Asks how many users of a site have not taken part in a study."""
+
+    study: _Text
+
+
+class Ask(_Message, frozen=True, kw_only=True, tag="ask"):
+    """Asks a site to let some of its users answer a plan.
+
+    Attributes:
+        plan: The text of the plan, whose SHA-256 is the plan's digest.
+        attempt: The number of the attempt at the plan's phase.
+        users: How many users are asked.
+        group: The name of the site's part in the attempt. The answer is sealed for it.
+    """
+
+    plan: str
+    attempt: _Positive
+    users: _Positive
+    group: _Text
+
+
+class Status(_Message, frozen=True, kw_only=True, tag="status"):
+    """How many users of a site have not taken part in a study."""
+
+    study: _Text
+    unused: _Count
+
+
+class Answer(_Message, frozen=True, kw_only=True, tag="answer"):
+    """A site's answer to a plan.
+
+    Attributes:
+        plan: The digest of the plan.
+        unused: How many users of the site have not taken part yet.
+        sealed: The `SiteReport`, encrypted to the key in the terms.
+    """
+
+    plan: _Text
+    unused: _Count
+    sealed: bytes
+
+
+class Refusal(_Message, frozen=True, kw_only=True, tag="refusal"):
+    """Why a site does not answer. `reason` is a short code, and `message` a sentence for people."""
+
+    reason: _Text
+    message: Annotated[str, msgspec.Meta(max_length=2000)]
+
+
+class SiteReport(_Message, frozen=True, kw_only=True):
+    """The reports of a site's users, added up where the mechanism needs only their sum.
+
+    Attributes:
+        plan: The digest of the plan.
+        reports: How many users reported.
+        sums: The sum of each reported number (`Sums.sums`); empty if every report is needed.
+        packed: The packed reports in random order, joined; empty if the sums suffice.
+    """
+
+    plan: _Text
+    reports: _Positive
+    sums: tuple[int, ...] = ()
+    packed: bytes = b""
+
+
+Request = StatusRequest | Ask
+Reply = Status | Answer | Refusal
+
+_REQUESTS: msgspec.msgpack.Decoder[Request] = msgspec.msgpack.Decoder(Request)
+_REPLIES: msgspec.msgpack.Decoder[Reply] = msgspec.msgpack.Decoder(Reply)
+_REPORTS = msgspec.msgpack.Decoder(SiteReport)
+
+
+def packed(message: Request | Reply | SiteReport) -> bytes:
+    """Return the bytes of a message."""
+    return msgspec.msgpack.encode(message)
+
+
+def read_request(data: bytes) -> Request:
+    """Return the request in some bytes.
+
+    Raises:
+        Refused: They are no request of this version.
+    """
+    try:
+        return _REQUESTS.decode(data)
+    except (msgspec.DecodeError, RecursionError):
+        raise Refused("unreadable", "the request is not one of this version") from None
+
+
+def read_reply(data: bytes) -> Reply:
+    """Return the reply in some bytes.
+
+    Raises:
+        Refused: They are no reply of this version.
+    """
+    try:
+        return _REPLIES.decode(data)
+    except (msgspec.DecodeError, RecursionError):
+        raise Refused("unreadable", "the reply is not one of this version") from None
+
+
+def read_report(data: bytes) -> SiteReport:
+    """Return the report that a site sealed.
+
+    Raises:
+        Refused: The bytes are no report of this version.
+    """
+    try:
+        return _REPORTS.decode(data)
+    except (msgspec.DecodeError, RecursionError):
+        raise Refused("unreadable", "the sealed report is not one of this version") from None

@@ -1,0 +1,75 @@
+"""`FlowerGrid`: a Flower grid behind the interface that the driver of a study needs."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+log = logging.getLogger("dpbandits.federation")
+
+_PULL_SECONDS = 0.5
+
+
+class FlowerGrid:
+    """The nodes of a Flower grid that have the key of a site (implements `dpbandits.federation.Grid`).
+
+    Anybody who reaches the port of a SuperLink may register a key there. So nodes with other keys are
+    ignored.
+
+    Args:
+        grid: Flower's grid.
+        keys: The public keys of the sites, in PEM.
+    """
+
+    def __init__(self, grid: Any, keys: Sequence[bytes]) -> None:
+        self._grid = grid
+        self._keys = {_without_breaks(key) for key in keys}
+
+    @property
+    def expected(self) -> int:
+        """How many sites have a key."""
+        return len(self._keys)
+
+    def sites(self) -> list[str]:
+        """Return the identifiers of the connected nodes of sites."""
+        nodes = self._grid.get_nodes()
+        return [str(node.node_id) for node in nodes if _without_breaks(node.public_key) in self._keys]
+
+    def ask(self, requests: Mapping[str, bytes], seconds: float) -> dict[str, bytes]:
+        """Send one message to each node, and pull replies until all arrived or the time is over."""
+        from flwr.app import ConfigRecord, Message, RecordDict
+
+        messages = [
+            Message(RecordDict({"request": ConfigRecord({"body": body})}), int(name), "query")
+            for name, body in requests.items()
+        ]
+        pushed = zip(self._grid.push_messages(messages), requests, strict=True)
+        waiting = {number: name for number, name in pushed if number}
+        replies, end = dict[str, bytes](), time.monotonic() + seconds
+        while waiting and time.monotonic() < end:
+            for reply in self._grid.pull_messages(list(waiting)):
+                name = waiting.pop(reply.metadata.reply_to_message_id, None)
+                body = None if name is None else _body(reply)
+                if name is not None and body is not None:
+                    replies[name] = body
+            if waiting:
+                time.sleep(_PULL_SECONDS)
+        return replies
+
+
+def _body(reply: Any) -> bytes | None:
+    """Return the bytes of a reply; None if the node failed, or if it is no reply of a site."""
+    if reply.has_error():
+        log.warning("a node failed: %s", str(reply.error.reason)[:500])
+        return None
+    try:
+        body = reply.content["reply"]["body"]
+    except KeyError:
+        return None
+    return body if isinstance(body, bytes) else None
+
+
+def _without_breaks(key: bytes) -> bytes:
+    return b"".join(key.split())

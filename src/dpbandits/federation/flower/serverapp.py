@@ -1,0 +1,6 @@
+"""Runs instead of `flwr-serverapp`: python -m dpbandits.federation.flower.serverapp."""
+
+from dpbandits.federation.flower._apps import run_server_app
+
+if __name__ == "__main__":
+    run_server_app()

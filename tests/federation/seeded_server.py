@@ -1,0 +1,11 @@
+"""The ServerApp with seeded noise, for tests: no file and no option of the library leads here."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dpbandits.federation.flower import run_server_app
+from dpbandits.privacy import SimulatedNoise
+
+if __name__ == "__main__":
+    run_server_app(noise=SimulatedNoise(np.random.default_rng(7)))
