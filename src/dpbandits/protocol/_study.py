@@ -65,6 +65,14 @@ class Study:
         reward_range: The range of single rewards in the user's units, (low, high). Clients clip rewards to it
             and map it to [−bound, bound]; answers are mapped back. None if rewards are in [−bound, bound]
             themselves.
+
+    Example:
+        >>> import dpbandits as dp
+        >>> actions = dp.Actions([[1, 0], [0, 1], [0.6, 0.6]])
+        >>> schedule = dp.Schedule(cohorts=(20,), first_length=10)
+        >>> study = dp.Study(actions=actions, horizon=100, schedule=schedule)
+        >>> study.begin().active_actions
+        array([0, 1, 2])
     """
 
     actions: Actions
@@ -195,6 +203,15 @@ class State:
             width, which happens only with clipping or with noise that is not Gaussian.
         history: The evidence of each phase that asked clients, in order.
         progress: One record per phase that was played, in order.
+
+    Example:
+        >>> import dpbandits as dp
+        >>> actions = dp.Actions([[1, 0], [0, 1], [0.6, 0.6]])
+        >>> schedule = dp.Schedule(cohorts=(20,), first_length=10)
+        >>> study = dp.Study(actions=actions, horizon=100, schedule=schedule)
+        >>> state = study.begin()
+        >>> state.phase, state.ended, state.clients_left
+        (1, False, inf)
     """
 
     study: Study

@@ -67,6 +67,12 @@ def sweep(
 
     Raises:
         DpbanditsError: A setting cannot run. This is checked before the first run.
+
+    Example:
+        >>> import dpbandits as dp
+        >>> setting = dp.Setting.of(actions=5, dimension=2, horizon=100, schedule="exponential")
+        >>> [trace.rounds for _, trace in dp.sweep([setting], seeds=[1, 2])]
+        [100, 100]
     """
     whole(1, workers=workers)
     jobs = [_planned(setting) for setting in dict.fromkeys(settings)]
