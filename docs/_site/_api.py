@@ -212,7 +212,8 @@ def signature(own: str, value: Any) -> str:
     except (TypeError, ValueError):
         return ""
     parts = _parameters([one for one in found.parameters.values() if one.name not in ("self", "cls")])
-    ending = "" if found.return_annotation is found.empty else f" -> {_shown(found.return_annotation)}"
+    silent = inspect.isclass(called) or found.return_annotation is found.empty
+    ending = "" if silent else f" -> {_shown(found.return_annotation)}"
     text = f"{own}({', '.join(parts)}){ending}"
     return text if len(text) <= 88 else f"{own}(\n    " + ",\n    ".join(parts) + f",\n){ending}"
 
