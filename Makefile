@@ -6,7 +6,7 @@ export OPENBLAS_NUM_THREADS := 1
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: run test browser flower demo lint audit bench deployed load siege faults liars clean
+.PHONY: run test browser flower demo lint audit docs five-minutes figures bench deployed load siege faults liars clean
 .DELETE_ON_ERROR:
 
 ## Compare the trust models at (ε, δ) = (1, 1e-6), and the paper's constants; print a table and write a plot
@@ -55,6 +55,18 @@ lint: $(VENV)/dev.installed
 audit: $(VENV)/dev.installed
 	-$(BIN)/pip install --quiet 'pip-audit>=2.7'
 	$(BIN)/python deploy/audit.py
+
+## Build the documentation site in out/site, with warnings as errors, and check its links. `make test` does it too.
+docs: $(VENV)/dev.installed
+	$(BIN)/python -m docs._site
+
+## Follow the page "Five minutes" literally in a fresh clone, and print how long it took.
+five-minutes: $(VENV)/dev.installed
+	$(BIN)/python docs/five_minutes.py
+
+## Draw the pictures of the documentation again. Look at each of them before you commit it.
+figures: $(VENV)/dev.installed
+	$(BIN)/python -m docs.figures
 
 ## Measure speed; each figure is a ratio of two times from the same run (docs/benchmarks.md).
 bench: $(VENV)/dev.installed

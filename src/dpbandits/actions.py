@@ -42,6 +42,14 @@ class Actions:
     Raises:
         InvalidValue: If the matrix is empty or not finite, if a row has norm above 1, if two rows are equal,
             or if the loss is negative.
+
+    Example:
+        >>> import dpbandits as dp
+        >>> actions = dp.Actions([[1, 0], [0, 1], [0.6, 0.6]])
+        >>> actions.count, actions.dimension
+        (3, 2)
+        >>> dp.Actions.generate("sphere", count=1000, dimension=20, rng=1)
+        Actions(1000 x 20, digest d64c4e3fec34)
     """
 
     def __init__(self, matrix: ArrayLike, *, loss: float = 0.0) -> None:

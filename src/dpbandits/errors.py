@@ -29,7 +29,16 @@ from __future__ import annotations
 
 
 class DpbanditsError(Exception):
-    """Base class of all errors that dpbandits raises on purpose."""
+    """Base class of all errors that dpbandits raises on purpose.
+
+    Example:
+        >>> import dpbandits as dp
+        >>> try:
+        ...     dp.PrivacyRequest(trust="central", epsilon=-1)
+        ... except dp.DpbanditsError as error:
+        ...     print(error)
+        epsilon: got -1, expected a finite number > 0
+    """
 
 
 class InvalidValue(DpbanditsError, ValueError):  # noqa: N818  (a value, not an "Error", is what is wrong)
@@ -39,6 +48,14 @@ class InvalidValue(DpbanditsError, ValueError):  # noqa: N818  (a value, not an 
         field: The name of the argument, option or file location, for example `epsilon`.
         value: The value that was given.
         expected: A description of the accepted values, for example `a finite number > 0`.
+
+    Example:
+        >>> from dpbandits.errors import InvalidValue
+        >>> error = InvalidValue("epsilon", -1, "a finite number > 0")
+        >>> print(error)
+        epsilon: got -1, expected a finite number > 0
+        >>> error.field, error.value
+        ('epsilon', -1)
     """
 
     def __init__(self, field: str, value: object, expected: str) -> None:
@@ -58,6 +75,17 @@ class NotEnoughClients(DpbanditsError):  # noqa: N818
     Attributes:
         needed: The largest number of clients that the study can need.
         population: The number of clients in the population.
+
+    Example:
+        >>> import dpbandits as dp
+        >>> from dpbandits.errors import NotEnoughClients
+        >>> actions = dp.Actions([[1, 0], [0, 1]])
+        >>> schedule = dp.Schedule(cohorts=(50,), first_length=10)
+        >>> try:
+        ...     dp.Study(actions=actions, horizon=100, schedule=schedule, population=20)
+        ... except NotEnoughClients as error:
+        ...     print(error.needed, error.population)
+        50 20
     """
 
     def __init__(self, needed: int, population: int) -> None:
@@ -75,15 +103,47 @@ class NotEnoughClients(DpbanditsError):  # noqa: N818
 
 
 class PrivacyError(DpbanditsError):
-    """A requested privacy guarantee cannot be given."""
+    """A requested privacy guarantee cannot be given.
+
+    Example:
+        >>> import dpbandits as dp
+        >>> from dpbandits.errors import PrivacyError
+        >>> try:
+        ...     dp.PrivacyRequest(trust="shuffle", noise="skellam", delta=0)
+        ... except PrivacyError as error:
+        ...     print(error)
+        noise: got skellam with delta 0, expected polya, or delta > 0
+    """
 
 
 class OutsideTheorem(PrivacyError):  # noqa: N818
-    """A parameter lies outside the conditions under which privacy is proved."""
+    """A parameter lies outside the conditions under which privacy is proved.
+
+    Example:
+        >>> import dpbandits as dp
+        >>> from dpbandits.errors import OutsideTheorem
+        >>> from dpbandits.privacy import calibrate
+        >>> request = dp.PrivacyRequest(trust="shuffle", preset="paper", epsilon=20, delta=1e-6)
+        >>> try:
+        ...     calibrate(request, coordinates=4, cohort=100, bound=1)
+        ... except OutsideTheorem as error:
+        ...     print(error)
+        epsilon: got 20, expected < 15 (the paper's shuffle theorem)
+    """
 
 
 class NotAvailable(PrivacyError):  # noqa: N818
-    """No proved mechanism exists for the requested combination."""
+    """No proved mechanism exists for the requested combination.
+
+    Example:
+        >>> import dpbandits as dp
+        >>> from dpbandits.errors import NotAvailable
+        >>> try:
+        ...     dp.PrivacyRequest(trust="central", noise="discrete-gaussian", delta=0)
+        ... except NotAvailable as error:
+        ...     print(error)
+        noise: got discrete-gaussian with delta 0, expected laplace, k-norm, or delta > 0
+    """
 
 
 class FloatingPointNoise(PrivacyError):  # noqa: N818
@@ -91,6 +151,16 @@ class FloatingPointNoise(PrivacyError):  # noqa: N818
 
     Floating-point samplers cannot return every number near a given one. These gaps can reveal the value that
     the noise should hide (Mironov 2012).
+
+    Example:
+        >>> from dpbandits.errors import FloatingPointNoise
+        >>> from dpbandits.privacy import SecureNoise
+        >>> from dpbandits.privacy.noise import simulated_only
+        >>> try:
+        ...     simulated_only(SecureNoise())
+        ... except FloatingPointNoise as error:
+        ...     print(error)
+        noise: got gaussian, expected discrete-gaussian: floating-point noise is for simulations only
     """
 
 
@@ -100,6 +170,21 @@ class TooFewReports(PrivacyError):  # noqa: N818
     Attributes:
         reports: The number of reports that arrived.
         minimum: The least number of reports for which the noise suffices.
+
+    Example:
+        >>> import dpbandits as dp
+        >>> actions = dp.Actions([[1, 0], [0, 1], [0.6, 0.6]])
+        >>> schedule = dp.Schedule(cohorts=(20,), first_length=10)
+        >>> study = dp.Study(actions=actions, horizon=100, schedule=schedule)
+        >>> import numpy as np
+        >>> noise = dp.SimulatedNoise(np.random.default_rng(1))
+        >>> from dpbandits.errors import TooFewReports
+        >>> plan = dp.ask(study.begin())
+        >>> try:
+        ...     dp.shuffle(plan, [], noise)
+        ... except TooFewReports as error:
+        ...     print(error)
+        reports: got 0, expected at least 1: nothing is released
     """
 
     def __init__(self, reports: int, minimum: int) -> None:
@@ -136,31 +221,121 @@ class WorkersLost(DpbanditsError):  # noqa: N818
 
 
 class DesignError(DpbanditsError):
-    """No design with the promised bounds was found."""
+    """No design with the promised bounds was found.
+
+    Example:
+        >>> import dpbandits as dp
+        >>> from dpbandits.errors import DesignError
+        >>> actions = dp.Actions.generate("sphere", count=50, dimension=5, rng=1)
+        >>> try:
+        ...     dp.near_g_optimal(actions.matrix, max_support=2)
+        ... except DesignError as error:
+        ...     print(str(error)[:40])
+        no design within the bounds was found fo
+    """
 
 
 class StorageError(DpbanditsError):
-    """The store cannot be reached or written; nothing was changed."""
+    """The store cannot be reached or written; nothing was changed.
+
+    Example:
+        >>> from dpbandits.errors import StorageError
+        >>> from dpbandits.storage import open_store
+        >>> try:
+        ...     open_store("sqlite:////nowhere/study.sqlite")
+        ... except StorageError as error:
+        ...     print("nothing was changed")
+        nothing was changed
+    """
 
 
 class StoreWentBack(StorageError):  # noqa: N818
-    """The store was replaced by an older copy; nothing is released and no client is asked."""
+    """The store was replaced by an older copy; nothing is released and no client is asked.
+
+    Example:
+        >>> from dpbandits.errors import StorageError, StoreWentBack
+        >>> issubclass(StoreWentBack, StorageError)
+        True
+    """
 
 
 class Unreachable(DpbanditsError):  # noqa: N818
-    """Another party of a deployed study does not respond; the call may be retried later."""
+    """Another party of a deployed study does not respond; the call may be retried later.
+
+    Example:
+        >>> from dpbandits.errors import Unreachable
+        >>> from dpbandits.service.actuator import Actuator
+        >>> from dpbandits.service.shared import Patience, Transport
+        >>> with Transport(patience=Patience(tries=1)) as transport:
+        ...     try:
+        ...         Actuator("http://127.0.0.1:9", "token", transport).play()
+        ...     except Unreachable:
+        ...         print("retry later")
+        retry later
+    """
 
 
 class ProtocolError(DpbanditsError):
-    """A message does not fit the state of the study."""
+    """A message does not fit the state of the study.
+
+    Example:
+        >>> import dpbandits as dp
+        >>> actions = dp.Actions([[1, 0], [0, 1], [0.6, 0.6]])
+        >>> schedule = dp.Schedule(cohorts=(20,), first_length=10)
+        >>> study = dp.Study(actions=actions, horizon=100, schedule=schedule)
+        >>> import numpy as np
+        >>> noise = dp.SimulatedNoise(np.random.default_rng(1))
+        >>> from dpbandits.errors import ProtocolError
+        >>> plan = dp.ask(study.begin())
+        >>> try:
+        ...     dp.respond_with_averages(plan, [0.5], noise)
+        ... except ProtocolError as error:
+        ...     print(error)
+        averages: got 1, expected 2, one per action
+    """
 
 
 class PlanMismatch(ProtocolError):  # noqa: N818
-    """A message belongs to a different plan."""
+    """A message belongs to a different plan.
+
+    Example:
+        >>> import dpbandits as dp
+        >>> actions = dp.Actions([[1, 0], [0, 1], [0.6, 0.6]])
+        >>> schedule = dp.Schedule(cohorts=(20,), first_length=10)
+        >>> study = dp.Study(actions=actions, horizon=100, schedule=schedule)
+        >>> import numpy as np
+        >>> noise = dp.SimulatedNoise(np.random.default_rng(1))
+        >>> plan = dp.ask(study.begin())
+        >>> rewards = [0.9, 0.1, 0.5]
+        >>> averages = [rewards[action] for action in plan.support]
+        >>> reports = [dp.respond_with_averages(plan, averages, noise) for _ in range(plan.cohort)]
+        >>> from dpbandits.errors import PlanMismatch
+        >>> release = dp.analyze(plan, dp.shuffle(plan, reports, noise), noise)
+        >>> after = dp.tell(study.begin(), plan, release)
+        >>> try:
+        ...     dp.tell(after, plan, release)
+        ... except PlanMismatch as error:
+        ...     print("another phase")
+        another phase
+    """
 
 
 class StudyEnded(ProtocolError):  # noqa: N818
-    """The horizon is reached; there is no next phase."""
+    """The horizon is reached; there is no next phase.
+
+    Example:
+        >>> import dpbandits as dp
+        >>> actions = dp.Actions([[1, 0], [0, 1], [0.6, 0.6]])
+        >>> schedule = dp.Schedule(cohorts=(20,), first_length=10)
+        >>> study = dp.Study(actions=actions, horizon=100, schedule=schedule)
+        >>> from dataclasses import replace
+        >>> from dpbandits.errors import StudyEnded
+        >>> try:
+        ...     dp.ask(replace(study.begin(), rounds_played=100))
+        ... except StudyEnded as error:
+        ...     print(error)
+        all 100 rounds have been played; start a new study
+    """
 
 
 class Refused(ProtocolError):  # noqa: N818
@@ -169,6 +344,12 @@ class Refused(ProtocolError):  # noqa: N818
     Attributes:
         reason: A short code for the reason, one of a fixed list.
         message: A sentence for people.
+
+    Example:
+        >>> from dpbandits.errors import Refused
+        >>> refusal = Refused("too-fast", "too many requests; wait")
+        >>> refusal.reason, str(refusal)
+        ('too-fast', 'too-fast: too many requests; wait')
     """
 
     def __init__(self, reason: str, message: str) -> None:

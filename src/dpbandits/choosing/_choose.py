@@ -78,6 +78,20 @@ def choose(
         InvalidValue: An argument is not accepted, there are too few people, or so few participants that
             nothing could be learnt.
         PrivacyError: The privacy cannot be given.
+
+    Example:
+        >>> import dpbandits as dp
+        >>> table = {"name": ["basic", "plus", "max"], "price": [10, 15, 29], "net": ["red", "blue", "red"]}
+        >>> import numpy as np
+        >>> options = dp.Options.from_table(table, current="basic")
+        >>> measured = np.random.default_rng(1).uniform([0, 1, 0], [1, 2, 1], (2000, 3))
+        >>> people = dict(zip(options.labels, measured.T))
+        >>> noise = dp.SimulatedNoise(np.random.default_rng(1))
+        >>> found = dp.choose(
+        ...     options, people=people, participants=2000, trust="central", reward_range=(0, 2), noise=noise
+        ... )
+        >>> found.best, found.lead.low > 0, found.lead_over_current.low > 0
+        ('plus', True, True)
     """
     if not isinstance(options, Options):
         raise InvalidValue("options", type(options).__name__, "Options, from Options.from_table or grid")

@@ -48,6 +48,22 @@ class Found:
         state: The learner's state at the end.
         stopped: Why a replay asked fewer people than were planned; empty if it did not. The intervals hold.
         confirmation: The comparison with the current option that needs no model; None if there was none.
+
+    Example:
+        >>> import dpbandits as dp
+        >>> table = {"name": ["basic", "plus", "max"], "price": [10, 15, 29], "net": ["red", "blue", "red"]}
+        >>> import numpy as np
+        >>> options = dp.Options.from_table(table, current="basic")
+        >>> measured = np.random.default_rng(1).uniform([0, 1, 0], [1, 2, 1], (2000, 3))
+        >>> people = dict(zip(options.labels, measured.T))
+        >>> noise = dp.SimulatedNoise(np.random.default_rng(1))
+        >>> found = dp.choose(
+        ...     options, people=people, participants=2000, trust="central", reward_range=(0, 2), noise=noise
+        ... )
+        >>> found.best, found.participants
+        ('plus', 2000)
+        >>> [row["option"] for row in found.to_rows()]
+        ['plus', 'max', 'basic']
     """
 
     best: str

@@ -59,6 +59,18 @@ class Replay:
         phases: How many phases the people are divided into. Each phase has twice the rounds of the one
             before. With more than one phase, options that cannot be best are dropped on the way, so that
             fewer people are asked about them.
+
+    Example:
+        >>> import dpbandits as dp, numpy as np
+        >>> people = [{"plan": "ab"[i % 2], "rating": 0.2 + 0.5 * (i % 2)} for i in range(400)]
+        >>> options = dp.Options.from_table({"name": ["a", "b"], "price": [1, 2]})
+        >>> replay = dp.Replay(table=people, option="plan", reward="rating")
+        >>> noise = dp.SimulatedNoise(np.random.default_rng(1))
+        >>> found = dp.choose(
+        ...     options, people=replay, participants=300, trust="none", reward_range=(0, 1), noise=noise
+        ... )
+        >>> found.best
+        'b'
     """
 
     table: object

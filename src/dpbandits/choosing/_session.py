@@ -108,6 +108,16 @@ def session(
     Raises:
         InvalidValue: An argument is not accepted, or is not the one with which the file began.
         StorageError: The file cannot be opened.
+
+    Example:
+        >>> import dpbandits as dp, numpy as np
+        >>> options = dp.Options.from_table({"name": ["a", "b"], "price": [1, 2]})
+        >>> schedule = dp.Schedule(cohorts=(50,), first_length=4)
+        >>> study = dp.Study(actions=options.actions, horizon=100, schedule=schedule)
+        >>> with dp.session(study, options=options, noise=dp.SimulatedNoise(np.random.default_rng(1))) as s:
+        ...     task = s.ask()
+        ...     print(task.phase, len(task.people), task.plays)
+        1 50 {'a': 2, 'b': 2}
     """
     if not isinstance(study, Study | str | Path):
         raise InvalidValue("study", type(study).__name__, "a Study, or the file of a session")
@@ -160,8 +170,24 @@ def _agreed(store: Store, given: SessionSettings | None, path: object, noise: No
 class Session:
     """A study with the user's own loop; see `session`.
 
+    Args:
+        settings: The study, with the range of rewards, and the options.
+        store: Where the session is kept.
+        noise: The source of the privacy noise.
+
     Attributes:
         settings: The study, with the range of rewards, and the options.
+
+    Example:
+        >>> import dpbandits as dp, numpy as np
+        >>> options = dp.Options.from_table({"name": ["a", "b"], "price": [1, 2]})
+        >>> schedule = dp.Schedule(cohorts=(50,), first_length=4)
+        >>> study = dp.Study(actions=options.actions, horizon=100, schedule=schedule)
+        >>> with dp.session(study, options=options, noise=dp.SimulatedNoise(np.random.default_rng(1))) as s:
+        ...     task = s.ask()
+        ...     s.tell_all({person: {"a": 0.1, "b": 0.6} for person in task.people})
+        ...     print(s.over, s.found().best)
+        True b
     """
 
     def __init__(self, settings: SessionSettings, store: Store, noise: NoiseSource) -> None:

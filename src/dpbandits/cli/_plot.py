@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from dpbandits._plots import tidy
 from dpbandits.cli._output import Result
 from dpbandits.errors import InvalidValue
 from dpbandits.experiments import COLOURS, check_matplotlib, pyplot
@@ -48,8 +49,7 @@ def plot_regret(results: Sequence[Result], path: Path) -> None:
     axes.set(xscale="log", yscale="log", xlabel="round t", ylabel="regret: reward lost up to round t")
     axes.set_xlim(times[0], horizon)
     axes.set_title(_heading(results), loc="left", fontsize=10)
-    axes.grid(alpha=0.25)
-    axes.spines[["top", "right"]].set_visible(False)
+    tidy(axes)
     _label_ends(axes, ends)
     figure.savefig(path, dpi=150)
     plt.close(figure)
@@ -66,7 +66,7 @@ def plot_curve(claimed: dict[str, float], curve: Sequence[dict[str, float]], pat
         label = f"claimed: ({claimed['epsilon']:g}, {claimed['delta']:g})"
         axes.plot(claimed["epsilon"], claimed["delta"], "o", color=COLOURS["local"], label=label)
     axes.set(yscale="log", xlabel="ε", ylabel="δ")
-    axes.grid(alpha=0.25)
+    tidy(axes)
     axes.legend(frameon=False)
     figure.savefig(path, dpi=150)
     plt.close(figure)
@@ -90,7 +90,7 @@ def plot_plans(rows: Sequence[dict[str, Any]], path: Path) -> None:
         scale = "log" if all(row["epsilon"] for row in rows) else "linear"
         axes.set(xscale=scale if shown else "linear", yscale="log" if shown else "linear", xlabel="ε")
         axes.set_title(title, loc="left")
-        axes.grid(alpha=0.25)
+        tidy(axes)
     panels[0].set_title("regret (○ predicted, × simulated)", loc="left")
     panels[0].legend(frameon=False)
     figure.savefig(path, dpi=150)

@@ -53,6 +53,13 @@ def near_g_optimal(
     Raises:
         DesignError: If no design within the bounds was found.
         InvalidValue: If an argument is out of range or an action is not finite.
+
+    Example:
+        >>> import dpbandits as dp
+        >>> actions = dp.Actions.generate("sphere", count=100, dimension=3, rng=1)
+        >>> design = dp.near_g_optimal(actions.matrix, tolerance=1.5)
+        >>> design.certificate.g <= 1.5 * design.rank
+        True
     """
     rows = as_rows(actions)
     _check_options(tolerance, max_support, rng)

@@ -20,6 +20,13 @@ class Design:
         rank: The dimension of the span of all actions.
         basis: Orthonormal columns that span all actions.
         certificate: What the design achieves.
+
+    Example:
+        >>> import dpbandits as dp
+        >>> actions = dp.Actions.generate("sphere", count=100, dimension=3, rng=1)
+        >>> design = dp.near_g_optimal(actions.matrix)
+        >>> design.rank, len(design.support), design.certificate.holds
+        (3, 3, True)
     """
 
     support: IntArray

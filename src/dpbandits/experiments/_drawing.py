@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from dpbandits._plots import tidy
 from dpbandits.errors import InvalidValue
 from dpbandits.experiments._findings import Curve, Panel
 
@@ -76,7 +77,7 @@ def _draw_panel(axes: Any, panel: Panel) -> None:
     if panel.y_scale == "linear":
         axes.set_ylim(0, None)
     axes.set_title(panel.title, loc="left", fontsize=11)
-    axes.grid(alpha=0.25)
+    tidy(axes)
     axes.legend(framealpha=0.85, edgecolor="none", fontsize=8.5)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from dpbandits._plots import TRUST_COLOURS
 from dpbandits.experiments._experiment import Work
 from dpbandits.simulation import Setting, Simulated
 
@@ -20,8 +21,7 @@ PRIVATE = ("central", "shuffle", "local")
 _NOISES = {"shuffle": "binomial"}
 _TIGHT_NOISES = {**_NOISES, "central": "discrete-gaussian", "local": "discrete-gaussian"}
 
-# Colours that colour-blind readers can distinguish (Okabe and Ito).
-COLOURS = {"none": "#000000", "central": "#0072B2", "shuffle": "#009E73", "local": "#D55E00"}
+COLOURS = TRUST_COLOURS
 _DASHES = {"shuffle": "--"}  # central and shuffle often coincide: a dashed line lets the other be seen
 SERIES = ("#56B4E9", "#009E73", "#E69F00", "#D55E00", "#CC79A7", "#0072B2", "#000000")
 

@@ -23,6 +23,15 @@ class Number:
     Attributes:
         log: Whether the logarithm of the number is used. All values must then be above 0.
         squared: Whether a second column has the square, so that the best value may lie inside the range.
+
+    Example:
+        >>> import dpbandits as dp
+        >>> table = {"name": ["small", "medium", "large"], "gigabytes": [1, 10, 100]}
+        >>> print(dp.Options.from_table(table, features={"gigabytes": dp.Number(log=True)}))
+        3 options: 'small', 'medium', 'large'
+        gigabytes: number, in logs; 1 … 100 becomes −1 … 1
+        columns (2): intercept, log(gigabytes)
+        each row is divided by 1.41421, the largest norm
     """
 
     log: bool = False
@@ -42,6 +51,13 @@ class Ordered:
         levels: The levels, for example ("small", "medium", "large").
         steps: With False, every step up has the same effect, and there is one column. With True, each step
             has its own effect, and there is one column per step.
+
+    Example:
+        >>> import dpbandits as dp
+        >>> table = {"name": ["a", "b", "c"], "size": ["S", "L", "M"]}
+        >>> options = dp.Options.from_table(table, features={"size": dp.Ordered(["S", "M", "L"])})
+        >>> options.encoding.columns
+        ('intercept', 'size')
     """
 
     levels: tuple[Level, ...]
@@ -61,6 +77,13 @@ class Category:
     Attributes:
         baseline: The level to which the others are compared; None for the first level in the table.
         levels: The accepted levels; None for those in the table.
+
+    Example:
+        >>> import dpbandits as dp
+        >>> table = {"name": ["basic", "plus", "max"], "price": [10, 15, 29], "net": ["red", "blue", "red"]}
+        >>> kinds = {"price": None, "net": dp.Category(baseline="red")}
+        >>> print(dp.Options.from_table(table, features=kinds).encoding.columns)
+        ('intercept', 'price', 'net=blue')
     """
 
     baseline: Level | None = None

@@ -60,6 +60,15 @@ class Options:
         table: The features of the options, as the user gave them.
         encoding: How the table becomes `actions`.
         current: The option that is in use today; None if there is none.
+
+    Example:
+        >>> import dpbandits as dp
+        >>> table = {"name": ["basic", "plus", "max"], "price": [10, 15, 29], "net": ["red", "blue", "red"]}
+        >>> options = dp.Options.from_table(table, current="basic")
+        >>> options.labels, options.index("max")
+        (('basic', 'plus', 'max'), 2)
+        >>> options
+        Options(3 x 3, features: price, net, current='basic')
     """
 
     labels: tuple[str, ...]
@@ -225,7 +234,11 @@ class Options:
         )
 
     def with_current(self, current: str | None) -> Options:
-        """Return the same options with another one in use today."""
+        """Return the same options with another one in use today.
+
+        Args:
+            current: The name of an option; None for none.
+        """
         return replace(self, current=current)
 
     def to_json(self) -> str:

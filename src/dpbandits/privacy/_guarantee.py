@@ -37,6 +37,12 @@ class PrivacyRequest:
     Raises:
         InvalidValue: If a value is out of range, or the trust model does not have the noise.
         NotAvailable: If δ = 0 is requested with a noise that needs δ > 0.
+
+    Example:
+        >>> import dpbandits as dp
+        >>> request = dp.PrivacyRequest(trust="shuffle", epsilon=1, delta=1e-6, minimum_share=0.8)
+        >>> request.minimum_reports(1000), request.pure
+        (800, False)
     """
 
     trust: str = "none"
@@ -133,6 +139,14 @@ class Guarantee:
         preset: "tight" or "paper".
         noise: The noise distributions that were used.
         needs: The assumptions besides the noise: who must follow the protocol, and who must not collude.
+
+    Example:
+        >>> import dpbandits as dp
+        >>> from dpbandits.privacy import calibrate, guarantee
+        >>> request = dp.PrivacyRequest(trust="central", epsilon=1, delta=1e-6)
+        >>> stated = guarantee(request, [calibrate(request, coordinates=5, cohort=100, bound=1)])
+        >>> stated.epsilon, stated.delta <= 1e-6, stated.neighbouring
+        (1, True, 'replace-one')
     """
 
     trust: str

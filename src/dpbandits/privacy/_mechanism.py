@@ -60,6 +60,17 @@ class Mechanism(ABC):
         shape: "box" or "ball".
         trust: The name of the trust model.
         unit: The unit of `message_size`: "numbers" or "bits".
+
+    Example:
+        >>> import dpbandits as dp, numpy as np
+        >>> from dpbandits.privacy import calibrate
+        >>> request = dp.PrivacyRequest(trust="central", epsilon=1, delta=1e-6)
+        >>> mechanism = calibrate(request, coordinates=2, cohort=1000, bound=1)
+        >>> noise = dp.SimulatedNoise(np.random.default_rng(1))
+        >>> mechanism.simulate(np.full((1000, 2), 0.25), noise).round(2)
+        array([0.25, 0.25])
+        >>> mechanism.event.delta(1.0) <= 1e-6
+        True
     """
 
     kind: str
@@ -108,7 +119,11 @@ class Mechanism(ABC):
 
     @classmethod
     def by_name(cls) -> bool:
-        """Whether a request may name this mechanism as its noise: whether it defines `calibrated`."""
+        """Whether a request may name this mechanism as its noise: whether it defines `calibrated`.
+
+        Returns:
+            True if it does.
+        """
         own, inherited = cls.calibrated, Mechanism.calibrated
         return own.__func__ is not inherited.__func__  # type: ignore[attr-defined]
 
@@ -157,6 +172,9 @@ class Mechanism(ABC):
         Args:
             averages: One row of averages per client.
 
+        Returns:
+            The clipped averages.
+
         Raises:
             InvalidValue: If an average is NaN.
         """
@@ -168,7 +186,11 @@ class Mechanism(ABC):
 
     @final
     def entries_cut(self, averages: FloatArray) -> int:
-        """Return how many numbers clipping changes. In a ball, clipping a row changes all of its numbers."""
+        """Return how many numbers clipping changes. In a ball, clipping a row changes all of its numbers.
+
+        Args:
+            averages: One row of averages per client.
+        """
         if self.shape == "box":
             return int(np.count_nonzero(np.abs(averages) > self.bound))
         return self.coordinates * int(np.count_nonzero(squared_norms(_in_radii(averages, self.bound)) > 1))
@@ -208,12 +230,28 @@ class Mechanism(ABC):
 
     @final
     def simulate(self, averages: FloatArray, noise: NoiseSource) -> FloatArray:
-        """Draw A(S(R(averages))) from its exact distribution, without building the reports."""
+        """Draw A(S(R(averages))) from its exact distribution, without building the reports.
+
+        Args:
+            averages: One row of averages per client.
+            noise: Simulated noise.
+
+        Returns:
+            The released means.
+        """
         return self.simulate_blocks([averages], noise)
 
     @final
     def simulate_blocks(self, blocks: Iterable[FloatArray], noise: NoiseSource) -> FloatArray:
-        """Do the same for a cohort that arrives in blocks of rows, to save memory."""
+        """Do the same for a cohort that arrives in blocks of rows, to save memory.
+
+        Args:
+            blocks: The rows of averages, in blocks.
+            noise: Simulated noise.
+
+        Returns:
+            The released means.
+        """
         total, reports = np.zeros(self.coordinates), 0
         for block in blocks:
             part = self._simulated_sum(self.clip(block), noise)
@@ -221,7 +259,14 @@ class Mechanism(ABC):
         return self._simulated_mean(total, reports, noise)
 
     def third_party_noise(self, noise: NoiseSource) -> Payload | None:  # noqa: ARG002
-        """Draw the noise that the third party adds to the sums of integer reports; None if it adds none."""
+        """Draw the noise that the third party adds to the sums of integer reports; None if it adds none.
+
+        Args:
+            noise: The source of randomness.
+
+        Returns:
+            One whole number per reported number, or None.
+        """
         return None
 
     @property
@@ -230,11 +275,23 @@ class Mechanism(ABC):
         return 0
 
     def shuffle(self, payloads: Payload, noise: NoiseSource) -> Payload:  # noqa: ARG002
-        """S, at the third party. Outside the shuffle model it returns the reports unchanged."""
+        """S, at the third party. Outside the shuffle model it returns the reports unchanged.
+
+        Args:
+            payloads: One report per row.
+            noise: The source of randomness.
+
+        Returns:
+            The batch that the server sees.
+        """
         return payloads
 
     def batch_shape(self, reports: int) -> tuple[int, ...]:
-        """Return the shape of the output of `shuffle` for this many reports."""
+        """Return the shape of the output of `shuffle` for this many reports.
+
+        Args:
+            reports: The number of reports.
+        """
         return (reports, *self.message.shape)
 
     @abstractmethod
@@ -290,7 +347,12 @@ class Mechanism(ABC):
         return 63
 
     def batch_of_sums(self, sums: Payload, reports: int) -> Payload:  # noqa: ARG002
-        """Return a batch for which `analyze` gives the same result as for any reports with these sums."""
+        """Return a batch for which `analyze` gives the same result as for any reports with these sums.
+
+        Args:
+            sums: The sum of each reported number.
+            reports: The number of reports.
+        """
         return sums[None, :]
 
     @property
@@ -305,7 +367,11 @@ class Mechanism(ABC):
 
     @abstractmethod
     def error_deviation(self, reports: int) -> float:
-        """Return an upper bound on the standard deviation of the error of each coordinate of the mean."""
+        """Return an upper bound on the standard deviation of the error of each coordinate of the mean.
+
+        Args:
+            reports: The number of reports in the release.
+        """
 
     def error_radius(
         self, coefficients: FloatArray, other_variance: FloatArray, confidence: float, reports: int
@@ -320,6 +386,9 @@ class Mechanism(ABC):
                 error of the mechanism.
             confidence: The failure probability of each radius.
             reports: The number of reports in the release.
+
+        Returns:
+            One radius per row.
         """
         own = self.error_deviation(reports) ** 2 * squared_norms(coefficients)
         return sub_gaussian_radius(other_variance + own, confidence)
@@ -342,7 +411,11 @@ class Mechanism(ABC):
         return None
 
     def rounding_proxy(self, reports: int) -> float:  # noqa: ARG002
-        """Return the variance proxy of the part of the error that `noise_draws` leaves out."""
+        """Return the variance proxy of the part of the error that `noise_draws` leaves out.
+
+        Args:
+            reports: The number of reports in the release.
+        """
         return 0.0
 
     @property
@@ -354,6 +427,9 @@ class Mechanism(ABC):
         """Return the error of one mean as a sum of independent variables, or None if that is not known.
 
         It gives tighter radii if several cohorts report one number each.
+
+        Args:
+            reports: The number of reports in the release.
         """
         return None
 
@@ -362,6 +438,11 @@ class Mechanism(ABC):
 
         V is `other_variance` + error_deviation²·‖a‖². For a mechanism that overrides `error_radius` but not
         this method, nothing is known: the bounds are 0 and infinity.
+
+        Args:
+            spread: How the coefficients of a row are spread.
+            confidence: The failure probability of each radius.
+            reports: The number of reports in the release.
         """
         if type(self).error_radius is not Mechanism.error_radius:
             return 0.0, math.inf
@@ -409,6 +490,19 @@ def register(mechanism: SomeMechanism) -> SomeMechanism:
 
     Raises:
         InvalidValue: If another module has registered the kind.
+
+    Example:
+        >>> from dataclasses import dataclass
+        >>> import dpbandits as dp
+        >>> from dpbandits.privacy import MECHANISMS
+        >>> from dpbandits.privacy.trust import NoPrivacy
+        >>> @dp.register
+        ... @dataclass(frozen=True, kw_only=True)
+        ... class Plain(NoPrivacy):
+        ...     kind: str = "plain"
+        >>> MECHANISMS["plain"] is Plain
+        True
+        >>> MECHANISMS.remove("plain")
     """
     MECHANISMS.add(mechanism.kind, mechanism, origin=mechanism.__module__)
     return mechanism

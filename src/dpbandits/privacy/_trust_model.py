@@ -101,6 +101,14 @@ class TrustModel:
 
     Raises:
         InvalidValue: If a value is not accepted, or if a mechanism belongs to another trust model.
+
+    Example:
+        >>> from dpbandits.privacy import TRUST_MODELS
+        >>> model = TRUST_MODELS["shuffle"]
+        >>> model.noise_by, model.view, model.shuffler
+        ('cohort', 'batch', True)
+        >>> model.is_pure("polya"), model.is_pure("skellam")
+        (True, False)
     """
 
     name: str
@@ -155,21 +163,36 @@ class TrustModel:
         """Return the mechanism that a request names as its noise, or None if it names a noise distribution.
 
         Example: `TRUST_MODELS["local"].named("one-bit")`, once examples/one_bit.py is imported or installed.
+
+        Args:
+            noise: The noise of a request.
         """
         made = None if noise in self.noises else MECHANISMS.get(noise)
         return made if made is not None and made.trust == self.name and made.by_name() else None
 
     def offers(self, noise: str) -> bool:
-        """Return whether a request may name this noise."""
+        """Return whether a request may name this noise.
+
+        Args:
+            noise: The noise of a request.
+        """
         return noise in self.noises or self.named(noise) is not None
 
     def is_pure(self, noise: str) -> bool:
-        """Return whether this noise achieves δ = 0."""
+        """Return whether this noise achieves δ = 0.
+
+        Args:
+            noise: The noise of a request.
+        """
         named = self.named(noise)
         return noise in self.pure_noises if named is None else named.pure
 
     def only_simulated(self, noise: str) -> bool:
-        """Return whether only simulations may use this noise."""
+        """Return whether only simulations may use this noise.
+
+        Args:
+            noise: The noise of a request.
+        """
         named = self.named(noise)
         return noise in self.simulated_noises if named is None else named.simulated_only
 
@@ -189,6 +212,15 @@ def register_trust(model: TrustModel) -> TrustModel:
 
     Raises:
         InvalidValue: If another module uses its name, or the kind of one of its mechanisms.
+
+    Example:
+        >>> from dataclasses import replace
+        >>> import dpbandits as dp
+        >>> from dpbandits.privacy import TRUST_MODELS
+        >>> family = replace(TRUST_MODELS["none"], name="family", mechanisms=())
+        >>> dp.register_trust(family) is TRUST_MODELS["family"]
+        True
+        >>> TRUST_MODELS.remove("family")
     """
     for mechanism in model.mechanisms:
         MECHANISMS.add(mechanism.kind, mechanism, origin=mechanism.__module__)

@@ -19,7 +19,22 @@ Value = TypeVar("Value")
 
 
 def encode(value: Any) -> bytes:
-    """Encode a value as JSON with a fixed field order; floats are exact, and actions become their digest."""
+    """Encode a value as JSON with a fixed field order; floats are exact, and actions become their digest.
+
+    Args:
+        value: A message, a study, or another value of the protocol.
+
+    Returns:
+        The JSON.
+
+    Example:
+        >>> import dpbandits as dp
+        >>> actions = dp.Actions([[1, 0], [0, 1], [0.6, 0.6]])
+        >>> schedule = dp.Schedule(cohorts=(20,), first_length=10)
+        >>> study = dp.Study(actions=actions, horizon=100, schedule=schedule)
+        >>> dp.encode(study.schedule)[:40]
+        b'{"alpha":0.8,"fixed_cohort":null,"maximu'
+    """
     return _ENCODER.encode(value)
 
 
@@ -38,6 +53,14 @@ def decode(data: bytes | str, kind: type[Value], *, actions: Actions | None = No
     Raises:
         InvalidValue: The JSON is malformed, a field is missing or out of range, or the actions are missing or
             have another digest.
+
+    Example:
+        >>> import dpbandits as dp
+        >>> actions = dp.Actions([[1, 0], [0, 1], [0.6, 0.6]])
+        >>> schedule = dp.Schedule(cohorts=(20,), first_length=10)
+        >>> study = dp.Study(actions=actions, horizon=100, schedule=schedule)
+        >>> dp.decode(dp.encode(study), dp.Study, actions=actions) == study
+        True
     """
 
     def hook(wanted: type, found: Any) -> Any:

@@ -32,6 +32,18 @@ def respond(plan: Plan, rewards: Sequence[Sequence[float]], noise: NoiseSource) 
 
     Raises:
         ProtocolError: The number of rewards is not one per play, or the plan asks nobody.
+
+    Example:
+        >>> import dpbandits as dp
+        >>> actions = dp.Actions([[1, 0], [0, 1], [0.6, 0.6]])
+        >>> schedule = dp.Schedule(cohorts=(20,), first_length=10)
+        >>> study = dp.Study(actions=actions, horizon=100, schedule=schedule)
+        >>> import numpy as np
+        >>> noise = dp.SimulatedNoise(np.random.default_rng(1))
+        >>> plan = dp.ask(study.begin())
+        >>> rewards = [[0.5] * plays for plays in plan.plays]
+        >>> dp.respond(plan, rewards, noise).plan == plan.digest
+        True
     """
     counts = tuple(len(seen) for seen in rewards)
     if counts != plan.plays:
@@ -52,6 +64,19 @@ def respond_with_averages(plan: Plan, averages: Sequence[float], noise: NoiseSou
 
     Raises:
         ProtocolError: The number of averages is not one per action, or the plan asks nobody.
+
+    Example:
+        >>> import dpbandits as dp
+        >>> actions = dp.Actions([[1, 0], [0, 1], [0.6, 0.6]])
+        >>> schedule = dp.Schedule(cohorts=(20,), first_length=10)
+        >>> study = dp.Study(actions=actions, horizon=100, schedule=schedule)
+        >>> import numpy as np
+        >>> noise = dp.SimulatedNoise(np.random.default_rng(1))
+        >>> plan = dp.ask(study.begin())
+        >>> rewards = [0.9, 0.1, 0.5]
+        >>> averages = [rewards[action] for action in plan.support]
+        >>> len(dp.respond_with_averages(plan, averages, noise).payload)
+        16
     """
     return Report(plan=plan.digest, payload=packed_report(plan, averages, noise))
 
@@ -94,6 +119,21 @@ def shuffle(plan: Plan, reports: Sequence[Report], noise: NoiseSource) -> Batch:
         TooFewReports: There are fewer reports than the noise was calibrated for.
         InvalidValue: A report is not one that an honest client can send.
         ProtocolError: There are more reports than clients in the cohort, or the plan asks nobody.
+
+    Example:
+        >>> import dpbandits as dp
+        >>> actions = dp.Actions([[1, 0], [0, 1], [0.6, 0.6]])
+        >>> schedule = dp.Schedule(cohorts=(20,), first_length=10)
+        >>> study = dp.Study(actions=actions, horizon=100, schedule=schedule)
+        >>> import numpy as np
+        >>> noise = dp.SimulatedNoise(np.random.default_rng(1))
+        >>> plan = dp.ask(study.begin())
+        >>> rewards = [0.9, 0.1, 0.5]
+        >>> averages = [rewards[action] for action in plan.support]
+        >>> reports = [dp.respond_with_averages(plan, averages, noise) for _ in range(plan.cohort)]
+        >>> batch = dp.shuffle(plan, reports, noise)
+        >>> batch.reports, batch.plan == plan.digest
+        (20, True)
     """
     mechanism = plan.asked_mechanism
     if any(report.plan != plan.digest for report in reports):
@@ -124,6 +164,21 @@ def analyze(plan: Plan, batch: Batch | Sums, noise: NoiseSource) -> Release:
         TooFewReports: The batch has fewer reports than the noise was calibrated for.
         InvalidValue: The length of the batch's payload does not match its number of reports.
         ProtocolError: The plan asks nobody, or the sums cannot be those of its cohort.
+
+    Example:
+        >>> import dpbandits as dp
+        >>> actions = dp.Actions([[1, 0], [0, 1], [0.6, 0.6]])
+        >>> schedule = dp.Schedule(cohorts=(20,), first_length=10)
+        >>> study = dp.Study(actions=actions, horizon=100, schedule=schedule)
+        >>> import numpy as np
+        >>> noise = dp.SimulatedNoise(np.random.default_rng(1))
+        >>> plan = dp.ask(study.begin())
+        >>> rewards = [0.9, 0.1, 0.5]
+        >>> averages = [rewards[action] for action in plan.support]
+        >>> reports = [dp.respond_with_averages(plan, averages, noise) for _ in range(plan.cohort)]
+        >>> release = dp.analyze(plan, dp.shuffle(plan, reports, noise), noise)
+        >>> [round(mean, 3) for mean in release.means]
+        [0.9, 0.1]
     """
     mechanism = plan.asked_mechanism
     if batch.plan != plan.digest:
@@ -157,6 +212,20 @@ def gather(plan: Plan, releases: Sequence[Release]) -> Release:
 
     Raises:
         PlanMismatch: The releases are not those of the plan's parts.
+
+    Example:
+        >>> import dpbandits as dp, numpy as np
+        >>> noise = dp.SimulatedNoise(np.random.default_rng(1))
+        >>> actions = dp.Actions([[1, 0], [0, 1]])
+        >>> schedule = dp.Schedule(first_length=10)
+        >>> study = dp.Study(actions=actions, horizon=100, schedule=schedule, assignment="one")
+        >>> plan = dp.ask(study.begin())
+        >>> releases = []
+        >>> for part in plan.parts:
+        ...     reports = [dp.respond(part, [[0.5]], noise) for _ in range(part.cohort)]
+        ...     releases.append(dp.analyze(part, dp.shuffle(part, reports, noise), noise))
+        >>> dp.gather(plan, releases).counts
+        (5, 5)
     """
     if [release.plan for release in releases] != [part.digest for part in plan.parts]:
         raise PlanMismatch(f"the releases are not those of the {len(plan.parts)} parts of phase {plan.phase}")

@@ -49,6 +49,15 @@ def ask(state: State) -> Plan:
 
     Raises:
         StudyEnded: All rounds have been played.
+
+    Example:
+        >>> import dpbandits as dp
+        >>> actions = dp.Actions([[1, 0], [0, 1], [0.6, 0.6]])
+        >>> schedule = dp.Schedule(cohorts=(20,), first_length=10)
+        >>> study = dp.Study(actions=actions, horizon=100, schedule=schedule)
+        >>> plan = dp.ask(study.begin())
+        >>> plan.phase, plan.rounds, plan.cohort
+        (1, 10, 20)
     """
     study, remaining = state.study, state.study.horizon - state.rounds_played
     if state.ended:
@@ -149,6 +158,22 @@ def tell(state: State, plan: Plan, release: Release | None) -> State:
     Raises:
         PlanMismatch: The plan or the release belongs to another phase or study.
         ProtocolError: There is a release for a plan that asks nobody.
+
+    Example:
+        >>> import dpbandits as dp
+        >>> actions = dp.Actions([[1, 0], [0, 1], [0.6, 0.6]])
+        >>> schedule = dp.Schedule(cohorts=(20,), first_length=10)
+        >>> study = dp.Study(actions=actions, horizon=100, schedule=schedule)
+        >>> import numpy as np
+        >>> noise = dp.SimulatedNoise(np.random.default_rng(1))
+        >>> plan = dp.ask(study.begin())
+        >>> rewards = [0.9, 0.1, 0.5]
+        >>> averages = [rewards[action] for action in plan.support]
+        >>> reports = [dp.respond_with_averages(plan, averages, noise) for _ in range(plan.cohort)]
+        >>> release = dp.analyze(plan, dp.shuffle(plan, reports, noise), noise)
+        >>> state = dp.tell(study.begin(), plan, release)
+        >>> state.phase, state.clients_asked, state.progress[-1].leader
+        (2, 20, 0)
     """
     _check(state, plan, release)
     played = replace(state, rounds_played=state.rounds_played + plan.rounds, phase=state.phase + 1)
@@ -240,6 +265,21 @@ def replay(study: Study, releases: Iterable[Release]) -> State:
 
     Raises:
         PlanMismatch: A release does not belong to the plan that the study computes for its phase.
+
+    Example:
+        >>> import dpbandits as dp
+        >>> actions = dp.Actions([[1, 0], [0, 1], [0.6, 0.6]])
+        >>> schedule = dp.Schedule(cohorts=(20,), first_length=10)
+        >>> study = dp.Study(actions=actions, horizon=100, schedule=schedule)
+        >>> import numpy as np
+        >>> noise = dp.SimulatedNoise(np.random.default_rng(1))
+        >>> plan = dp.ask(study.begin())
+        >>> rewards = [0.9, 0.1, 0.5]
+        >>> averages = [rewards[action] for action in plan.support]
+        >>> reports = [dp.respond_with_averages(plan, averages, noise) for _ in range(plan.cohort)]
+        >>> release = dp.analyze(plan, dp.shuffle(plan, reports, noise), noise)
+        >>> dp.replay(study, [release]) == dp.tell(study.begin(), plan, release)
+        True
     """
     state = study.begin()
     for release in releases:

@@ -47,6 +47,17 @@ class Plan:
             action of that round alone. `parts` are the plans that these clients receive. Empty otherwise.
         mixing: A matrix; clients report `mixing` times their averages of the supported actions. If it is
             empty, they report the averages themselves.
+
+    Example:
+        >>> import dpbandits as dp
+        >>> actions = dp.Actions([[1, 0], [0, 1], [0.6, 0.6]])
+        >>> schedule = dp.Schedule(cohorts=(20,), first_length=10)
+        >>> study = dp.Study(actions=actions, horizon=100, schedule=schedule)
+        >>> plan = dp.ask(study.begin())
+        >>> plan.support, plan.plays, plan.cohort
+        ((0, 1), (5, 5), 20)
+        >>> dp.decode(dp.encode(plan), dp.Plan) == plan
+        True
     """
 
     study: str
@@ -153,7 +164,11 @@ class Plan:
         )
 
     def counts(self, release: Release) -> tuple[int, ...]:
-        """Return how many reports of a release went through each of the plan's mechanisms."""
+        """Return how many reports of a release went through each of the plan's mechanisms.
+
+        Args:
+            release: The release of the plan.
+        """
         return release.counts if self.per_action else (release.reports,)
 
     @property
@@ -172,7 +187,14 @@ class Plan:
         return np.array(self.mixing) if self.mixing else None
 
     def reported(self, averages: FloatArray) -> FloatArray:
-        """Convert averages, one row per client, to the numbers that clients clip and report."""
+        """Convert averages, one row per client, to the numbers that clients clip and report.
+
+        Args:
+            averages: One row per client, one column per supported action.
+
+        Returns:
+            One row per client, one column per reported number.
+        """
         mixed = averages if self.mixing_matrix is None else averages @ self.mixing_matrix.T
         return mixed - self.centre
 
@@ -189,6 +211,20 @@ class Report:
     Attributes:
         plan: The digest of the plan.
         payload: The numbers, packed by the `message` of the plan's mechanism; base64 in JSON.
+
+    Example:
+        >>> import dpbandits as dp
+        >>> actions = dp.Actions([[1, 0], [0, 1], [0.6, 0.6]])
+        >>> schedule = dp.Schedule(cohorts=(20,), first_length=10)
+        >>> study = dp.Study(actions=actions, horizon=100, schedule=schedule)
+        >>> import numpy as np
+        >>> noise = dp.SimulatedNoise(np.random.default_rng(1))
+        >>> plan = dp.ask(study.begin())
+        >>> rewards = [0.9, 0.1, 0.5]
+        >>> averages = [rewards[action] for action in plan.support]
+        >>> report = dp.respond_with_averages(plan, averages, noise)
+        >>> report.plan == plan.digest, len(report.payload)
+        (True, 16)
     """
 
     plan: str
@@ -203,6 +239,20 @@ class Batch:
         plan: The digest of the plan.
         payload: The numbers, packed like a report but with shape `Mechanism.batch_shape`; base64 in JSON.
         reports: How many reports the batch was made from.
+
+    Example:
+        >>> import dpbandits as dp
+        >>> actions = dp.Actions([[1, 0], [0, 1], [0.6, 0.6]])
+        >>> schedule = dp.Schedule(cohorts=(20,), first_length=10)
+        >>> study = dp.Study(actions=actions, horizon=100, schedule=schedule)
+        >>> import numpy as np
+        >>> noise = dp.SimulatedNoise(np.random.default_rng(1))
+        >>> plan = dp.ask(study.begin())
+        >>> rewards = [0.9, 0.1, 0.5]
+        >>> averages = [rewards[action] for action in plan.support]
+        >>> reports = [dp.respond_with_averages(plan, averages, noise) for _ in range(plan.cohort)]
+        >>> dp.shuffle(plan, reports, noise).reports
+        20
     """
 
     plan: str
@@ -223,6 +273,21 @@ class Release:
         reports: How many clients reported.
         simulated: Whether simulated noise was used. Such a release must not be treated as private.
         counts: How many clients reported on each action, if each action has its own cohort; empty otherwise.
+
+    Example:
+        >>> import dpbandits as dp
+        >>> actions = dp.Actions([[1, 0], [0, 1], [0.6, 0.6]])
+        >>> schedule = dp.Schedule(cohorts=(20,), first_length=10)
+        >>> study = dp.Study(actions=actions, horizon=100, schedule=schedule)
+        >>> import numpy as np
+        >>> noise = dp.SimulatedNoise(np.random.default_rng(1))
+        >>> plan = dp.ask(study.begin())
+        >>> rewards = [0.9, 0.1, 0.5]
+        >>> averages = [rewards[action] for action in plan.support]
+        >>> reports = [dp.respond_with_averages(plan, averages, noise) for _ in range(plan.cohort)]
+        >>> release = dp.analyze(plan, dp.shuffle(plan, reports, noise), noise)
+        >>> [round(mean, 3) for mean in release.means], release.reports, release.simulated
+        ([0.9, 0.1], 20, True)
     """
 
     plan: str

@@ -107,6 +107,13 @@ def plan_study(
     Raises:
         InvalidValue: A value is out of range, or `schedule` is given.
         NotEnoughClients: The population is smaller than `participants`.
+
+    Example:
+        >>> import dpbandits as dp
+        >>> actions = dp.Actions([[1, 0], [0, 1], [0.6, 0.6]])
+        >>> study = dp.plan_study(actions=actions, horizon=1000, participants=200)
+        >>> sum(study.schedule.cohorts)
+        200
     """
     whole(1, participants=participants)
     if "schedule" in settings:

@@ -34,6 +34,14 @@ class Schedule:
         first_length: The nominal number of rounds of the first phase.
         growth: The factor from one phase length to the next, between 1.1 and 1000.
         cohorts: The size of each cohort in order; None for a rule.
+
+    Example:
+        >>> import dpbandits as dp
+        >>> schedule = dp.Schedule(cohorts=(100, 200), first_length=50, growth=4)
+        >>> [schedule.length(phase) for phase in (1, 2)], schedule.participants(1000)
+        ([50, 200], 300)
+        >>> dp.Schedule.exponential(0.8).cohort(10)
+        256
     """
 
     alpha: float = 0.8
@@ -57,7 +65,12 @@ class Schedule:
 
     @staticmethod
     def exponential(alpha: float = 0.8, *, maximum_cohort: int | None = None) -> Schedule:
-        """Return the paper's schedule: phases of 2, 4, 8, … rounds, and ⌈2^{αl}⌉ clients in phase l."""
+        """Return the paper's schedule: phases of 2, 4, 8, … rounds, and ⌈2^{αl}⌉ clients in phase l.
+
+        Args:
+            alpha: The exponent α.
+            maximum_cohort: The largest cohort; None for no limit.
+        """
         return Schedule(alpha=alpha, maximum_cohort=maximum_cohort)
 
     @staticmethod
@@ -73,6 +86,17 @@ class Schedule:
         """Divide `participants` among `phases` cohorts, each `cohort_growth` times the previous one.
 
         Example: `Schedule.shared(5000, phases=2, first_length=30, growth=8)` has cohorts (2500, 2500).
+
+        Args:
+            participants: How many clients are asked in total.
+            phases: How many phases ask clients.
+            first_length: The number of rounds of the first phase.
+            growth: The factor from one phase length to the next.
+            cohort_growth: The factor from one cohort to the next.
+            maximum_cohort: The largest cohort; None for no limit.
+
+        Returns:
+            The schedule.
         """
         whole(1, phases=phases)
         whole(phases, participants=participants)
@@ -90,19 +114,34 @@ class Schedule:
         """Return the schedule of DP-PE: h₁ = 4d log log d + 16, rounded up, then doubling.
 
         Each phase asks as many clients as it plays rounds.
+
+        Args:
+            dimension: The dimension d of the actions.
         """
         return Schedule(first_length=math.ceil(support_bound(dimension)))
 
     def length(self, phase: int) -> int:
-        """Return the nominal number of rounds h_l; rounding each action's share up may add a few."""
+        """Return the nominal number of rounds h_l; rounding each action's share up may add a few.
+
+        Args:
+            phase: The phase, counted from 1.
+        """
         return math.ceil(round(self.first_length * self.growth ** (whole(1, phase=phase) - 1), 9))
 
     def asks(self, phase: int) -> bool:
-        """Return whether this phase asks clients if it fits into the horizon."""
+        """Return whether this phase asks clients if it fits into the horizon.
+
+        Args:
+            phase: The phase, counted from 1.
+        """
         return self.cohorts is None or phase <= len(self.cohorts)
 
     def cohort(self, phase: int) -> int:
-        """Return the number of clients |U_l| that this phase asks."""
+        """Return the number of clients |U_l| that this phase asks.
+
+        Args:
+            phase: The phase, counted from 1.
+        """
         if self.cohorts is not None:
             size = self.cohorts[whole(1, len(self.cohorts), phase=phase) - 1]
         else:
@@ -122,7 +161,11 @@ class Schedule:
         )
 
     def reporting_phases(self, horizon: int) -> int:
-        """Return an upper bound on the number of phases that ask clients within the horizon."""
+        """Return an upper bound on the number of phases that ask clients within the horizon.
+
+        Args:
+            horizon: The total number of rounds.
+        """
         # Phase l lasts at least its nominal length, so this counts no phase too few.
         phases, rounds = 0, self.length(1)
         while rounds <= whole(1, horizon=horizon) and self.asks(phases + 1):
@@ -131,5 +174,9 @@ class Schedule:
         return phases
 
     def participants(self, horizon: int) -> int:
-        """Return an upper bound on the number of clients that a study of `horizon` rounds asks."""
+        """Return an upper bound on the number of clients that a study of `horizon` rounds asks.
+
+        Args:
+            horizon: The total number of rounds.
+        """
         return sum(self.cohort(phase) for phase in range(1, self.reporting_phases(horizon) + 1))

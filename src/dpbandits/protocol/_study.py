@@ -76,6 +76,14 @@ class Study:
             Widths allow for it. 0 assumes that mean rewards are linear in the features.
         confirmation: The last cohort, which measures finalists and the current option without a model; None
             for no confirmation. Its clients are asked in addition to those of the schedule.
+
+    Example:
+        >>> import dpbandits as dp
+        >>> actions = dp.Actions([[1, 0], [0, 1], [0.6, 0.6]])
+        >>> schedule = dp.Schedule(cohorts=(20,), first_length=10)
+        >>> study = dp.Study(actions=actions, horizon=100, schedule=schedule)
+        >>> study.begin().active_actions
+        array([0, 1, 2])
     """
 
     actions: Actions
@@ -267,6 +275,15 @@ class State:
         history: The evidence of each phase that asked clients, in order.
         progress: One record per phase that was played, in order.
         confirmation: The evidence of the confirmation; None before it, or if the study has none.
+
+    Example:
+        >>> import dpbandits as dp
+        >>> actions = dp.Actions([[1, 0], [0, 1], [0.6, 0.6]])
+        >>> schedule = dp.Schedule(cohorts=(20,), first_length=10)
+        >>> study = dp.Study(actions=actions, horizon=100, schedule=schedule)
+        >>> state = study.begin()
+        >>> state.phase, state.ended, state.clients_left
+        (1, False, inf)
     """
 
     study: Study

@@ -65,6 +65,19 @@ def run_in_process(
         InvalidValue: Both or neither of `rewards` and `averages` were given; too few clients are left for
             the minimum of a phase (call again with more, and the same store); or the store belongs to
             another study.
+
+    Example:
+        >>> import dpbandits as dp
+        >>> actions = dp.Actions([[1, 0], [0, 1], [0.6, 0.6]])
+        >>> schedule = dp.Schedule(cohorts=(20,), first_length=10)
+        >>> study = dp.Study(actions=actions, horizon=100, schedule=schedule)
+        >>> import numpy as np
+        >>> noise = dp.SimulatedNoise(np.random.default_rng(1))
+        >>> mean = [0.9, 0.1, 0.5]
+        >>> clients = {f"client {number}": mean.__getitem__ for number in range(20)}
+        >>> state = dp.run_in_process(study, rewards=clients, noise=noise)
+        >>> state.progress[-1].leader
+        0
     """
     if (rewards is None) == (averages is None):
         raise InvalidValue("rewards", "both or neither of rewards and averages", "one of them")

@@ -52,6 +52,12 @@ class Setting:
 
     Raises:
         InvalidValue: If a value is not accepted.
+
+    Example:
+        >>> import dpbandits as dp
+        >>> setting = dp.Setting.of(trust="central", actions=50, dimension=5, horizon=10**5)
+        >>> setting.privacy.trust, setting.problem.actions, setting.horizon
+        ('central', 50, 100000)
     """
 
     problem: Problem = field(default_factory=Problem)
@@ -104,7 +110,11 @@ class Setting:
 
     @classmethod
     def paper(cls, **values: Any) -> Self:
-        """Return the same as `of`, with (ε, δ) = (10, .25) as in the paper's experiments by default."""
+        """Return the same as `of`, with (ε, δ) = (10, .25) as in the paper's experiments by default.
+
+        Args:
+            **values: As in `of`.
+        """
         return cls.of(**{**PAPER_PRIVACY, **values})
 
     def changed(self, **values: Any) -> Self:
@@ -239,9 +249,17 @@ class Setting:
         )
 
     def instance(self, seed: int) -> Instance:
-        """Return the actions and θ* of the run with this seed."""
+        """Return the actions and θ* of the run with this seed.
+
+        Args:
+            seed: The seed of the run.
+        """
         return self.problem.instance(seed)
 
     def people(self, instance: Instance) -> Clients:
-        """Return the clients of an instance."""
+        """Return the clients of an instance.
+
+        Args:
+            instance: The instance, from `instance`.
+        """
         return self.problem.people(instance, self.clients)

@@ -75,6 +75,12 @@ def sweep(
     Raises:
         DpbanditsError: A setting cannot run. This is checked before the first run.
         WorkersLost: The workers of the engine ended. Finished runs are in the checkpoint.
+
+    Example:
+        >>> import dpbandits as dp
+        >>> setting = dp.Setting.of(actions=5, dimension=2, horizon=100, schedule="exponential")
+        >>> [trace.rounds for _, trace in dp.sweep([setting], seeds=[1, 2])]
+        [100, 100]
     """
     if workers is not None:
         whole(1, workers=workers)

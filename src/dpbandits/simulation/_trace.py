@@ -68,6 +68,16 @@ class RunTrace:
         simulated: Always True: simulated noise protects nobody.
         cover_loss: If the actions cover a continuous set: an upper bound on what the best action loses to
             the best point of that set, over all rounds. It is not part of `regret`.
+
+    Example:
+        >>> import dpbandits as dp
+        >>> actions = dp.Actions([[1, 0], [0, 1], [0.6, 0.6]])
+        >>> schedule = dp.Schedule(cohorts=(20,), first_length=10)
+        >>> study = dp.Study(actions=actions, horizon=100, schedule=schedule)
+        >>> population = dp.Population(dp.Instance(actions, theta=[0.9, 0.1]), heterogeneity=0.1)
+        >>> trace = dp.simulate(study, population, seed=7)
+        >>> trace.participants, len(trace.phases), trace.guarantee
+        (20, 2, None)
     """
 
     seed: int
@@ -113,7 +123,14 @@ class RunTrace:
         return sum(phase.cohort for phase in self.phases)
 
     def regret_at(self, times: FloatArray) -> FloatArray:
-        """The regret R(t) at the given rounds, interpolated linearly within a phase."""
+        """The regret R(t) at the given rounds, interpolated linearly within a phase.
+
+        Args:
+            times: The rounds.
+
+        Returns:
+            The regret at each of them.
+        """
         ends = np.cumsum([0, *(phase.plays for phase in self.phases)])
         totals = np.cumsum([0.0, *(phase.regret for phase in self.phases)])
         return np.asarray(np.interp(times, ends, totals), dtype=np.float64)

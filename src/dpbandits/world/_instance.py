@@ -28,6 +28,14 @@ class Instance:
     Raises:
         InvalidValue: If θ* has another dimension or is too long, or if the number of measured rewards is
             wrong.
+
+    Example:
+        >>> import dpbandits as dp
+        >>> instance = dp.Instance(dp.Actions([[1, 0], [0, 1]]), theta=[0.3, 0.8])
+        >>> instance.best_action, instance.gaps
+        (1, array([0.5, 0. ]))
+        >>> instance.regret([0, 1], [10, 90])
+        5.0
     """
 
     def __init__(self, actions: Actions, theta: ArrayLike, *, measured: ArrayLike | None = None) -> None:
@@ -54,6 +62,9 @@ class Instance:
         Args:
             actions: The action set.
             rng: Draws θ*.
+
+        Returns:
+            The instance.
         """
         direction = rng.standard_normal(actions.dimension)
         return cls(actions, direction / np.linalg.norm(direction))

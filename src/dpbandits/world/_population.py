@@ -33,6 +33,13 @@ class Population(Clients):
 
     Raises:
         InvalidValue: If an argument is out of range.
+
+    Example:
+        >>> import dpbandits as dp
+        >>> instance = dp.Instance(dp.Actions([[1, 0], [0, 1]]), theta=[0.3, 0.8])
+        >>> population = dp.Population(instance, heterogeneity=0.1, rewards="bernoulli")
+        >>> population.instance.best_action
+        1
     """
 
     def __init__(

@@ -1,4 +1,5 @@
 from ._game import (
     CONFIDENCE as CONFIDENCE,
     SAMPLES as SAMPLES,
+    reveal as reveal,
 )

@@ -118,6 +118,14 @@ class SimulatedNoise:
 
     Args:
         rng: The generator.
+
+    Example:
+        >>> import dpbandits as dp, numpy as np
+        >>> noise = dp.SimulatedNoise(np.random.default_rng(1))
+        >>> noise.discrete_laplace(2.0, (5,))
+        array([-1,  0,  9,  0, -1])
+        >>> noise.simulated
+        True
     """
 
     __slots__ = ("_rng",)
@@ -136,7 +144,12 @@ class SimulatedNoise:
         return self._rng
 
     def gaussian(self, scale: float, shape: tuple[int, ...]) -> FloatArray:
-        """Draw N(0, scale²) variables as floats; no other source offers them."""
+        """Draw N(0, scale²) variables as floats; no other source offers them.
+
+        Args:
+            scale: The standard deviation.
+            shape: The shape of the result.
+        """
         return self._rng.normal(scale=scale, size=shape)
 
     def bernoulli(self, probabilities: FloatArray) -> IntArray:
@@ -191,6 +204,12 @@ class SimulatedNoise:
 
         One variable has the generating function ((1 − q)/(1 − qz))^(1/parts), q = exp(−1/scale). That of the
         sum is a power of it: a negative binomial variable with count/parts in place of 1/parts.
+
+        Args:
+            count: How many variables are summed.
+            parts: As in `polya`.
+            scale: As in `polya`.
+            shape: The shape of the result.
         """
         sharers = ranges.checked_parts(parts)
         failure = -np.expm1(-1 / ranges.checked_scale(scale, sharers))
@@ -209,7 +228,11 @@ class SimulatedNoise:
         return self._rng.integers(-radii, radii, size=(rows, coordinates), endpoint=True)
 
     def permute_rows(self, bits: BitArray) -> BitArray:
-        """Permute each row uniformly."""
+        """Permute each row uniformly.
+
+        Returns:
+            The rows, each in a new order.
+        """
         return self._rng.permuted(ranges.checked_rows(bits), axis=1)
 
 

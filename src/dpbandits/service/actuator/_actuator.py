@@ -27,6 +27,14 @@ class Actuator:
         labels: The names of the actions that were scheduled so far; empty if actions have no names.
         phase: The phase of the last schedule, for announcements to clients.
         attempt: Its attempt.
+
+    Example:
+        >>> from dpbandits.service.actuator import Actuator
+        >>> from dpbandits.service.shared import Transport
+        >>> with Transport() as transport:
+        ...     actuator = Actuator("https://study.example", "the actuator's token", transport)
+        ...     print(actuator.phase, actuator.labels)
+        0 {}
     """
 
     def __init__(self, url: str, token: str, transport: Transport) -> None:
@@ -88,6 +96,13 @@ def play_all(
         patience: The largest number of requests for a schedule.
         report_every: Seconds between two reports of played rounds. A report follows at the end of a run, and
             always at the end of a phase.
+
+    Example:
+        >>> from dpbandits.service.actuator import Actuator, play_all
+        >>> from dpbandits.service.shared import Transport
+        >>> with Transport() as transport:
+        ...     actuator = Actuator("https://study.example", "the actuator's token", transport)
+        ...     play_all(actuator, lambda action, rounds: print(action, rounds), patience=0)
     """
     for _ in range(patience):
         schedule = actuator.schedule()

@@ -41,6 +41,20 @@ class Recorder:
         allowed_loss: The largest share of the plays of an action that may be missed. With 0, every play needs
             a reward.
         rewards: The range to which single rewards are clipped (`ClientCore.rewards`); None clips none.
+
+    Example:
+        >>> import dpbandits as dp
+        >>> actions = dp.Actions([[1, 0], [0, 1], [0.6, 0.6]])
+        >>> schedule = dp.Schedule(cohorts=(20,), first_length=10)
+        >>> study = dp.Study(actions=actions, horizon=100, schedule=schedule)
+        >>> from dpbandits.service.client import Recorder
+        >>> plan = dp.ask(study.begin())
+        >>> recorder = Recorder(plan)
+        >>> for action, plays in zip(plan.support, plan.plays):
+        ...     for _ in range(plays):
+        ...         recorder.record(action, 0.5)
+        >>> recorder.complete, recorder.averages()
+        (True, [0.5, 0.5])
     """
 
     def __init__(self, plan: Plan, *, allowed_loss: float = 0.0, rewards: RewardRange | None = None) -> None:
@@ -121,6 +135,17 @@ async def take_part(client: AsyncClient, code: str, averages: Averages, *, patie
 
     Raises:
         Refused: The client does not consent to the terms or the plan, or a party refused a request.
+
+    Example:
+        >>> import asyncio
+        >>> from dpbandits.service.client import AsyncClient, ClientCore, take_part
+        >>> from dpbandits.service.shared import AsyncTransport, Patience
+        >>> async def main(url, code):
+        ...     async with AsyncTransport(patience=Patience(tries=1)) as transport:
+        ...         client = AsyncClient(ClientCore(url=url), transport)
+        ...         return await take_part(client, code, lambda plan: [0.5] * len(plan.support), patience=0)
+        >>> asyncio.run(main("http://127.0.0.1:9", "a code from the operator"))
+        False
     """
     seconds = _UNREACHED
     for _ in range(patience):

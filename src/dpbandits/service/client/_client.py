@@ -94,6 +94,12 @@ class ClientCore:
         agreed: The terms that the client agreed to in this process, or None.
         plan: The plan that the client was asked to report for, or None.
         trouble: The last error of a party that could not be reached, or an empty string.
+
+    Example:
+        >>> from dpbandits.service.client import ClientCore, Consent
+        >>> core = ClientCore(url="https://study.example", consent=Consent(trusts=("central",), epsilon=2))
+        >>> core.memory.enrolled, core.plan
+        (False, None)
     """
 
     url: str
@@ -137,6 +143,9 @@ class ClientCore:
 
         Args:
             code: The one-time enrolment code from the study's operator.
+
+        Returns:
+            A dialogue, which a transport carries out.
 
         Raises:
             Refused: The client does not agree to the terms, or the coordinator does not accept the code.
@@ -194,6 +203,9 @@ class ClientCore:
         Args:
             averages: The average reward of each supported action, in the order of `Plan.support` and in the
                 units of the study (`rewards`).
+
+        Returns:
+            A dialogue, which a transport carries out.
 
         Raises:
             Refused: The client was not asked for a report, or the receiving party refused it.
@@ -284,6 +296,20 @@ class AsyncClient:
     Args:
         core: The client's state and protocol.
         transport: Sends the requests; many clients may share one.
+
+    Example:
+        >>> import asyncio
+        >>> from dpbandits.errors import Unreachable
+        >>> from dpbandits.service.client import AsyncClient, ClientCore
+        >>> from dpbandits.service.shared import AsyncTransport, Patience
+        >>> async def enrol(code):
+        ...     async with AsyncTransport(patience=Patience(tries=1)) as transport:
+        ...         try:
+        ...             await AsyncClient(ClientCore(url="http://127.0.0.1:9"), transport).enrol(code)
+        ...         except Unreachable:
+        ...             return "retry later"
+        >>> asyncio.run(enrol("a code from the operator"))
+        'retry later'
     """
 
     def __init__(self, core: ClientCore, transport: AsyncTransport) -> None:
@@ -291,17 +317,33 @@ class AsyncClient:
         self._transport = transport
 
     async def agree(self) -> Terms:
-        """Request the study's terms and agree to them; see `ClientCore.agree`."""
+        """Request the study's terms and agree to them; see `ClientCore.agree`.
+
+        Returns:
+            The terms.
+        """
         return (await self._transport.hold(self.core.agree())).terms
 
     async def enrol(self, code: str) -> None:
-        """Enrol in the study with a one-time code; see `ClientCore.enrol`."""
+        """Enrol in the study with a one-time code; see `ClientCore.enrol`.
+
+        Args:
+            code: The one-time enrolment code.
+        """
         await self._transport.hold(self.core.enrol(code))
 
     async def task(self) -> TaskReply:
-        """Request this client's task; see `ClientCore.task`."""
+        """Request this client's task; see `ClientCore.task`.
+
+        Returns:
+            The coordinator's reply.
+        """
         return await self._transport.hold(self.core.task())
 
     async def report(self, averages: Sequence[float]) -> None:
-        """Randomize the averages and send the report; see `ClientCore.report`."""
+        """Randomize the averages and send the report; see `ClientCore.report`.
+
+        Args:
+            averages: The average reward of each supported action.
+        """
         await self._transport.hold(self.core.report(averages))

@@ -40,6 +40,12 @@ class Consent:
         biased_bits: Whether to accept the paper's Algorithm 2, in which noise bits are not fair coins.
         conformance: Whether the client is being tested. It then takes part only in conformance tests, and
             otherwise never.
+
+    Example:
+        >>> from dpbandits.service.client import Consent
+        >>> consent = Consent(trusts=("shuffle",), epsilon=1, modes=("verified",), minimum_cohort=500)
+        >>> consent.epsilon, consent.least_silent_share
+        (1, 0.0)
     """
 
     trusts: tuple[str, ...] = ("local", "shuffle")

@@ -19,6 +19,17 @@ class MemoryFile:
 
     Args:
         path: The JSON file; the first `save` creates it.
+
+    Example:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> from dpbandits.service.client import ClientCore, MemoryFile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     file = MemoryFile(Path(folder) / "client.json")
+        ...     core = ClientCore(url="https://study.example", memory=file.load(), save=file.save)
+        ...     file.save(core.memory)
+        ...     print(file.load() == core.memory)
+        True
     """
 
     def __init__(self, path: Path) -> None:
@@ -38,7 +49,11 @@ class MemoryFile:
             raise InvalidValue("memory", self._path, "a client memory file of this version") from None
 
     def save(self, memory: ClientMemory) -> None:
-        """Write the memory durably; after a crash the file has either the old or the new memory."""
+        """Write the memory durably; after a crash the file has either the old or the new memory.
+
+        Args:
+            memory: What is saved.
+        """
         replace_private(self._path, msgspec.json.encode(memory))
 
 
@@ -53,6 +68,17 @@ class MemoryFolder:
 
     Raises:
         InvalidValue: The path is not a folder, or its parent does not exist.
+
+    Example:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> from dpbandits.service.client import MemoryFolder
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     memories = MemoryFolder(Path(folder) / "clients")
+        ...     one = memories.of("a code").load()
+        ...     memories.of("a code").save(one)
+        ...     print(memories.of("a code").load() == one)
+        True
     """
 
     def __init__(self, path: Path) -> None:
@@ -63,5 +89,9 @@ class MemoryFolder:
         self._path = path
 
     def of(self, code: str) -> MemoryFile:
-        """Return the memory of the client with an enrolment code."""
+        """Return the memory of the client with an enrolment code.
+
+        Args:
+            code: The client's enrolment code.
+        """
         return MemoryFile(self._path / f"{hashed(code)}.json")

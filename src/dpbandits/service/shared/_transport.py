@@ -92,6 +92,16 @@ class Transport:
             certificate with the other party's host name.
         patience: How often to retry.
         largest_reply: The largest accepted reply in bytes.
+
+    Example:
+        >>> from dpbandits.service.client import ClientCore
+        >>> from dpbandits.service.shared import Patience, Transport
+        >>> with Transport(patience=Patience(tries=1)) as transport:
+        ...     try:
+        ...         transport.hold(ClientCore(url="http://127.0.0.1:9").agree())
+        ...     except Exception as error:
+        ...         print(type(error).__name__)
+        Unreachable
     """
 
     def __init__(
@@ -168,6 +178,19 @@ class AsyncTransport:
         patience: How often to retry.
         connections: The largest number of open connections.
         largest_reply: The largest accepted reply in bytes.
+
+    Example:
+        >>> import asyncio
+        >>> from dpbandits.service.client import ClientCore
+        >>> from dpbandits.service.shared import AsyncTransport, Patience
+        >>> async def main():
+        ...     async with AsyncTransport(patience=Patience(tries=1)) as transport:
+        ...         try:
+        ...             await transport.hold(ClientCore(url="http://127.0.0.1:9").agree())
+        ...         except Exception as error:
+        ...             return type(error).__name__
+        >>> asyncio.run(main())
+        'Unreachable'
     """
 
     def __init__(

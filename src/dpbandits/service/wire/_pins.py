@@ -31,6 +31,13 @@ class Pins:
         operator_key: The public key that signed the terms.
         shuffler_url: The shuffler's address.
         shuffler_key: The shuffler's public key.
+
+    Example:
+        >>> from dpbandits.service.client import ClientCore
+        >>> from dpbandits.service.wire import Pins
+        >>> core = ClientCore(url="https://study.example", pins=Pins(terms="ab" * 32))
+        >>> core.pins.terms[:4]
+        'abab'
     """
 
     terms: str | None = None

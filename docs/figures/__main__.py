@@ -1,0 +1,9 @@
+"""Draw every picture of the hand-written pages again, in docs/images."""
+
+from __future__ import annotations
+
+from docs.figures import epsilon, examples, ideas, participants, who_sees_what
+
+if __name__ == "__main__":
+    for module in (ideas, who_sees_what, epsilon, participants, examples):
+        module.draw()

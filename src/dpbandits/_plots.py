@@ -1,0 +1,58 @@
+"""The style of all plots: colours and axes. Matplotlib is imported when something is drawn.
+
+The colours are those of the dashboard in light mode (service/dashboard/static/app.css), so that plots and the
+dashboard look the same. Trust models have colours that colour-blind readers can distinguish (Okabe and Ito).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+INK = "#16202b"  # text
+SOFT = "#55616e"  # axes, and what matters less
+LINE = "#dde3ea"  # grid, and borders
+TINT = "#eaf2fb"  # background of what is marked
+ACCENT = "#0b62b4"  # the best option, and what a plot is about
+SECOND = "#a94f00"  # the option in use today, and what the first is compared with
+THIRD = "#6a3fa0"
+GOOD = "#1b7a3d"
+BAD = "#b3261e"
+
+TRUST_COLOURS = {"none": "#000000", "central": "#0072B2", "shuffle": "#009E73", "local": "#D55E00"}
+
+
+def new_figure(width: float, height: float, *, rows: int = 1, columns: int = 1) -> tuple[Figure, Any]:
+    """Return an empty figure in the style of the library, and its axes.
+
+    Args:
+        width: The width in inches.
+        height: The height in inches.
+        rows: The number of rows of axes.
+        columns: The number of columns of axes.
+
+    Returns:
+        The figure, and its axes: one, or an array of several.
+    """
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained", dpi=150)
+    axes = figure.subplots(rows, columns)
+    for one in axes.flat if rows * columns > 1 else (axes,):
+        tidy(one)
+    return figure, axes
+
+
+def tidy(axes: Any) -> None:
+    """Give axes the style of the library: no frame, a faint grid, soft colours.
+
+    Args:
+        axes: The axes of a matplotlib figure.
+    """
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.spines[["left", "bottom"]].set_color(LINE)
+    axes.tick_params(colors=SOFT, labelcolor=INK, length=3)
+    axes.grid(color=LINE, linewidth=0.8)
+    axes.set_axisbelow(True)
