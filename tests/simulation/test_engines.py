@@ -14,16 +14,17 @@ from contextlib import ExitStack, contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from weakref import WeakSet
 
 import pytest
 
 from dpbandits.cli import main
 from dpbandits.errors import InvalidValue, WorkersLost
-from dpbandits.simulation import Engine, Setting, run_tasks, sweep
+from dpbandits.simulation import Engine, Setting, _clusters, run_tasks, sweep
 from dpbandits.simulation._engine import Pool
 from dpbandits.simulation._jobs import _distributed, _run
 from tests.cli.helpers import check_refused
-from tests.simulation.jobs import Failing, Logged, LostError
+from tests.simulation.jobs import Done, Failing, Logged, LostError
 
 ROOT = Path(__file__).parents[2]
 SETTINGS = [Setting.of(trust=trust, actions=40, dimension=3, horizon=500) for trust in ("none", "central")]
@@ -73,8 +74,9 @@ def test_a_sweep_on_a_dask_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         _a_worker_that_dies_costs_its_unfinished_runs_only(engine, tmp_path)
         cluster.scheduler.allowed_failures = 0  # Dask would try more workers than are left
         monkeypatch.setattr("dpbandits.simulation._jobs._DEATHS", 1)
+        monkeypatch.setattr("dpbandits.simulation._clusters._SECONDS_WITHOUT_WORKERS", 3.0)
         job = Logged(log=str(tmp_path / "fatal"), fatal=1, deaths=100)
-        with pytest.raises(WorkersLost, match="KilledWorker"):  # joblib's own backend would wait forever
+        with pytest.raises(WorkersLost, match="KilledWorker|Cancelled"):  # joblib's own backend would wait
             list(run_tasks([(job, seed) for seed in range(3)], engine=engine))
 
 
@@ -209,3 +211,24 @@ def _hang_up(server: socket.socket) -> None:
     with suppress(OSError):
         while True:
             server.accept()[0].close()
+
+
+class _Emptied:
+    """A Dask client whose cluster has no workers."""
+
+    def __init__(self) -> None:
+        self.cancelled = threading.Event()
+
+    def nthreads(self) -> dict[str, int]:
+        return {}
+
+    def cancel(self, futures: list[Any]) -> None:
+        assert len(futures) == 1
+        self.cancelled.set()
+
+
+def test_runs_are_given_up_if_no_worker_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_clusters, "_SECONDS_WITHOUT_WORKERS", 0.0)
+    client, future = _Emptied(), Done(seed=1, process=1)
+    with _clusters._giving_up(client, WeakSet([future])):
+        assert client.cancelled.wait(30)

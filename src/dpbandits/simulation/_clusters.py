@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import logging
 import os
+import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from importlib import import_module
 from typing import Any
 from uuid import uuid4
+from weakref import WeakSet
 
 from joblib.parallel import ParallelBackendBase
 
@@ -21,6 +24,7 @@ from dpbandits.errors import InvalidValue
 from dpbandits.simulation._engine import Engine, Pool, ignoring_interrupts
 
 _SECONDS_TO_ANSWER = 30.0
+_SECONDS_WITHOUT_WORKERS = 30.0  # after which runs are given up; a worker that restarts takes a few
 Call = Callable[[], Any]
 
 
@@ -77,14 +81,46 @@ def _dask(engine: Engine, workers: int | None) -> Iterator[Pool]:
             client.wait_for_workers(1, timeout=_SECONDS_TO_ANSWER)
         except (OSError, ValueError) as error:  # a timeout is an OSError
             raise engine.unreachable(error) from None
-        slots = sum(client.nthreads().values())
+        slots, futures = sum(client.nthreads().values()), WeakSet[Any]()
+
+        def start(call: Call) -> Any:
+            future = client.submit(call, key=f"dpbandits-{uuid4().hex}")
+            futures.add(future)
+            return future
+
+        stack.enter_context(_giving_up(client, futures))
         yield _pool(
-            lambda call: client.submit(call, key=f"dpbandits-{uuid4().hex}"),
+            start,
             slots,
             workers,
             losses=(distributed.KilledWorker,),  # Dask has tried several workers
             ends=(CancelledError, distributed.comm.CommClosedError),
         )
+
+
+@contextmanager
+def _giving_up(client: Any, futures: WeakSet[Any]) -> Iterator[None]:
+    """Cancel the runs if a Dask cluster has no workers for a while. Dask itself would wait forever."""
+    done = threading.Event()
+
+    def watch() -> None:
+        seen = time.monotonic()
+        while not done.wait(1.0):
+            try:
+                seen = time.monotonic() if client.nthreads() else seen
+            except Exception:  # the connection has ended, which the runs notice themselves
+                return
+            if time.monotonic() - seen > _SECONDS_WITHOUT_WORKERS:
+                client.cancel(list(futures))
+                return
+
+    watcher = threading.Thread(target=watch, name="watch-dask", daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        done.set()
+        watcher.join()
 
 
 @contextmanager
