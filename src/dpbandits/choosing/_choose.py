@@ -31,6 +31,7 @@ def choose(
     heterogeneity: float | None = None,
     level: float = 0.95,
     confirm: bool | float = True,
+    secret_sample: bool = False,
     seed: int | None = None,
     noise: NoiseSource | None = None,
 ) -> Found:
@@ -67,6 +68,8 @@ def choose(
             model of rewards (`Found.confirmation`). It needs a current option and people who can play every
             option. True reserves a fifth of the participants, or nobody if the intervals would be too wide. A
             number is the half width that the intervals should have, in the units of the reward.
+        secret_sample: Whether nobody will learn which rows of a table of measured rewards were drawn. With
+            trust central, less noise then suffices: a third at ε = 1 if a tenth of the rows is drawn.
         seed: Determines which people are drawn and the generators that they get; not the privacy noise.
         noise: The source of the privacy noise; secure by default. With `SimulatedNoise` the result is
             reproducible and has no guarantee.
@@ -100,9 +103,10 @@ def choose(
     failure = 1 - probability(level=level)
     if seed is not None:
         whole(0, seed=seed)
-    privacy = PrivacyRequest(trust=trust, epsilon=epsilon, delta=delta)
     rewards = RewardRange.of(reward_range)
     asked = people_of(people, options, rewards, heterogeneity=heterogeneity)
+    share = _secret_share(asked, participants, seed) if secret_sample else 1.0
+    privacy = PrivacyRequest(trust=trust, epsilon=epsilon, delta=delta, sampled_share=share)
     study = planned(
         options,
         asked,
@@ -113,6 +117,16 @@ def choose(
         confirm=confirm if isinstance(confirm, bool) else positive(confirm=confirm) / rewards.half,
     )
     return answer(options, study, asked, rewards=rewards, level=level, seed=seed, noise=noise)
+
+
+def _secret_share(people: People, participants: int, seed: int | None) -> float:
+    """Return which share of the people a secret sample has."""
+    if people.size is None:
+        expected = "False, unless people is a table of measured rewards with a row per person"
+        raise InvalidValue("secret_sample", True, expected)
+    if seed is not None:
+        raise InvalidValue("seed", seed, "None with secret_sample: whoever has the seed knows who was asked")
+    return min(1.0, participants / people.size)
 
 
 def answer(

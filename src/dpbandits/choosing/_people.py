@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -56,12 +57,14 @@ class People(ABC):
         heterogeneity: σ of the study.
         bounded: Whether each single reward lies in the range.
         assignment: `Study.assignment`.
+        size: How many people there are, if they are drawn uniformly in this process; else None.
     """
 
     knowledge = Knowledge.MODEL
     heterogeneity = 0.0
     bounded = True
     assignment = "everyone"
+    size: int | None = None
 
     def schedule(self, participants: int) -> Schedule | None:  # noqa: ARG002
         """Return the schedule of a study that asks at most `participants`; None if `plan_study` plans it."""
@@ -218,6 +221,7 @@ class MeasuredPeople(PlayingPeople):
         self._matrix = np.column_stack(
             [_measured(label, columns[label], rewards) for label in options.labels]
         )
+        self.size = len(self._matrix)
 
     def schedule(self, participants: int) -> Schedule:
         """Return one phase with one play per option: more would repeat the same measurements."""
@@ -227,7 +231,10 @@ class MeasuredPeople(PlayingPeople):
         """Draw people without replacement, each of them once."""
         if len(self._matrix) < count:
             raise _too_few(len(self._matrix), count)
-        chosen = np.random.default_rng(seed).permutation(len(self._matrix))[:count]
+        if seed is None:  # who is asked stays secret
+            chosen = secrets.SystemRandom().sample(range(len(self._matrix)), count)
+        else:
+            chosen = np.random.default_rng(seed).permutation(len(self._matrix))[:count].tolist()
         return {str(number): self._client(self._matrix[row]) for number, row in enumerate(chosen, 1)}
 
     def _client(self, row: FloatArray) -> Averages:

@@ -53,6 +53,7 @@ def planned(
         "heterogeneity": people.heterogeneity,
         "steps": steps,
         "assignment": people.assignment,
+        "population": people.size if privacy.sampled_share < 1 else None,
     }
     confirmation = _confirmation(options, people, participants, horizon, privacy, settings, confirm)
     learning = participants - (0 if confirmation is None else confirmation.cohort)

@@ -106,7 +106,10 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _from_result(path: Path) -> list[tuple[PrivacyRequest, Mechanism]]:
-    """The request of each private row of a simulation's JSON, and the weakest mechanism that it used."""
+    """The request of each private row of a simulation's JSON, and the weakest mechanism that it used.
+
+    If who was asked is secret, the account is about a client who is known to be asked.
+    """
     if not path.is_file():
         raise InvalidValue("RESULT", path, "an existing JSON file that `dpbandits simulate` wrote")
     try:
@@ -115,7 +118,8 @@ def _from_result(path: Path) -> list[tuple[PrivacyRequest, Mechanism]]:
         for result in document["results"]:
             request = PrivacyRequest(**result["privacy"])
             if result["mechanism"] is not None:
-                cases.append((request, decode(encode(result["mechanism"]), Mechanism)))  # type: ignore[type-abstract]
+                mechanism = decode(encode(result["mechanism"]), Mechanism)  # type: ignore[type-abstract]
+                cases.append((request.of_members, mechanism))
     except (msgspec.DecodeError, KeyError, TypeError) as error:
         raise InvalidValue("RESULT", path, f"a JSON file that `dpbandits simulate` wrote ({error})") from None
     if not cases:

@@ -44,6 +44,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add_privacy_options(group, epsilon=1.0, delta=1e-6)
     share = "share of a cohort that must report; the noise suffices for these alone"
     add_value(group, "--minimum-share", number, "Q", share, Setting().privacy.minimum_share)
+    sampled = "largest share of --population that is asked; who is asked is secret (central model only)"
+    add_value(group, "--sampled-share", number, "Q", sampled, 1.0)
     add_problem_options(parser.add_argument_group("problem"))
     add_table_options(parser)
     output = parser.add_argument_group("grid and output")

@@ -61,6 +61,8 @@ def _add_algorithm(group: Any) -> None:
     add_paper_options(group)
     share = "share of a cohort that must report; the noise suffices for these alone"
     add_value(group, "--minimum-share", number, "Q", share, default.privacy.minimum_share)
+    sampled = "largest share of --population that is asked; who is asked is secret (central model only)"
+    add_value(group, "--sampled-share", number, "Q", sampled, 1.0)
     add_choice(group, "--schedule", SCHEDULES, _SCHEDULES)
     add_flag(group, "--stop-when-decided", "ask nobody once a single action is left")
     steps = "leave out a step of tight; repeat for several"

@@ -74,7 +74,7 @@ def calibrate(
     checked_coordinates(coordinates)
     checked_cohort(cohort)
     checked_bound(bound)
-    model = request.trust_model
+    request, model = request.of_members, request.trust_model
     if shape == "ball" or model.private:
         found = least_noise(
             request, coordinates=coordinates, clients=cohort, shape=shape, confidence=confidence
@@ -178,7 +178,7 @@ def noise_widths(
     Raises:
         InvalidValue: If no noise of the request is accounted for in a ball, and `shape` is "ball".
     """
-    found = _unit_widths(request, coordinates, clients, shape, confidence)
+    found = _unit_widths(request.of_members, coordinates, clients, shape, confidence)
     return {noise: bound * width for noise, width in found}
 
 
@@ -318,7 +318,7 @@ def typical_deviation(
     Returns:
         The standard deviation, in the units of the rewards; 0 without privacy.
     """
-    return _typical_deviation(request, coordinates, clients, bound, shape, confidence)
+    return _typical_deviation(request.of_members, coordinates, clients, bound, shape, confidence)
 
 
 @lru_cache(maxsize=4096)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dpbandits._checks import at_least_zero_below_one, between, one_of, positive
-from dpbandits.errors import NotAvailable
+from dpbandits.errors import InvalidValue, NotAvailable
 from dpbandits.privacy._mechanism import Mechanism, honest_clients
 from dpbandits.privacy._registry import TRUST_MODELS
 from dpbandits.privacy._trust_model import TrustModel
@@ -33,6 +33,9 @@ class PrivacyRequest:
             is released. Where clients share the noise, the reports of this share alone carry enough noise.
         silent_share: The share of the reporting clients that may add no noise without weakening the
             guarantee, between 0 and 0.99. It matters only where clients share the noise.
+        sampled_share: The largest share of the population that is asked in the whole study. Below 1, who is
+            asked must be drawn uniformly and stay secret, and less noise suffices (`of_members`). Only where
+            the server adds the noise, in preset tight.
 
     Raises:
         InvalidValue: If a value is out of range, or the trust model does not have the noise.
@@ -52,6 +55,7 @@ class PrivacyRequest:
     noise: str | None = None
     minimum_share: float = 1.0
     silent_share: float = 0.0
+    sampled_share: float = 1.0
 
     def __post_init__(self) -> None:
         one_of(TRUST_MODELS, trust=self.trust)
@@ -60,8 +64,18 @@ class PrivacyRequest:
         at_least_zero_below_one(delta=self.delta)
         between(0.01, 1, minimum_share=self.minimum_share)
         between(0, 0.99, silent_share=self.silent_share)
+        between(1e-6, 1, sampled_share=self.sampled_share)
+        if self.sampled_share < 1:
+            self._check_sampling(self.trust_model)
         if self.trust_model.private:
             self._check_noise(self.trust_model)
+
+    def _check_sampling(self, model: TrustModel) -> None:
+        if model.noise_by != "server" or self.preset != "tight":
+            expected = "1, or preset tight and a trust model in which the server adds the noise"
+            raise InvalidValue("sampled_share", self.sampled_share, expected)
+        if self.delta >= self.sampled_share:
+            raise InvalidValue("delta", self.delta, f"less than sampled_share = {self.sampled_share:g}")
 
     def _check_noise(self, model: TrustModel) -> None:
         if self.noise is not None and not model.offers(self.noise):
@@ -74,6 +88,19 @@ class PrivacyRequest:
     def trust_model(self) -> TrustModel:
         """The `TrustModel` with the name `trust`."""
         return TRUST_MODELS[self.trust]
+
+    @property
+    def of_members(self) -> PrivacyRequest:
+        """The (ε, δ) that suffices for a client who is known to be asked, if who is asked is secret.
+
+        With q = `sampled_share`, it is (log(1 + (e^ε − 1)/q), δ/q); see docs/privacy.md. Example: with
+        ε = 1 and q = 0.1 it is ε = 2.9.
+        """
+        if self.sampled_share == 1:
+            return self
+        share = self.sampled_share
+        epsilon = math.log1p(math.expm1(self.epsilon) / share)
+        return replace(self, epsilon=epsilon, delta=self.delta / share, sampled_share=1.0)
 
     @property
     def pure(self) -> bool:
@@ -171,8 +198,8 @@ def weakest(request: PrivacyRequest, mechanisms: Iterable[Mechanism]) -> Mechani
     """
     if not request.trust_model.private:
         return None
-    used = dict.fromkeys(mechanisms)
-    return max(used, key=lambda mechanism: mechanism.event.delta(request.epsilon), default=None)
+    used, epsilon = dict.fromkeys(mechanisms), request.of_members.epsilon
+    return max(used, key=lambda mechanism: mechanism.event.delta(epsilon), default=None)
 
 
 def _named(words: Iterable[str]) -> str:
@@ -210,10 +237,20 @@ def guarantee(request: PrivacyRequest, mechanisms: Iterable[Mechanism]) -> Guara
     return Guarantee(
         trust=request.trust,
         epsilon=request.epsilon,
-        delta=worst.event.delta(request.epsilon),
+        delta=request.sampled_share * worst.event.delta(request.of_members.epsilon),
         neighbouring=NEIGHBOURING,
         accountant=_named(mechanism.event.accountant for mechanism in used),
         preset=request.preset,
         noise=_named(mechanism.noise_name for mechanism in used),
-        needs=_all_needs(used),
+        needs=_all_needs(used) + _sampling_needs(request),
+    )
+
+
+def _sampling_needs(request: PrivacyRequest) -> str:
+    if request.sampled_share == 1:
+        return ""
+    return (
+        f"; the server asks at most {request.sampled_share:.3g} of the clients who are ready, drawn "
+        "uniformly at random, and nobody else learns who was asked; clients that tell others do not count "
+        "as ready"
     )

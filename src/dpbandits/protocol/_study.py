@@ -137,11 +137,23 @@ class Study:
         if self.population is not None:
             whole(1, population=self.population)
             self._check_population(self.population)
+        if self.privacy.sampled_share < 1:
+            self._check_sampling(self.privacy.sampled_share)
 
     def _check_population(self, population: int) -> None:
         needed = self.assignment_rule.participants(self) + self.confirming
         if self.when_clients_run_out == "error" and needed > population:
             raise NotEnoughClients(needed, population)
+
+    def _check_sampling(self, share: float) -> None:
+        """Raise unless the study asks at most this share of the population, whatever it learns."""
+        needed = self.assignment_rule.participants(self) + self.confirming
+        if self.population is None:
+            expected = f"the number of clients who are ready, with sampled_share = {share:g}"
+            raise InvalidValue("population", self.population, expected)
+        if needed > share * self.population * (1 + 1e-12):
+            expected = f"at least {needed / self.population:.6g}: {needed:,} of {self.population:,} are asked"
+            raise InvalidValue("sampled_share", share, expected)
 
     def _check_misfit(self) -> None:
         if not between(0, self.bound, misfit=self.misfit):

@@ -210,7 +210,8 @@ class Setting:
             )
             return Spending(schedule=schedule, design_tolerance=tolerance)
         given = Spending(schedule=self.exponential(), design_tolerance=tolerance)
-        spending = budgeted(self.changed(population=None).study(actions, given), budget)
+        unlimited = replace(self, privacy=self.privacy.of_members).changed(population=None)
+        spending = budgeted(unlimited.study(actions, given), budget)
         return spending if self.design_tolerance is None else replace(spending, design_tolerance=tolerance)
 
     @property

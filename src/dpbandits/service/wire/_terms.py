@@ -309,6 +309,9 @@ def terms_of(
         InvalidValue: No phase of the study asks for reports, or the parties do not fit the trust model.
     """
     privacy = study.privacy
+    if privacy.sampled_share < 1:  # a client who joins knows, and may tell, that it is asked
+        expected = "1 in a deployed study, where clients join first come, first served"
+        raise InvalidValue("sampled_share", privacy.sampled_share, expected)
     phases = range(1, study.schedule.reporting_phases(study.horizon) + 1)
     cohorts = [study.schedule.cohort(phase) for phase in phases]
     if not cohorts:
