@@ -25,7 +25,7 @@ from dpbandits.errors import InvalidValue, WorkersLost
 from dpbandits.protocol import decode, encode
 from dpbandits.simulation._engine import Engine, Pool, ignoring_interrupts
 
-HERE = Engine()
+HERE: Engine = Engine()
 _DEATHS = 10  # losses of workers in a row, without a finished run, that end a sweep
 
 
