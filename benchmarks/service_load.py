@@ -5,6 +5,8 @@ server with a handler that does nothing, and a load generator. The same requests
 clients, are sent alternately to the empty handler and to the coordinator, so that other load on the machine
 affects both. The limit applies to the ratio of the two rates.
 
+With `--postgresql` the store is a PostgreSQL server on the same machine. Its CPU time per report is printed.
+
 With `--reports N` it sends N reports instead and prints the memory of the coordinator at ten points. The
 second half must not need noticeably more memory than the first. Run it with `make load`.
 """
@@ -36,6 +38,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from load_generator import ticket
 from tests.service.processes import Site, free_port, stop
+from tests.storage import postgres
 
 from dpbandits.actions import Actions
 from dpbandits.protocol import encode
@@ -60,7 +63,21 @@ def serve_empty(listening: Listening) -> None:
     serve(Starlette(routes=[Route("/{path:path}", empty, methods=["POST", "GET"])]), listening)
 
 
-def prepared(directory: Path, clients: int, *, tls: bool) -> tuple[Site, dict[str, Any]]:
+@contextlib.contextmanager
+def database(options: argparse.Namespace) -> Iterator[tuple[str, psutil.Process | None]]:
+    """Yield the URL of a new store and, if it is PostgreSQL, the process of the server."""
+    if not options.postgresql:
+        yield "sqlite:///study.sqlite", None
+        return
+    with postgres.running() as started:
+        for setting in ("fsync", "full_page_writes"):  # which the tests turn off
+            started.psql(f"ALTER SYSTEM SET {setting} = on")
+        started.psql("SELECT pg_reload_conf()")
+        number = (Path(started.pgdata) / "postmaster.pid").read_text().split()[0]
+        yield postgres.new_database(started.get_uri()), psutil.Process(int(number))
+
+
+def prepared(directory: Path, clients: int, storage: str, *, tls: bool) -> tuple[Site, dict[str, Any]]:
     """Return a study whose first phase collects from this many clients, and one that never reports."""
     actions = Actions.generate("sphere", count=60, dimension=8, rng=3)
     site = Site(
@@ -70,6 +87,7 @@ def prepared(directory: Path, clients: int, *, tls: bool) -> tuple[Site, dict[st
         cohorts=(clients + 1,),
         horizon=10**8,
         report_seconds=7200,
+        storage=storage,
         actions=actions,
     )
     if not tls:
@@ -105,6 +123,7 @@ class Bench:
     generator: subprocess.Popen[str]
     servers: dict[str, psutil.Process]
     site: Site
+    database: psutil.Process | None
 
     def send(self, target: str, first: int, last: int) -> tuple[float, float]:
         """Return the requests per second, and the CPU seconds of the server per request."""
@@ -121,8 +140,12 @@ class Bench:
         return count / answer["seconds"], (self._cpu(target) - before) / count
 
     def _cpu(self, target: str) -> float:
-        times = [process.cpu_times() for process in self._processes(target)]
-        return sum(float(one.user + one.system) for one in times)
+        return _cpu_seconds(self._processes(target))
+
+    @property
+    def database_cpu(self) -> float:
+        """The CPU seconds of PostgreSQL so far; zero for SQLite, which runs in the coordinator."""
+        return 0.0 if self.database is None else _cpu_seconds([self.database, *self.database.children()])
 
     def _processes(self, target: str) -> list[psutil.Process]:
         """Return the server, and its helper process that decrypts reports, once there is one."""
@@ -134,12 +157,29 @@ class Bench:
         return sum(float(process.memory_info().rss) for process in self._processes("reports")) / 1e6
 
 
+def _cpu_seconds(processes: list[psutil.Process]) -> float:
+    times = [process.cpu_times() for process in processes]
+    return sum(float(one.user + one.system) for one in times)
+
+
 @contextlib.contextmanager
-def running(directory: Path, clients: int, connections: int, *, tls: bool) -> Iterator[Bench]:
+def running(directory: Path, clients: int, options: argparse.Namespace, *, tls: bool) -> Iterator[Bench]:
+    """Run the store, the coordinator, the empty server and the load generator."""
+    with database(options) as (storage, process):
+        site, settings = prepared(directory, clients, storage, tls=tls)
+        settings["connections"] = options.connections
+        with serving(site, settings, tls=tls) as (generator, servers):
+            yield Bench(generator=generator, servers=servers, site=site, database=process)
+
+
+@contextlib.contextmanager
+def serving(
+    site: Site, settings: dict[str, Any], *, tls: bool
+) -> Iterator[tuple[subprocess.Popen[str], dict[str, psutil.Process]]]:
     """Run the coordinator, the empty server and the load generator."""
-    site, settings = prepared(directory, clients, tls=tls)
+    directory = site.directory
     port = free_port()
-    settings |= {"ports": {"reports": site.port, "empty": port}, "connections": connections}
+    settings["ports"] = {"reports": site.port, "empty": port}
     (directory / "load.json").write_text(json.dumps(settings))
     pair = [str(site.certificate), str(directory / "tls.pem")] if tls else []
     with contextlib.ExitStack() as stack:
@@ -160,7 +200,7 @@ def running(directory: Path, clients: int, connections: int, *, tls: bool) -> It
             text=True,
         )
         stack.callback(stop, generator)
-        yield Bench(generator=generator, servers=servers, site=site)
+        yield generator, servers
 
 
 def _wait_for(url: str, certificate: Path) -> None:
@@ -179,24 +219,28 @@ def measure_rates(options: argparse.Namespace, *, tls: bool) -> float:
     size, rounds = options.requests, options.rounds
     with (
         tempfile.TemporaryDirectory() as directory,
-        running(Path(directory), size * (rounds + 1), options.connections, tls=tls) as bench,
+        running(Path(directory), size * (rounds + 1), options, tls=tls) as bench,
     ):
         ratios, found = list[float](), list[tuple[tuple[float, float], tuple[float, float]]]()
-        memory = 0.0
+        memory, stored = 0.0, list[float]()
         for number in range(rounds + 1):  # the first round warms up
             sent = (number * size, (number + 1) * size)
-            empty, reports = bench.send("empty", *sent), bench.send("reports", *sent)
+            empty = bench.send("empty", *sent)
+            before = bench.database_cpu
+            reports = bench.send("reports", *sent)
             if number:
+                stored.append((bench.database_cpu - before) / size * 1e6)
                 found.append((empty, reports))
                 ratios.append(reports[0] / empty[0])
             memory = max(memory, bench.memory)
         rate = [statistics.median(pair[which][0] for pair in found) for which in (0, 1)]
         cost = [statistics.median(pair[which][1] for pair in found) * 1e6 for which in (0, 1)]
         ratio = statistics.median(ratios)
+        there = f", and {statistics.median(stored):.0f} µs in PostgreSQL" if options.postgresql else ""
         print(
             f"{'TLS, kept alive' if tls else 'without TLS'}: "
             f"empty handler {rate[0]:,.0f}/s ({cost[0]:.0f} µs of CPU each), "
-            f"reports {rate[1]:,.0f}/s ({cost[1]:.0f} µs); "
+            f"reports {rate[1]:,.0f}/s ({cost[1]:.0f} µs{there}); "
             f"ratio {ratio:.2f} ({min(ratios):.2f} to {max(ratios):.2f} in {rounds} rounds of {size:,}), "
             f"limit {LIMIT}; of CPU {cost[0] / cost[1]:.2f}; "
             f"memory {memory:.0f} MB; load {os.getloadavg()[0]:.1f}",
@@ -211,7 +255,7 @@ def measure_memory(options: argparse.Namespace) -> float:
     until = time.monotonic() + options.seconds
     with (
         tempfile.TemporaryDirectory() as directory,
-        running(Path(directory), options.reports, options.connections, tls=False) as bench,
+        running(Path(directory), options.reports, options, tls=False) as bench,
     ):
         for number in range(10):
             for first in range(number * size, (number + 1) * size, 5000):
@@ -238,6 +282,7 @@ def main() -> None:
     parser.add_argument("--requests", type=int, default=4000, help="requests per round")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--connections", type=int, default=256)
+    parser.add_argument("--postgresql", action="store_true", help="store reports in PostgreSQL")
     parser.add_argument("--plain-only", action="store_true", help="measure without TLS only")
     parser.add_argument("--reports", type=int, metavar="N", help="send N reports and measure memory")
     parser.add_argument("--seconds", type=float, default=1800, help="time limit of --reports")

@@ -27,7 +27,10 @@ from tests.cli.helpers import check_refused
 from tests.simulation.jobs import Done, Failing, Logged, LostError
 
 ROOT = Path(__file__).parents[2]
-SETTINGS = [Setting.of(trust=trust, actions=40, dimension=3, horizon=500) for trust in ("none", "central")]
+SETTINGS = [  # of preset paper, which needs no planning
+    Setting.of(trust=trust, preset="paper", actions=40, dimension=3, horizon=500)
+    for trust in ("none", "central")
+]
 SMALL = ["--actions", "40", "--dimension", "3", "--horizon", "500", "--participants", "200"]
 
 

@@ -29,7 +29,7 @@ class Numbered:
         return np.repeat(np.arange(first, first + cohort)[:, None] / COHORT, len(support), axis=1)
 
 
-@pytest.mark.parametrize(("whole", "blocks"), [(1 << 24, 1), (COHORT, 77)])
+@pytest.mark.parametrize(("whole", "blocks"), [(1 << 24, 1), (COHORT, 84)])
 def test_every_client_of_a_large_cohort_is_counted_once(
     whole: int, blocks: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

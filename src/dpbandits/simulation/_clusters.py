@@ -60,7 +60,7 @@ class _Futures(ParallelBackendBase):  # type: ignore[misc]
 def _pool(start: Callable[[Call], Any], slots: int, workers: int | None, **errors: Any) -> Pool:
     at_once = min(workers or slots, slots)
     # With fewer runs at a time than slots, nothing may wait in the cluster: a free slot would take it.
-    queued = 2 * slots if at_once == slots else at_once
+    queued = 4 * slots if at_once == slots else at_once
     return Pool(backend=_Futures(start, slots), slots=at_once, queued=queued, **errors)
 
 

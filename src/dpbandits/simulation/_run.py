@@ -1,8 +1,8 @@
 """One run in memory: the functions of the protocol in a loop, with a simulated population.
 
 Each phase draws the averages of its cohort at once, not round by round. The cost therefore grows with the
-number of phases, clients and supported actions, and not with the horizon. If every round has its own client,
-clients are drawn in blocks.
+number of phases, clients and supported actions, and not with the horizon or the population. Very large
+cohorts are drawn in blocks, so that memory does not grow with them. So are clients of single rounds.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 _SLACK = 1e-9  # relative allowance for rounding errors in eigenvalues and factors
 _WHOLE = 1 << 24  # a simulated cohort with more numbers than this, 128 MB, is drawn in blocks
-_BLOCK = 1 << 22  # numbers in a block
+_BLOCK = 1 << 20  # numbers in a block; arrays of this size are reused and not requested again
 
 
 class Everyone(Assignment):
@@ -105,8 +105,8 @@ class Everyone(Assignment):
 
     def simulate(self, plan: Plan, crowd: Crowd, rng: np.random.Generator) -> Iterator[Iterable[FloatArray]]:
         """Yield the reports of the cohort: in one block, or, if it is very large, in several."""
-        numbers = max(plan.rank, len(plan.support))
-        rows = plan.cohort if plan.cohort * numbers <= _WHOLE else _BLOCK // numbers + 1
+        actions = len(plan.support)
+        rows = plan.cohort if plan.cohort * actions <= _WHOLE else max(1, _BLOCK // actions)
         sizes = (min(rows, plan.cohort - first) for first in range(0, plan.cohort, rows))
         yield (plan.reported(crowd.averages(size, plan.support, plan.plays, rng)) for size in sizes)
 
