@@ -109,7 +109,7 @@ class Clients:
         self._callers: dict[int, Caller] = {}
         self._running = set[asyncio.Task[None]]()
         self._polls = list[tuple[str, float]]()
-        self._due = dict[int, bytes]()  # reports to be sent with the next poll of a client
+        self._busy: dict[int, asyncio.Lock] = {}  # a client has one request at a time
         self._reported = Counter[str]()
         self._lost = 0
 
@@ -138,27 +138,33 @@ class Clients:
             await asyncio.sleep(max(0.0, due - time.monotonic()))
             status = await self._request(number, request)
             self._polls.append((status, time.monotonic() - due))
-            report = self._due.pop(number, None)
-            if report is not None:
-                self._reported[await self._request(number, report)] += 1
             due += self._callers[number].interval * (0.5 + random.random())
 
     async def _request(self, number: int, request: bytes) -> str:
-        status = await self._callers[number].ask(request)
-        if status == "lost":  # a client tries again on a new connection
-            self._lost += 1
-            with contextlib.suppress(OSError, ssl.SSLError):
-                status = await (await self._open(number)).ask(request)
-        return status
+        async with self._busy.setdefault(number, asyncio.Lock()):
+            status = await self._callers[number].ask(request)
+            if status == "lost":  # a client tries again on a new connection
+                self._lost += 1
+                with contextlib.suppress(OSError, ssl.SSLError):
+                    status = await (await self._open(number)).ask(request)
+            return status
+
+    async def _report(self, number: int, seconds: float) -> None:
+        """Send a report at a random time, as if a poll had told the client to."""
+        request = self._sealer.request(number)
+        await asyncio.sleep(random.random() * seconds)
+        self._reported[await self._request(number, request)] += 1
 
     async def measure(self, seconds: float, first: int, last: int) -> dict[str, Any]:
         """Let all clients poll for a while, and some of them report."""
-        self._due = {number: self._sealer.request(number) for number in range(first, last)}
         self._polls, self._reported, self._lost = [], Counter(), 0
+        reports = [asyncio.create_task(self._report(number, seconds / 2)) for number in range(first, last)]
         late, until = list[float](), time.monotonic() + seconds
         while (now := time.monotonic()) < until:
             await asyncio.sleep(0.02)
             late.append(time.monotonic() - now - 0.02)
+        for report in reports:
+            report.cancel()  # one that has no answer yet is not counted
         ordered = sorted(took for _, took in self._polls)
         return {
             "requests": len(ordered),

@@ -12,6 +12,7 @@ from starlette.applications import Starlette
 from dpbandits.errors import DpbanditsError, Refused, Unreachable
 from dpbandits.protocol import Plan
 from dpbandits.service.coordinator._coordinator import Coordinator
+from dpbandits.service.coordinator._polls import Polls
 from dpbandits.service.shared import (
     Call,
     Endpoint,
@@ -55,6 +56,7 @@ class CoordinatorService(Served):
         super().__init__(coordinator.writer, metrics, coordinator.context.keys)
         self._coordinator = coordinator
         self._driver = driver
+        self._polls = Polls(coordinator.clients, coordinator.writer)
 
     async def study(self, _call: Call) -> StudyReply:
         """Return the public description of the study."""
@@ -76,9 +78,14 @@ class CoordinatorService(Served):
     async def tasks(self, call: Call) -> TaskReply:
         """Let a client join if there is a place, and return its task."""
         request: TaskRequest = call.body
-        task = self._coordinator.clients.task
-        reply = await self.run("join", lambda t: task(t, call.secret, request.pseudonym, request.have))
-        self._driver.poke()
+        clients = self._coordinator.clients
+        reply = await self._polls.reply(call.secret, request)
+        if reply is None:
+            task = clients.task
+            reply = await self.run("join", lambda t: task(t, call.secret, request.pseudonym, request.have))
+            self._polls.learn(call.secret, request, reply)
+            self._driver.poke()
+        clients.pace.polled(call.secret)
         return reply
 
     async def slot(self, call: Call) -> ReportSlot:

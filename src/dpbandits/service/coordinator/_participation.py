@@ -26,7 +26,7 @@ class Participation:
     def __init__(self, context: Context, rounds: Rounds) -> None:
         self._context = context
         self._rounds = rounds
-        self._pace = Pace(context.timing)
+        self.pace = Pace(context.timing)
 
     def enrol(self, transaction: Transaction, code: str, token: str) -> ClientReply:
         """Enrol a client with a one-time code; `token` is the hash of the token that it chose."""
@@ -52,7 +52,6 @@ class Participation:
         found = transaction.standing(hashed(secret))
         if found is None:
             raise Refused("unknown-credential", "no such client")
-        self._pace.polled(secret)
         client, entry = found
         latest = transaction.latest(lock=entry is None)
         if entry is None and latest is not None:
@@ -91,18 +90,38 @@ class Participation:
         plan = self._rounds.journal.plan(transaction, entry.phase)
         running = latest is not None and (latest.phase, latest.number) == (entry.phase, entry.attempt)
         state: TaskState = _TASK.get(latest.state, "over") if running and latest is not None else "over"
-        reply = self._reply(state)
+        reported = entry.report is not None
+        return self._in_cohort(state, plan, entry.attempt, latest, have=have, reported=reported)
+
+    def _in_cohort(
+        self, state: TaskState, plan: Plan, attempt: int, latest: Attempt | None, *, have: str, reported: bool
+    ) -> TaskReply:
         known = have == plan.digest or state == "over"
         return msgspec.structs.replace(
-            reply,
-            phase=entry.phase,
-            attempt=entry.attempt,
+            self._reply(state),
+            phase=plan.phase,
+            attempt=attempt,
             plan_digest=plan.digest,
             plan=None if known else encode(plan).decode(),
             sum_bits=None if plan.mechanism is None else plan.mechanism.sum_bits,
             seconds_left=self._seconds_left(latest) if latest is not None and state == "report" else None,
-            reported=None if self._context.shuffled else entry.report is not None,
+            reported=None if self._context.shuffled else reported,
         )
+
+    def still_in_cohort(self, latest: Attempt, have: str) -> TaskReply | None:
+        """Return the task of a client that has joined the latest attempt, without reading the store.
+
+        Args:
+            latest: The latest attempt, which the client has joined.
+            have: As for `task`.
+
+        Returns:
+            The task; None if it depends on what else the store has: whether the client has reported.
+        """
+        state, plan = _TASK.get(latest.state), self._rounds.journal.known_plan(latest.phase)
+        if state is None or plan is None or (state == "report" and not self._context.shuffled):
+            return None
+        return self._in_cohort(state, plan, latest.number, latest, have=have, reported=False)
 
     def _seconds_left(self, attempt: Attempt) -> float | None:
         """Return the time until the attempt closes; None while the shuffler could not be reached in time."""
@@ -110,7 +129,7 @@ class Participation:
         return None if remaining is None else max(0.0, round(remaining, 3))
 
     def _reply(self, state: TaskState) -> TaskReply:
-        return TaskReply(study=self._context.name, state=state, poll_seconds=self._pace.seconds)
+        return TaskReply(study=self._context.name, state=state, poll_seconds=self.pace.seconds)
 
     def slot(self, plan: Plan, attempt: int, secret: str) -> ReportSlot:
         """Return the place that a client's report belongs to, without reading the store.

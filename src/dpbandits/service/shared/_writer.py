@@ -30,6 +30,9 @@ from dpbandits.storage import Store, StoredReport, Transaction
 
 Result = TypeVar("Result")
 
+READ = "read"
+"""The name of jobs that change nothing."""
+
 _TOGETHER = 1024  # once a group has this many jobs, no more are added
 _TRIES = 5  # tries per job while another worker changes the same rows
 
@@ -66,6 +69,8 @@ class Writer:
         self._store = store
         self._hook = hook
         self._queue: queue.SimpleQueue[list[_Job] | None] = queue.SimpleQueue()
+        self.changes = 0
+        """Increases with every commit of other jobs than those named `read`, before callers get results."""
         self._since: float | None = None  # when the current transaction began, if it has a single step
         self._passing: dict[asyncio.AbstractEventLoop, list[_Job]] = {}
         self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
@@ -159,6 +164,7 @@ class Writer:
             outcomes = [self._again(jobs[0], error)] if len(jobs) == 1 else self._one_by_one(jobs)
         finally:
             self._since = None
+        self.changes += any(job.name != READ for job in jobs)
         _fulfil(list(zip(jobs, outcomes, strict=True)))
 
     def _one_by_one(self, jobs: list[_Job]) -> list[Any]:

@@ -1,0 +1,93 @@
+"""Polls of clients that have joined are answered from memory.
+
+Most polls learn nothing: the client has joined, and its cohort waits for others or for the actuator. Whether
+a client has joined an attempt never changes, so it is remembered. The latest attempt is read from the store
+for many polls together: again after every change that this process commits and, because other workers and
+commands may change it, at least four times per second. All other polls read the store: those that may join,
+those of cohorts that may report in this model, and those after the end of the attempt.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import NamedTuple
+
+from dpbandits.service.coordinator._participation import Participation
+from dpbandits.service.shared import Writer
+from dpbandits.service.wire import TaskReply, TaskRequest, hashed
+from dpbandits.storage import Attempt
+
+_FRESH = 0.25  # seconds for which the latest attempt is used without reading it again
+_REMEMBERED = 50_000  # clients
+
+
+class _Place(NamedTuple):
+    """What a client has joined, and under which name."""
+
+    pseudonym: str
+    phase: int
+    attempt: int
+
+
+class Polls:
+    """The clients that have joined, and the latest attempt. Used in the thread of the event loop only.
+
+    Args:
+        clients: Makes the replies.
+        writer: Reads the latest attempt.
+        clock: Returns the time in seconds; tests pass their own.
+    """
+
+    def __init__(
+        self, clients: Participation, writer: Writer, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._clients = clients
+        self._writer = writer
+        self._clock = clock
+        self._places: OrderedDict[str, _Place] = OrderedDict()
+        self._latest: Attempt | None = None
+        self._version, self._until = -1, 0.0
+        self._reading: asyncio.Future[Attempt | None] | None = None
+
+    async def reply(self, secret: str, request: TaskRequest) -> TaskReply | None:
+        """Return the task of a client from memory; None if the store has to be read.
+
+        Args:
+            secret: The client's token.
+            request: Its request.
+        """
+        client = hashed(secret)
+        place = self._places.get(client)
+        if place is None or place.pseudonym != request.pseudonym:
+            return None
+        latest = await self._read()
+        if latest is None or (latest.phase, latest.number) != (place.phase, place.attempt):
+            self._places.pop(client, None)
+            return None
+        return self._clients.still_in_cohort(latest, request.have)
+
+    def learn(self, secret: str, request: TaskRequest, reply: TaskReply) -> None:
+        """Remember a client that has joined, from a reply that is committed."""
+        if reply.state == "joined" and reply.phase is not None and reply.attempt is not None:
+            self._places[hashed(secret)] = _Place(request.pseudonym, reply.phase, reply.attempt)
+            if len(self._places) > _REMEMBERED:
+                self._places.popitem(last=False)
+
+    async def _read(self) -> Attempt | None:
+        if self._version == self._writer.changes and self._clock() < self._until:
+            return self._latest
+        if self._reading is None:
+            self._reading = asyncio.ensure_future(self._read_again())
+        return await asyncio.shield(self._reading)
+
+    async def _read_again(self) -> Attempt | None:
+        try:
+            version = self._writer.changes  # before the read: what is committed meanwhile is read again
+            self._latest = await self._writer.run_async("read", lambda transaction: transaction.latest())
+            self._version, self._until = version, self._clock() + _FRESH
+            return self._latest
+        finally:
+            self._reading = None
