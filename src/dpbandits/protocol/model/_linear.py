@@ -91,7 +91,7 @@ class LinearFit(Fit):
         return Comparison(
             estimates=directions @ self.estimate,
             proxies=proxies,
-            pulls=self.errors.certain_pull(coefficients),
+            pull=self.errors.certain_pull(coefficients),
             planned=self.errors.planned_information(coefficients, directions),
         )
 
