@@ -58,7 +58,7 @@ class MeasuredStudy(Study):
     """A study with a fixed β that is large enough to be measured, instead of 1/(kT)."""
 
     @property
-    def confidence(self) -> float:
+    def bound_failure(self) -> float:
         """The probability β with which a width may be exceeded."""
         return CONFIDENCE
 

@@ -129,7 +129,7 @@ def _search(rows: FloatArray, targets: FloatArray) -> tuple[FloatArray, float]:
 def _rounded(rows: FloatArray, weights: FloatArray, targets: FloatArray, largest: float) -> FloatArray:
     """Return the weights without small ones, as multiples of 1/_GRID."""
     for least in _LEAST:
-        kept = np.where(weights >= least, weights, 0.0)
+        kept = np.where(weights >= min(least, float(weights.max())), weights, 0.0)
         kept = np.ceil(kept / kept.sum() * _GRID - _SLACK) / _GRID
         if _largest(rows, kept / kept.sum(), targets) <= _WORSE * largest:
             break

@@ -61,11 +61,20 @@ def clip_radius(widths: FloatArray, deviations: FloatArray, margin: float = MARG
     return float(np.max(widths + margin * deviations))
 
 
+def excess_slopes(
+    radius: float, widths: FloatArray, deviations: FloatArray, clients: int, confidence: float
+) -> FloatArray:
+    """Return 2√v/(n·z), so that `mean_excess` is this times log(1/β) + n·p; zero where nobody is clipped."""
+    margins = (radius - widths) / deviations
+    nobody = clients * 2 * np.exp(-(margins**2) / 2) <= confidence
+    return np.where(nobody, 0.0, 2 * deviations / (clients * margins))
+
+
 def mean_excess(
     radius: float, widths: FloatArray, deviations: FloatArray, clients: int, confidence: float
 ) -> FloatArray:
     """Return, for each action, an upper bound on the clients' mean excess with probability 1 − β."""
     margins = (radius - widths) / deviations
     chances = 2 * np.exp(-(margins**2) / 2)
-    bound: FloatArray = 2 * deviations * (math.log(1 / confidence) + clients * chances) / (clients * margins)
-    return np.where(clients * chances <= confidence, 0.0, bound)
+    slopes = excess_slopes(radius, widths, deviations, clients, confidence)
+    return np.asarray(slopes * (math.log(1 / confidence) + clients * chances), dtype=np.float64)

@@ -19,6 +19,8 @@ class PhaseEvidence:
         clipping_bias: An upper bound on how far clipping moves each released mean or, for clipping to a ball,
             one upper bound on how far it moves the vector of means. Empty if clipping changes nothing. Used
             only if every client reports on all actions.
+        clipping_slope: For clipping to a ball, the number c with `clipping_bias` = c·(log(1/β) + n·p), where
+            p bounds the probability that a client is clipped; 0 otherwise. Used only if the study pools.
         clipping_scales: For each action the scale c of the amount that clipping cuts off a single reward:
             P(amount > t) ≤ p·exp(−t/c). Empty if rewards are clipped at the bound. Used only if each action
             has its own cohort.
@@ -30,6 +32,7 @@ class PhaseEvidence:
     means: tuple[float, ...] = ()
     counts: tuple[int, ...] = ()
     clipping_bias: tuple[float, ...] = ()
+    clipping_slope: float = 0.0
     clipping_scales: tuple[float, ...] = ()
     estimate: tuple[float, ...] = ()
 

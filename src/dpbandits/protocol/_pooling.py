@@ -27,11 +27,12 @@ from scipy.special import log_ndtr
 
 from dpbandits._arrays import FloatArray, IntArray
 from dpbandits.protocol._study import Study
+from dpbandits.protocol.assignment import Pull
 from dpbandits.protocol.model import Fit
 
 # ρ as a share of the information that all planned phases give together. Studies that stop after a twentieth
 # of their clients, and studies that need all of them, both have nearly the smallest widths.
-_PRIOR = 0.01
+_PRIOR = 0.02
 _TINY = 1e-100  # two equal actions have a difference without error
 _NEWTON_STEPS = 4
 
@@ -44,7 +45,7 @@ class Leads:
         estimates: The pooled estimate of each lead.
         information: V of each lead.
         prior: ρ of each lead.
-        pulls: How far clipping may have moved each estimate.
+        pulls: How far clipping and a misfit of the model may have moved each estimate.
     """
 
     estimates: FloatArray
@@ -97,9 +98,30 @@ def pooled_leads(study: Study, fits: Sequence[Fit], best: int, others: IntArray)
     shares = [1 / np.maximum(part.proxies, _TINY) for part in parts]
     information = np.sum(shares, axis=0)
     pairs = list(zip(shares, parts, strict=True))
+    pulls = _pulled(shares, [part.pull for part in parts], study.bound_failure)
+    pulls += np.sum([share * part.bias for share, part in pairs], axis=0)
     return Leads(
         estimates=np.sum([share * part.estimates for share, part in pairs], axis=0) / information,
         information=information,
         prior=_PRIOR * parts[0].planned,
-        pulls=np.sum([share * part.pulls for share, part in pairs], axis=0) / information,
+        pulls=pulls / information,
     )
+
+
+def _pulled(shares: Sequence[FloatArray], pulls: Sequence[Pull], failure: float) -> FloatArray:
+    """Return how far clipping moves Σ share·estimate at most.
+
+    Phases without slopes add their own bounds. For the others there are two bounds, of which the smaller is
+    taken: the sum of their own bounds, and one on the total excess of their clients, which exceeds
+    Σ expected + log(1/failure) in any phase with probability at most `failure` (docs/theory.md).
+    """
+    alone, added, steepest = (np.zeros_like(shares[0]) for _ in range(3))
+    total = math.log(1 / failure)
+    for share, pull in zip(shares, pulls, strict=True):
+        if pull.slopes is None:
+            alone += share * pull.most
+        else:
+            added += share * pull.most
+            steepest = np.maximum(steepest, share * pull.slopes)
+            total += pull.expected
+    return np.asarray(alone + np.minimum(added, total * steepest), dtype=np.float64)

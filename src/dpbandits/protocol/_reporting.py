@@ -23,7 +23,7 @@ from scipy.linalg import cholesky, qr, solve_triangular
 
 from dpbandits._arrays import FloatArray, IntArray
 from dpbandits.privacy import least_width, may_use_ball, noise_tails, typical_deviation
-from dpbandits.protocol._clipping import GRID, MARGIN, clip_radius, mean_excess, on_grid
+from dpbandits.protocol._clipping import GRID, MARGIN, clip_radius, excess_slopes, mean_excess, on_grid
 from dpbandits.protocol._linear_algebra import least_squares
 
 if TYPE_CHECKING:
@@ -226,6 +226,12 @@ def clipping_bias(
         return ()
     off, spread = statistics.residuals(study, shape, before if reporting.recentred else None)
     return tuple(mean_excess(reporting.bound, off, spread, clients, study.bound_failure).tolist())
+
+
+def clipping_slope(study: Study, reporting: Reporting, before: Known | None, clients: int) -> float:
+    """Return c so that the bound of `clipping_bias` in a ball is c·(log(1/β) + n·p)."""
+    off, spread = reporting.statistics.residuals(study, "ball", before if reporting.recentred else None)
+    return float(excess_slopes(reporting.bound, off, spread, clients, study.bound_failure)[0])
 
 
 def _clipped(study: Study, statistics: Statistics, shape: str, before: Known | None) -> Reporting:

@@ -5,6 +5,7 @@ from ._interface import (
     Assignment as Assignment,
     Crowd as Crowd,
     MeanErrors as MeanErrors,
+    Pull as Pull,
 )
 from ._rules import (
     ASSIGNMENTS as ASSIGNMENTS,

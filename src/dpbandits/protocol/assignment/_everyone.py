@@ -19,15 +19,15 @@ import numpy as np
 
 from dpbandits._arrays import FloatArray, IntArray
 from dpbandits.design import Design, DifferenceDesign, support_bound
-from dpbandits.privacy import Mechanism, calibrate
+from dpbandits.privacy import Mechanism, calibrate, may_use_ball, typical_deviation
 from dpbandits.privacy.tails import NOTHING, Spread, squared_norms
 from dpbandits.privacy.trust import CentralLattice
-from dpbandits.protocol._clipping import on_grid
+from dpbandits.protocol._clipping import MARGIN, on_grid
 from dpbandits.protocol._evidence import PhaseEvidence
 from dpbandits.protocol._linear_algebra import extremes
 from dpbandits.protocol._messages import Plan
-from dpbandits.protocol._reporting import Reporting, Statistics, choose, clipping_bias
-from dpbandits.protocol.assignment._interface import Assignment, Crowd, MeanErrors
+from dpbandits.protocol._reporting import Reporting, Statistics, choose, clipping_bias, clipping_slope
+from dpbandits.protocol.assignment._interface import Assignment, Crowd, MeanErrors, Pull
 
 if TYPE_CHECKING:
     from dpbandits.protocol._study import State, Study
@@ -87,7 +87,7 @@ class Everyone(Assignment):
 
     def evidence(self, state: State, plan: Plan, counts: tuple[int, ...], known: Fit | None) -> PhaseEvidence:
         """Return the evidence with upper bounds on how far clipping may have moved the means."""
-        study, mechanism, bias = state.study, plan.asked_mechanism, tuple[float, ...]()
+        study, mechanism, bias, slope = state.study, plan.asked_mechanism, tuple[float, ...](), 0.0
         if study.learning.recentred:
             statistics = _statistics(study, np.array(plan.support), np.array(plan.plays))
             reporting = Reporting(
@@ -97,7 +97,9 @@ class Everyone(Assignment):
                 recentred=bool(plan.offsets),
             )
             bias = clipping_bias(study, reporting, known, counts[0])
-        return PhaseEvidence(plan=plan, reports=counts[0], clipping_bias=bias)
+            if study.pools and bias and mechanism.shape == "ball":
+                slope = clipping_slope(study, reporting, known, counts[0])
+        return PhaseEvidence(plan=plan, reports=counts[0], clipping_bias=bias, clipping_slope=slope)
 
     def errors(self, study: Study, evidence: PhaseEvidence) -> MeanErrors:
         """Return the errors of the means of one cohort."""
@@ -170,14 +172,20 @@ class CohortErrors(MeanErrors):
         noise = self._mechanism.error_deviation(self.evidence.reports) ** 2
         return self.sampling_variances(coefficients, directions) + noise * squared_norms(coefficients)
 
-    def certain_pull(self, coefficients: FloatArray) -> FloatArray:
-        """Return `pull`."""
-        return self.pull(coefficients)
+    def certain_pull(self, coefficients: FloatArray) -> Pull:
+        """Return `pull` and, in a ball, how it follows from the total excess of the clients."""
+        most, slope = self.pull(coefficients), self.evidence.clipping_slope
+        if not slope:
+            return Pull(most=most, slopes=None if most.any() else most, expected=0.0)
+        clipped = self.evidence.clipping_bias[0] / slope - math.log(1 / self.study.bound_failure)
+        lengths = np.linalg.norm(coefficients, axis=1)
+        return Pull(most=most, slopes=lengths * slope, expected=max(clipped, 0.0))
 
     def planned_information(self, coefficients: FloatArray, directions: FloatArray) -> FloatArray:
-        """Return Σ_l n_l/(σ²‖v‖² + p·h/h_l), p the variance of one client's plays in this phase of length h.
+        """Return Σ_l n_l/((σ²‖v‖² + p·h/h_l)·(1 + f_l)), p the variance of one client's plays in this phase.
 
-        A later phase of length h_l has the plays of this one times h_l/h.
+        This phase has the length h. A later phase of length h_l has its plays times h_l/h, and noise that is
+        √f_l times as large as the scatter of the clients (`later_noise`).
         """
         schedule, first, clients = self.study.schedule, self.evidence.plan.phase, self.evidence.reports
         own = self.study.heterogeneity**2 * squared_norms(directions)
@@ -186,6 +194,7 @@ class CohortErrors(MeanErrors):
         length, total = schedule.length(first), np.zeros(len(directions))
         for phase in range(first, last + 1):
             variances = own + plays * (length / schedule.length(phase))
+            variances *= 1 + later_noise(self.study, self.evidence.plan.rank, schedule.cohort(phase))
             total += schedule.cohort(phase) / np.maximum(variances, NOTHING)
         return total
 
@@ -250,6 +259,25 @@ class CohortErrors(MeanErrors):
     @property
     def _mechanism(self) -> Mechanism:
         return self.evidence.plan.asked_mechanism
+
+
+def later_noise(study: Study, rank: int, clients: int) -> float:
+    """Return roughly the variance that privacy adds to a recentred mean, over that of its clients' scatter.
+
+    Whitened reports have identity covariance and are clipped about MARGIN beyond their usual length.
+    """
+    if not study.privacy.trust_model.private:
+        return 0.0
+    ball = may_use_ball(study.noise_request)
+    deviation = typical_deviation(
+        study.noise_request,
+        coordinates=rank,
+        clients=clients,
+        bound=MARGIN + 1 + (math.sqrt(rank) if ball else 0.0),
+        shape="ball" if ball else "box",
+        confidence=study.bound_failure,
+    )
+    return clients * deviation**2
 
 
 def _bias_factors(

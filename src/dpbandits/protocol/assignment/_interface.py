@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -35,6 +36,22 @@ class Crowd(Protocol):
 
     def rewards(self, cohort: int, action: int, rng: np.random.Generator) -> Iterator[FloatArray]:
         """Draw one reward of one action per client, as a sequence of columns with a block of clients each."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Pull:
+    """How far clipping moves some combinations of the means of a phase.
+
+    Attributes:
+        most: An upper bound for each combination, if the bounds on clipping of the phase hold.
+        slopes: If not None, combination j moves by at most slopes[j]·u, where u ≥ 0 is the normalised excess
+            of all clients, with E exp(u) ≤ exp(expected).
+        expected: See `slopes`.
+    """
+
+    most: FloatArray
+    slopes: FloatArray | None
+    expected: float
 
 
 class MeanErrors(ABC):
@@ -96,19 +113,17 @@ class MeanErrors(ABC):
         """
         return None
 
-    def certain_pull(self, coefficients: FloatArray) -> FloatArray:
-        """Return how far clipping moves each row of coefficients·means, if `proxies` is not None.
-
-        The bound holds whenever the bounds on clipping of the phase hold (docs/theory.md).
-        """
-        return np.zeros(len(coefficients))
+    def certain_pull(self, coefficients: FloatArray) -> Pull:
+        """Return how far clipping moves each row of coefficients·means, if `proxies` is not None."""
+        nothing = np.zeros(len(coefficients))
+        return Pull(most=nothing, slopes=nothing, expected=0.0)
 
     def planned_information(
         self,
         coefficients: FloatArray,  # noqa: ARG002
         directions: FloatArray,  # noqa: ARG002
     ) -> FloatArray:
-        """Return roughly the sum of 1/proxy over this phase and all planned later ones, without noise.
+        """Return roughly the sum of 1/proxy over this phase and all planned later ones.
 
         Args:
             coefficients: As in `radius`.

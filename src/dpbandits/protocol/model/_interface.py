@@ -28,7 +28,7 @@ import numpy as np
 from dpbandits._arrays import FloatArray, IntArray
 from dpbandits.errors import NotAvailable
 from dpbandits.protocol._evidence import PhaseEvidence
-from dpbandits.protocol.assignment import MeanErrors
+from dpbandits.protocol.assignment import MeanErrors, Pull
 
 if TYPE_CHECKING:
     from dpbandits.protocol._study import State, Study
@@ -49,14 +49,16 @@ class Comparison:
     Attributes:
         estimates: The estimate of each difference.
         proxies: The variance proxy of each error, without clipping.
-        pulls: An upper bound on how far clipping and a misfit of the model move each estimate.
+        pull: How far clipping moves each estimate.
+        bias: An upper bound on how far a misfit of the model moves each estimate.
         planned: Roughly the sum of 1/proxy over this phase and all planned later ones. It tunes bounds, which
             hold for any value.
     """
 
     estimates: FloatArray
     proxies: FloatArray
-    pulls: FloatArray
+    pull: Pull
+    bias: FloatArray | float
     planned: FloatArray
 
 

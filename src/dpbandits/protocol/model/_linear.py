@@ -112,7 +112,8 @@ class LinearFit(Fit):
         return Comparison(
             estimates=directions @ self.estimate,
             proxies=proxies,
-            pulls=self.errors.certain_pull(coefficients) + self._misfit_bias(directions, actions, towards),
+            pull=self.errors.certain_pull(coefficients),
+            bias=self._misfit_bias(directions, actions, towards),
             planned=self.errors.planned_information(coefficients, directions),
         )
 
