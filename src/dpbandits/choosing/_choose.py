@@ -7,7 +7,7 @@ print(found)
 
 from __future__ import annotations
 
-from dpbandits._checks import positive, probability, whole
+from dpbandits._checks import non_negative, positive, probability, whole
 from dpbandits.answers import Answer, RewardRange, answer_of
 from dpbandits.choosing._found import Found
 from dpbandits.choosing._people import People, Ran, people_of
@@ -31,6 +31,8 @@ def choose(
     heterogeneity: float | None = None,
     level: float = 0.95,
     confirm: bool | float = True,
+    misfit: float = 0.0,
+    notice_misfit: float | None = None,
     seed: int | None = None,
     noise: NoiseSource | None = None,
 ) -> Found:
@@ -67,6 +69,11 @@ def choose(
             model of rewards (`Found.confirmation`). It needs a current option and people who can play every
             option. True reserves a fifth of the participants, or nobody if the intervals would be too wide. A
             number is the half width that the intervals should have, in the units of the reward.
+        misfit: An upper bound on how far mean rewards deviate from a linear function of the features, in the
+            units of the reward. Intervals allow for it.
+        notice_misfit: If given, some people are reserved for a test of whether the features explain the mean
+            rewards (`Found.fit`). It is planned to notice deviations of up to this size, in the units of the
+            reward. For clients it needs a `heterogeneity`.
         seed: Determines which people are drawn and the generators that they get; not the privacy noise.
         noise: The source of the privacy noise; secure by default. With `SimulatedNoise` the result is
             reproducible and has no guarantee.
@@ -97,6 +104,8 @@ def choose(
         privacy=privacy,
         failure=failure,
         confirm=confirm if isinstance(confirm, bool) else positive(confirm=confirm) / rewards.half,
+        misfit=non_negative(misfit=misfit) / rewards.half,
+        notice=None if notice_misfit is None else positive(notice_misfit=notice_misfit) / rewards.half,
     )
     return answer(options, study, asked, rewards=rewards, level=level, seed=seed, noise=noise)
 
@@ -143,8 +152,7 @@ def found_of(options: Options | None, ran: Ran, answer: Answer, *, simulated: bo
     end, lead = ran.state, answer.lead
     study = end.study
     assert lead is not None  # there are at least two options
-    released = end.history if end.confirmation is None else (*end.history, end.confirmation)
-    mechanisms = [own for evidence in released for own in evidence.plan.mechanisms]
+    mechanisms = [own for evidence in end.released for own in evidence.plan.mechanisms]
     return Found(
         best=answer.option,
         estimate=answer.estimate,
@@ -163,4 +171,5 @@ def found_of(options: Options | None, ran: Ran, answer: Answer, *, simulated: bo
         state=end,
         stopped=ran.stopped,
         confirmation=answer.confirmation,
+        fit=answer.fit,
     )

@@ -145,6 +145,7 @@ def study_of_finalists(study: Study, options: tuple[int, ...]) -> Study:
         steps=study.learning,
         options="",
         misfit=0.0,
+        fit_test=None,
         confirmation=None,
     )
 

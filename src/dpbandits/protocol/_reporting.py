@@ -255,7 +255,7 @@ def whitened(statistics: Statistics, rank: int) -> Statistics:
     inner = basis.T @ scaled
     factor = cholesky(np.eye(rank) + statistics.heterogeneity**2 * inner @ inner.T, lower=True)
     mixing = solve_triangular(factor, basis.T, lower=True) * roots.T
-    return replace(statistics, mixing=_rounded(mixing))
+    return replace(statistics, mixing=rounded(mixing))
 
 
 def _column_basis(matrix: FloatArray, rank: int) -> FloatArray:
@@ -290,7 +290,8 @@ def _first_independent(matrix: FloatArray, rank: int) -> IntArray:
     return np.array(chosen, dtype=np.int64)
 
 
-def _rounded(mixing: FloatArray) -> FloatArray:
+def rounded(mixing: FloatArray) -> FloatArray:
+    """Return a mixing matrix with 14 binary digits, relative to the largest entry of each row."""
     sizes = np.log2(np.abs(mixing).max(axis=1, keepdims=True))
     steps = 2.0 ** (np.ceil(sizes - _TIE) - _DIGITS)  # a power of two up to rounding counts as one
     return on_grid(mixing, step=steps)

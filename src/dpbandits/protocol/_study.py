@@ -16,6 +16,7 @@ from dpbandits.protocol._bitmap import unpacked
 from dpbandits.protocol._codec import digest
 from dpbandits.protocol._confirmation import Confirmation
 from dpbandits.protocol._evidence import PhaseEvidence
+from dpbandits.protocol._lack_of_fit import FitTest
 from dpbandits.protocol._progress import Progress
 from dpbandits.protocol._schedule import Schedule
 from dpbandits.protocol._steps import STEP_NAMES, Steps
@@ -68,6 +69,8 @@ class Study:
             themselves.
         misfit: An upper bound on |mean reward − ⟨θ*, x⟩| over all actions, on the scale of [−bound, bound].
             Widths allow for it. 0 assumes that mean rewards are linear in the features.
+        fit_test: A cohort that tests whether mean rewards are linear in the features, after the learning
+            phases; None for no test. Its clients are asked in addition to those of the schedule.
         confirmation: The last cohort, which measures finalists and the current option without a model; None
             for no confirmation. Its clients are asked in addition to those of the schedule.
     """
@@ -92,6 +95,7 @@ class Study:
     options: str = ""
     reward_range: tuple[float, float] | None = None
     misfit: float = 0.0
+    fit_test: FitTest | None = None
     confirmation: Confirmation | None = None
 
     def __post_init__(self) -> None:
@@ -115,12 +119,14 @@ class Study:
         self.assignment_rule.check_privacy(self)
         if self.confirmation is not None:
             self.confirmation.check(self)
+        if self.fit_test is not None:
+            self.fit_test.check(self)
         if self.population is not None:
             whole(1, population=self.population)
             self._check_population(self.population)
 
     def _check_population(self, population: int) -> None:
-        needed = self.assignment_rule.participants(self) + self.confirming
+        needed = self.assignment_rule.participants(self) + self.after_learning
         if self.when_clients_run_out == "error" and needed > population:
             raise NotEnoughClients(needed, population)
 
@@ -148,6 +154,11 @@ class Study:
     def confirming(self) -> int:
         """How many clients the confirmation asks; 0 without one."""
         return 0 if self.confirmation is None else self.confirmation.cohort
+
+    @property
+    def after_learning(self) -> int:
+        """How many clients the fit test and the confirmation ask."""
+        return self.confirming + (0 if self.fit_test is None else self.fit_test.cohort)
 
     @property
     def reward_model(self) -> RewardModel:
@@ -219,6 +230,7 @@ class State:
         history: The evidence of each phase that asked clients, in order.
         progress: One record per phase that was played, in order.
         confirmation: The evidence of the confirmation; None before it, or if the study has none.
+        fit_test: The evidence of the fit test; None before it, or if the study has none.
     """
 
     study: Study
@@ -230,6 +242,12 @@ class State:
     history: tuple[PhaseEvidence, ...] = ()
     progress: tuple[Progress, ...] = ()
     confirmation: PhaseEvidence | None = None
+    fit_test: PhaseEvidence | None = None
+
+    @property
+    def released(self) -> tuple[PhaseEvidence, ...]:
+        """The evidence of all phases that asked clients: learning phases, fit test and confirmation."""
+        return tuple(one for one in (*self.history, self.fit_test, self.confirmation) if one is not None)
 
     @property
     def ended(self) -> bool:
@@ -240,7 +258,8 @@ class State:
     def clients_left(self) -> float:
         """How many clients learning phases can still ask; infinite without a population limit."""
         population = self.study.population
-        return float("inf") if population is None else population - self.clients_asked - self.study.confirming
+        reserved = self.study.after_learning
+        return float("inf") if population is None else population - self.clients_asked - reserved
 
     @cached_property
     def active_actions(self) -> IntArray:

@@ -165,14 +165,16 @@ class CohortErrors(MeanErrors):
             return np.asarray(np.linalg.norm(coefficients, axis=1) * bias[0], dtype=np.float64)
         return np.asarray(np.abs(coefficients) @ bias, dtype=np.float64)
 
-    def norm_radius(self, coefficients: FloatArray, directions: FloatArray) -> float:
+    def norm_radius(
+        self, coefficients: FloatArray, directions: FloatArray, *, confidence: float | None = None
+    ) -> float:
         """Return √tr K + √(2‖K‖·log(1/β)) for sub-Gaussian errors with proxy K, plus clipping bias.
 
         The bound is from Hsu, Kakade and Zhang 2012.
         """
         errors, bias = self.factor(coefficients), self.evidence.clipping_bias
         spectrum = np.linalg.eigvalsh(errors @ errors.T + self.common * directions @ directions.T)
-        level = 2 * math.log(1 / self.study.bound_failure)
+        level = 2 * math.log(1 / (confidence or self.study.bound_failure))
         radius = math.sqrt(max(0.0, float(spectrum.sum()))) + math.sqrt(level * max(0.0, float(spectrum[-1])))
         if not bias:
             return radius
