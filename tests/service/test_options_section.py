@@ -174,6 +174,12 @@ def test_participants_of_a_confirmation_are_reserved(tmp_path: Path) -> None:
     assert given == Confirmation(current=0, cohort=20, plays=32, finalists=2)
 
 
+def test_the_variance_is_in_units_of_the_reward(tmp_path: Path) -> None:
+    given = "horizon = 20000\nreward_range = [0, 10]\nreward_variance = 0.5\n"
+    found = read_stored_study(_file(tmp_path, rest=REST.replace("horizon = 20000\n", given))).study
+    assert found.reward_variance == pytest.approx(0.5 / 25)
+
+
 def test_participants_of_a_fit_test_are_reserved_if_it_is_asked_for(tmp_path: Path) -> None:
     rest = PLANNED.replace("participants = 2000", "participants = 20000")
     found = read_stored_study(_file(tmp_path, rest=rest + "[fit_test]\nnotice = 0.1\nplays = 50\n")).study

@@ -29,6 +29,7 @@ def choose(
     horizon: int = 1_000_000,
     reward_range: tuple[float, float] = (-1.0, 1.0),
     heterogeneity: float | None = None,
+    reward_variance: float | None = None,
     level: float = 0.95,
     confirm: bool | float = True,
     misfit: float = 0.0,
@@ -64,6 +65,9 @@ def choose(
         heterogeneity: An upper bound on the spread σ of people's own parameters, for rewards that are mapped
             to [−1, 1]. A function needs none. For clients, None means that it is not known: intervals then
             assume only that rewards lie in the range, and are wider. A table never uses it for intervals.
+        reward_variance: An upper bound on the variance of the rewards of one person and option, in squared
+            units of the reward. Example: 0.03 for clicks, 0 or 1, at rates of at most 3 %. Intervals are then
+            narrower. For clients it needs a `heterogeneity`.
         level: The probability with which each kind of interval covers the truth.
         confirm: Whether a last cohort compares finalists with the current option directly, without any
             model of rewards (`Found.confirmation`). It needs a current option and people who can play every
@@ -105,6 +109,7 @@ def choose(
         failure=failure,
         confirm=confirm if isinstance(confirm, bool) else positive(confirm=confirm) / rewards.half,
         misfit=non_negative(misfit=misfit) / rewards.half,
+        variance=None if reward_variance is None else reward_variance / rewards.half**2,
         notice=None if notice_misfit is None else positive(notice_misfit=notice_misfit) / rewards.half,
     )
     return answer(options, study, asked, rewards=rewards, level=level, seed=seed, noise=noise)

@@ -30,6 +30,7 @@ def planned(
     failure: float,
     confirm: bool | float = True,
     misfit: float = 0.0,
+    variance: float | None = None,
     notice: float | None = None,
 ) -> Study:
     """Return the study that `choose` runs.
@@ -43,6 +44,7 @@ def planned(
         failure: The probability with which an interval may miss the truth.
         confirm: As in `choose`, a number being on the scale of the study.
         misfit: As in `choose`, on the scale of the study.
+        variance: `reward_variance` of `choose`, on the scale of the study.
         notice: `notice_misfit` of `choose`, on the scale of the study.
 
     Returns:
@@ -51,6 +53,9 @@ def planned(
     Raises:
         InvalidValue: The horizon is too short, or the intervals would be wider than the range of rewards.
     """
+    if variance is not None and people.knowledge is Knowledge.BOUNDED:
+        expected = "none for people about whom only the range of rewards is known: state a heterogeneity"
+        raise InvalidValue("reward_variance", variance, expected)
     # If nothing is known about a person's rewards, they are clipped at the range only, which loses nothing.
     steps = None if people.knowledge is not Knowledge.BOUNDED else Steps().without("recentred", "whitened")
     settings: dict[str, Any] = {
@@ -59,6 +64,7 @@ def planned(
         "steps": steps,
         "assignment": people.assignment,
         "misfit": misfit,
+        "reward_variance": variance,
     }
     everybody = Schedule(cohorts=(participants,), first_length=1)
     whole_study = Study(

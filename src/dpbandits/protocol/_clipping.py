@@ -61,7 +61,7 @@ def clip_radius(widths: FloatArray, deviations: FloatArray, margin: float = MARG
 
 
 def mean_excess(
-    radius: float, widths: FloatArray, deviations: FloatArray, clients: int, confidence: float
+    radius: FloatArray | float, widths: FloatArray, deviations: FloatArray, clients: int, confidence: float
 ) -> FloatArray:
     """Return, for each action, an upper bound on the clients' mean excess with probability 1 − β."""
     margins = (radius - widths) / deviations

@@ -171,9 +171,8 @@ def _planned(tabular: Study) -> Plan:
     """Return the plan of a study of finalists, which reports averages or differences, whichever is better."""
     count, clients = tabular.actions.count, tabular.schedule.cohort(1)
     plays = tabular.schedule.length(1) // count
-    averages = Statistics(
-        rows=np.eye(count), plays=np.full(count, float(plays)), heterogeneity=tabular.heterogeneity
-    )
+    worth = np.full(count, plays / tabular.proxy_of_average(plays))
+    averages = Statistics(rows=np.eye(count), plays=worth, heterogeneity=tabular.heterogeneity)
     differences = replace(averages, mixing=np.hstack([np.eye(count - 1), -np.ones((count - 1, 1))]) / 2)
     ways = [_clipped(tabular, averages), _clipped(tabular, differences)]
     # The difference of two averages has the direction (1, −1), of length √2; that of a half difference is 2.
@@ -214,7 +213,7 @@ def confirmation_evidence(
     tabular, own = study_of_finalists(study, plan.support), _as_tabular(plan)
     statistics = Statistics(
         rows=np.eye(len(own.support)),
-        plays=np.array(own.plays, dtype=np.float64),
+        plays=np.array(own.plays) / tabular.proxy_of_average(min(own.plays)),
         heterogeneity=tabular.heterogeneity,
         mixing=own.mixing_matrix,
     )

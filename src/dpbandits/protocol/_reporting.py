@@ -186,6 +186,8 @@ def choose(study: Study, statistics: Statistics, rank: int, clients: int, before
         return _clipped(study, statistics, "box", before)
     mixed = whitened(statistics, rank)
     shapes = ("ball", "box") if may_use_ball(study.privacy) else ("box",)
+    if study.reward_variance is not None:  # a bound on the length of a report would need all its moments
+        shapes = ("box",)
     candidates = [_clipped(study, mixed, shape, before) for shape in shapes]
     best = first_least(candidates, [reporting.width(study, clients) for reporting in candidates])
     if best.shape == "ball" and best.recentred:  # a box for averages is then much larger
@@ -218,7 +220,10 @@ def clipping_bias(
     if study.bounded_rewards and not reporting.recentred and reporting.bound >= on_grid(lossless, up=True):
         return ()
     off, spread = statistics.residuals(study, shape, before if reporting.recentred else None)
-    return tuple(mean_excess(reporting.bound, off, spread, clients, study.bound_failure).tolist())
+    radius: FloatArray | float = reporting.bound
+    if study.reward_variance is not None:  # its bound on tails holds up to the margin
+        radius = np.minimum(radius, off + MARGIN * spread)
+    return tuple(mean_excess(radius, off, spread, clients, study.bound_failure).tolist())
 
 
 def _clipped(study: Study, statistics: Statistics, shape: str, before: Known | None) -> Reporting:

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from dpbandits._arrays import IntArray
-from dpbandits._checks import between, non_negative, one_of, two_ends, whole
+from dpbandits._checks import between, non_negative, one_of, positive, two_ends, whole
 from dpbandits.actions import Actions
 from dpbandits.errors import InvalidValue, NotEnoughClients
 from dpbandits.privacy import PrivacyRequest, checked_bound
@@ -67,6 +67,9 @@ class Study:
         reward_range: The range of single rewards in the user's units, (low, high). Clients clip rewards to it
             and map it to [−bound, bound]; answers are mapped back. None if rewards are in [−bound, bound]
             themselves.
+        reward_variance: An upper bound on the variance of single rewards around the mean of their client, on
+            the scale of [−bound, bound]; None if none is known. Clips and widths use it. Single rewards must
+            be bounded.
         misfit: An upper bound on |mean reward − ⟨θ*, x⟩| over all actions, on the scale of [−bound, bound].
             Widths allow for it. 0 assumes that mean rewards are linear in the features.
         fit_test: A cohort that tests whether mean rewards are linear in the features, after the learning
@@ -94,6 +97,7 @@ class Study:
     terms: str = ""
     options: str = ""
     reward_range: tuple[float, float] | None = None
+    reward_variance: float | None = None
     misfit: float = 0.0
     fit_test: FitTest | None = None
     confirmation: Confirmation | None = None
@@ -114,6 +118,7 @@ class Study:
             two_ends(reward_range=self.reward_range)
         self._check_steps()
         self._check_misfit()
+        self._check_variance()
         self.reward_model.check(self)
         # Raises here, before any client is asked, if no mechanism can meet the privacy request.
         self.assignment_rule.check_privacy(self)
@@ -129,6 +134,22 @@ class Study:
         needed = self.assignment_rule.participants(self) + self.after_learning
         if self.when_clients_run_out == "error" and needed > population:
             raise NotEnoughClients(needed, population)
+
+    def _check_variance(self) -> None:
+        if self.reward_variance is None:
+            return
+        positive(reward_variance=self.reward_variance)
+        if not self.bounded_rewards or self.assignment != "everyone":
+            expected = "none, unless rewards are bounded and the assignment is everyone"
+            raise InvalidValue("reward_variance", self.reward_variance, expected)
+
+    def proxy_of_average(self, fewest: float) -> float:
+        """Return the variance proxy of one play in a client's average over at least this many plays."""
+        if self.reward_variance is None:
+            return 1.0
+        from dpbandits.protocol.assignment._bounded_variance import proxy_of_average
+
+        return proxy_of_average(self, fewest)
 
     def _check_misfit(self) -> None:
         if not between(0, self.bound, misfit=self.misfit):

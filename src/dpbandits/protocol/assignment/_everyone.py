@@ -97,6 +97,10 @@ class Everyone(Assignment):
 
     def errors(self, study: Study, evidence: PhaseEvidence) -> MeanErrors:
         """Return the errors of the means of one cohort."""
+        if study.reward_variance is not None:
+            from dpbandits.protocol.assignment._bounded_variance import BoundedVarianceErrors
+
+            return BoundedVarianceErrors(study, evidence)
         return CohortErrors(study, evidence)
 
     def simulate(self, plan: Plan, crowd: Crowd, rng: np.random.Generator) -> Iterator[Iterable[FloatArray]]:
@@ -107,7 +111,9 @@ class Everyone(Assignment):
 def _statistics(study: Study, support: IntArray, plays: IntArray) -> Statistics:
     """Return the statistics of a client that reports its averages of the supported actions."""
     rows = study.actions.matrix[support]
-    return Statistics(rows=rows, plays=plays.astype(np.float64), heterogeneity=study.heterogeneity)
+    # An average of T rewards of smaller variance scatters like one of more rewards of variance 1.
+    worth = plays / study.proxy_of_average(float(plays.min()))
+    return Statistics(rows=rows, plays=worth, heterogeneity=study.heterogeneity)
 
 
 class CohortErrors(MeanErrors):

@@ -314,6 +314,12 @@ def described(file: TomlFile, options: Options | None) -> tuple[Study, int | Non
     ends = file.section("study").get("reward_range")
     if ends is not None:
         given["reward_range"] = tuple(ends) if isinstance(ends, list) else ends
+    variance = file.section("study").get("reward_variance")
+    if isinstance(variance, int | float) and isinstance(ends, list) and len(ends) == 2:
+        # The file has it in units of the reward. A wrong range is refused below.
+        given["reward_variance"] = (
+            variance * (2 * file.section("study").get("bound", 1.0) / _length(ends)) ** 2
+        )
     # A planned schedule starts with few plays per action, and the average of few rewards can lie outside
     # [−bound, bound]. So by default such a study does not assume that rewards are bounded, unless clients
     # clip them to a range.
@@ -330,6 +336,13 @@ def described(file: TomlFile, options: Options | None) -> tuple[Study, int | Non
         return study, participants
     left = whole(1, participants=participants - study.after_learning)
     return replace(study, schedule=replace(study.schedule, cohorts=(left,))), left
+
+
+def _length(ends: list[Any]) -> float:
+    try:
+        return float(ends[1] - ends[0]) or 1.0
+    except TypeError:
+        return 1.0
 
 
 def _with_fit_test(
