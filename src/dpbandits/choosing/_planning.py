@@ -28,7 +28,7 @@ def planned(
     horizon: int,
     privacy: PrivacyRequest,
     failure: float,
-    confirm: bool | float = True,
+    confirm: bool | float = False,
     misfit: float = 0.0,
     variance: float | None = None,
     notice: float | None = None,
