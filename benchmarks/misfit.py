@@ -94,8 +94,9 @@ def main() -> int:
         for number in range(studies):
             rng = np.random.default_rng([options.seed, number])
             instance = Instance.draw(ACTIONS, rng).bent(misfit, rng)
-            told = run(replace(everybody, misfit=misfit), instance, rng)
-            dropped += instance.best_action not in told.active_actions
+            if misfit:
+                told = run(replace(everybody, misfit=misfit), instance, rng)
+                dropped += instance.best_action not in told.active_actions
             state = run(tested, instance, rng)
             unaware += instance.best_action not in state.active_actions
             assert state.fit_test is not None

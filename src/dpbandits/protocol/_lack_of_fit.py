@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,7 +21,8 @@ from scipy.linalg import qr
 
 from dpbandits._arrays import FloatArray
 from dpbandits._checks import positive, whole
-from dpbandits.design import near_g_optimal
+from dpbandits.actions import Actions
+from dpbandits.design import Design, near_g_optimal
 from dpbandits.errors import DpbanditsError, InvalidValue
 from dpbandits.privacy import calibrate, may_use_ball
 from dpbandits.protocol._clipping import MARGIN, clip_radius, mean_excess, on_grid
@@ -91,13 +93,18 @@ def tested_actions(study: Study, estimate: FloatArray) -> tuple[int, ...]:
     """
     own, matrix = study.fit_test, study.actions.matrix
     assert own is not None
-    design = near_g_optimal(matrix, tolerance=2.0)
+    design = _design(study.actions)
     first = design.support[np.argsort(-design.weights, kind="stable")]
     scores = study.reward_model.means(matrix, np.arange(len(matrix)), estimate)
     scores[design.support] = -np.inf
     missing = min(own.coordinates + design.rank, len(matrix)) - len(first)
     best = np.argsort(-np.round(scores / _TIE), kind="stable")[: max(0, missing)]
     return tuple(sorted({*first.tolist(), *best.tolist()}))
+
+
+@lru_cache(maxsize=2)
+def _design(actions: Actions) -> Design:
+    return near_g_optimal(actions.matrix, tolerance=2.0)
 
 
 def fit_test_plan(state: State, actions: tuple[int, ...]) -> Plan:
