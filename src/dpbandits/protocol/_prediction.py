@@ -312,11 +312,10 @@ def _phase(study: Study, path: _Path) -> _Phase | None:
     plays = np.ceil(schedule.length(number) * design.weights - 1e-9)
     support, before = path.active[design.support], path.known[-1] if path.known else None
     clients, rows = schedule.cohort(number), study.actions.matrix[support]
-    worth = plays / study.proxy_of_average(float(plays.min()))
-    statistics = Statistics(rows=rows, plays=worth, heterogeneity=study.heterogeneity)
+    statistics = Statistics(rows=rows, plays=plays, heterogeneity=study.heterogeneity)
     reporting = choose(study, statistics, design.rank, clients, before)
     estimator = reporting.estimator(study, design.rank, clients)
-    of_plays = reporting.statistics.weights_on_averages(estimator) / np.sqrt(clients * worth)
+    of_plays = reporting.statistics.weights_on_averages(estimator) / np.sqrt(clients * plays)
     level, deviation = math.sqrt(2 * math.log(1 / study.bound_failure)), reporting.deviation(study, clients)
     private = study.privacy.trust_model.private
     wide = max(deviation, reporting.width(study, clients) / level) if private else 0.0
