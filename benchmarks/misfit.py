@@ -10,7 +10,7 @@ rewards, shuffle (1, 10⁻⁶), 10⁶ rounds and 10⁴ participants. The mean re
   fit test that is planned to notice .03 is run on the same truths. It must report m ≥ .03 in at least 90 % of
   studies and m = 0 in at most 1 %, up to the .999-quantile of a binomial.
 
-    python benchmarks/misfit.py [--studies 500] [--seed 0]
+    python benchmarks/misfit.py [--studies 500] [--seed 0] [--misfits 0.03 0.1]
 """
 
 from __future__ import annotations
@@ -82,6 +82,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--studies", type=int, default=500)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--misfits", type=float, nargs="+", default=MISFITS)
     options = parser.parse_args()
     studies, failed = options.studies, False
     everybody = planned(PARTICIPANTS)
@@ -89,7 +90,7 @@ def main() -> int:
     tested = replace(planned(PARTICIPANTS - test.cohort), fit_test=test)
     print(f"{studies} studies; the fit test asks {test.cohort:,} of {PARTICIPANTS:,} clients")
     print(f"{'misfit':>8}{'declared: dropped':>20}{'undeclared: dropped':>22}{'reported':>10}{'about':>8}")
-    for misfit in MISFITS:
+    for misfit in options.misfits:
         dropped, unaware, reported, about = 0, 0, 0, 0.0
         for number in range(studies):
             rng = np.random.default_rng([options.seed, number])

@@ -21,7 +21,7 @@ import numpy as np
 from dpbandits._arrays import FloatArray
 from dpbandits._checks import one_of, whole
 from dpbandits.actions import Actions
-from dpbandits.errors import DpbanditsError, InvalidValue
+from dpbandits.errors import InvalidValue, PrivacyError
 from dpbandits.privacy import calibrate
 from dpbandits.protocol._clipping import MARGIN, clip_radius, on_grid
 from dpbandits.protocol._evidence import PhaseEvidence
@@ -76,7 +76,7 @@ class Confirmation:
         one_of(ASSUMPTIONS, assumes=self.assumes)
 
     def check(self, study: Study) -> None:
-        """Raise an `InvalidValue` if a study cannot have this confirmation."""
+        """Raise an error if a study cannot have this confirmation, or if no mechanism meets its privacy."""
         whole(0, study.actions.count - 1, current=self.current)
         whole(2, actions=study.actions.count)
         if study.assignment != "everyone":
@@ -85,6 +85,8 @@ class Confirmation:
             raise InvalidValue("assumes", "range", "spread, since rewards are not bounded")
         if not study.learning.recentred and not study.bounded_rewards:
             raise InvalidValue("bounded_rewards", False, "true in a study whose clients clip at the bound")
+        measured = 1 + min(self.finalists, study.actions.count - 1)
+        calibrate(study.privacy, coordinates=measured, cohort=self.cohort, bound=study.bound)
 
 
 def may_confirm(state: State) -> bool:
@@ -368,11 +370,11 @@ def predicted_width(study: Study, confirmation: Confirmation, *, level: float = 
     """
     others = [place for place in range(study.actions.count) if place != confirmation.current]
     options = (*others[: confirmation.finalists], confirmation.current)
-    confirmed = replace(study, confirmation=confirmation, population=None)
     directions = to_current(len(options) - 1)
     try:
+        confirmed = replace(study, confirmation=confirmation, population=None)
         plan = replace(_planned(study_of_finalists(confirmed, options)), support=options)
-    except DpbanditsError:
+    except PrivacyError:  # no mechanism for this number of clients
         return math.inf
     evidence = confirmation_evidence(confirmed, plan, confirmation.cohort)
     radii = confirmation_radii(confirmed, evidence, directions, (1 - level) / (2 * len(directions)))

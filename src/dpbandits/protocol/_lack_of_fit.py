@@ -23,7 +23,7 @@ from dpbandits._arrays import FloatArray
 from dpbandits._checks import positive, whole
 from dpbandits.actions import Actions
 from dpbandits.design import Design, near_g_optimal
-from dpbandits.errors import DpbanditsError, InvalidValue
+from dpbandits.errors import InvalidValue, PrivacyError
 from dpbandits.privacy import calibrate, may_use_ball
 from dpbandits.protocol._clipping import MARGIN, clip_radius, mean_excess, on_grid
 from dpbandits.protocol._evidence import PhaseEvidence
@@ -64,7 +64,7 @@ class FitTest:
         whole(1, MOST_COORDINATES, coordinates=self.coordinates)
 
     def check(self, study: Study) -> None:
-        """Raise an `InvalidValue` if a study cannot have this test."""
+        """Raise an error if a study cannot have this test, or if no mechanism can meet its privacy."""
         if study.assignment != "everyone":
             raise InvalidValue("assignment", study.assignment, "everyone, if the study has a fit test")
         if study.model != "linear":
@@ -72,6 +72,7 @@ class FitTest:
         if study.actions.count <= study.actions.dimension:
             expected = f"more than {study.actions.dimension}, since fewer fit every linear model"
             raise InvalidValue("actions", study.actions.count, expected)
+        calibrate(study.privacy, coordinates=self.coordinates, cohort=self.cohort, bound=study.bound)
 
 
 def may_test_fit(state: State) -> bool:
@@ -311,11 +312,10 @@ def reserved_fit_test(study: Study, participants: int, misfit: float, *, plays: 
 
 
 def _notices(study: Study, test: FitTest, misfit: float) -> bool:
-    tested = replace(study, fit_test=test, population=None)
-    actions = tested_actions(tested, np.zeros(study.actions.dimension))
     try:
-        plan = _planned(tested, actions)
-    except DpbanditsError:  # no mechanism for this number of clients
+        tested = replace(study, fit_test=test, population=None)
+        plan = _planned(tested, tested_actions(tested, np.zeros(study.actions.dimension)))
+    except PrivacyError:  # no mechanism for this number of clients
         return False
     least = threshold(tested, fit_test_evidence(tested, plan, test.cohort))
     # Coordinates that are tested alone must each be noticed; the largest of them is above their root mean.
