@@ -194,9 +194,10 @@ def main() -> int:
             cost = study.confirming / optimum(study, truth.width)
             bad = outside > most or cost > LARGEST_COST
             failed += bad
+            missed = model / min(COMPARED, options.studies)
             print(
                 f"{trust:<20}{name:<15}{outside / options.studies:>8.1%}"
-                f"{model / min(COMPARED, options.studies):>8.1%}{ratio:>8.2f}{study.confirming:>8,}{cost:>11.2f}"
+                f"{missed:>8.1%}{ratio:>8.2f}{study.confirming:>8,}{cost:>11.2f}"
                 f"{'  FAILED' if bad else ''}",
                 flush=True,
             )

@@ -50,12 +50,18 @@ from .protocol._codec import (
     decode as decode,
     encode as encode,
 )
+from .protocol._confirmation import (
+    Confirmation as Confirmation,
+)
 from .protocol._exchange import (
     analyze as analyze,
     gather as gather,
     respond as respond,
     respond_with_averages as respond_with_averages,
     shuffle as shuffle,
+)
+from .protocol._lack_of_fit import (
+    FitTest as FitTest,
 )
 from .protocol._learner import (
     ask as ask,

@@ -53,6 +53,10 @@ def test_every_phase_that_asks_is_listed(tmp_path: Path, capsys: pytest.CaptureF
         (2, 600, 480),
         (3, 900, 720),
     ]
+    tested = Path(write_study(tmp_path, "b", cohorts=[300]))
+    tested.write_text(f"{tested.read_text()}\n[fit_test]\ncohort = 500\ncoordinates = 5\n")
+    *_, last = document_of(capsys, "--study", str(tested))["studies"][0]["phases"]
+    assert [last[name] for name in ("phase", "cohort", "minimum_reports", "numbers")] == [2, 500, 400, 5]
     first = ask(study_of(TomlFile(Path(path))).begin()).mechanism
     assert first is not None
     assert study["phases"][0]["delta"] == first.event.delta(1.0)

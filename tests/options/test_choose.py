@@ -72,6 +72,14 @@ def test_the_best_option_is_found_in_every_trust_model(trust: str) -> None:
     assert change is not None
     assert change.over == "price=3, colour=red"
     assert change.low <= 3 <= change.high
+    confirmed = found.confirmation
+    assert (confirmed is None) == (trust == "local")  # 80 people would not tell anything there
+    if confirmed is not None:
+        assert (confirmed.best, confirmed.current, confirmed.participants) == (BEST, found.current, 80)
+        for one in confirmed.compared:
+            assert one.low <= MEANS[one.option] - MEANS[confirmed.current] <= one.high
+        assert f"confirmed  {BEST} beats the current option by " in repr(found)
+        assert sum(one.cohort for one in found.state.progress) == 400
 
 
 @pytest.mark.parametrize(
@@ -94,6 +102,27 @@ def test_every_kind_of_people_is_accepted(people: Any) -> None:
     for one in found.options:
         assert one.low <= MEANS[one.option] <= one.high
         assert one.behind_low <= MEANS[BEST] - MEANS[one.option] <= one.behind_high
+
+
+def test_what_is_known_about_rewards_and_models_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    def without_search(*, participants: int, **settings: Any) -> dp.Study:
+        return dp.Study(schedule=dp.Schedule(cohorts=(participants,), first_length=40), **settings)
+
+    monkeypatch.setattr("dpbandits.choosing._planning.plan_study", without_search)
+    known = _choose(trust="none", reward_variance=1 / 3, notice_misfit=1.0, misfit=0.01, confirm=0.5)
+    assert known.fit is not None
+    assert known.fit.explained
+    assert f"fit        {known.fit}" in repr(known)
+    study = known.state.study
+    assert study.misfit == pytest.approx(0.002)
+    assert study.reward_variance == pytest.approx(1 / 75)
+    assert study.confirmation is not None
+    assert 0 < study.confirmation.cohort < 80
+    assert known.participants == 400
+    assert _choose(trust="none", confirm=False).confirmation is None
+    for setting in ({"reward_variance": 1.0}, {"notice_misfit": 1.0}):
+        with pytest.raises(InvalidValue, match="expected none for people about whom only the range"):
+            _choose(people=_clients(400), **setting)
 
 
 def test_a_population_of_the_library_is_accepted() -> None:

@@ -57,7 +57,7 @@ def test_the_bias_is_the_largest_over_all_deviations(towards: int | None) -> Non
     assert not found[same].any()
 
 
-@pytest.mark.parametrize("trust", ["none", "shuffle"])
+@pytest.mark.parametrize("trust", ["none", "central"])
 def test_the_best_option_is_kept_for_the_worst_deviation(trust: str) -> None:
     """The releases have no error but the misfit, so that no width may be exceeded because of noise.
 
@@ -65,8 +65,8 @@ def test_the_best_option_is_kept_for_the_worst_deviation(trust: str) -> None:
     """
     told, dropped = 0.1, 0
     privacy = PrivacyRequest(trust=trust, epsilon=20, delta=1e-3)
-    crowd = Schedule(cohorts=(10**6, 10**6), first_length=60, growth=4)
-    for seed in range(6):
+    crowd = Schedule(cohorts=(10**5, 10**5), first_length=60, growth=4)
+    for seed in range(4):
         rng = np.random.default_rng(seed)
         instance = Instance.draw(ACTIONS, rng).bent(told, rng)
         study = _study(misfit=told, schedule=crowd, privacy=privacy)

@@ -8,7 +8,7 @@ import pytest
 
 from dpbandits.errors import InvalidValue
 from dpbandits.options import Number, Options, Ordered
-from dpbandits.protocol import Confirmation
+from dpbandits.protocol import Confirmation, FitTest
 from dpbandits.service.config import TomlFile, read_stored_study, study_of
 
 TABLE = """name,price,gigabytes,contract,network
@@ -172,6 +172,24 @@ def test_participants_of_a_confirmation_are_reserved(tmp_path: Path) -> None:
     section = "[confirmation]\ncohort = 20\nfinalists = 2\n"
     given = read_stored_study(_file(tmp_path, rest=REST + section)).study.confirmation
     assert given == Confirmation(current=0, cohort=20, plays=32, finalists=2)
+
+
+def test_the_variance_is_in_units_of_the_reward(tmp_path: Path) -> None:
+    given = "horizon = 20000\nreward_range = [0, 10]\nreward_variance = 0.5\n"
+    found = read_stored_study(_file(tmp_path, rest=REST.replace("horizon = 20000\n", given))).study
+    assert found.reward_variance == pytest.approx(0.5 / 25)
+
+
+def test_participants_of_a_fit_test_are_reserved_if_it_is_asked_for(tmp_path: Path) -> None:
+    rest = PLANNED.replace("participants = 2000", "participants = 20000")
+    found = read_stored_study(_file(tmp_path, rest=rest + "[fit_test]\nnotice = 0.1\nplays = 50\n")).study
+    assert found.fit_test is not None
+    assert found.fit_test.plays == 50
+    assert found.schedule.cohorts == (16_000 - found.fit_test.cohort,)
+    given = read_stored_study(_file(tmp_path, rest=REST + "[fit_test]\ncohort = 9\n")).study
+    assert given.fit_test == FitTest(cohort=9)
+    with pytest.raises(InvalidValue, match=r"notice: got 0.1, expected none, if"):
+        read_stored_study(_file(tmp_path, rest=REST + "[fit_test]\nnotice = 0.1\n"))
 
 
 @pytest.mark.parametrize(

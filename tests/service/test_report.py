@@ -244,10 +244,9 @@ def _lied(made: Written) -> Course:
 
 def _planned(state: State, phase: int) -> dict[str, Any]:
     """The digest and the body of the plan of a phase, as the study computes it from the changed releases."""
-    known = state.history if state.confirmation is None else (*state.history, state.confirmation)
     releases = [
         Release(plan=one.plan.digest, means=one.means, reports=one.reports, simulated=False)
-        for one in known[: phase - 1]
+        for one in state.released[: phase - 1]
     ]
     plan = ask(replay(state.study, releases))
     return {"digest": plan.digest, "body": encode(plan)}

@@ -2,6 +2,7 @@ from ._answer import (
     Answer as Answer,
     Compared as Compared,
     Confirmed as Confirmed,
+    FitCheck as FitCheck,
     Lead as Lead,
     OptionResult as OptionResult,
 )
@@ -20,6 +21,9 @@ from ._errors import (
     Knowledge as Knowledge,
     PhaseErrors as PhaseErrors,
     radii as radii,
+)
+from ._fit_check import (
+    fit_check_of as fit_check_of,
 )
 from ._needed import (
     participants_to_decide as participants_to_decide,

@@ -117,6 +117,35 @@ class Confirmed:
 
 
 @dataclass(frozen=True, kw_only=True)
+class FitCheck:
+    """The test of lack of fit: whether a linear function of the features explains what was measured.
+
+    Attributes:
+        explained: Whether it does. If it does, this is false with a probability of at most `level`.
+        about: An estimate of the root mean square of what the features leave out, in units of the reward.
+        at_least: A lower bound on the largest deviation, in units of the reward; 0 if `explained`.
+        level: The probability of a false alarm.
+        coordinates: How many residual coordinates were tested.
+        participants: How many clients reported them.
+    """
+
+    explained: bool
+    about: float
+    at_least: float
+    level: float
+    coordinates: int
+    participants: int
+
+    def __str__(self) -> str:
+        if self.explained:
+            return f"your features explain what was measured (test at level {100 * self.level:g} %)"
+        return (
+            f"your features do not explain what was measured: mean rewards deviate by about {self.about:.2g} "
+            f"and by at least {self.at_least:.2g} for some option; add squares, interactions or features"
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
 class Answer:
     """The answer of a study, computed from its releases alone.
 
@@ -145,6 +174,7 @@ class Answer:
         effects: What was learnt about each feature; empty if the options have no features.
         parameter: The estimate of θ from all phases together.
         confirmation: What the confirmation has found; None before it, or if the study has none.
+        fit: Whether the features explain what was measured; None before the fit test, or without one.
     """
 
     action: int
@@ -164,3 +194,4 @@ class Answer:
     effects: tuple[Effect, ...]
     parameter: tuple[float, ...]
     confirmation: Confirmed | None = None
+    fit: FitCheck | None = None

@@ -12,6 +12,7 @@ from dpbandits.answers._answer import Answer, Lead, OptionResult
 from dpbandits.answers._bounds import Bounds, Ends, Interval
 from dpbandits.answers._confirming import confirmed_of
 from dpbandits.answers._errors import Knowledge
+from dpbandits.answers._fit_check import fit_check_of
 from dpbandits.answers._rewards import RewardRange
 from dpbandits.errors import InvalidValue
 from dpbandits.options import Effect, Options
@@ -104,6 +105,7 @@ class _Answering:
             options=self._results(listed),
             effects=self._effects(),
             parameter=tuple(self._parameter.tolist()),
+            fit=fit_check_of(self._end, rewards=self._rewards),
             confirmation=confirmed_of(self._end, self._options, level=self._level, rewards=self._rewards),
         )
 

@@ -199,6 +199,8 @@ class PhaseErrors:
         errors, evidence, plan = self._fit.errors, self._evidence, self._evidence.plan
         if not isinstance(errors, CohortErrors) or evidence.counts:
             return None
+        if self._study.reward_variance is not None:  # its bounds hold for limited rates only
+            return None
         mechanism, normal = plan.asked_mechanism, self._knowledge is Knowledge.NORMAL
         if not normal and mechanism.error_deviation(evidence.reports) == 0:
             return None

@@ -7,7 +7,7 @@ print(found)
 
 from __future__ import annotations
 
-from dpbandits._checks import positive, probability, whole
+from dpbandits._checks import non_negative, positive, probability, whole
 from dpbandits.answers import Answer, RewardRange, answer_of
 from dpbandits.choosing._found import Found
 from dpbandits.choosing._people import People, Ran, people_of
@@ -29,8 +29,11 @@ def choose(
     horizon: int = 1_000_000,
     reward_range: tuple[float, float] = (-1.0, 1.0),
     heterogeneity: float | None = None,
+    reward_variance: float | None = None,
     level: float = 0.95,
     confirm: bool | float = True,
+    misfit: float = 0.0,
+    notice_misfit: float | None = None,
     secret_sample: bool = False,
     seed: int | None = None,
     noise: NoiseSource | None = None,
@@ -63,11 +66,19 @@ def choose(
         heterogeneity: An upper bound on the spread σ of people's own parameters, for rewards that are mapped
             to [−1, 1]. A function needs none. For clients, None means that it is not known: intervals then
             assume only that rewards lie in the range, and are wider. A table never uses it for intervals.
+        reward_variance: An upper bound on the variance of the rewards of one person and option, in squared
+            units of the reward. Example: 0.03 for clicks, 0 or 1, at rates of at most 3 %. Intervals are then
+            narrower. For clients it needs a `heterogeneity`.
         level: The probability with which each kind of interval covers the truth.
         confirm: Whether a last cohort compares finalists with the current option directly, without any
             model of rewards (`Found.confirmation`). It needs a current option and people who can play every
             option. True reserves a fifth of the participants, or nobody if the intervals would be too wide. A
             number is the half width that the intervals should have, in the units of the reward.
+        misfit: An upper bound on how far mean rewards deviate from a linear function of the features, in the
+            units of the reward. Intervals allow for it.
+        notice_misfit: If given, some people are reserved for a test of whether the features explain the mean
+            rewards (`Found.fit`). It is planned to notice deviations of up to this size, in the units of the
+            reward. For clients it needs a `heterogeneity`.
         secret_sample: Whether nobody will learn which rows of a table of measured rewards were drawn. With
             trust central, less noise then suffices: a third at ε = 1 if a tenth of the rows is drawn.
         seed: Determines which people are drawn and the generators that they get; not the privacy noise.
@@ -115,6 +126,9 @@ def choose(
         privacy=privacy,
         failure=failure,
         confirm=confirm if isinstance(confirm, bool) else positive(confirm=confirm) / rewards.half,
+        misfit=non_negative(misfit=misfit) / rewards.half,
+        variance=None if reward_variance is None else reward_variance / rewards.half**2,
+        notice=None if notice_misfit is None else positive(notice_misfit=notice_misfit) / rewards.half,
     )
     return answer(options, study, asked, rewards=rewards, level=level, seed=seed, noise=noise)
 
@@ -171,8 +185,7 @@ def found_of(options: Options | None, ran: Ran, answer: Answer, *, simulated: bo
     end, lead = ran.state, answer.lead
     study = end.study
     assert lead is not None  # there are at least two options
-    released = end.history if end.confirmation is None else (*end.history, end.confirmation)
-    mechanisms = [own for evidence in released for own in evidence.plan.mechanisms]
+    mechanisms = [own for evidence in end.released for own in evidence.plan.mechanisms]
     return Found(
         best=answer.option,
         estimate=answer.estimate,
@@ -191,4 +204,5 @@ def found_of(options: Options | None, ran: Ran, answer: Answer, *, simulated: bo
         state=end,
         stopped=ran.stopped,
         confirmation=answer.confirmation,
+        fit=answer.fit,
     )

@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpbandits.answers import Confirmed, Lead, OptionResult
+from dpbandits.answers import Confirmed, FitCheck, Lead, OptionResult
 from dpbandits.choosing import _page
 from dpbandits.errors import InvalidValue
 from dpbandits.options import Effect
@@ -48,6 +48,7 @@ class Found:
         state: The learner's state at the end.
         stopped: Why a replay asked fewer people than were planned; empty if it did not. The intervals hold.
         confirmation: The comparison with the current option that needs no model; None if there was none.
+        fit: Whether the features explain what was measured; None if this could not be tested.
 
     Example:
         >>> import dpbandits as dp
@@ -83,6 +84,7 @@ class Found:
     state: State = field(repr=False, compare=False)
     stopped: str = ""
     confirmation: Confirmed | None = None
+    fit: FitCheck | None = None
 
     @property
     def privacy(self) -> str:
@@ -103,6 +105,8 @@ class Found:
         if self.lead_over_current is not None:
             same = "it is the option in use today"
             lines.append(f"change     {same if self.best == self.current else self.lead_over_current}")
+        if self.fit is not None:
+            lines.append(f"fit        {self.fit}")
         if self.confirmation is not None:
             lines.append(f"confirmed  {self.confirmation}")
         lines.append(f"level      {self.level:.4g} for each kind of interval")

@@ -101,7 +101,7 @@ class PlayingPeople(People):
 
     def run(self, study: Study, *, seed: int | None, noise: NoiseSource) -> Ran:
         """Run a study with as many clients as its schedule asks."""
-        clients = self.clients(sum(study.schedule.cohorts or ()) + study.confirming, seed)
+        clients = self.clients(sum(study.schedule.cohorts or ()) + study.after_learning, seed)
         return Ran(state=run_in_process(study, averages=clients, noise=noise))
 
 

@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from dpbandits._checks import whole
 from dpbandits.answers import Knowledge, left_for_widths, radii
 from dpbandits.choosing._people import People
 from dpbandits.errors import InvalidValue
 from dpbandits.options import Options
 from dpbandits.privacy import PrivacyRequest
-from dpbandits.protocol import Confirmation, Schedule, Steps, Study, ask, plan_study, reserved
+from dpbandits.protocol import Schedule, Steps, Study, ask, plan_study, reserved, reserved_fit_test
 
 _LONG = 10**9  # a horizon into which every first phase fits
 _NAMED = 6  # columns that an error message names
@@ -27,7 +28,10 @@ def planned(
     horizon: int,
     privacy: PrivacyRequest,
     failure: float,
-    confirm: bool | float = True,
+    confirm: bool | float = False,
+    misfit: float = 0.0,
+    variance: float | None = None,
+    notice: float | None = None,
 ) -> Study:
     """Return the study that `choose` runs.
 
@@ -39,6 +43,9 @@ def planned(
         privacy: The trust model and (ε, δ).
         failure: The probability with which an interval may miss the truth.
         confirm: As in `choose`, a number being on the scale of the study.
+        misfit: As in `choose`, on the scale of the study.
+        variance: `reward_variance` of `choose`, on the scale of the study.
+        notice: `notice_misfit` of `choose`, on the scale of the study.
 
     Returns:
         The study, with the schedule that the people ask for. Else `plan_study` plans it.
@@ -46,6 +53,9 @@ def planned(
     Raises:
         InvalidValue: The horizon is too short, or the intervals would be wider than the range of rewards.
     """
+    if variance is not None and people.knowledge is Knowledge.BOUNDED:
+        expected = "none for people about whom only the range of rewards is known: state a heterogeneity"
+        raise InvalidValue("reward_variance", variance, expected)
     # If nothing is known about a person's rewards, they are clipped at the range only, which loses nothing.
     steps = None if people.knowledge is not Knowledge.BOUNDED else Steps().without("recentred", "whitened")
     settings: dict[str, Any] = {
@@ -54,10 +64,16 @@ def planned(
         "steps": steps,
         "assignment": people.assignment,
         "population": people.size if privacy.sampled_share < 1 else None,
+        "misfit": misfit,
+        "reward_variance": variance,
     }
-    confirmation = _confirmation(options, people, participants, horizon, privacy, settings, confirm)
-    learning = participants - (0 if confirmation is None else confirmation.cohort)
-    settings["confirmation"] = confirmation
+    everybody = Schedule(cohorts=(participants,), first_length=1)
+    whole_study = Study(
+        actions=options.actions, horizon=horizon, privacy=privacy, schedule=everybody, **settings
+    )
+    reserving = _reserved(whole_study, options, people, confirm, notice)
+    settings |= {"confirmation": reserving.confirmation, "fit_test": reserving.fit_test}
+    learning = whole(1, participants=participants - reserving.after_learning)
     schedule = people.schedule(learning)
     if schedule is not None:
         study = Study(
@@ -80,27 +96,26 @@ def planned(
     return study
 
 
-def _confirmation(
-    options: Options,
-    people: People,
-    participants: int,
-    horizon: int,
-    privacy: PrivacyRequest,
-    settings: dict[str, Any],
-    confirm: bool | float,
-) -> Confirmation | None:
-    """Return the confirmation that is reserved before the rest is planned."""
+def _reserved(
+    study: Study, options: Options, people: People, confirm: bool | float, notice: float | None
+) -> Study:
+    """Return the study with the fit test and the confirmation for which people are reserved."""
+    (participants,) = study.schedule.cohorts or (0,)
+    if notice is not None:
+        if people.knowledge is Knowledge.BOUNDED:
+            expected = "none for people about whom only the range of rewards is known: state a heterogeneity"
+            raise InvalidValue("notice_misfit", notice, expected)
+        study = replace(study, fit_test=reserved_fit_test(study, participants, notice))
     if confirm is False or options.current is None or people.assignment != "everyone":
-        return None
-    schedule = Schedule(cohorts=(participants,), first_length=1)
-    study = Study(actions=options.actions, horizon=horizon, privacy=privacy, schedule=schedule, **settings)
-    return reserved(
+        return study
+    confirmation = reserved(
         study,
         participants,
         current=options.index(options.current),
         assumes="range" if people.knowledge is Knowledge.BOUNDED else "spread",
         width=None if confirm is True else confirm,
     )
+    return replace(study, confirmation=confirmation)
 
 
 def _check_resolved(
@@ -127,7 +142,7 @@ def _best_width(study: Study, people: People, participants: int, failure: float)
     if study.assignment == "one":  # there are as many rounds as participants
         longest = participants
     schedule = Schedule(cohorts=(participants,), first_length=longest)
-    state = replace(study, schedule=schedule, horizon=_LONG, confirmation=None).begin()
+    state = replace(study, schedule=schedule, horizon=_LONG, confirmation=None, fit_test=None).begin()
     plan = ask(state)
     counts = tuple(own.cohort for own in plan.mechanisms)
     evidence = state.study.assignment_rule.evidence(state, plan, counts, None)

@@ -100,8 +100,10 @@ def _accounted(path: Path) -> _Accounted:
     if plan.mechanism is None:
         expected = "a horizon that is long enough for one phase to report"
         raise InvalidValue(f"{path}, study.horizon", study.horizon, expected)
-    later = [(number, _later(study, plan.rank, cohort)) for number, cohort in _cohorts(study) if number > 1]
-    used: list[tuple[int, Sequence[Mechanism]]] = [(1, (plan.mechanism,)), *later]
+    cohorts = _cohorts(study)
+    later = [(number, _later(study, plan.rank, cohort)) for number, cohort in cohorts if number > 1]
+    last = enumerate(_after_learning(study), len(cohorts) + 1)
+    used: list[tuple[int, Sequence[Mechanism]]] = [(1, (plan.mechanism,)), *later, *last]
     phases = [_phase(study.privacy, number, mechanisms) for number, mechanisms in used]
     account = StudyAccount(
         study=str(path),
@@ -115,8 +117,8 @@ def _accounted(path: Path) -> _Accounted:
 
 
 def _cohorts(study: Study) -> list[tuple[int, int]]:
-    """The number and the cohort of each phase that may ask clients, until the population is used up."""
-    found, left = [], math.inf if study.population is None else study.population
+    """The number and the cohort of each phase that may learn, until the population is used up."""
+    found, left = [], math.inf if study.population is None else study.population - study.after_learning
     for number in range(1, study.schedule.reporting_phases(study.horizon) + 1):
         cohort = study.schedule.cohort(number)
         left -= cohort
@@ -132,6 +134,22 @@ def _later(study: Study, rank: int, cohort: int) -> Sequence[Mechanism]:
     kinds = [("box", averages)]
     if study.learning.recentred and study.learning.whitened:
         kinds.append(("ball", rank))
+    return _calibrated(study, cohort, kinds)
+
+
+def _after_learning(study: Study) -> list[Sequence[Mechanism]]:
+    """The mechanisms that the fit test and the confirmation may use, if the study has them."""
+    found, test, confirmation = list[Sequence[Mechanism]](), study.fit_test, study.confirmation
+    if test is not None:
+        kinds = [("box", test.coordinates), ("ball", test.coordinates)]
+        found.append(_calibrated(study, test.cohort, kinds))
+    if confirmation is not None:
+        options = 1 + min(confirmation.finalists, study.actions.count - 1)
+        found.append(_calibrated(study, confirmation.cohort, [("box", options)]))
+    return found
+
+
+def _calibrated(study: Study, cohort: int, kinds: Sequence[tuple[str, int]]) -> Sequence[Mechanism]:
     requests = [replace(study.privacy, noise=noise) for noise in study.privacy.noises]
     return [
         calibrate(request, coordinates=coordinates, cohort=cohort, bound=study.bound, shape=shape)

@@ -49,7 +49,7 @@ def rehearse(file: CoordinatorFile, path: Path) -> int:
         coordinator.close()
         raise InvalidValue("rewards", path, "none: the store of this study file has begun already")
     study = coordinator.context.study
-    needed = study.schedule.participants(study.horizon) + study.confirming
+    needed = study.schedule.participants(study.horizon) + study.after_learning
     if len(rewards) < needed:
         coordinator.close()
         raise InvalidValue("rewards", f"{len(rewards):,} rows", f"at least {needed:,}, one per client")

@@ -90,6 +90,8 @@ def _lines(found: ResultsReply) -> list[tuple[str, str]]:
             lines.append(
                 ("change", same if answer.option == answer.current else str(answer.lead_over_current))
             )
+        if answer.fit is not None:
+            lines.append(("fit", str(answer.fit)))
         if answer.confirmation is not None:
             lines.append(("confirmed", str(answer.confirmation)))
         lines.append(("level", f"{answer.level:g} for each kind of interval"))

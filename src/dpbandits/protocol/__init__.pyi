@@ -28,6 +28,13 @@ from ._exchange import (
     simulate_groups as simulate_groups,
     simulate_release as simulate_release,
 )
+from ._lack_of_fit import (
+    FIT_LEVEL as FIT_LEVEL,
+    FitTest as FitTest,
+    fit_test_evidence as fit_test_evidence,
+    fit_verdict as fit_verdict,
+    reserved_fit_test as reserved_fit_test,
+)
 from ._learner import (
     ask as ask,
     best_estimate as best_estimate,

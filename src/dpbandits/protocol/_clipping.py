@@ -62,7 +62,7 @@ def clip_radius(widths: FloatArray, deviations: FloatArray, margin: float = MARG
 
 
 def excess_slopes(
-    radius: float, widths: FloatArray, deviations: FloatArray, clients: int, confidence: float
+    radius: FloatArray | float, widths: FloatArray, deviations: FloatArray, clients: int, confidence: float
 ) -> FloatArray:
     """Return 2√v/(n·z), so that `mean_excess` is this times log(1/β) + n·p; zero where nobody is clipped."""
     margins = (radius - widths) / deviations
@@ -71,7 +71,7 @@ def excess_slopes(
 
 
 def mean_excess(
-    radius: float, widths: FloatArray, deviations: FloatArray, clients: int, confidence: float
+    radius: FloatArray | float, widths: FloatArray, deviations: FloatArray, clients: int, confidence: float
 ) -> FloatArray:
     """Return, for each action, an upper bound on the clients' mean excess with probability 1 − β."""
     margins = (radius - widths) / deviations

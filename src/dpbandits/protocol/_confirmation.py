@@ -21,7 +21,7 @@ import numpy as np
 from dpbandits._arrays import FloatArray
 from dpbandits._checks import one_of, whole
 from dpbandits.actions import Actions
-from dpbandits.errors import DpbanditsError, InvalidValue
+from dpbandits.errors import InvalidValue, PrivacyError
 from dpbandits.privacy import calibrate
 from dpbandits.protocol._clipping import MARGIN, clip_radius, on_grid
 from dpbandits.protocol._evidence import PhaseEvidence
@@ -76,7 +76,7 @@ class Confirmation:
         one_of(ASSUMPTIONS, assumes=self.assumes)
 
     def check(self, study: Study) -> None:
-        """Raise an `InvalidValue` if a study cannot have this confirmation."""
+        """Raise an error if a study cannot have this confirmation, or if no mechanism meets its privacy."""
         whole(0, study.actions.count - 1, current=self.current)
         whole(2, actions=study.actions.count)
         if study.assignment != "everyone":
@@ -85,6 +85,8 @@ class Confirmation:
             raise InvalidValue("assumes", "range", "spread, since rewards are not bounded")
         if not study.learning.recentred and not study.bounded_rewards:
             raise InvalidValue("bounded_rewards", False, "true in a study whose clients clip at the bound")
+        measured = 1 + min(self.finalists, study.actions.count - 1)
+        calibrate(study.privacy, coordinates=measured, cohort=self.cohort, bound=study.bound)
 
 
 def may_confirm(state: State) -> bool:
@@ -145,6 +147,7 @@ def study_of_finalists(study: Study, options: tuple[int, ...]) -> Study:
         steps=study.learning,
         options="",
         misfit=0.0,
+        fit_test=None,
         confirmation=None,
     )
 
@@ -170,9 +173,8 @@ def _planned(tabular: Study) -> Plan:
     """Return the plan of a study of finalists, which reports averages or differences, whichever is better."""
     count, clients = tabular.actions.count, tabular.schedule.cohort(1)
     plays = tabular.schedule.length(1) // count
-    averages = Statistics(
-        rows=np.eye(count), plays=np.full(count, float(plays)), heterogeneity=tabular.heterogeneity
-    )
+    worth = np.full(count, plays / tabular.proxy_of_average(plays))
+    averages = Statistics(rows=np.eye(count), plays=worth, heterogeneity=tabular.heterogeneity)
     differences = replace(averages, mixing=np.hstack([np.eye(count - 1), -np.ones((count - 1, 1))]) / 2)
     ways = [_clipped(tabular, averages), _clipped(tabular, differences)]
     # The difference of two averages has the direction (1, −1), of length √2; that of a half difference is 2.
@@ -213,7 +215,7 @@ def confirmation_evidence(
     tabular, own = study_of_finalists(study, plan.support), _as_tabular(plan)
     statistics = Statistics(
         rows=np.eye(len(own.support)),
-        plays=np.array(own.plays, dtype=np.float64),
+        plays=np.array(own.plays) / tabular.proxy_of_average(min(own.plays)),
         heterogeneity=tabular.heterogeneity,
         mixing=own.mixing_matrix,
     )
@@ -368,11 +370,11 @@ def predicted_width(study: Study, confirmation: Confirmation, *, level: float = 
     """
     others = [place for place in range(study.actions.count) if place != confirmation.current]
     options = (*others[: confirmation.finalists], confirmation.current)
-    confirmed = replace(study, confirmation=confirmation, population=None)
     directions = to_current(len(options) - 1)
     try:
+        confirmed = replace(study, confirmation=confirmation, population=None)
         plan = replace(_planned(study_of_finalists(confirmed, options)), support=options)
-    except DpbanditsError:
+    except PrivacyError:  # no mechanism for this number of clients
         return math.inf
     evidence = confirmation_evidence(confirmed, plan, confirmation.cohort)
     radii = confirmation_radii(confirmed, evidence, directions, (1 - level) / (2 * len(directions)))

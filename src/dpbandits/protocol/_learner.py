@@ -7,7 +7,8 @@ Rules of the state machine:
 - A phase that does not fit is cut at the horizon. It plays but asks nobody; `tell` takes no release.
 - Once no more clients can be asked (every cohort has been asked, or too few clients are left), the leader is
   played to the end of the horizon. With the step `committed` the same happens when a phase does not fit.
-- If the study has a confirmation, it comes once, before the leader is played to the end. It drops no action.
+- If the study has a fit test or a confirmation, they come once, in this order, before the leader is played to
+  the end. They drop no action.
 - An action that was dropped never comes back. `ask` raises `StudyEnded` after the last round.
 """
 
@@ -29,6 +30,12 @@ from dpbandits.protocol._confirmation import (
 )
 from dpbandits.protocol._designs import ROUNDING, active_design, identifying, whole_plays
 from dpbandits.protocol._elimination import FEW, first_best, pooled_survivors, survivors
+from dpbandits.protocol._lack_of_fit import (
+    fit_test_evidence,
+    fit_test_plan,
+    may_test_fit,
+    tested_actions,
+)
 from dpbandits.protocol._messages import Plan, Release
 from dpbandits.protocol._pooling import pooled_leads
 from dpbandits.protocol._progress import Progress
@@ -126,7 +133,9 @@ def _last_fit(state: State) -> Fit | None:
 
 
 def _committed(state: State, rounds: int) -> Plan:
-    """Return the plan of the confirmation, or one that plays the leader to the end of the horizon."""
+    """Return the plan of the fit test or the confirmation, or one that plays the leader to the end."""
+    if may_test_fit(state):
+        return fit_test_plan(state, tested_actions(state.study, best_estimate(state)))
     if may_confirm(state):
         return confirmation_plan(state, finalists(state, best_estimate(state)))
     return _playing(state, [leader(state)], [rounds], rank=1)
@@ -179,8 +188,8 @@ def tell(state: State, plan: Plan, release: Release | None) -> State:
     played = replace(state, rounds_played=state.rounds_played + plan.rounds, phase=state.phase + 1)
     if release is None:
         return _without_release(played, plan)
-    if _confirms(state, plan):
-        return _confirmed(played, plan, release)
+    if _is_after_learning(state, plan):
+        return _after_learning(state, played, plan, release)
     study, active = state.study, state.active_actions
     evidence = study.assignment_rule.evidence(state, plan, plan.counts(release), _last_fit(state))
     evidence = replace(evidence, means=release.means)
@@ -204,18 +213,28 @@ def tell(state: State, plan: Plan, release: Release | None) -> State:
     return _recorded(after, fit, active, scores)
 
 
-def _confirms(state: State, plan: Plan) -> bool:
-    """Return whether a plan is that of the confirmation."""
-    if not may_confirm(state) or plan.cohort != state.study.confirming:
+def _is_after_learning(state: State, plan: Plan) -> bool:
+    """Return whether a plan is that of the fit test or of the confirmation."""
+    study = state.study
+    if may_test_fit(state):
+        assert study.fit_test is not None
+        cohort = study.fit_test.cohort
+    elif may_confirm(state):
+        cohort = study.confirming
+    else:
         return False
-    return plan.support == finalists(state, best_estimate(state)) and plan == ask(state)
+    return plan.cohort == cohort and plan == ask(state) and plan == _committed(state, 1)
 
 
-def _confirmed(played: State, plan: Plan, release: Release) -> State:
-    """Return the state after the confirmation, in which the same actions are active."""
-    evidence = confirmation_evidence(played.study, plan, release.reports, release.means)
-    asked = played.clients_asked + plan.cohort
-    after = replace(played, confirmation=evidence, clients_asked=asked)
+def _after_learning(state: State, played: State, plan: Plan, release: Release) -> State:
+    """Return the state after the fit test or the confirmation, in which the same actions are active."""
+    study, asked = played.study, played.clients_asked + plan.cohort
+    if may_test_fit(state):
+        found = fit_test_evidence(study, plan, release.reports, release.means)
+        after = replace(played, fit_test=found, clients_asked=asked)
+    else:
+        evidence = confirmation_evidence(study, plan, release.reports, release.means)
+        after = replace(played, confirmation=evidence, clients_asked=asked)
     progress = replace(
         after.progress[-1],
         phase=plan.phase,

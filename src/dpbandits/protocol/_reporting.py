@@ -193,6 +193,8 @@ def choose(study: Study, statistics: Statistics, rank: int, clients: int, before
         return _clipped(study, statistics, "box", before)
     mixed = whitened(statistics, rank)
     shapes = ("ball", "box") if may_use_ball(study.noise_request) else ("box",)
+    if study.reward_variance is not None:  # a bound on the length of a report would need all its moments
+        shapes = ("box",)
     candidates = [_clipped(study, mixed, shape, before) for shape in shapes]
     best = first_least(candidates, [reporting.width(study, clients) for reporting in candidates])
     if best.shape == "ball" and best.recentred:  # a box for averages is then much larger
@@ -225,7 +227,10 @@ def clipping_bias(
     if study.bounded_rewards and not reporting.recentred and reporting.bound >= on_grid(lossless, up=True):
         return ()
     off, spread = statistics.residuals(study, shape, before if reporting.recentred else None)
-    return tuple(mean_excess(reporting.bound, off, spread, clients, study.bound_failure).tolist())
+    radius: FloatArray | float = reporting.bound
+    if study.reward_variance is not None:  # its bound on tails holds up to the margin
+        radius = np.minimum(radius, off + MARGIN * spread)
+    return tuple(mean_excess(radius, off, spread, clients, study.bound_failure).tolist())
 
 
 def clipping_slope(study: Study, reporting: Reporting, before: Known | None, clients: int) -> float:
@@ -269,7 +274,7 @@ def whitened(statistics: Statistics, rank: int) -> Statistics:
     inner = basis.T @ scaled
     factor = cholesky(np.eye(rank) + statistics.heterogeneity**2 * inner @ inner.T, lower=True)
     mixing = solve_triangular(factor, basis.T, lower=True) * roots.T
-    return replace(statistics, mixing=_rounded(mixing))
+    return replace(statistics, mixing=rounded(mixing))
 
 
 def _column_basis(matrix: FloatArray, rank: int) -> FloatArray:
@@ -304,7 +309,8 @@ def _first_independent(matrix: FloatArray, rank: int) -> IntArray:
     return np.array(chosen, dtype=np.int64)
 
 
-def _rounded(mixing: FloatArray) -> FloatArray:
+def rounded(mixing: FloatArray) -> FloatArray:
+    """Return a mixing matrix with 14 binary digits, relative to the largest entry of each row."""
     sizes = np.log2(np.abs(mixing).max(axis=1, keepdims=True))
     steps = 2.0 ** (np.ceil(sizes - _TIE) - _DIGITS)  # a power of two up to rounding counts as one
     return on_grid(mixing, step=steps)

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from dpbandits._arrays import IntArray
-from dpbandits._checks import between, non_negative, one_of, two_ends, whole
+from dpbandits._checks import between, non_negative, one_of, positive, two_ends, whole
 from dpbandits.actions import Actions
 from dpbandits.errors import InvalidValue, NotEnoughClients
 from dpbandits.privacy import PrivacyRequest, checked_bound
@@ -16,6 +16,7 @@ from dpbandits.protocol._bitmap import unpacked
 from dpbandits.protocol._codec import digest
 from dpbandits.protocol._confirmation import Confirmation
 from dpbandits.protocol._evidence import PhaseEvidence
+from dpbandits.protocol._lack_of_fit import FitTest
 from dpbandits.protocol._progress import Progress
 from dpbandits.protocol._schedule import Schedule
 from dpbandits.protocol._steps import STEP_NAMES, Steps
@@ -72,8 +73,13 @@ class Study:
         reward_range: The range of single rewards in the user's units, (low, high). Clients clip rewards to it
             and map it to [−bound, bound]; answers are mapped back. None if rewards are in [−bound, bound]
             themselves.
+        reward_variance: An upper bound on the variance of single rewards around the mean of their client, on
+            the scale of [−bound, bound]; None if none is known. Clips and widths use it. Single rewards must
+            be bounded.
         misfit: An upper bound on |mean reward − ⟨θ*, x⟩| over all actions, on the scale of [−bound, bound].
             Widths allow for it. 0 assumes that mean rewards are linear in the features.
+        fit_test: A cohort that tests whether mean rewards are linear in the features, after the learning
+            phases; None for no test. Its clients are asked in addition to those of the schedule.
         confirmation: The last cohort, which measures finalists and the current option without a model; None
             for no confirmation. Its clients are asked in addition to those of the schedule.
 
@@ -106,7 +112,9 @@ class Study:
     terms: str = ""
     options: str = ""
     reward_range: tuple[float, float] | None = None
+    reward_variance: float | None = None
     misfit: float = 0.0
+    fit_test: FitTest | None = None
     confirmation: Confirmation | None = None
 
     def __post_init__(self) -> None:
@@ -129,11 +137,14 @@ class Study:
             expected = "regret without the step differences: widths of single actions need its designs"
             raise InvalidValue("objective", self.objective, expected)
         self._check_misfit()
+        self._check_variance()
         self.reward_model.check(self)
         # Raises here, before any client is asked, if no mechanism can meet the privacy request.
         self.assignment_rule.check_privacy(self)
         if self.confirmation is not None:
             self.confirmation.check(self)
+        if self.fit_test is not None:
+            self.fit_test.check(self)
         if self.population is not None:
             whole(1, population=self.population)
             self._check_population(self.population)
@@ -141,19 +152,35 @@ class Study:
             self._check_sampling(self.privacy.sampled_share)
 
     def _check_population(self, population: int) -> None:
-        needed = self.assignment_rule.participants(self) + self.confirming
+        needed = self.assignment_rule.participants(self) + self.after_learning
         if self.when_clients_run_out == "error" and needed > population:
             raise NotEnoughClients(needed, population)
 
     def _check_sampling(self, share: float) -> None:
         """Raise unless the study asks at most this share of the population, whatever it learns."""
-        needed = self.assignment_rule.participants(self) + self.confirming
+        needed = self.assignment_rule.participants(self) + self.after_learning
         if self.population is None:
             expected = f"the number of clients who are ready, with sampled_share = {share:g}"
             raise InvalidValue("population", self.population, expected)
         if needed > share * self.population * (1 + 1e-12):
             expected = f"at least {needed / self.population:.6g}: {needed:,} of {self.population:,} are asked"
             raise InvalidValue("sampled_share", share, expected)
+
+    def _check_variance(self) -> None:
+        if self.reward_variance is None:
+            return
+        positive(reward_variance=self.reward_variance)
+        if not self.bounded_rewards or self.assignment != "everyone":
+            expected = "none, unless rewards are bounded and the assignment is everyone"
+            raise InvalidValue("reward_variance", self.reward_variance, expected)
+
+    def proxy_of_average(self, fewest: float) -> float:
+        """Return the variance proxy of one play in a client's average over at least this many plays."""
+        if self.reward_variance is None:
+            return 1.0
+        from dpbandits.protocol.assignment._bounded_variance import proxy_of_average
+
+        return proxy_of_average(self, fewest)
 
     def _check_misfit(self) -> None:
         if not between(0, self.bound, misfit=self.misfit):
@@ -179,6 +206,11 @@ class Study:
     def confirming(self) -> int:
         """How many clients the confirmation asks; 0 without one."""
         return 0 if self.confirmation is None else self.confirmation.cohort
+
+    @property
+    def after_learning(self) -> int:
+        """How many clients the fit test and the confirmation ask."""
+        return self.confirming + (0 if self.fit_test is None else self.fit_test.cohort)
 
     @property
     def reward_model(self) -> RewardModel:
@@ -287,6 +319,7 @@ class State:
         history: The evidence of each phase that asked clients, in order.
         progress: One record per phase that was played, in order.
         confirmation: The evidence of the confirmation; None before it, or if the study has none.
+        fit_test: The evidence of the fit test; None before it, or if the study has none.
 
     Example:
         >>> import dpbandits as dp
@@ -307,6 +340,12 @@ class State:
     history: tuple[PhaseEvidence, ...] = ()
     progress: tuple[Progress, ...] = ()
     confirmation: PhaseEvidence | None = None
+    fit_test: PhaseEvidence | None = None
+
+    @property
+    def released(self) -> tuple[PhaseEvidence, ...]:
+        """The evidence of all phases that asked clients: learning phases, fit test and confirmation."""
+        return tuple(one for one in (*self.history, self.fit_test, self.confirmation) if one is not None)
 
     @property
     def ended(self) -> bool:
@@ -317,7 +356,8 @@ class State:
     def clients_left(self) -> float:
         """How many clients learning phases can still ask; infinite without a population limit."""
         population = self.study.population
-        return float("inf") if population is None else population - self.clients_asked - self.study.confirming
+        reserved = self.study.after_learning
+        return float("inf") if population is None else population - self.clients_asked - reserved
 
     @cached_property
     def active_actions(self) -> IntArray:

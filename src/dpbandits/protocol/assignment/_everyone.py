@@ -103,6 +103,10 @@ class Everyone(Assignment):
 
     def errors(self, study: Study, evidence: PhaseEvidence) -> MeanErrors:
         """Return the errors of the means of one cohort."""
+        if study.reward_variance is not None:
+            from dpbandits.protocol.assignment._bounded_variance import BoundedVarianceErrors
+
+            return BoundedVarianceErrors(study, evidence)
         return CohortErrors(study, evidence)
 
     def simulate(self, plan: Plan, crowd: Crowd, rng: np.random.Generator) -> Iterator[Iterable[FloatArray]]:
@@ -116,7 +120,9 @@ class Everyone(Assignment):
 def _statistics(study: Study, support: IntArray, plays: IntArray) -> Statistics:
     """Return the statistics of a client that reports its averages of the supported actions."""
     rows = study.actions.matrix[support]
-    return Statistics(rows=rows, plays=plays.astype(np.float64), heterogeneity=study.heterogeneity)
+    # An average of T rewards of smaller variance scatters like one of more rewards of variance 1.
+    worth = plays / study.proxy_of_average(float(plays.min()))
+    return Statistics(rows=rows, plays=worth, heterogeneity=study.heterogeneity)
 
 
 class CohortErrors(MeanErrors):
@@ -207,14 +213,16 @@ class CohortErrors(MeanErrors):
             return np.asarray(np.linalg.norm(coefficients, axis=1) * bias[0], dtype=np.float64)
         return np.asarray(np.abs(coefficients) @ bias, dtype=np.float64)
 
-    def norm_radius(self, coefficients: FloatArray, directions: FloatArray) -> float:
+    def norm_radius(
+        self, coefficients: FloatArray, directions: FloatArray, *, confidence: float | None = None
+    ) -> float:
         """Return √tr K + √(2‖K‖·log(1/β)) for sub-Gaussian errors with proxy K, plus clipping bias.
 
         The bound is from Hsu, Kakade and Zhang 2012.
         """
         errors, bias = self.factor(coefficients), self.evidence.clipping_bias
         spectrum = np.linalg.eigvalsh(errors @ errors.T + self.common * directions @ directions.T)
-        level = 2 * math.log(1 / self.study.bound_failure)
+        level = 2 * math.log(1 / (confidence or self.study.bound_failure))
         radius = math.sqrt(max(0.0, float(spectrum.sum()))) + math.sqrt(level * max(0.0, float(spectrum[-1])))
         if not bias:
             return radius

@@ -134,8 +134,16 @@ class MeanErrors(ABC):
         """
         raise NotAvailable(f"phases are not pooled with assignment {self.study.assignment}")
 
-    def norm_radius(self, coefficients: FloatArray, directions: FloatArray) -> float:  # noqa: ARG002
-        """Return an upper bound on the norm of the vector of all ⟨a, e⟩ that fails with probability β.
+    def norm_radius(
+        self,
+        coefficients: FloatArray,  # noqa: ARG002
+        directions: FloatArray,  # noqa: ARG002
+        *,
+        confidence: float | None = None,  # noqa: ARG002
+    ) -> float:
+        """Return an upper bound on the norm of the vector of all ⟨a, e⟩ that fails with a small probability.
+
+        The arguments are those of `radius`.
 
         Raises:
             NotAvailable: The assignment has no such bound.

@@ -126,8 +126,11 @@ class LinearFit(Fit):
 
         The bound includes the bias from clipping and from the study's misfit.
         """
-        bias = self.study.misfit * np.abs(self.on_averages(targets)).sum(axis=1)
-        return np.asarray(self.errors.radius(targets @ self.map, targets) + bias, dtype=np.float64)
+        radius = self.errors.radius(targets @ self.map, targets)
+        if not self.study.misfit:
+            return radius
+        bias = np.abs(self.on_averages(targets)).sum(axis=1)
+        return np.asarray(radius + self.study.misfit * bias, dtype=np.float64)
 
     def target_radius(self, targets: FloatArray) -> float:
         """Return a bound that ‖V(θ̃ − θ*)‖ exceeds with probability at most β, V the matrix of the rows."""

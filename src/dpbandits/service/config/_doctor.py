@@ -276,7 +276,8 @@ def _begun(file: CoordinatorFile) -> StudyRecord | None:
 def _cohorts(study: Study) -> tuple[int, int]:
     """Return the largest cohort of a study, and the number of clients that it asks in all."""
     phases = study.schedule.reporting_phases(study.horizon)
-    sizes = [study.schedule.cohort(phase) for phase in range(1, phases + 1)] + [study.confirming]
+    sizes = [study.schedule.cohort(phase) for phase in range(1, phases + 1)]
+    sizes += [own.cohort for own in (study.fit_test, study.confirmation) if own is not None]
     return max(sizes, default=0), sum(sizes)
 
 

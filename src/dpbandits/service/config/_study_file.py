@@ -9,6 +9,7 @@
                  fixed_cohort; maximum_cohort, first_length, growth
     [confirmation] enabled, cohort or width, finalists, assumes: the last cohort, which compares finalists
                  with `current` of [options]; on by default if there is a `current` and `participants`
+    [fit_test]   cohort or notice, plays, coordinates: a cohort that tests whether mean rewards are linear
     [timing]     report_seconds, join_seconds, poll_seconds
     [storage]    url
     [terms]      file (the study's terms, written by `dpbandits terms`)
@@ -37,7 +38,17 @@ from dpbandits.answers import RewardRange
 from dpbandits.errors import InvalidValue
 from dpbandits.options import Options
 from dpbandits.privacy import PrivacyRequest
-from dpbandits.protocol import Confirmation, Schedule, Study, budgeted, reserved, spent, usual_plays
+from dpbandits.protocol import (
+    Confirmation,
+    FitTest,
+    Schedule,
+    Study,
+    budgeted,
+    reserved,
+    reserved_fit_test,
+    spent,
+    usual_plays,
+)
 from dpbandits.rounds import StoreClock, give_order
 from dpbandits.service.config._options_section import KEYS, options_of
 from dpbandits.service.config._toml_file import TomlFile
@@ -69,12 +80,24 @@ _COMMON = {
     "tokens": ("operator", "actuator", "coordinator", "reader"),
     "limits": _keys(Limits),
 }
+# Fields of `Study` that other sections describe, or that no file may set.
+_ELSEWHERE = (
+    "privacy",
+    "schedule",
+    "steps",
+    "assignment",
+    "terms",
+    "options",
+    "confirmation",
+    "fit_test",
+)
 _STUDY = {
-    "study": _keys(Study, "privacy", "schedule", "steps", "assignment", "terms", "options", "confirmation"),
+    "study": _keys(Study, *_ELSEWHERE),
     "options": KEYS,
     "privacy": _keys(PrivacyRequest),
     "schedule": ("participants", *_keys(Schedule)),
     "confirmation": ("enabled", "cohort", "width", "finalists", "assumes"),
+    "fit_test": ("notice", *_keys(FitTest)),
     "timing": _keys(Timing),
     "shuffler": ("url", "key", "mode", "token_file", "certificates"),
     "terms": ("file",),
@@ -305,22 +328,48 @@ def described(file: TomlFile, options: Options | None) -> tuple[Study, int | Non
     ends = file.section("study").get("reward_range")
     if ends is not None:
         given["reward_range"] = tuple(ends) if isinstance(ends, list) else ends
+    variance = file.section("study").get("reward_variance")
+    if isinstance(variance, int | float) and isinstance(ends, list) and len(ends) == 2:
+        # The file has it in units of the reward. A wrong range is refused below.
+        given["reward_variance"] = (
+            variance * (2 * file.section("study").get("bound", 1.0) / _length(ends)) ** 2
+        )
     # A planned schedule starts with few plays per action, and the average of few rewards can lie outside
     # [−bound, bound]. So by default such a study does not assume that rewards are bounded, unless clients
     # clip them to a range.
     if participants is not None:
         given["bounded_rewards"] = file.section("study").get("bounded_rewards", ends is not None)
     study = file.build("study", Study, **given)
+    if file.has("fit_test"):
+        study = file.build("fit_test", lambda **keys: _with_fit_test(study, participants, **keys))
     confirmation = file.build(
         "confirmation", lambda **keys: _confirmation(study, options, participants, **keys), at="cohort"
     )
-    if confirmation is None:
-        return study, participants
     study = file.build("confirmation", lambda **_keys: replace(study, confirmation=confirmation))
-    if participants is None:
-        return study, None
-    left = whole(1, participants=participants - confirmation.cohort)
+    if participants is None or not study.after_learning:
+        return study, participants
+    left = whole(1, participants=participants - study.after_learning)
     return replace(study, schedule=replace(study.schedule, cohorts=(left,))), left
+
+
+def _length(ends: list[Any]) -> float:
+    try:
+        return float(ends[1] - ends[0]) or 1.0
+    except TypeError:
+        return 1.0
+
+
+def _with_fit_test(
+    study: Study, participants: int | None, *, notice: float | None = None, **keys: Any
+) -> Study:
+    """Return the study with the fit test of a file: a given one, or the smallest that notices a misfit."""
+    if notice is None:
+        return replace(study, fit_test=FitTest(**keys))
+    if participants is None or set(keys) - {"plays"}:
+        expected = "none, if cohort or coordinates are given, or if [schedule] has no participants"
+        raise InvalidValue("notice", notice, expected)
+    half = RewardRange.of(study.reward_range, bound=study.bound).half
+    return replace(study, fit_test=reserved_fit_test(study, participants, notice / half, **keys))
 
 
 def _confirmation(

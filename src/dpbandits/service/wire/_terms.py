@@ -316,8 +316,7 @@ def terms_of(
     cohorts = [study.schedule.cohort(phase) for phase in phases]
     if not cohorts:
         raise InvalidValue("horizon", study.horizon, "a horizon in which a phase asks for reports")
-    if study.confirmation is not None:
-        cohorts.append(study.confirming)
+    cohorts += [own.cohort for own in (study.fit_test, study.confirmation) if own is not None]
     return Terms(
         version="dpbandits conformance v1" if conformance else "dpbandits terms v1",
         run=run,

@@ -1,0 +1,323 @@
+"""The test of lack of fit: a cohort that reports residual coordinates, so that a wrong model can be noticed.
+
+Reports of learning phases have few more numbers than the rank of the actions, so almost every truth fits a
+linear model. A fit test asks fresh clients for q combinations √T·N'y of their averages y of s actions with
+features X, where the columns of N are orthonormal and orthogonal to those of X. For a linear model the mean
+of each is 0 whatever θ* is, and the deviation of the client's own parameter cancels. So clients may clip to a
+small ball, and the noise is small. docs/theory.md has the proof.
+
+To clients, the third party and the server it is a phase like any other.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.linalg import qr
+
+from dpbandits._arrays import FloatArray
+from dpbandits._checks import positive, whole
+from dpbandits.actions import Actions
+from dpbandits.design import Design, near_g_optimal
+from dpbandits.errors import InvalidValue, PrivacyError
+from dpbandits.privacy import calibrate, may_use_ball
+from dpbandits.protocol._clipping import MARGIN, clip_radius, mean_excess, on_grid
+from dpbandits.protocol._evidence import PhaseEvidence
+from dpbandits.protocol._messages import Plan
+from dpbandits.protocol._misfit import largest_norm
+from dpbandits.protocol._reporting import FAR, Reporting, Statistics, first_least, rounded
+
+if TYPE_CHECKING:
+    from dpbandits.protocol._study import State, Study
+
+MOST_COORDINATES = 100
+FIT_LEVEL = 0.01
+"""The probability of a false alarm."""
+_GOLDEN = (1 + 5**0.5) / 2
+_TIE = 1e-9  # scores that differ by less are ordered by their index
+_FEW_ROUNDS = 0.05  # the largest part of the horizon that is played for a test by default
+_NOTICED = 0.5  # a test is planned so that its threshold is at most this part of the expected signal
+_MOST = 0.5  # of the participants
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitTest:
+    """A cohort that tests whether mean rewards are linear in the features.
+
+    Attributes:
+        cohort: How many clients are asked.
+        plays: How often each action is played. A deviation m of mean rewards is noticed like one of √T·m.
+        coordinates: How many residual coordinates are reported. There are fewer if there are too few actions.
+    """
+
+    cohort: int
+    plays: int = 32
+    coordinates: int = 8
+
+    def __post_init__(self) -> None:
+        whole(1, cohort=self.cohort)
+        whole(1, 10**9, plays=self.plays)
+        whole(1, MOST_COORDINATES, coordinates=self.coordinates)
+
+    def check(self, study: Study) -> None:
+        """Raise an error if a study cannot have this test, or if no mechanism can meet its privacy."""
+        if study.assignment != "everyone":
+            raise InvalidValue("assignment", study.assignment, "everyone, if the study has a fit test")
+        if study.model != "linear":
+            raise InvalidValue("model", study.model, "linear, if the study has a fit test")
+        if study.actions.count <= study.actions.dimension:
+            expected = f"more than {study.actions.dimension}, since fewer fit every linear model"
+            raise InvalidValue("actions", study.actions.count, expected)
+        calibrate(study.privacy, coordinates=self.coordinates, cohort=self.cohort, bound=study.bound)
+
+
+def may_test_fit(state: State) -> bool:
+    """Return whether the fit test is still to come, and fits into the horizon and the population."""
+    study, own = state.study, state.study.fit_test
+    if own is None or state.fit_test is not None or not state.history:
+        return False
+    left = math.inf if study.population is None else study.population - state.clients_asked - study.confirming
+    rounds = own.plays * (study.actions.dimension + own.coordinates)
+    return own.cohort <= left and rounds <= study.horizon - state.rounds_played
+
+
+def tested_actions(study: Study, estimate: FloatArray) -> tuple[int, ...]:
+    """Return the actions that a fit test plays: those of a design, and those with the highest estimates.
+
+    Args:
+        study: The study.
+        estimate: The estimate from all phases together.
+    """
+    own, matrix = study.fit_test, study.actions.matrix
+    assert own is not None
+    design = _design(study.actions)
+    first = design.support[np.argsort(-design.weights, kind="stable")]
+    scores = study.reward_model.means(matrix, np.arange(len(matrix)), estimate)
+    scores[design.support] = -np.inf
+    missing = min(own.coordinates + design.rank, len(matrix)) - len(first)
+    best = np.argsort(-np.round(scores / _TIE), kind="stable")[: max(0, missing)]
+    return tuple(sorted({*first.tolist(), *best.tolist()}))
+
+
+@lru_cache(maxsize=2)
+def _design(actions: Actions) -> Design:
+    return near_g_optimal(actions.matrix, tolerance=2.0)
+
+
+def fit_test_plan(state: State, actions: tuple[int, ...]) -> Plan:
+    """Return the plan of the fit test.
+
+    Args:
+        state: The state after the learning phases.
+        actions: The actions, from `tested_actions`.
+    """
+    return replace(_planned(state.study, actions), phase=state.phase)
+
+
+def _planned(study: Study, actions: tuple[int, ...]) -> Plan:
+    own = study.fit_test
+    assert own is not None
+    statistics = _statistics(study, actions)
+    shapes = ("ball", "box") if may_use_ball(study.privacy) else ("box",)
+    ways = [_clipped(study, statistics, shape) for shape in shapes]
+    best = ways[0]
+    if study.privacy.trust_model.private:
+        best = first_least(ways, [way.width(study, own.cohort) for way in ways])
+    assert statistics.mixing is not None
+    return Plan(
+        study=study.name,
+        phase=1,
+        support=actions,
+        plays=(own.plays,) * len(actions),
+        rank=len(statistics.mixing),
+        mechanism=calibrate(
+            study.privacy,
+            coordinates=len(statistics.mixing),
+            cohort=own.cohort,
+            bound=best.bound,
+            shape=best.shape,
+            confidence=FIT_LEVEL / (2 * len(statistics.mixing)),
+        ),
+        mixing=tuple(map(tuple, statistics.mixing.tolist())),
+    )
+
+
+def _statistics(study: Study, actions: tuple[int, ...]) -> Statistics:
+    own, rows = study.fit_test, study.actions.matrix[list(actions)]
+    assert own is not None
+    mixing = rounded(math.sqrt(own.plays) * residual_basis(rows, own.coordinates).T)
+    plays = np.full(len(actions), float(own.plays))
+    return Statistics(rows=rows, plays=plays, heterogeneity=study.heterogeneity, mixing=mixing)
+
+
+def residual_basis(rows: FloatArray, wanted: int) -> FloatArray:
+    """Return orthonormal columns that are orthogonal to all columns of a matrix.
+
+    They are the part outside the column space of fixed vectors that favour no direction, so that all machines
+    compute the same columns up to rounding.
+
+    Args:
+        rows: The matrix, one row of features per action.
+        wanted: How many columns are wanted. There are fewer if the space has no more dimensions.
+    """
+    left, sizes, _ = np.linalg.svd(rows, full_matrices=False)
+    basis = left[:, sizes > sizes[0] * _TIE]
+    size, count = len(rows), min(wanted, len(rows) - basis.shape[1])
+    fixed = np.sin(_GOLDEN * np.outer(np.arange(1, size + 1) ** 2, np.arange(1, count + 1)))
+    for _ in range(2):  # the second time removes rounding errors of the first
+        fixed = fixed - basis @ (basis.T @ fixed)
+    found, triangular = qr(fixed, mode="economic")
+    return np.asarray(found * np.sign(np.diag(triangular)), dtype=np.float64)
+
+
+def _off(study: Study, statistics: Statistics, shape: str) -> tuple[FloatArray, FloatArray]:
+    """Bound the mean of the residual coordinates for a linear model, and their standard deviations.
+
+    The mean is what the rounding of the mixing matrix leaves, and what the study's misfit allows.
+    """
+    mean = leak(study, statistics) + study.misfit * statistics.reach("box", 1.0)
+    spread = np.sqrt(np.diag(statistics.covariance))
+    if shape == "box":
+        return mean, spread
+    spectrum = np.linalg.eigvalsh(statistics.covariance)
+    length = float(np.linalg.norm(mean)) + math.sqrt(float(spectrum.sum()))
+    return np.array([length]), np.sqrt(spectrum[-1:])
+
+
+def leak(study: Study, statistics: Statistics) -> FloatArray:
+    """Return how far mean rewards Xθ in [−B, B] may move each coordinate, because of rounding.
+
+    Let M be the rounded matrix. MXθ = (M·X·X⁺)·Xθ, and the entries of Xθ are at most B.
+    """
+    inside = statistics.targets @ np.linalg.pinv(statistics.rows)
+    return np.asarray(study.bound * np.abs(inside).sum(axis=1), dtype=np.float64)
+
+
+def _clipped(study: Study, statistics: Statistics, shape: str) -> Reporting:
+    margin = MARGIN if study.privacy.trust_model.private else FAR
+    bound = float(on_grid(clip_radius(*_off(study, statistics, shape), margin), up=True))
+    if study.bounded_rewards:
+        bound = min(bound, float(on_grid(statistics.reach(shape, study.bound).max(), up=True)))
+    return Reporting(statistics=statistics, shape=shape, bound=bound, recentred=False)
+
+
+def fit_test_evidence(study: Study, plan: Plan, reports: int, means: tuple[float, ...] = ()) -> PhaseEvidence:
+    """Return the evidence of a fit test. Its bounds on clipping fail with a tenth of the level."""
+    mechanism, statistics = plan.asked_mechanism, _statistics(study, plan.support)
+    bias = tuple[float, ...]()
+    lossless = float(on_grid(statistics.reach(mechanism.shape, study.bound).max(), up=True))
+    if not study.bounded_rewards or mechanism.bound < lossless:
+        off, spread = _off(study, statistics, mechanism.shape)
+        chance = FIT_LEVEL / (10 * len(off))
+        bias = tuple(mean_excess(mechanism.bound, off, spread, reports, chance).tolist())
+    return PhaseEvidence(plan=plan, reports=reports, means=means, clipping_bias=bias)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitVerdict:
+    """The verdict of a fit test, on the study's scale of rewards.
+
+    Attributes:
+        explained: Whether a linear model, with the study's misfit, explains the residual coordinates.
+        at_least: A lower bound on the largest deviation of mean rewards; 0 if `explained`.
+        about: An estimate of the root mean square of the deviations.
+        coordinates: The number of residual coordinates.
+    """
+
+    explained: bool
+    at_least: float
+    about: float
+    coordinates: int
+
+
+def fit_verdict(study: Study, evidence: PhaseEvidence) -> FitVerdict:
+    """Return the verdict of a fit test.
+
+    Args:
+        study: The study.
+        evidence: The evidence of its fit test.
+    """
+    statistics, values = _statistics(study, evidence.plan.support), np.array(evidence.means)
+    mixing = statistics.full_mixing
+    excess = float(np.max(np.abs(values) - threshold(study, evidence)))
+    if _by_length(evidence):
+        excess = float(np.linalg.norm(values) - threshold(study, evidence)[0])
+    scatter = study.assignment_rule.errors(study, evidence).factor(np.eye(len(values)))
+    square = float(values @ values - np.einsum("ij,ij->", scatter, scatter))
+    return FitVerdict(
+        explained=excess <= 0,
+        at_least=study.misfit + excess / largest_norm(mixing) if excess > 0 else 0.0,
+        about=math.sqrt(max(0.0, square)) / float(np.linalg.norm(mixing)),
+        coordinates=len(values),
+    )
+
+
+def _by_length(evidence: PhaseEvidence) -> bool:
+    """Whether the length of all coordinates is tested, or each of them alone."""
+    return evidence.plan.asked_mechanism.sub_gaussian
+
+
+def threshold(study: Study, evidence: PhaseEvidence) -> FloatArray:
+    """Return what the length of the residual coordinates, or each of them, exceeds if the model is wrong.
+
+    For a linear model it is exceeded with a probability of at most `FIT_LEVEL`.
+    """
+    statistics = _statistics(study, evidence.plan.support)
+    count, chance = len(statistics.targets), 0.9 * FIT_LEVEL  # a tenth is for clipping
+    errors = study.assignment_rule.errors(study, evidence)
+    allowed = leak(study, statistics) + study.misfit * np.abs(statistics.full_mixing).sum(axis=1)
+    if _by_length(evidence):
+        radius = errors.norm_radius(np.eye(count), statistics.targets, confidence=chance)
+        largest = study.misfit * largest_norm(statistics.full_mixing)
+        return np.array([radius + float(np.linalg.norm(leak(study, statistics))) + largest])
+    each = errors.radius(np.eye(count), statistics.targets, confidence=chance / (2 * count))
+    return np.asarray(each + allowed, dtype=np.float64)
+
+
+def reserved_fit_test(study: Study, participants: int, misfit: float, *, plays: int | None = None) -> FitTest:
+    """Return the smallest fit test that is expected to notice a misfit.
+
+    If mean rewards deviate from a linear function by independent amounts, uniform in [−m, m], the expected
+    squared length of the residual coordinates is T·m²·q/3. The cohort is the smallest for which the threshold
+    is at most half of that length.
+
+    Args:
+        study: The study; its schedule is not used.
+        participants: How many clients the study asks in total.
+        misfit: The m to notice, on the study's scale of rewards.
+        plays: How often each action is played; by default 32, but at most a twentieth of the horizon.
+
+    Raises:
+        InvalidValue: Half of the participants do not suffice.
+    """
+    positive(misfit=misfit)
+    rounds = study.actions.dimension + FitTest.coordinates
+    usual = max(1, min(FitTest.plays, math.floor(_FEW_ROUNDS * study.horizon / rounds)))
+
+    def sized(cohort: int) -> FitTest:
+        return FitTest(cohort=cohort, plays=usual if plays is None else plays)
+
+    low, high = 0, max(1, int(_MOST * participants))
+    if not _notices(study, sized(high), misfit):
+        expected = "a larger number, or more participants or plays"
+        raise InvalidValue("misfit to notice", f"{misfit:.3g}", expected)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if _notices(study, sized(middle), misfit) else (middle, high)
+    return sized(high)
+
+
+def _notices(study: Study, test: FitTest, misfit: float) -> bool:
+    try:
+        tested = replace(study, fit_test=test, population=None)
+        plan = _planned(tested, tested_actions(tested, np.zeros(study.actions.dimension)))
+    except PrivacyError:  # no mechanism for this number of clients
+        return False
+    least = threshold(tested, fit_test_evidence(tested, plan, test.cohort))
+    # Coordinates that are tested alone must each be noticed; the largest of them is above their root mean.
+    signal = misfit * math.sqrt(test.plays * (plan.numbers if len(least) == 1 else 1) / 3)
+    return float(np.max(least)) <= _NOTICED * signal * (1 if len(least) == 1 else 2)
