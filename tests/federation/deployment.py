@@ -287,7 +287,7 @@ def _send_one() -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("task", choices=("whole", "kills", "gone", "alone"))
-    parser.add_argument("--trust", nargs="+", default=["central", "local", "shuffle"])
+    parser.add_argument("--trust", nargs="+", default=["central", "shuffle", "local"])
     parser.add_argument("--users", type=int, help="whole: users of a site in a round (default 25,000)")
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--sites", type=int, default=3, help="kills: sites of a study")

@@ -196,6 +196,8 @@ def test_every_trust_model_says_who_runs_the_superlink() -> None:
     }
     for name, operator in expected.items():
         assert roles(TRUST_MODELS[name]).operator.startswith(operator)
+    assert "own site is trusted" in roles(TRUST_MODELS["local"]).needs
+    assert "device" not in roles(TRUST_MODELS["local"]).needs
     needs = roles(TRUST_MODELS["shuffle"], study_of("shuffle")).needs
     assert "at least 20 of 20 reporting clients are real" in needs
     noisy = replace(
