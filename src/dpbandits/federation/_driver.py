@@ -110,6 +110,7 @@ class Driver:
         self._patience = patience or Patience()
         self._now, self._sleep = now, sleep
         self._unused: dict[str, int] = {}  # the users that each responding site has left
+        self._given_up = 0  # sites for which the driver has waited in vain
 
     def run(self) -> State:
         """Run to the end of the horizon, or until the operator closes the study.
@@ -151,18 +152,25 @@ class Driver:
         self.rounds.record_rounds(latest.phase, latest.number, plan.rounds)
 
     def _meet(self, plan: Plan) -> None:
-        """Ask sites how many unused users they have, until all that are registered have replied."""
+        """Ask sites how many unused users they have, until all that are registered have replied.
+
+        The wait for a site that does not respond happens once, and again only after it was back.
+        """
         end = self._now() + self._patience.join_seconds
         request = packed(StatusRequest(study=plan.study))
         while True:
-            unknown = [name for name in self._grid.sites() if name not in self._unused]
+            listed = self._grid.sites()
+            self._unused = {name: count for name, count in self._unused.items() if name in listed}
+            unknown = [name for name in listed if name not in self._unused]
             left = max(0.0, end - self._now())
             if unknown:
                 seconds = max(1.0, min(self._patience.resend_seconds, left))
                 for name, reply in self._ask(dict.fromkeys(unknown, request), seconds).items():
                     if isinstance(reply, Status):
                         self._unused[name] = reply.unused
-            if len(self._unused) >= self._grid.expected or left <= 0:
+            missing = max(0, self._grid.expected - len(self._unused))
+            if missing <= self._given_up or left <= 0:
+                self._given_up = missing
                 return
             self._sleep(min(self._patience.poll_seconds, left))
 
