@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 from dpbandits._arrays import FloatArray
 from dpbandits.errors import InvalidValue
@@ -124,7 +125,7 @@ def test_answers_of_liars_are_missing_reports(tmp_path: Path) -> None:
         reply = read_reply(honest(request))
         if not isinstance(reply, Answer):
             return packed(reply)
-        return packed(Answer(plan=reply.plan, unused=reply.unused, sealed=b"\1" + reply.sealed[1:]))
+        return packed(structs.replace(reply, sealed=b"\1" + reply.sealed[1:]))
 
     federation.grid.members = {"site-0": liar, "site-1": other, "site-2": other}  # one repeats another's
     with pytest.raises(InvalidValue, match="3 failed attempts"):  # 14 of 40 reports, where 20 are needed

@@ -125,6 +125,6 @@ def test_nodes_with_other_keys_are_not_asked() -> None:
         def get_nodes(self) -> list[Node]:
             return [Node(1, b"a\nb\n"), Node(2, b"c"), Node(3, b"")]
 
-    grid = FlowerGrid(Nodes(), [b"a\nb"])
-    assert grid.sites() == ["1"]
-    assert grid.expected == 1
+    grid = FlowerGrid(Nodes(), {"north": b"a\nb", "south": b"d"})
+    assert grid.sites() == ["north"]
+    assert grid.expected == 2

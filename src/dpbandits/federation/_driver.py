@@ -1,6 +1,6 @@
 """`Driver`: runs a study over the sites of a grid, with the state machine of `dpbandits.rounds`.
 
-    driver = Driver(study, store, keys=keys, grid=grid)
+    driver = Driver(study, store, keys=keys, sites=public_keys, grid=grid)
     state = driver.run()
 
 In each attempt at a phase, the driver asks every connected site for a share of the cohort that is in
@@ -33,6 +33,7 @@ from dpbandits.federation._messages import (
     packed,
     read_reply,
 )
+from dpbandits.federation._signing import PublicSiteKey
 from dpbandits.privacy import NoiseSource
 from dpbandits.protocol import Plan, State, Study, encode
 from dpbandits.rounds import CLOSED, PAUSED, Deadlines, Group, GroupRounds, Hook, standing_of
@@ -76,6 +77,7 @@ class Driver:
         study: The study, with the digest of its terms.
         store: The store of the study. The caller closes it.
         keys: The key pair that sites seal their answers to, as the terms say.
+        sites: The public key of each site, by the site's name in the grid.
         grid: The sites.
         patience: How long to wait for sites.
         noise: The source of noise for releases; secure by default. No file sets it.
@@ -93,6 +95,7 @@ class Driver:
         store: Store,
         *,
         keys: KeyPair,
+        sites: Mapping[str, PublicSiteKey],
         grid: Grid,
         patience: Patience | None = None,
         noise: NoiseSource | None = None,
@@ -101,7 +104,7 @@ class Driver:
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._study = study
-        self._answers = SiteAnswers(store, keys)
+        self._answers = SiteAnswers(store, keys, sites)
         deadlines = Deadlines(report_seconds=_NEVER)
         self.rounds = GroupRounds(
             study, store, deadlines=deadlines, noise=noise, collector=self._answers, hook=hook
