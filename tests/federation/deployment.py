@@ -159,7 +159,7 @@ def kills(options: argparse.Namespace) -> None:
         shape = Shape(trust=trust, sites=options.sites, users=400, cohorts=cohorts, minimum_share=0.6)
         shape = replace(shape, report_seconds=240, join_seconds=90)
         deployment = Deployment(folder, shape, seeded=False)
-        killer = Killer(deployment, rng, most=options.kills - sum(done.values()))
+        killer = Killer(deployment, rng, most=min(10, options.kills - sum(done.values())))
         began = time.monotonic()
         with deployment.sites():
             outcome = deployment.server().run(killer.watch)

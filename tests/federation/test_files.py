@@ -54,6 +54,7 @@ def test_a_changed_study_needs_new_terms(deployment: Deployment, tmp_path: Path)
         ("epsilon = 20.0", "epsilon = -1", "consent.epsilon: got -1"),
         ('data = "tests', 'data = "nothing', "module:function that returns a DataSource"),
         ('key = "node"', 'key = "absent"', "superlink.key: got .*absent, expected an existing file"),
+        ('key = "node"', 'key = "site.toml"', "key: got .*site.toml, expected a private key as `ssh-keygen"),
         ("port = ", "ports = ", "site.ports: got ports, expected one of terms, data"),
     ],
 )
