@@ -6,7 +6,7 @@ export OPENBLAS_NUM_THREADS := 1
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: run test browser flower demo lint audit docs five-minutes figures bench deployed load siege faults liars clean
+.PHONY: run test browser flower federation demo lint audit docs five-minutes figures bench deployed load siege faults liars clean
 .DELETE_ON_ERROR:
 
 ## Compare the trust models at (ε, δ) = (1, 1e-6), and the paper's constants; print a table and write a plot
@@ -43,6 +43,13 @@ flower:
 	@if $(MAKE) --no-print-directory $(FLOWER)/installed >/dev/null 2>&1; \
 	then $(FLOWER)/bin/python -m pytest --noconftest -p no:cacheprovider tests/federation/test_flower.py; \
 	else echo "flwr cannot be installed here: the test of a federation on Flower is skipped"; fi
+
+## Run federations of real processes: 100,000 users a round, 20 kills, a site that is gone, and no network.
+federation: $(FLOWER)/installed
+	$(FLOWER)/bin/python -m tests.federation.deployment whole
+	$(FLOWER)/bin/python -m tests.federation.deployment kills
+	$(FLOWER)/bin/python -m tests.federation.deployment gone
+	$(FLOWER)/bin/python -m tests.federation.deployment alone
 
 ## Run the linters, the type checker and the import contracts.
 lint: $(VENV)/dev.installed
@@ -128,7 +135,8 @@ $(VENV)/bin/python:
 
 $(FLOWER)/installed: pyproject.toml
 	$(PYTHON) -m venv $(FLOWER)
-	timeout 600 $(FLOWER)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[flower]' pytest psutil
+	timeout 400 $(FLOWER)/bin/python -m pip install --quiet --disable-pip-version-check --retries 1 --timeout 20 \
+	  -e '.[flower]' pytest psutil
 	@touch $@
 
 $(VENV)/run.installed: pyproject.toml | $(VENV)/bin/python

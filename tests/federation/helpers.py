@@ -7,10 +7,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
+from cryptography.hazmat.primitives.asymmetric import ec
 
 from dpbandits._arrays import FloatArray
 from dpbandits.actions import Actions
-from dpbandits.federation import Driver, Patience, Site, SiteLedger, federation_terms
+from dpbandits.federation import Driver, Patience, Site, SiteKey, SiteLedger, federation_terms
 from dpbandits.privacy import NoiseSource, PrivacyRequest, SimulatedNoise
 from dpbandits.protocol import (
     Batch,
@@ -37,6 +38,7 @@ from .population import Population
 
 ACTIONS = Actions.generate("sphere", count=12, dimension=3, rng=3)
 KEYS = KeyPair.new()
+SITE_KEYS = [SiteKey(ec.generate_private_key(ec.SECP384R1())) for _ in range(4)]
 TRUSTS = ("none", "central", "local", "shuffle")
 
 
@@ -123,13 +125,20 @@ class Federation:
 
     def site(self, number: int, **more: object) -> Site:
         source = Population(self.study.actions, number, self.users)
-        made = {"source": source, "noise": seeded(number), "consent": self.consent(), **more}
+        made = {
+            "source": source,
+            "key": SITE_KEYS[number],
+            "noise": seeded(number),
+            "consent": self.consent(),
+            **more,
+        }
         return Site(ledger=self.ledger(number), signed=self.signed, **made)  # type: ignore[arg-type]
 
     def driver(self, store: Store, **more: object) -> Driver:
         clock = Time()
         more.setdefault("noise", SimulatedNoise(np.random.default_rng(7)))
         more.setdefault("patience", QUICK)
+        more.setdefault("sites", {name: SITE_KEYS[number].public for number, name in enumerate(self.names)})
         return Driver(self.study, store, keys=self.keys, grid=self.grid, now=clock, sleep=clock.sleep, **more)  # type: ignore[arg-type]
 
     def members(self, phase: int, attempt: int = 1) -> dict[int, list[str]]:

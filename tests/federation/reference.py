@@ -6,9 +6,11 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from dpbandits._arrays import FloatArray
 from dpbandits.federation import read_federation
-from dpbandits.privacy import SimulatedNoise
-from dpbandits.protocol import Release, State, analyze, ask, simulate_release, tell
+from dpbandits.federation._site import _AT_ONCE
+from dpbandits.privacy import NoiseSource, SimulatedNoise
+from dpbandits.protocol import Plan, Release, State, analyze, ask, simulate_release, tell
 
 from .deployed import Deployment
 from .helpers import batch_of
@@ -39,10 +41,7 @@ def alone(deployment: Deployment) -> tuple[State, State, list[Release]]:
         if plan.phase in attempts:
             asked = members(deployment, plan.phase, attempts[plan.phase])
             rows = _averages(deployment, asked, plan)
-            mechanism = plan.asked_mechanism
-            parts = [
-                mechanism.randomize(plan.reported(found), noise_of(site)) for site, found in rows.items()
-            ]
+            parts = [_randomized(plan, found, noise_of(site)) for site, found in rows.items()]
             release = analyze(plan, batch_of(plan, parts), noises[0])
             releases.append(release)
         same = tell(same, plan, release)
@@ -56,7 +55,14 @@ def alone(deployment: Deployment) -> tuple[State, State, list[Release]]:
     return same, simulated, releases
 
 
-def _averages(deployment: Deployment, asked: Mapping[int, list[str]], plan) -> dict[int, np.ndarray]:  # type: ignore[no-untyped-def]
+def _randomized(plan: Plan, averages: FloatArray, noise: NoiseSource) -> FloatArray:
+    """R for each user, in the blocks of a site: the draws of a seeded source depend on them."""
+    starts = range(0, len(averages), _AT_ONCE)
+    blocks = [plan.reported(averages[start : start + _AT_ONCE]) for start in starts]
+    return np.concatenate([plan.asked_mechanism.randomize(block, noise) for block in blocks])
+
+
+def _averages(deployment: Deployment, asked: Mapping[int, list[str]], plan: Plan) -> dict[int, FloatArray]:
     actions, count = read_federation(deployment.path).study.actions, deployment.shape.users
     return {
         site: Population(actions, site, count).averages(users, plan) for site, users in asked.items() if users

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 from dpbandits._arrays import FloatArray
 from dpbandits.errors import InvalidValue
@@ -71,6 +72,27 @@ def test_a_site_that_is_gone_is_left_out_if_the_minimum_allows(tmp_path: Path) -
     assert federation.members(1)[1] == []
 
 
+def test_a_site_that_leaves_is_waited_for_once(tmp_path: Path) -> None:
+    federation, store = (
+        Federation(tmp_path, study_of("central", cohorts=(30, 30, 30)), count=3),
+        MemoryStore(),
+    )
+    driver, waits = federation.driver(store), list[float]()
+    began = driver._meet
+
+    def meet(plan: Plan) -> None:
+        federation.grid.away = {1: set(), 2: {"site-1"}, 3: {"site-1"}}[plan.phase]
+        before = driver._now()
+        began(plan)
+        waits.append(driver._now() - before)
+
+    driver._meet = meet  # type: ignore[method-assign]
+    driver.run()
+    assert [one.reports for one in releases(store)] == [30, 30, 30]
+    assert [len(federation.members(phase)[1]) for phase in (1, 2, 3)] == [10, 0, 0]
+    assert waits[1] >= 5 > max(waits[0], waits[2])
+
+
 def test_a_study_stops_with_a_clear_message_if_too_few_users_are_left(tmp_path: Path) -> None:
     federation, store = Federation(tmp_path, study_of("central"), users=25), MemoryStore()
     federation.grid.away = {"site-1"}
@@ -103,7 +125,7 @@ def test_answers_of_liars_are_missing_reports(tmp_path: Path) -> None:
         reply = read_reply(honest(request))
         if not isinstance(reply, Answer):
             return packed(reply)
-        return packed(Answer(plan=reply.plan, unused=reply.unused, sealed=b"\1" + reply.sealed[1:]))
+        return packed(structs.replace(reply, sealed=b"\1" + reply.sealed[1:]))
 
     federation.grid.members = {"site-0": liar, "site-1": other, "site-2": other}  # one repeats another's
     with pytest.raises(InvalidValue, match="3 failed attempts"):  # 14 of 40 reports, where 20 are needed

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import time
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 
+import psutil
 import pytest
 
 from dpbandits.cli import main
 from dpbandits.errors import InvalidValue
 from dpbandits.federation import read_federation, read_site
-from dpbandits.federation.flower import Apps, FlowerGrid, Outcome
+from dpbandits.federation.flower import Apps, Family, FlowerGrid, Outcome
 from dpbandits.federation.flower._processes import prepared
 from dpbandits.privacy import SecureNoise
 
@@ -54,6 +58,7 @@ def test_a_changed_study_needs_new_terms(deployment: Deployment, tmp_path: Path)
         ("epsilon = 20.0", "epsilon = -1", "consent.epsilon: got -1"),
         ('data = "tests', 'data = "nothing', "module:function that returns a DataSource"),
         ('key = "node"', 'key = "absent"', "superlink.key: got .*absent, expected an existing file"),
+        ('key = "node"', 'key = "site.toml"', "key: got .*site.toml, expected a private key as `ssh-keygen"),
         ("port = ", "ports = ", "site.ports: got ports, expected one of terms, data"),
     ],
 )
@@ -94,6 +99,40 @@ def test_only_installed_programs_are_started(tmp_path: Path) -> None:
     assert {environment["FLWR_TELEMETRY_ENABLED"], environment["FLWR_DISABLE_UPDATE_CHECK"]} == {"0", "1"}
 
 
+def test_a_process_that_dies_is_restarted_and_all_end_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from dpbandits.federation.flower import _processes
+
+    monkeypatch.setattr(_processes, "_RESTART_SECONDS", 0.0)
+    family = Family(tmp_path, {"PATH": "/usr/bin:/bin"})
+    family.start("sleeper", ["sh", "-c", "echo here; sleep 60 & wait"])
+    first = family.running["sleeper"]
+    assert family.revive() == []
+    first.kill()
+    first.wait()
+    assert family.revive() == ["sleeper"]
+    second = family.running["sleeper"]
+    assert second.pid != first.pid
+    assert "exit status 3" in family.run("told", ["sh", "-c", "echo exit status 3; exit 3"], 10)
+    assert family.run("told", ["true"], 10) == ""
+    assert family.run("told", ["sleep", "9"], 0.1) == "no end after 0.1 s"
+    family.stop()
+    groups, end = {first.pid, second.pid}, time.monotonic() + 10  # their children are in the same groups
+    while _alive(groups) and time.monotonic() < end:
+        time.sleep(0.05)
+    assert _alive(groups) == []
+
+
+def _alive(groups: set[int]) -> list[int]:
+    found = []
+    for process in psutil.process_iter():
+        with suppress(psutil.Error, ProcessLookupError):
+            if os.getpgid(process.pid) in groups and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process.pid)
+    return found
+
+
 def test_another_version_of_flower_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     from dpbandits.federation.flower import _apps, _processes
 
@@ -125,6 +164,6 @@ def test_nodes_with_other_keys_are_not_asked() -> None:
         def get_nodes(self) -> list[Node]:
             return [Node(1, b"a\nb\n"), Node(2, b"c"), Node(3, b"")]
 
-    grid = FlowerGrid(Nodes(), [b"a\nb"])
-    assert grid.sites() == ["1"]
-    assert grid.expected == 1
+    grid = FlowerGrid(Nodes(), {"north": b"a\nb", "south": b"d"})
+    assert grid.sites() == ["north"]
+    assert grid.expected == 2

@@ -32,7 +32,7 @@ from dpbandits.service.client import Consent
 from dpbandits.service.wire import Place
 from dpbandits.storage import MemoryStore
 
-from .helpers import KEYS, TRUSTS, Federation, Population, study_of
+from .helpers import KEYS, SITE_KEYS, TRUSTS, Federation, Population, study_of
 
 GROUP = Group(phase=1, attempt=1, name="a", places=20)
 
@@ -105,7 +105,7 @@ def test_a_site_that_dies_at_any_step_answers_once_for_the_same_users(
     reply = federation.site(0, source=source).reply(request(plan))
     assert kept.answer in (None, reply)
     assert len({tuple(users) for users in read}) == 1
-    report = SiteAnswers(MemoryStore(), KEYS).opened(plan, GROUP, reply)
+    report = SiteAnswers(MemoryStore(), KEYS, {"a": SITE_KEYS[0].public}).opened(plan, GROUP, reply)
     assert report.reports == len(read[0]) == 20
 
 
@@ -120,7 +120,9 @@ def test_dropouts_send_no_report_and_errors_say_nothing_about_users(federation: 
 
     plan = ask(federation.study.begin())
     site = federation.site(0, source=Leaky(federation.study.actions, 0, 50))
-    report = SiteAnswers(MemoryStore(), KEYS).opened(plan, GROUP, site.reply(request(plan)))
+    report = SiteAnswers(MemoryStore(), KEYS, {"a": SITE_KEYS[0].public}).opened(
+        plan, GROUP, site.reply(request(plan))
+    )
     assert report.reports == 10
     assert refused(site.reply(request(plan, 2, users=5))) == (
         "no-data: the data source of the site failed: ValueError"
@@ -152,16 +154,23 @@ def test_a_site_checks_terms_and_plans_as_a_client_does(federation: Federation) 
 def test_a_lying_site_can_do_no_more_than_its_users(trust: str, tmp_path: Path) -> None:
     federation = Federation(tmp_path, study_of(trust))
     plan = ask(federation.study.begin())
-    answers, place = SiteAnswers(MemoryStore(), KEYS), Place.of(plan.study, plan, 1, GROUP.pseudonym)
+    answers, place = (
+        SiteAnswers(MemoryStore(), KEYS, {"a": SITE_KEYS[0].public}),
+        Place.of(plan.study, plan, 1, GROUP.pseudonym),
+    )
 
-    def told(**changed: object) -> SiteReport:
+    def told(signer: int = 0, **changed: object) -> SiteReport:
         lie = SiteReport(**{**honest, **changed})  # type: ignore[arg-type]
         sealed = KEYS.public.seal(packed(lie), place, "report")
-        return answers.opened(plan, GROUP, packed(Answer(plan=plan.digest, unused=1, sealed=sealed)))
+        signature = SITE_KEYS[signer].sign(sealed, place)
+        answer = Answer(plan=plan.digest, unused=1, sealed=sealed, signature=signature)
+        return answers.opened(plan, GROUP, packed(answer))
 
     found = answers.opened(plan, GROUP, federation.site(0).reply(request(plan)))
     honest = {name: getattr(found, name) for name in ("plan", "reports", "sums", "packed")}
     assert told() == found
+    with pytest.raises(Refused, match="bad-answer: the site did not sign this answer"):
+        told(signer=1)  # a SuperLink that replaces answers has no key of the site
     lies: list[dict[str, object]] = [{"reports": 21}, {"reports": 19, "packed": b"x"}, {"plan": "0" * 64}]
     if found.sums:
         too_much = found.reports * report_range(plan)[1] + 1
@@ -196,6 +205,8 @@ def test_every_trust_model_says_who_runs_the_superlink() -> None:
     }
     for name, operator in expected.items():
         assert roles(TRUST_MODELS[name]).operator.startswith(operator)
+    assert "own site is trusted" in roles(TRUST_MODELS["local"]).needs
+    assert "device" not in roles(TRUST_MODELS["local"]).needs
     needs = roles(TRUST_MODELS["shuffle"], study_of("shuffle")).needs
     assert "at least 20 of 20 reporting clients are real" in needs
     noisy = replace(
@@ -224,6 +235,7 @@ def test_noise_is_secure_unless_a_test_passes_another(federation: Federation) ->
     site = Site(
         source=Population(federation.study.actions, 0, 5),
         ledger=federation.ledger(0),
+        key=SITE_KEYS[0],
         signed=federation.signed,
         consent=federation.consent(),
     )

@@ -26,6 +26,10 @@ from ._roles import (
     federation_terms as federation_terms,
     roles as roles,
 )
+from ._signing import (
+    PublicSiteKey as PublicSiteKey,
+    SiteKey as SiteKey,
+)
 from ._site import (
     Site as Site,
 )

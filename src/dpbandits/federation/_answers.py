@@ -6,12 +6,13 @@ counts only if as many honest users could have made it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from dpbandits.errors import DpbanditsError, Refused
 from dpbandits.federation._messages import Answer, SiteReport, read_reply, read_report
+from dpbandits.federation._signing import PublicSiteKey
 from dpbandits.privacy import SecureNoise
 from dpbandits.protocol import Batch, Plan, Report, Sums, merge, report_range, shuffle, summable
 from dpbandits.rounds import Group
@@ -25,11 +26,13 @@ class SiteAnswers:
     Args:
         store: The store of the study.
         keys: The key pair that sites seal their answers to.
+        sites: The public key of each site, by the site's name.
     """
 
-    def __init__(self, store: Store, keys: KeyPair) -> None:
+    def __init__(self, store: Store, keys: KeyPair, sites: Mapping[str, PublicSiteKey]) -> None:
         self._store = store
         self._keys = keys
+        self._sites = sites
 
     def open(self, plan: Plan, attempt: Attempt) -> None:
         """Do nothing: the driver sends the plan."""
@@ -65,13 +68,16 @@ class SiteAnswers:
             The report of the site.
 
         Raises:
-            Refused: The answer is malformed, was sealed for another place, or cannot come from as many
-                honest users.
+            Refused: The answer is malformed, was not signed by the site, was sealed for another place, or
+                cannot come from as many honest users.
         """
         reply = read_reply(answer)
         if not isinstance(reply, Answer) or reply.plan != plan.digest:
             raise Refused("bad-answer", "the reply is no answer to this plan")
         place = Place.of(plan.study, plan, group.attempt, group.pseudonym)
+        site = self._sites.get(group.name)
+        if site is None or not site.accepts(reply.sealed, place, reply.signature):
+            raise Refused("bad-answer", "the site did not sign this answer")
         report = read_report(self._keys.open(reply.sealed, place, "report"))
         if report.plan != plan.digest or report.reports > group.places:
             raise Refused("bad-answer", "the report is for another plan, or for more users than were asked")

@@ -1,6 +1,6 @@
 """`Driver`: runs a study over the sites of a grid, with the state machine of `dpbandits.rounds`.
 
-    driver = Driver(study, store, keys=keys, grid=grid)
+    driver = Driver(study, store, keys=keys, sites=public_keys, grid=grid)
     state = driver.run()
 
 In each attempt at a phase, the driver asks every connected site for a share of the cohort that is in
@@ -33,6 +33,7 @@ from dpbandits.federation._messages import (
     packed,
     read_reply,
 )
+from dpbandits.federation._signing import PublicSiteKey
 from dpbandits.privacy import NoiseSource
 from dpbandits.protocol import Plan, State, Study, encode
 from dpbandits.rounds import CLOSED, PAUSED, Deadlines, Group, GroupRounds, Hook, standing_of
@@ -76,6 +77,7 @@ class Driver:
         study: The study, with the digest of its terms.
         store: The store of the study. The caller closes it.
         keys: The key pair that sites seal their answers to, as the terms say.
+        sites: The public key of each site, by the site's name in the grid.
         grid: The sites.
         patience: How long to wait for sites.
         noise: The source of noise for releases; secure by default. No file sets it.
@@ -93,6 +95,7 @@ class Driver:
         store: Store,
         *,
         keys: KeyPair,
+        sites: Mapping[str, PublicSiteKey],
         grid: Grid,
         patience: Patience | None = None,
         noise: NoiseSource | None = None,
@@ -101,7 +104,7 @@ class Driver:
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._study = study
-        self._answers = SiteAnswers(store, keys)
+        self._answers = SiteAnswers(store, keys, sites)
         deadlines = Deadlines(report_seconds=_NEVER)
         self.rounds = GroupRounds(
             study, store, deadlines=deadlines, noise=noise, collector=self._answers, hook=hook
@@ -110,6 +113,7 @@ class Driver:
         self._patience = patience or Patience()
         self._now, self._sleep = now, sleep
         self._unused: dict[str, int] = {}  # the users that each responding site has left
+        self._given_up = 0  # sites for which the driver has waited in vain
 
     def run(self) -> State:
         """Run to the end of the horizon, or until the operator closes the study.
@@ -151,18 +155,25 @@ class Driver:
         self.rounds.record_rounds(latest.phase, latest.number, plan.rounds)
 
     def _meet(self, plan: Plan) -> None:
-        """Ask sites how many unused users they have, until all that are registered have replied."""
+        """Ask sites how many unused users they have, until all that are registered have replied.
+
+        The wait for a site that does not respond happens once, and again only after it was back.
+        """
         end = self._now() + self._patience.join_seconds
         request = packed(StatusRequest(study=plan.study))
         while True:
-            unknown = [name for name in self._grid.sites() if name not in self._unused]
+            listed = self._grid.sites()
+            self._unused = {name: count for name, count in self._unused.items() if name in listed}
+            unknown = [name for name in listed if name not in self._unused]
             left = max(0.0, end - self._now())
             if unknown:
                 seconds = max(1.0, min(self._patience.resend_seconds, left))
                 for name, reply in self._ask(dict.fromkeys(unknown, request), seconds).items():
                     if isinstance(reply, Status):
                         self._unused[name] = reply.unused
-            if len(self._unused) >= self._grid.expected or left <= 0:
+            missing = max(0, self._grid.expected - len(self._unused))
+            if missing <= self._given_up or left <= 0:
+                self._given_up = missing
                 return
             self._sleep(min(self._patience.poll_seconds, left))
 

@@ -7,7 +7,7 @@ from typing import Protocol
 
 
 class Grid(Protocol):
-    """Sends messages to sites. A name of a site is one that the engine has authenticated."""
+    """Sends messages to sites. Their names are those of their public keys, which the engine authenticates."""
 
     @property
     def expected(self) -> int:

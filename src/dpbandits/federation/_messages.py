@@ -3,7 +3,7 @@
     StatusRequest  driver → site   how many users have not taken part?
     Ask            driver → site   let some users answer this plan
     Status         site → driver   the number of unused users
-    Answer         site → driver   the site's report, sealed to the key in the terms
+    Answer         site → driver   the site's report, sealed to the key in the terms, and signed
     Refusal        site → driver   why there is no answer
 
 They are packed as MessagePack. A reader accepts no unknown field, since any message may be forged.
@@ -63,11 +63,13 @@ class Answer(_Message, frozen=True, kw_only=True, tag="answer"):
         plan: The digest of the plan.
         unused: How many users of the site have not taken part yet.
         sealed: The `SiteReport`, encrypted to the key in the terms.
+        signature: The site's signature of `sealed` for its place.
     """
 
     plan: _Text
     unused: _Count
     sealed: bytes
+    signature: Annotated[bytes, msgspec.Meta(max_length=1000)]
 
 
 class Refusal(_Message, frozen=True, kw_only=True, tag="refusal"):

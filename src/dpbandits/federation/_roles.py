@@ -29,6 +29,7 @@ class Roles:
     needs: str
 
 
+_OWN_SITE = "a user's own site is trusted: it runs R for the user as installed, and keeps the rewards secret"
 _RELEASES = "the releases: one private mean per reported number and phase"
 
 
@@ -42,7 +43,7 @@ def roles(model: TrustModel, study: Study | None = None) -> Roles:
     Returns:
         The roles.
     """
-    needs = f"each site runs R for its users as it was installed; {_needs(model, study)}"
+    needs = f"{_OWN_SITE}; {_needs(model, study)}"
     if not model.private:
         operator, sees = "anybody: nothing is protected", "every report without noise"
     elif model.view == "report":
@@ -62,6 +63,8 @@ def roles(model: TrustModel, study: Study | None = None) -> Roles:
 def _needs(model: TrustModel, study: Study | None) -> str:
     from dpbandits.protocol import ask  # plans a phase, which takes a moment
 
+    if model.noise_per_client:  # `rests_on` speaks of the client's own device, which is the site here
+        return "the operator and all other sites may collude"
     if study is None or not model.private:
         return model.rests_on
     mechanism = ask(study.begin()).mechanism

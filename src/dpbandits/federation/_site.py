@@ -3,7 +3,7 @@
 A site trusts the driver of a study as little as a single client trusts a coordinator. It has the study's
 terms from its own file, checks them and every plan against its consent, and computes (ε, δ) of the plan
 itself. It samples users who have not taken part, marks them in its ledger, and only then reads their data. It
-runs R of the plan's mechanism for each user, and seals the result to the key in the terms.
+runs R of the plan's mechanism for each user, seals the result to the key in the terms, and signs it.
 
 A request that is repeated gets the bytes that were stored for it. So noise is drawn once for every answer
 that leaves the site, whatever crashes and however often the driver asks.
@@ -32,6 +32,7 @@ from dpbandits.federation._messages import (
     packed,
     read_request,
 )
+from dpbandits.federation._signing import SiteKey
 from dpbandits.federation._source import DataSource
 from dpbandits.privacy import NoiseSource, SecureNoise, tamed
 from dpbandits.protocol import Plan, decode, summable, sums_of
@@ -50,6 +51,7 @@ class Site:
     Attributes:
         source: The users and their rewards.
         ledger: Which users have taken part.
+        key: The key that signs the site's answers.
         signed: The study's terms, which the site has from its operator and not from the driver.
         consent: The terms and plans that the site accepts for its users.
         noise: The source of the users' noise. No file sets it: the default is the generator of the operating
@@ -62,6 +64,7 @@ class Site:
 
     source: DataSource
     ledger: SiteLedger
+    key: SiteKey
     signed: SignedTerms
     consent: Consent = field(default_factory=Consent)
     noise: NoiseSource = field(default_factory=SecureNoise)
@@ -106,8 +109,7 @@ class Site:
             report = self._report(plan, self.ledger.members(plan.phase, ask.attempt))
             self.hook("computed")
             unused = len(self.ledger.unused(self.source.users()))
-            answer = Answer(plan=plan.digest, unused=unused, sealed=self._sealed(ask, plan, report))
-            kept = self.ledger.keep(plan.phase, ask.attempt, packed(answer))
+            kept = self.ledger.keep(plan.phase, ask.attempt, self._sealed(ask, plan, report, unused))
             self.hook("kept")
             return kept
 
@@ -173,10 +175,12 @@ class Site:
             reported = plan.reported(tamed(averages[start : start + _AT_ONCE]))
             yield plan.asked_mechanism.randomize(reported, self.noise)
 
-    def _sealed(self, ask: Ask, plan: Plan, report: SiteReport) -> bytes:
+    def _sealed(self, ask: Ask, plan: Plan, report: SiteReport, unused: int) -> bytes:
         party = self.terms.coordinator if self.terms.shuffler is None else self.terms.shuffler
         place = Place.of(self.signed.digest, plan, ask.attempt, ask.group)
-        return PublicKey.parse(party.key).seal(packed(report), place, "report")
+        sealed = PublicKey.parse(party.key).seal(packed(report), place, "report")
+        signature = self.key.sign(sealed, place)
+        return packed(Answer(plan=plan.digest, unused=unused, sealed=sealed, signature=signature))
 
 
 def unexpected(error: Exception) -> bytes:

@@ -22,6 +22,7 @@ from typing import Any
 from dpbandits._checks import whole
 from dpbandits.errors import DpbanditsError, InvalidValue
 from dpbandits.federation._ledger import SiteLedger
+from dpbandits.federation._signing import SiteKey
 from dpbandits.federation._site import Site
 from dpbandits.federation._source import DataSource, TableSource
 from dpbandits.privacy import NoiseSource, SecureNoise
@@ -82,6 +83,7 @@ class SiteFile:
         return Site(
             source=self.source(),
             ledger=ledger,
+            key=SiteKey.load(self.key),
             signed=self.signed,
             consent=self.consent,
             noise=noise or SecureNoise(),

@@ -16,6 +16,7 @@ from pathlib import Path
 from dpbandits.errors import InvalidValue
 from dpbandits.federation._driver import Patience
 from dpbandits.federation._roles import federation_terms
+from dpbandits.federation._signing import PublicSiteKey
 from dpbandits.federation._site_file import address_in
 from dpbandits.options import Options
 from dpbandits.protocol import Study, encode
@@ -73,6 +74,14 @@ class FederationFile:
     def address(self) -> str:
         """The address and the port of the SuperLink."""
         return f"{self.host}:{self.port}"
+
+    def site_keys(self) -> dict[str, PublicSiteKey]:
+        """Return the public key of each site, by the name of its file without `.pub`.
+
+        Raises:
+            InvalidValue: A file has no such key.
+        """
+        return {path.stem: PublicSiteKey.load(path) for path in self.sites}
 
     def agreed(self) -> SignedTerms:
         """Return the terms.

@@ -96,16 +96,21 @@ def run_server_app(*, noise: NoiseSource | None = None) -> None:
 
 def drive(file: FederationFile, grid: Any, noise: NoiseSource | None = None) -> None:
     """Run the study of a file over a Flower grid, and write how it ended into its folder."""
-    from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_ssh_public_key
-
     from dpbandits.federation._driver import Driver
 
-    loaded = [load_ssh_public_key(path.read_bytes()) for path in file.sites]
-    keys = [key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo) for key in loaded]
+    sites = file.site_keys()
     store = file.store()
     try:
-        nodes = FlowerGrid(grid, keys)
-        driver = Driver(file.study, store, keys=file.keys, grid=nodes, patience=file.patience, noise=noise)
+        nodes = FlowerGrid(grid, {name: key.pem for name, key in sites.items()})
+        driver = Driver(
+            file.study,
+            store,
+            keys=file.keys,
+            sites=sites,
+            grid=nodes,
+            patience=file.patience,
+            noise=noise,
+        )
         state = driver.run()
     except DpbanditsError as error:  # another driver would come to the same end
         log.exception("stopped")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 log = logging.getLogger("dpbandits.federation")
@@ -20,32 +20,37 @@ class FlowerGrid:
 
     Args:
         grid: Flower's grid.
-        keys: The public keys of the sites, in PEM.
+        keys: The public keys of the sites in PEM, by the names of the sites.
     """
 
-    def __init__(self, grid: Any, keys: Sequence[bytes]) -> None:
+    def __init__(self, grid: Any, keys: Mapping[str, bytes]) -> None:
         self._grid = grid
-        self._keys = {_without_breaks(key) for key in keys}
+        self._names = {_without_breaks(key): name for name, key in keys.items()}
+        self._nodes: dict[str, int] = {}
 
     @property
     def expected(self) -> int:
         """How many sites have a key."""
-        return len(self._keys)
+        return len(self._names)
 
     def sites(self) -> list[str]:
-        """Return the identifiers of the connected nodes of sites."""
-        nodes = self._grid.get_nodes()
-        return [str(node.node_id) for node in nodes if _without_breaks(node.public_key) in self._keys]
+        """Return the names of the sites that have a connected node."""
+        found = [(_without_breaks(node.public_key), node.node_id) for node in self._grid.get_nodes()]
+        self._nodes = {self._names[key]: number for key, number in found if key in self._names}
+        return sorted(self._nodes)
 
     def ask(self, requests: Mapping[str, bytes], seconds: float) -> dict[str, bytes]:
         """Send one message to each node, and pull replies until all arrived or the time is over."""
         from flwr.app import ConfigRecord, Message, RecordDict
 
+        known = [name for name in requests if name in self._nodes]
         messages = [
-            Message(RecordDict({"request": ConfigRecord({"body": body})}), int(name), "query")
-            for name, body in requests.items()
+            Message(
+                RecordDict({"request": ConfigRecord({"body": requests[name]})}), self._nodes[name], "query"
+            )
+            for name in known
         ]
-        pushed = zip(self._grid.push_messages(messages), requests, strict=True)
+        pushed = zip(self._grid.push_messages(messages), known, strict=True)
         waiting = {number: name for number, name in pushed if number}
         replies, end = dict[str, bytes](), time.monotonic() + seconds
         while waiting and time.monotonic() < end:

@@ -59,6 +59,7 @@ class Server:
         if not file.sites:
             expected = "a folder with the public key of at least one site, NAME.pub"
             raise InvalidValue("federation.sites", "no key", expected)
+        file.site_keys()  # fails now rather than in another process
         self.file = file
         self.family = Family(file.folder, prepared(file.folder, file.path, apps or Apps()))
         self._submitted, self._seen = 0.0, False  # when a run was started, and whether its driver was seen
