@@ -6,7 +6,7 @@ export OPENBLAS_NUM_THREADS := 1
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: run test browser flower federation demo lint audit docs five-minutes figures bench deployed load siege faults liars clean
+.PHONY: run test browser types flower federation demo lint audit docs five-minutes figures bench deployed load siege faults liars clean
 .DELETE_ON_ERROR:
 
 ## Compare the trust models at (ε, δ) = (1, 1e-6), and the paper's constants; print a table and write a plot
@@ -20,10 +20,10 @@ run: $(VENV)/run.installed
 demo: $(VENV)/run.installed
 	$(BIN)/dpbandits demo --open
 
-## Run the linters, the type checker, the import contracts and all tests. Chromium is installed meanwhile, and
-## a small federation runs on Flower.
+## Run the linters, the type checker, the import contracts and all tests. Meanwhile Chromium and the tools that
+## generate types for TypeScript are installed, and a small federation runs on Flower.
 test:
-	@$(MAKE) --no-print-directory -j3 lint browser flower
+	@$(MAKE) --no-print-directory -j3 lint browser types flower
 	$(BIN)/python -m pytest -n auto --dist worksteal
 
 ## Install Debian's Chromium for the tests of the dashboard, if it is missing and this user may. Without it,
@@ -50,6 +50,18 @@ federation: $(FLOWER)/installed
 	$(FLOWER)/bin/python -m tests.federation.deployment kills
 	$(FLOWER)/bin/python -m tests.federation.deployment gone
 	$(FLOWER)/bin/python -m tests.federation.deployment alone
+
+## Install the tools that generate types for TypeScript into the virtual environment, in the pinned versions, for
+## tests/service/test_types.py. Without npm or a network this test is skipped.
+NPM := $(VENV)/npm
+TYPESCRIPT := tests/service/typescript
+types: | $(VENV)/bin/python
+	@if cmp -s $(TYPESCRIPT)/package-lock.json $(NPM)/installed.json; then :; \
+	elif ! command -v npm >/dev/null; then echo "npm is missing: the test of types for TypeScript is skipped"; \
+	elif mkdir -p $(NPM) && cp $(TYPESCRIPT)/package.json $(TYPESCRIPT)/package-lock.json $(NPM)/ && \
+	  timeout 120 npm ci --prefix $(NPM) --silent --no-audit --no-fund --ignore-scripts >/dev/null 2>&1 && \
+	  cp $(TYPESCRIPT)/package-lock.json $(NPM)/installed.json; then echo "the tools for TypeScript were installed"; \
+	else echo "the tools for TypeScript cannot be installed: the test of its types is skipped"; fi
 
 ## Run the linters, the type checker and the import contracts.
 lint: $(VENV)/dev.installed

@@ -24,9 +24,12 @@ import axe_playwright_python
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from dpbandits.cli import main
-from dpbandits.service.dashboard._sessions import COOKIE
+from dpbandits.service.dashboard._sessions import COOKIE, SECONDS, Sessions
 from dpbandits.service.dashboard._views import VIEWS
+from dpbandits.service.shared import Roles
+from dpbandits.service.wire import KeyPair, hashed
 
+from .derived import check_derived
 from .processes import ENVIRONMENT
 
 CHROMIUM = shutil.which("chromium")
@@ -126,7 +129,7 @@ def test_the_dashboard_in_a_browser(tmp_path: Path, capsys: pytest.CaptureFixtur
         _check_accessibility(demo)
         _check_keyboard_and_phone(demo)
         _check_report(demo, capsys)
-        _check_forged_session(demo)
+        _check_refused_sessions(demo)
 
 
 def _follow_a_study(demo: Demo) -> None:
@@ -143,7 +146,10 @@ def _follow_a_study(demo: Demo) -> None:
     assert demo.api("status")["standing"] == "running"
     expect(reader.locator(".pill")).to_have_text("ended", timeout=240_000)
     assert int(phase.inner_text()) > int(began)
-    expect(reader.locator("[data-api='results.answer.option']")).to_be_visible(timeout=60_000)
+    answer = demo.api("results")["answer"]  # the page has it after an analysis in a thread of its own
+    for name in ("option", "estimate", "low", "high"):
+        shown = answer[name] if name == "option" else _number(answer[name])
+        expect(reader.locator(f"[data-api='results.answer.{name}']")).to_have_text(shown, timeout=60_000)
     _check_numbers(demo, reader)
     assert demo.complaints == []
     assert reader.evaluate("window.refused") == []
@@ -175,6 +181,9 @@ def _check_numbers(demo: Demo, page: Page) -> None:
         row = page.locator(f"tr[data-phase='{record['phase']}']")
         for name in ("actions_left", "reports", "cohort", "rounds_played") if record["cohort"] else ():
             expect(row.locator(f"[data-field='{name}']")).to_have_text(f"{record[name]:,}")
+    found["progress"] = demo.api("progress")
+    pages = {view: page.request.get(f"{demo.host}/dashboard/{view}").text() for view in ("time", "privacy")}
+    assert check_derived(pages, found) > 20
     expect(page.locator(".u-wrap")).to_have_count(3)  # the charts are drawn
 
 
@@ -201,15 +210,34 @@ def _check_accessibility(demo: Demo) -> None:
     assert any(one["id"] == "label" for one in page.evaluate("axe.run()")["violations"])
 
 
-def _check_forged_session(demo: Demo) -> None:
+def _check_refused_sessions(demo: Demo) -> None:
+    keys = KeyPair.load(demo.folder / "coordinator.pem")
+    tokens = {role: (demo.folder / f"{role}.token").read_text().strip() for role in ("operator", "reader")}
+    roles = Roles(hashes={role: hashed(token) for role, token in tokens.items()})
+    past = Sessions(keys, roles, lambda: time.time() - SECONDS["reader"] - 5).begin(tokens["reader"])
+    valid = Sessions(keys, roles).begin(tokens["reader"])
+    assert past is not None
+    assert valid is not None
     page = demo.reading()
-    context = page.context
-    (cookie,) = [one for one in context.cookies() if one["name"] == COOKIE]
+    (cookie,) = [one for one in page.context.cookies() if one["name"] == COOKIE]
     assert cookie["httpOnly"]
     assert cookie["secure"]
     value = cookie["value"]
-    changed = value[:-1] + ("0" if value[-1] != "0" else "1")
-    context.add_cookies([{**cookie, "value": changed}])  # type: ignore[typeddict-item]
+    _give(page, {**cookie, "value": valid[1]})  # what is made here is accepted, if it is not over
+    reply = page.goto(f"{demo.host}/dashboard/overview")
+    assert reply is not None
+    assert reply.status == 200
+    for refused in (value[:-1] + ("0" if value[-1] != "0" else "1"), past[1]):
+        page = demo.reading()
+        _give(page, {**cookie, "value": refused})
+        _check_refused(demo, page)
+
+
+def _give(page: Page, cookie: Any) -> None:
+    page.context.add_cookies([cookie])
+
+
+def _check_refused(demo: Demo, page: Page) -> None:
     expect(page.locator("#lost")).to_have_text("The session has ended. Open the link again.", timeout=15_000)
     reply = page.goto(f"{demo.host}/dashboard/overview")
     assert reply is not None

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
 from starlette.applications import Starlette
 from starlette.types import Receive, Scope, Send
@@ -21,9 +22,10 @@ from dpbandits.options import Options
 from dpbandits.service.dashboard import _snapshot as snapshot_module, add_dashboard
 from dpbandits.service.dashboard._sessions import COOKIE, SECONDS, Sessions
 from dpbandits.service.dashboard._views import VIEWS
-from dpbandits.service.shared import Roles
+from dpbandits.service.shared import Limits, Rates, Roles
 from dpbandits.service.wire import KeyPair, hashed, new_secret
 
+from .derived import check_derived
 from .helpers import MODELS, Deployment, client_averages, small_study
 from .live import served
 
@@ -39,11 +41,12 @@ def _always_fresh(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(snapshot_module, "_SHARE", 0)
 
 
-def _app(deployed: Deployment) -> Starlette:
+def _app(deployed: Deployment, limits: Limits | None = None) -> Starlette:
     """The dashboard alone, without the driver: the tests advance the study themselves."""
     app = Starlette()
     app.state.driver = SimpleNamespace(trouble="", poke=lambda: None)
-    assert add_dashboard(app, deployed.coordinator, ROLES)
+    rates = None if limits is None else Rates(limits)
+    assert add_dashboard(app, deployed.coordinator, ROLES, rates=rates)
     return app
 
 
@@ -109,6 +112,19 @@ def test_pages_need_a_session_and_the_link_begins_one(deployed: Deployment) -> N
         assert TOKENS["reader"] not in client.get("/dashboard/overview").text
         behind = {"headers": {"x-forwarded-proto": "https"}, "params": {"token": TOKENS["reader"]}}
         assert "; Secure" in client.get("/dashboard/open", **behind).headers["set-cookie"]
+
+
+def test_an_address_that_sends_wrong_tokens_is_refused_for_a_while(deployed: Deployment) -> None:
+    with _client(_app(deployed, Limits(burst=2, requests_per_second=1e-3))) as client:
+        _opened(client)  # right tokens take nothing
+        wrong = {"token": "x" * 43}
+        tried = [client.get("/dashboard/open", params=wrong), client.post("/dashboard/login", data=wrong)]
+        tried += [client.post("/dashboard/login", data=wrong) for _ in range(4)]
+        assert [reply.status_code for reply in tried] == [401, 401, 401, 429, 429, 429]
+        assert tried[-1].headers["retry-after"] == "5"
+        # The token is not even looked at, so that guessing goes no faster. Sessions go on.
+        assert client.post("/dashboard/login", data={"token": TOKENS["operator"]}).status_code == 429
+        assert client.get("/dashboard/overview").status_code == 200
 
 
 def test_a_forged_or_expired_session_is_refused(deployed: Deployment) -> None:
@@ -261,6 +277,7 @@ def test_nothing_about_a_single_client_is_served(trust: str, mode: str | None) -
         look()
         plan = deployed.coordinator.rounds.plan(1)
         deployed.play()
+        size = len(deployed.body(members[0]))
         first = look()
         for member in members[:3]:
             deployed.send(member, deployed.body(member))
@@ -274,11 +291,30 @@ def test_nothing_about_a_single_client_is_served(trust: str, mode: str | None) -
             secrets |= {text.encode() for text in texts} | {text[:16].encode() for text in texts}
         look()
         assert re.search(r"<dd>only the shuffler knows</dd>", first) is not None or mode is None
+        assert _compare_derived(client, deployed, size, curves=mode == "split") > 6
     for secret in [*secrets, b"127.0.0.1", TOKENS["operator"].encode()]:
         assert secret not in told, secret
     assert deployed.study.name[:12].encode() in told  # what is served can be found
     assert b"1000.0" not in told  # the time of the test's clock, at which everything arrived
     deployed.close()
+
+
+def _compare_derived(client: httpx.Client, deployed: Deployment, size: int, *, curves: bool) -> int:
+    """Compare what the pages derive from the API with the API, after the first release."""
+    operator = deployed.coordinator.operator
+    replies: dict[str, Any] = {
+        "status": deployed.run(operator.status),
+        "progress": deployed.run(operator.progress),
+    }
+    if curves:
+        replies["results"] = operator.results_of(deployed.run(operator.journalled))
+    until = time.monotonic() + 60
+    while curves and "data-chart" not in client.get("/dashboard/privacy").text:
+        assert time.monotonic() < until  # the curves are computed in a thread of their own
+        time.sleep(0.05)
+    api = {name: msgspec.json.decode(msgspec.json.encode(reply)) for name, reply in replies.items()}
+    pages = {view: client.get(f"/dashboard/{view}").text for view in ("time", "privacy")}
+    return check_derived(pages, api, {1: size})
 
 
 def test_every_page_weighs_at_most_150_kilobytes(deployed: Deployment) -> None:

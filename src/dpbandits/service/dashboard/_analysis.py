@@ -105,11 +105,16 @@ class Analyst:
 
     def _analyse(self, journalled: Journalled) -> None:
         state = journalled.state
-        found = Analysis(phase=state.phase, results=self._results_of(journalled))
-        found = replace(found, answer=self._answer(found.results, state))
-        self.found = replace(  # show this much already
-            found, prediction=self.found.prediction, **_ranking(state, found.answer)
+        last = self.found  # curves of earlier phases stay right until the new ones are there
+        found = Analysis(
+            phase=state.phase,
+            results=self._results_of(journalled),
+            curves=last.curves,
+            costs=last.costs,
+            prediction=last.prediction,
         )
+        found = replace(found, answer=self._answer(found.results, state))
+        self.found = replace(found, **_ranking(state, found.answer))  # show this much already
         self.found = replace(self.found, dropped=_dropped(journalled))
         plans = [decode(record.body, Plan) for record in journalled.plans]
         asked = [plan for plan in plans if plan.mechanism is not None]

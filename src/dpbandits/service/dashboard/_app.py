@@ -4,6 +4,9 @@
 - A page needs a session. `open?token=…` exchanges the token of the role `reader` for a cookie, and `login`
 takes the
   operator's token. Nothing else of a request is trusted.
+- An address may send 20 wrong tokens, and one more each second. After that it is refused before its token is
+  looked at. The limit is not that of the API: behind a proxy all callers have one address, and wrong
+  tokens must not use up the limit of the clients.
 - The Content-Security-Policy allows scripts, styles and connections of this host only, and nothing inline.
 - An open page asks every three seconds whether something has changed. The reply is empty if nothing has,
 and each new
@@ -32,7 +35,7 @@ from dpbandits.service.dashboard._snapshot import Snapshot, Snapshots
 from dpbandits.service.dashboard._static import Static
 from dpbandits.service.dashboard._views import VIEWS
 from dpbandits.service.reporting import environment
-from dpbandits.service.shared import Roles
+from dpbandits.service.shared import Limits, Rates, Roles
 
 log = logging.getLogger("dpbandits.service")
 
@@ -49,15 +52,19 @@ Handler = Callable[[Request], Awaitable[Response]]
 
 _RENDERED = 64  # pages that are kept
 _LARGEST_FORM = 4096
+_WRONG_TOKENS = Limits(burst=10, requests_per_second=1)  # an address has twice the burst
 
 
-def add_dashboard(app: Starlette, coordinator: Coordinator, roles: Roles) -> bool:
+def add_dashboard(
+    app: Starlette, coordinator: Coordinator, roles: Roles, *, rates: Rates | None = None
+) -> bool:
     """Serve the dashboard of a coordinator at /dashboard, if a role that may see it has a token.
 
     Args:
         app: The application of the coordinator, from `coordinator_app`.
         coordinator: The coordinator.
         roles: The hashed tokens of the roles; `reader` and `operator` may see the dashboard.
+        rates: The limits on wrong tokens; tests pass their own.
 
     Returns:
         Whether the dashboard is served.
@@ -65,7 +72,9 @@ def add_dashboard(app: Starlette, coordinator: Coordinator, roles: Roles) -> boo
     sessions = Sessions(coordinator.context.keys, roles)
     if not sessions.roles:
         return False
-    pages = Pages(coordinator, sessions, lambda: str(app.state.driver.trouble), app.state.driver.poke)
+    state = app.state
+    limits = rates or Rates(_WRONG_TOKENS)
+    pages = Pages(coordinator, sessions, limits, lambda: str(state.driver.trouble), state.driver.poke)
     app.router.routes.append(Route("/dashboard", pages.enter))
     app.router.routes.append(Mount("/dashboard", routes=pages.routes()))
     return True
@@ -74,9 +83,12 @@ def add_dashboard(app: Starlette, coordinator: Coordinator, roles: Roles) -> boo
 class Pages:
     """The request handlers."""
 
-    def __init__(self, coordinator: Coordinator, sessions: Sessions, trouble: Any, poke: Any) -> None:
+    def __init__(
+        self, coordinator: Coordinator, sessions: Sessions, rates: Rates, trouble: Any, poke: Any
+    ) -> None:
         self._coordinator = coordinator
         self._sessions = sessions
+        self._rates = rates
         self._poke = poke
         self._snapshots = Snapshots(coordinator, trouble)
         self._templates = environment(Path(__file__).parent / "templates")
@@ -122,9 +134,9 @@ class Pages:
 
     async def open(self, request: Request) -> Response:
         """Exchange the token in a link for a session."""
-        begun = self._sessions.begin(request.query_params.get("token", ""))
+        begun = self._begun(request, request.query_params.get("token", ""), role=None)
         if begun is None:
-            return self._page("login.html", status=401, message="This link is not valid.")
+            return self._not_begun(request, "This link is not valid.")
         return self._with_session(_to("overview"), request, *begun)
 
     async def login(self, request: Request) -> Response:
@@ -134,11 +146,29 @@ class Pages:
         form = await _form(request)
         if not _same_site(request):
             return self._page("login.html", status=403, message="The form came from another site.")
-        begun = self._sessions.begin(form.get("token", ""), role="operator")
+        begun = self._begun(request, form.get("token", ""), role="operator")
         if begun is None:
-            return self._page("login.html", status=401, message="This is not the operator's token.")
+            return self._not_begun(request, "This is not the operator's token.")
         log.warning("login", extra={"kind": "operator"})
         return self._with_session(_to("overview"), request, *begun)
+
+    def _begun(self, request: Request, token: str, *, role: str | None) -> tuple[Session, str] | None:
+        """Begin a session, unless the address has sent too many wrong tokens."""
+        self._rates.tidy()
+        if not self._rates.welcome(_address(request)):
+            return None
+        begun = self._sessions.begin(token, role=role)
+        if begun is None:
+            self._rates.bad(_address(request))
+        return begun
+
+    def _not_begun(self, request: Request, message: str) -> Response:
+        if self._rates.welcome(_address(request)):
+            return self._page("login.html", status=401, message=message)
+        waiting = "Too many wrong tokens came from your address. Wait a few seconds."
+        reply = self._page("login.html", status=429, message=waiting)
+        reply.headers["Retry-After"] = "5"
+        return reply
 
     async def logout(self, request: Request) -> Response:
         """End the session in this browser."""
@@ -257,6 +287,10 @@ def _to(where: str) -> Response:
 def _same_site(request: Request) -> bool:
     """Return whether a browser says that a form came from this site; other programs say nothing."""
     return request.headers.get("sec-fetch-site", "same-origin") in ("same-origin", "none")
+
+
+def _address(request: Request) -> str:
+    return "" if request.client is None else request.client.host
 
 
 async def _form(request: Request) -> dict[str, str]:

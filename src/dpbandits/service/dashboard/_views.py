@@ -10,10 +10,11 @@ from urllib.parse import urlencode
 import numpy as np
 
 from dpbandits.answers import Answer, OptionResult
-from dpbandits.protocol import Progress
+from dpbandits.protocol import Plan, Progress
 from dpbandits.service.dashboard._health import cards
 from dpbandits.service.dashboard._snapshot import Snapshot
 from dpbandits.service.reporting import Bar, intervals, parties, promise, who_is_protected_from, who_sees_what
+from dpbandits.service.wire import Place, ReportSlot, hashed
 
 PAGE = 50  # options on one page
 _COMPARED = 6
@@ -164,14 +165,13 @@ def _whole(text: str) -> int:
 def over_time(snapshot: Snapshot, _query: Query) -> Values:
     """Intervals of the leader, options left, participants and bytes per phase, and the prediction."""
     known = [one for one in snapshot.progress if one.cohort]
-    sizes = {plan.phase: _size(plan.mechanism) for plan in snapshot.plans}
+    sizes = {plan.phase: _report_bytes(snapshot, plan) for plan in snapshot.plans}
     planned = _planned(snapshot)
     rows = [
         {
             "progress": one,
             "leader": snapshot.label(one.leader),
             "bytes": one.reports * sizes.get(one.phase, 0),
-            "planned_bytes": one.cohort * sizes.get(one.phase, 0),
         }
         for one in known
     ]
@@ -203,8 +203,12 @@ def _charts(known: list[Progress], planned: list[int]) -> list[Values]:
     ]
 
 
-def _size(mechanism: Any) -> int:
-    return 0 if mechanism is None else int(mechanism.message_size)
+def _report_bytes(snapshot: Snapshot, plan: Plan) -> int:
+    """Return the length of the body of each client's report: sealed, with all its parts."""
+    if plan.mechanism is None:
+        return 0
+    place = Place.of(snapshot.study.name, plan, 1, hashed(""))  # the length is the same in every place
+    return ReportSlot(plan=plan, place=place, mode=snapshot.terms.mode).body_size
 
 
 def _planned(snapshot: Snapshot) -> list[int]:

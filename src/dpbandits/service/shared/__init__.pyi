@@ -25,6 +25,9 @@ from ._logs import (
 from ._metrics import (
     Metrics as Metrics,
 )
+from ._rates import (
+    Rates as Rates,
+)
 from ._serving import (
     Listening as Listening,
     serve as serve,

@@ -31,6 +31,10 @@ PlanText = Annotated[
         },
     ),
 ]
+StoredPlan = Annotated[msgspec.Raw, msgspec.Meta(extra_json_schema={"$ref": "#/components/schemas/Plan"})]
+StoredRelease = Annotated[
+    msgspec.Raw, msgspec.Meta(extra_json_schema={"$ref": "#/components/schemas/Release"})
+]
 TaskState = Literal["wait", "joined", "report", "over", "ended"]
 
 
@@ -320,8 +324,8 @@ class PhaseResult(Wire, frozen=True, kw_only=True):
     phase: int
     attempt: int
     plausible: bool
-    plan: msgspec.Raw
-    release: msgspec.Raw
+    plan: StoredPlan
+    release: StoredRelease
     labels: list[str] = []
 
 

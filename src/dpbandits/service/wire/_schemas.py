@@ -39,7 +39,7 @@ _RANGES: dict[str, tuple[float, float]] = {
 
 
 def plan_schemas() -> dict[str, Any]:
-    """Return the schemas of the components `Plan`, `Mechanism`, `Terms`, and of each kind of mechanism.
+    """Return the schemas of the components `Plan`, `Release`, `Mechanism`, `Terms`, and of each mechanism.
 
     Mechanisms that are for simulations only are left out: no client accepts them.
     """
@@ -52,7 +52,7 @@ def plan_schemas() -> dict[str, Any]:
             "mapping": {kind: REFERENCE + names[kind] for kind in made},
         },
     }
-    return {"Plan": _plan(), "Mechanism": one_of, **_terms()} | {
+    return {"Plan": _plan(), "Release": _release(), "Mechanism": one_of, **_terms()} | {
         names[kind]: _mechanism(kind, mechanism) for kind, mechanism in made.items()
     }
 
@@ -72,6 +72,18 @@ def _plan() -> dict[str, Any]:
         "mixing": _list(_list(number)),
     }
     return _closed("Plan", properties, "One phase, as a client receives it.")
+
+
+def _release() -> dict[str, Any]:
+    """Return the schema of a release of the service, where every client reports on all actions."""
+    properties = {
+        "plan": {"type": "string", "pattern": "^[0-9a-f]{64}$"},
+        "means": _list({"type": "number"}, minItems=1),
+        "reports": _whole(1, 10**15),
+        "simulated": {"type": "boolean"},
+        "counts": _list(_whole(1, 10**15), maxItems=0),
+    }
+    return _closed("Release", properties, "The private means of one phase.")
 
 
 def _mechanism(kind: str, mechanism: type[Mechanism]) -> dict[str, Any]:
