@@ -111,6 +111,13 @@ def test_every_error_has_a_remedy() -> None:
     assert [code for code in ERROR_CODES if f"`{code}`" not in page] == []
 
 
+def test_every_package_has_a_page() -> None:
+    packages = {
+        one.name for one in (ROOT / "src" / "dpbandits").iterdir() if (one / "__init__.pyi").is_file()
+    }
+    assert packages - {name.split(".")[0] for name in _api.PACKAGES} == {"experiments", "service"}
+
+
 def test_versions_on_the_pages_are_those_of_the_code() -> None:
     cited = (ROOT / "docs" / "research" / "index.md").read_text(encoding="utf-8")
     assert f"version = {{{dpbandits.__version__}}}" in cited
