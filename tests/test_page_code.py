@@ -209,7 +209,7 @@ def test_the_five_minute_page_works_as_written(tmp_path: Path) -> None:
     (expected,) = re.findall(r"It prints, up to the noise:\n\n```text\n(.*?)```", page, re.DOTALL)
     head = re.compile(r"^\w+ {2,}", re.MULTILINE)
     assert head.findall(ran.stdout) == head.findall(expected)
-    # Ratings of both are 0.6 above all others; intervals of ± 0.24 hold at 0.95, so others win below 10⁻⁸.
+    # Both are rated 0.6 above all others, which is six standard errors: others win with probability 10⁻⁸.
     assert re.search(r"^best {7}(?:student|night): ", ran.stdout)
     assert (tmp_path / "study.html").stat().st_size > 2000
 
