@@ -6,7 +6,7 @@ export OPENBLAS_NUM_THREADS := 1
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: run test browser types flower federation demo lint audit docs five-minutes figures bench deployed load siege faults liars clean
+.PHONY: run test browser types flower federation demo lint audit docs five-minutes steps figures bench deployed load siege faults liars clean
 .DELETE_ON_ERROR:
 
 ## Compare the trust models at (ε, δ) = (1, 1e-6), and the paper's constants; print a table and write a plot
@@ -81,7 +81,11 @@ docs: $(VENV)/dev.installed
 
 ## Follow the page "Five minutes" literally in a fresh clone, and print how long it took.
 five-minutes: $(VENV)/dev.installed
-	$(BIN)/python docs/five_minutes.py
+	$(BIN)/python docs/follow.py five-minutes
+
+## Follow the steps of docs/deploying.md literally: a study in split mode with both parties on this machine.
+steps: $(VENV)/dev.installed
+	$(BIN)/python docs/follow.py deploying
 
 ## Draw the pictures of the documentation again. Look at each of them before you commit it.
 figures: $(VENV)/dev.installed

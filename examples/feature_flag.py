@@ -1,7 +1,7 @@
 """A feature flag: is one of four new layouts better than the layout in use today, and by how much?
 
-Nothing is assumed about the layouts: the name is the only feature, so each layout has its own effect. The
-answer that matters is the lead over the layout in use today, with its interval.
+Nothing is assumed about the layouts: the name is the only feature, so each layout has its own effect. A last
+cohort compares the finalists with the layout in use today, and the decision depends on that comparison.
 
 python examples/feature_flag.py [--plot feature-flag.png]
 """
@@ -43,9 +43,8 @@ def main(arguments: Sequence[str] | None = None) -> dp.Found:
         noise=dp.SimulatedNoise(np.random.default_rng(1)),  # leave this out for real noise
     )
     print(found)
-    change = found.lead_over_current
-    assert change is not None  # the options have one that is in use today
-    switch = found.best != found.current and change.low > 0
+    confirmed = found.confirmation  # the finalists, compared with the layout in use today
+    switch = confirmed is not None and confirmed.compared[0].low > 0
     print(f"decision   {'switch to ' + found.best if switch else 'keep ' + str(found.current)}")
     if asked.plot:
         found.plot(asked.plot)

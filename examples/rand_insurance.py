@@ -110,17 +110,14 @@ def draw(means: dict[str, tuple[int, float, float]], found: dict[str, dp.Found],
         found: The answer of each study.
         path: Where the figure is written.
     """
-    from matplotlib.figure import Figure
+    from dpbandits._plots import INK, TRUST_COLOURS, new_figure
 
-    figure = Figure(figsize=(7.0, 3.6), layout="constrained")
-    axes = figure.subplots()
+    figure, axes = new_figure(7.0, 3.6)
     order = sorted(means, key=lambda plan: -means[plan][1])
     for place, plan in enumerate(order):
         _, mean, error = means[plan]
         label = "experiment: mean ± 2 standard errors" if place == 0 else None
-        axes.errorbar(
-            [mean], [place - 0.27], xerr=[2 * error], fmt="s", color="black", capsize=3, label=label
-        )
+        axes.errorbar([mean], [place - 0.27], xerr=[2 * error], fmt="s", color=INK, capsize=3, label=label)
     for number, (name, one) in enumerate(found.items()):
         rows = {row.option: row for row in one.options}
         for place, plan in enumerate(order):
@@ -131,7 +128,7 @@ def draw(means: dict[str, tuple[int, float, float]], found: dict[str, dp.Found],
                 [height],
                 xerr=ends,
                 fmt="o",
-                color=f"C{number}",
+                color=TRUST_COLOURS[PRIVACY[name]],
                 label=f"study, {name}" if place == 0 else None,
             )
     axes.set_yticks(range(len(order)), order)
@@ -139,7 +136,7 @@ def draw(means: dict[str, tuple[int, float, float]], found: dict[str, dp.Found],
     axes.invert_yaxis()
     axes.set_xlabel(f"minus the visits of a year, at most {MOST_VISITS} counted; intervals at level 0.95")
     axes.legend(fontsize="small", loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, frameon=False)
-    figure.savefig(path, dpi=120)
+    figure.savefig(path)
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, dp.Found]:

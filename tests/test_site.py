@@ -14,7 +14,7 @@ from docs._site import _api, _commands, _http
 from docs._site.__main__ import build
 from docs._site._complete import missing
 from docs._site._links import problems
-from docs._site._staging import ROOT, written
+from docs._site._staging import ROOT, place, written
 
 import dpbandits
 from dpbandits import _plots, errors
@@ -45,6 +45,13 @@ def test_the_site_has_every_page_search_and_both_colour_schemes(site: Path) -> N
         text = (site / "reference" / name.page).with_suffix(".html").read_text(encoding="utf-8")
         assert name.name in text
         assert "Example" in text
+
+
+def test_the_navigation_has_every_page() -> None:
+    """The navigation of the reference, with these two pages, is added when the site is built."""
+    configuration = (ROOT / "docs" / "zensical.toml").read_text(encoding="utf-8")
+    pages = {place(page) for page in written()}
+    assert set(re.findall(r'"([\w/-]+\.md)"', configuration)) == pages - {"reference/index.md", "protocol.md"}
 
 
 def test_a_broken_link_an_anchor_and_another_host_are_found(site: Path, tmp_path: Path) -> None:
@@ -102,6 +109,13 @@ def test_every_error_has_a_remedy() -> None:
     classes = [name for name, one in vars(errors).items() if isinstance(one, type)]
     assert [name for name in classes if f"`{name}`" not in page] == []
     assert [code for code in ERROR_CODES if f"`{code}`" not in page] == []
+
+
+def test_every_package_has_a_page() -> None:
+    packages = {
+        one.name for one in (ROOT / "src" / "dpbandits").iterdir() if (one / "__init__.pyi").is_file()
+    }
+    assert packages - {name.split(".")[0] for name in _api.PACKAGES} == {"experiments", "service"}
 
 
 def test_versions_on_the_pages_are_those_of_the_code() -> None:

@@ -20,10 +20,40 @@ PUBLIC = {
     "dpbandits.service.client": "Client SDK",
     "dpbandits.service.actuator": "Actuator SDK",
 }
-# Names of other packages that the guides for SDKs and plugins use.
+# Names of other packages that the guides use: package, title and names.
 ALSO = {
-    "dpbandits.service.shared": ("AsyncTransport", "Transport"),
-    "dpbandits.service.wire": ("Pins",),
+    "dpbandits.service.shared": ("Connections of the SDKs", ("AsyncTransport", "Transport")),
+    "dpbandits.service.wire": ("Pins", ("Pins",)),
+    "dpbandits.options": ("Options in detail", ("Effect", "Encoding")),
+    "dpbandits.answers": (
+        "Answers",
+        ("Answer", "Lead", "OptionResult", "answer_of", "participants_to_decide"),
+    ),
+    "dpbandits.privacy": (
+        "Privacy",
+        (
+            *("AuditResult", "Claim", "KeyedNoise", "Message", "SecureNoise", "Violation"),
+            *("audit", "calibrate", "guarantee"),
+        ),
+    ),
+    "dpbandits.privacy.auditing": ("Auditing", ("reveal",)),
+    "dpbandits.protocol": (
+        "The learner",
+        (
+            *("Progress", "action_at", "best_estimate", "digest", "gap_bound", "leader"),
+            *("plausible", "play_order", "predict"),
+        ),
+    ),
+    "dpbandits.rounds": ("Carriers", ("Rounds",)),
+    "dpbandits.storage": ("Stores", ("open_store",)),
+    "dpbandits.design": (
+        "Designs",
+        ("Certificate", "Cover", "Selection", "certify", "cover", "cover_size", "support_bound"),
+    ),
+    "dpbandits.baselines": (
+        "Baselines",
+        ("LinUCBTrace", "Peer", "PrivateLinUCBTrace", "linucb", "private_linucb"),
+    ),
 }
 # Packages for people who extend dpbandits. Their names share a page.
 PACKAGES = (
@@ -46,9 +76,10 @@ PACKAGES = (
     "storage",
     "world",
     "baselines",
+    "federation",
     "vdaf",
 )
-_PROTOCOLS = {"SimulatedNoise": NoiseSource}
+_PROTOCOLS = dict.fromkeys(("SimulatedNoise", "SecureNoise", "KeyedNoise"), NoiseSource)
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 
@@ -107,7 +138,7 @@ class Name:
 def public_names() -> list[Name]:
     """Return every name that has a page of its own."""
     names = [Name(module, name) for module in PUBLIC for name in _exported(module)]
-    return names + [Name(module, name) for module, own in ALSO.items() for name in own]
+    return names + [Name(module, name) for module, (_, own) in ALSO.items() for name in own]
 
 
 def _exported(module: str) -> list[str]:
@@ -154,20 +185,17 @@ def _index(names: list[Name]) -> str:
         "arguments, what it returns and raises, and an example that the tests run.",
         "",
     ]
-    heads = {**PUBLIC, **dict.fromkeys(ALSO, "Connections and pins of the SDKs")}
-    shown = set[str]()
+    heads = {**PUBLIC, **{module: title for module, (title, _) in ALSO.items()}}
     for module, title in heads.items():
         own = [name for name in names if name.module == module]
-        if title not in shown:
-            lines += [f"## {title}", ""]
-            shown.add(title)
+        lines += [f"## {title}", "", f"`{module}`", ""]
         lines += [f"-   [`{one.name}`]({one.page.removeprefix('api/')}): {one.doc.summary}" for one in own]
         lines.append("")
     lines += [
         "## Packages",
         "",
-        "The names of these packages are for mechanisms, reward models, stores and carriers of your own. "
-        "They may change between minor versions.",
+        "All other names of these packages are internal: parts of the library use them, and they may change "
+        "in any version. Their docstrings are shown for people who read or extend the code.",
         "",
     ]
     lines += [f"-   [`dpbandits.{one}`](packages/{one.replace('.', '-')}.md)" for one in PACKAGES]

@@ -205,6 +205,12 @@ class WorkersLost(DpbanditsError):  # noqa: N818
     Attributes:
         unfinished: The number of runs that are missing.
         reason: The error that the engine reported.
+
+    Example:
+        >>> from dpbandits.errors import WorkersLost
+        >>> error = WorkersLost(3, "KilledWorker")
+        >>> error.unfinished, str(error)[:28]
+        (3, 'workers: lost (KilledWorker)')
     """
 
     def __init__(self, unfinished: int, reason: str) -> None:

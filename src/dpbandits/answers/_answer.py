@@ -16,6 +16,20 @@ class Lead:
         estimate: The estimated difference.
         low: The lower end of its interval. If it is above 0, the best option is better at the stated level.
         high: The upper end.
+
+    Example:
+        >>> import dpbandits as dp, numpy as np
+        >>> from dpbandits.answers import answer_of
+        >>> options = dp.Options.from_table({"name": ["a", "b"], "price": [1, 2]}, current="a")
+        >>> schedule = dp.Schedule(cohorts=(200,), first_length=20)
+        >>> study = dp.Study(actions=options.actions, horizon=10_000, schedule=schedule)
+        >>> plan, noise = dp.ask(study.begin()), dp.SimulatedNoise(np.random.default_rng(1))
+        >>> averages = [[0.1, 0.6][action] for action in plan.support]
+        >>> reports = [dp.respond_with_averages(plan, averages, noise) for _ in range(plan.cohort)]
+        >>> release = dp.analyze(plan, dp.shuffle(plan, reports, noise), noise)
+        >>> answer = answer_of(dp.tell(study.begin(), plan, release), options, level=0.95)
+        >>> answer.lead.over, round(answer.lead.estimate, 2)
+        ('a', 0.5)
     """
 
     over: str
@@ -46,6 +60,20 @@ class OptionResult:
         behind_high: The upper end.
         may_be_best: Whether the study did not drop it.
         action: Its row in the actions, counted from 0.
+
+    Example:
+        >>> import dpbandits as dp, numpy as np
+        >>> from dpbandits.answers import answer_of
+        >>> options = dp.Options.from_table({"name": ["a", "b"], "price": [1, 2]}, current="a")
+        >>> schedule = dp.Schedule(cohorts=(200,), first_length=20)
+        >>> study = dp.Study(actions=options.actions, horizon=10_000, schedule=schedule)
+        >>> plan, noise = dp.ask(study.begin()), dp.SimulatedNoise(np.random.default_rng(1))
+        >>> averages = [[0.1, 0.6][action] for action in plan.support]
+        >>> reports = [dp.respond_with_averages(plan, averages, noise) for _ in range(plan.cohort)]
+        >>> release = dp.analyze(plan, dp.shuffle(plan, reports, noise), noise)
+        >>> answer = answer_of(dp.tell(study.begin(), plan, release), options, level=0.95)
+        >>> [one.option for one in answer.options]
+        ['b', 'a']
     """
 
     option: str
@@ -175,6 +203,20 @@ class Answer:
         parameter: The estimate of θ from all phases together.
         confirmation: What the confirmation has found; None before it, or if the study has none.
         fit: Whether the features explain what was measured; None before the fit test, or without one.
+
+    Example:
+        >>> import dpbandits as dp, numpy as np
+        >>> from dpbandits.answers import answer_of
+        >>> options = dp.Options.from_table({"name": ["a", "b"], "price": [1, 2]}, current="a")
+        >>> schedule = dp.Schedule(cohorts=(200,), first_length=20)
+        >>> study = dp.Study(actions=options.actions, horizon=10_000, schedule=schedule)
+        >>> plan, noise = dp.ask(study.begin()), dp.SimulatedNoise(np.random.default_rng(1))
+        >>> averages = [[0.1, 0.6][action] for action in plan.support]
+        >>> reports = [dp.respond_with_averages(plan, averages, noise) for _ in range(plan.cohort)]
+        >>> release = dp.analyze(plan, dp.shuffle(plan, reports, noise), noise)
+        >>> answer = answer_of(dp.tell(study.begin(), plan, release), options, level=0.95)
+        >>> answer.option, answer.participants, answer.level
+        ('b', 200, 0.95)
     """
 
     action: int

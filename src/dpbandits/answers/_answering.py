@@ -44,6 +44,20 @@ def answer_of(
 
     Raises:
         InvalidValue: The options do not belong to the study.
+
+    Example:
+        >>> import dpbandits as dp, numpy as np
+        >>> from dpbandits.answers import answer_of
+        >>> options = dp.Options.from_table({"name": ["a", "b"], "price": [1, 2]}, current="a")
+        >>> schedule = dp.Schedule(cohorts=(200,), first_length=20)
+        >>> study = dp.Study(actions=options.actions, horizon=10_000, schedule=schedule)
+        >>> plan, noise = dp.ask(study.begin()), dp.SimulatedNoise(np.random.default_rng(1))
+        >>> averages = [[0.1, 0.6][action] for action in plan.support]
+        >>> reports = [dp.respond_with_averages(plan, averages, noise) for _ in range(plan.cohort)]
+        >>> release = dp.analyze(plan, dp.shuffle(plan, reports, noise), noise)
+        >>> answer = answer_of(dp.tell(study.begin(), plan, release), options, level=0.95)
+        >>> answer.option, answer.lead.low > 0
+        ('b', True)
     """
     if options is not None and options.actions != state.study.actions:
         raise InvalidValue("options", "other actions", "the options of the study")

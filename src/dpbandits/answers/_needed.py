@@ -31,6 +31,21 @@ def participants_to_decide(state: State, answer: Answer) -> int | None:
     Returns:
         The number of clients; None if there is no runner-up, or if more than 4,096 times the clients of this
         study would be needed, or if this cannot be predicted.
+
+    Example:
+        >>> import dpbandits as dp, numpy as np
+        >>> from dpbandits.answers import answer_of, participants_to_decide
+        >>> options = dp.Options.from_table({"name": ["a", "b"], "price": [1, 2]}, current="a")
+        >>> schedule = dp.Schedule(cohorts=(200,), first_length=20)
+        >>> study = dp.Study(actions=options.actions, horizon=10_000, schedule=schedule)
+        >>> plan, noise = dp.ask(study.begin()), dp.SimulatedNoise(np.random.default_rng(1))
+        >>> averages = [[0.1, 0.6][action] for action in plan.support]
+        >>> reports = [dp.respond_with_averages(plan, averages, noise) for _ in range(plan.cohort)]
+        >>> release = dp.analyze(plan, dp.shuffle(plan, reports, noise), noise)
+        >>> answer = answer_of(dp.tell(study.begin(), plan, release), options, level=0.95)
+        >>> state = dp.tell(study.begin(), plan, release)
+        >>> participants_to_decide(state, answer) <= 200
+        True
     """
     others = [one for one in answer.options if one.action != answer.action]
     unknown = answer.intervals or len(state.active_actions) > _MOST_OPTIONS or not state.history

@@ -44,6 +44,14 @@ class LinUCBTrace:
         horizon: The number of rounds T.
         times: The rounds at which the regret was recorded.
         cumulative_regret: The regret of the first `times[i]` rounds.
+
+    Example:
+        >>> import dpbandits as dp
+        >>> from dpbandits.baselines import linucb
+        >>> instance = dp.Instance(dp.Actions([[1, 0], [0, 1]]), theta=[0.3, 0.8])
+        >>> trace = linucb(instance, horizon=500, heterogeneity=0.1, seed=1)
+        >>> trace.times[-1]
+        500
     """
 
     seed: int
@@ -90,6 +98,14 @@ def linucb(instance: Instance, *, horizon: int, heterogeneity: float, seed: int)
 
     Raises:
         InvalidValue: If an argument is out of range.
+
+    Example:
+        >>> import dpbandits as dp
+        >>> from dpbandits.baselines import linucb
+        >>> instance = dp.Instance(dp.Actions([[1, 0], [0, 1]]), theta=[0.3, 0.8])
+        >>> trace = linucb(instance, horizon=500, heterogeneity=0.1, seed=1)
+        >>> trace.participants, trace.regret > 0
+        (500, True)
     """
     # With several BLAS threads, rounding, and so the results, would depend on the machine.
     with threadpool_limits(limits=1):

@@ -61,6 +61,11 @@ class Peer:
 
     Raises:
         InvalidValue: If a value is out of range.
+
+    Example:
+        >>> from dpbandits.baselines import Peer
+        >>> Peer(trust="shuffle", epsilon=1, delta=1e-6, batch=100).guarantee.trust
+        'shuffle'
     """
 
     trust: str
@@ -124,6 +129,20 @@ class PrivateLinUCBTrace(LinUCBTrace):
 
     Attributes:
         guarantee: The privacy guarantee of its clients.
+        seed: The seed of the run.
+        horizon: The number of rounds T.
+        times: The rounds at which the regret was recorded.
+        cumulative_regret: The regret of the first `times[i]` rounds.
+
+    Example:
+        >>> import dpbandits as dp
+        >>> from dpbandits.baselines import Peer, private_linucb
+        >>> instance = dp.Instance(dp.Actions([[1, 0], [0, 1]]), theta=[0.3, 0.8])
+        >>> clients = dp.Population(instance, heterogeneity=0.1, rewards="bernoulli")
+        >>> peer = Peer(trust="local", epsilon=1, delta=1e-6, batch=10)
+        >>> trace = private_linucb(clients, peer, horizon=200, seed=1)
+        >>> trace.participants
+        200
     """
 
     guarantee: Guarantee
@@ -144,6 +163,16 @@ def private_linucb(clients: Clients, peer: Peer, *, horizon: int, seed: int) -> 
     Raises:
         InvalidValue: If an argument is out of range.
         NotEnoughClients: If the population is smaller than the number of rounds.
+
+    Example:
+        >>> import dpbandits as dp
+        >>> from dpbandits.baselines import Peer, private_linucb
+        >>> instance = dp.Instance(dp.Actions([[1, 0], [0, 1]]), theta=[0.3, 0.8])
+        >>> clients = dp.Population(instance, heterogeneity=0.1, rewards="bernoulli")
+        >>> peer = Peer(trust="local", epsilon=1, delta=1e-6, batch=10)
+        >>> trace = private_linucb(clients, peer, horizon=200, seed=1)
+        >>> trace.horizon, trace.guarantee.trust
+        (200, 'local')
     """
     with threadpool_limits(limits=1):
         played = choices(clients, peer, horizon=horizon, seed=seed)

@@ -20,6 +20,11 @@ def support_bound(rank: int) -> float:
 
     Raises:
         InvalidValue: If the rank is negative or not whole.
+
+    Example:
+        >>> from dpbandits.design import support_bound
+        >>> round(support_bound(20), 1)
+        103.8
     """
     rank = whole(0, rank=rank)
     iterated_logarithm = math.log(math.log(rank)) if rank >= 3 else 0.0

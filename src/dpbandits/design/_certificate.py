@@ -36,6 +36,13 @@ class Certificate:
         problems: One sentence per violation; empty if there is none.
         g_is_exact: Whether g is the largest leverage itself, up to 64-bit rounding, and not an upper bound.
         passes: How often each row was read, on average.
+
+    Example:
+        >>> import numpy as np
+        >>> from dpbandits.design import certify
+        >>> certificate = certify(np.eye(3), [0, 1, 2], [1 / 3, 1 / 3, 1 / 3])
+        >>> certificate.rank, certificate.problems
+        (3, ())
     """
 
     g: float
@@ -88,6 +95,13 @@ def certify(
 
     Raises:
         InvalidValue: If the actions are not a matrix of finite numbers.
+
+    Example:
+        >>> import numpy as np
+        >>> from dpbandits.design import certify
+        >>> certificate = certify(np.eye(3), [0, 1, 2], [1 / 3, 1 / 3, 1 / 3])
+        >>> certificate.holds, round(certificate.g, 6)
+        (True, 3.0)
     """
     return examine(Verifier(actions), support, weights, tolerance=tolerance, max_support=max_support)
 

@@ -37,6 +37,12 @@ class Cover:
         kind: `box`, `ball` or `simplex`.
         points: One point per row.
         radius: The covering radius; it may be smaller than the requested one.
+
+    Example:
+        >>> from dpbandits.design import cover
+        >>> covered = cover("ball", dimension=2, radius=0.3)
+        >>> covered.points.shape[1]
+        2
     """
 
     kind: str
@@ -64,6 +70,12 @@ def cover(kind: str, *, dimension: int, radius: float, count_limit: int = 1_000_
     Raises:
         InvalidValue: If an argument is out of range, or if the cover would need more points. The error names
             a radius that is large enough.
+
+    Example:
+        >>> from dpbandits.design import cover
+        >>> covered = cover("ball", dimension=2, radius=0.3)
+        >>> len(covered.points)
+        25
     """
     count = cover_size(kind, dimension=dimension, radius=radius)
     if count > whole(1, count_limit=count_limit):
@@ -92,6 +104,11 @@ def cover_size(kind: str, *, dimension: int, radius: float) -> int:
 
     Raises:
         InvalidValue: If an argument is out of range.
+
+    Example:
+        >>> from dpbandits.design import cover_size
+        >>> cover_size("box", dimension=2, radius=0.5)
+        4
     """
     one_of(KINDS, kind=kind)
     whole(1, dimension=dimension)

@@ -20,6 +20,13 @@ class Selection:
     Args:
         matrix: The matrix.
         indices: The indices of the rows.
+
+    Example:
+        >>> import numpy as np
+        >>> from dpbandits.design import Selection, near_g_optimal
+        >>> rows = Selection(np.eye(4), np.array([0, 2]))
+        >>> near_g_optimal(rows).rank
+        2
     """
 
     def __init__(self, matrix: FloatArray, indices: IntArray) -> None:

@@ -34,6 +34,12 @@ class Encoding:
         features: The features in order.
         interactions: Pairs of features whose products are columns too.
         length: The norm by which all rows are divided.
+
+    Example:
+        >>> import dpbandits as dp
+        >>> options = dp.Options.from_table({"name": ["a", "b"], "price": [1, 3]})
+        >>> options.encoding.columns, options.encoding.terms
+        (('intercept', 'price'), ('intercept', 'price'))
     """
 
     features: tuple[Feature, ...]

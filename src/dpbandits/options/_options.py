@@ -42,6 +42,13 @@ class Effect:
         deviation: The standard deviation of the estimate; None if it is not known.
         low: The lower end of the confidence interval; None if there is none.
         high: The upper end.
+
+    Example:
+        >>> import dpbandits as dp
+        >>> options = dp.Options.from_table({"name": ["a", "b"], "price": [1, 3]})
+        >>> effect = options.effects([0.5, 0.2])[1]
+        >>> effect.term, round(effect.estimate, 3)
+        ('price', 0.141)
     """
 
     term: str

@@ -69,6 +69,13 @@ def calibrate(
     Raises:
         InvalidValue: If a value is out of range, or if `shape` is "ball" and the request does not allow it.
         OutsideTheorem: If preset paper is requested and its theorem does not hold for this ε or δ.
+
+    Example:
+        >>> from dpbandits.privacy import PrivacyRequest, calibrate
+        >>> request = PrivacyRequest(trust="central", epsilon=1, delta=1e-6)
+        >>> mechanism = calibrate(request, coordinates=2, cohort=100, bound=1)
+        >>> mechanism.kind, mechanism.event.delta(1.0) <= 1e-6
+        ('central-lattice', True)
     """
     one_of(SHAPES, shape=shape)
     checked_coordinates(coordinates)

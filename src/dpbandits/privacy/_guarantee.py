@@ -229,6 +229,13 @@ def guarantee(request: PrivacyRequest, mechanisms: Iterable[Mechanism]) -> Guara
 
     Returns:
         The guarantee. None if there is no mechanism, or no privacy was requested.
+
+    Example:
+        >>> from dpbandits.privacy import PrivacyRequest, calibrate, guarantee
+        >>> request = PrivacyRequest(trust="central", epsilon=1, delta=1e-6)
+        >>> mechanism = calibrate(request, coordinates=2, cohort=100, bound=1)
+        >>> guarantee(request, [mechanism]).trust
+        'central'
     """
     used = list(dict.fromkeys(mechanisms))
     worst = weakest(request, used)

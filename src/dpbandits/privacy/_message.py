@@ -49,6 +49,13 @@ class Message:
         twice_centre: Twice the centre of the grid, which is an integer even if the centre is not.
         largest_square: In a ball also Σ(2x − twice_centre)² ≤ largest_square must hold. Both sides are
             integers, so the comparison is exact. None if there is no ball.
+
+    Example:
+        >>> from dpbandits.privacy import PrivacyRequest, calibrate
+        >>> request = PrivacyRequest(trust="central", epsilon=1, delta=1e-6)
+        >>> mechanism = calibrate(request, coordinates=2, cohort=100, bound=1)
+        >>> mechanism.message.kind, mechanism.message.entries
+        ('integers', 2)
     """
 
     kind: str
@@ -138,13 +145,21 @@ class Message:
         return f"{self.kind} of shape {self.shape}"
 
     def admits(self, array: Payload) -> bool:
-        """Return whether an honest client could have sent this array."""
+        """Return whether an honest client could have sent this array.
+
+        Args:
+            array: The content of one report.
+        """
         if array.shape != self.shape or array.dtype != _FIELDS[self.kind]:
             return False
         return bool(self.admitted(array[None])[0])
 
     def admitted(self, rows: Payload) -> NDArray[np.bool_]:
-        """Return the same for each row of an array, without a check of shape and dtype."""
+        """Return the same for each row of an array, without a check of shape and dtype.
+
+        Args:
+            rows: One report per row.
+        """
         axes = tuple(range(1, rows.ndim))
         within = np.asarray(((rows >= self.low) & (rows <= self.high)).all(axis=axes))  # False for NaN
         if self.kind == "numbers":  # reject infinity even if low and high are infinite
@@ -154,7 +169,11 @@ class Message:
         return within
 
     def or_centre(self, rows: Payload) -> Payload:
-        """Return the reports, with the centre of the grid, a constant, in place of each one out of range."""
+        """Return the reports, with the centre of the grid, a constant, in place of each one out of range.
+
+        Args:
+            rows: One report per row.
+        """
         kept = self.admitted(rows).reshape(-1, *(1 for _ in self.shape))
         return np.where(kept, rows, np.asarray(self.twice_centre // 2, dtype=rows.dtype))
 

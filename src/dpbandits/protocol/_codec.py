@@ -77,7 +77,20 @@ def decode(data: bytes | str, kind: type[Value], *, actions: Actions | None = No
 
 
 def digest(value: Any) -> str:
-    """Return the SHA-256 of the value's JSON in hexadecimal: equal values have equal digests."""
+    """Return the SHA-256 of the value's JSON in hexadecimal: equal values have equal digests.
+
+    Args:
+        value: A message, a study, or another value of the protocol.
+
+    Example:
+        >>> import dpbandits as dp
+        >>> actions = dp.Actions([[1, 0], [0, 1], [0.6, 0.6]])
+        >>> schedule = dp.Schedule(cohorts=(20,), first_length=10)
+        >>> study = dp.Study(actions=actions, horizon=100, schedule=schedule)
+        >>> from dpbandits.protocol import digest
+        >>> digest(study) == study.digest
+        True
+    """
     return hashlib.sha256(encode(value)).hexdigest()
 
 

@@ -109,6 +109,23 @@ def gap_bound(state: State) -> float:
 
     Returns:
         The largest upper confidence bound on how much better another active action may be; 0 if one is left.
+
+    Example:
+        >>> import dpbandits as dp
+        >>> actions = dp.Actions([[1, 0], [0, 1], [0.6, 0.6]])
+        >>> schedule = dp.Schedule(cohorts=(20,), first_length=10)
+        >>> study = dp.Study(actions=actions, horizon=100, schedule=schedule)
+        >>> import numpy as np
+        >>> noise = dp.SimulatedNoise(np.random.default_rng(1))
+        >>> plan = dp.ask(study.begin())
+        >>> rewards = [0.9, 0.1, 0.5]
+        >>> averages = [rewards[action] for action in plan.support]
+        >>> reports = [dp.respond_with_averages(plan, averages, noise) for _ in range(plan.cohort)]
+        >>> release = dp.analyze(plan, dp.shuffle(plan, reports, noise), noise)
+        >>> state = dp.tell(study.begin(), plan, release)
+        >>> from dpbandits.protocol import gap_bound
+        >>> gap_bound(state) >= 0
+        True
     """
     study, active, best = state.study, state.active_actions, leader(state)
     others = active[active != best]
@@ -321,6 +338,23 @@ def leader(state: State) -> int:
     Returns:
         The active action with the largest estimated mean; before the first release, the first active action.
         After a confirmation, see `confirmed_leader`.
+
+    Example:
+        >>> import dpbandits as dp
+        >>> actions = dp.Actions([[1, 0], [0, 1], [0.6, 0.6]])
+        >>> schedule = dp.Schedule(cohorts=(20,), first_length=10)
+        >>> study = dp.Study(actions=actions, horizon=100, schedule=schedule)
+        >>> import numpy as np
+        >>> noise = dp.SimulatedNoise(np.random.default_rng(1))
+        >>> plan = dp.ask(study.begin())
+        >>> rewards = [0.9, 0.1, 0.5]
+        >>> averages = [rewards[action] for action in plan.support]
+        >>> reports = [dp.respond_with_averages(plan, averages, noise) for _ in range(plan.cohort)]
+        >>> release = dp.analyze(plan, dp.shuffle(plan, reports, noise), noise)
+        >>> state = dp.tell(study.begin(), plan, release)
+        >>> from dpbandits.protocol import leader
+        >>> leader(state)
+        0
     """
     study, active = state.study, state.active_actions
     if not state.history:
@@ -337,6 +371,23 @@ def best_estimate(state: State) -> FloatArray:
 
     Returns:
         The estimate from all phases together or, without the step `pooled`, from the last phase.
+
+    Example:
+        >>> import dpbandits as dp
+        >>> actions = dp.Actions([[1, 0], [0, 1], [0.6, 0.6]])
+        >>> schedule = dp.Schedule(cohorts=(20,), first_length=10)
+        >>> study = dp.Study(actions=actions, horizon=100, schedule=schedule)
+        >>> import numpy as np
+        >>> noise = dp.SimulatedNoise(np.random.default_rng(1))
+        >>> plan = dp.ask(study.begin())
+        >>> rewards = [0.9, 0.1, 0.5]
+        >>> averages = [rewards[action] for action in plan.support]
+        >>> reports = [dp.respond_with_averages(plan, averages, noise) for _ in range(plan.cohort)]
+        >>> release = dp.analyze(plan, dp.shuffle(plan, reports, noise), noise)
+        >>> state = dp.tell(study.begin(), plan, release)
+        >>> from dpbandits.protocol import best_estimate
+        >>> best_estimate(state).round(3)
+        array([0.9, 0.1])
     """
     if not state.study.learning.pooled:
         return np.array(state.estimate)

@@ -29,6 +29,15 @@ def play_order(plan: Plan, *, attempt: int = 1) -> tuple[tuple[int, int], ...]:
     Args:
         plan: The plan of the phase.
         attempt: The number of the attempt at the phase; another attempt has another order.
+
+    Example:
+        >>> import dpbandits as dp
+        >>> actions = dp.Actions([[1, 0], [0, 1], [0.6, 0.6]])
+        >>> schedule = dp.Schedule(cohorts=(20,), first_length=10)
+        >>> study = dp.Study(actions=actions, horizon=100, schedule=schedule)
+        >>> from dpbandits.protocol import play_order
+        >>> sum(plays for _, plays in play_order(dp.ask(study.begin())))
+        10
     """
     seed = f"dpbandits order of play|{plan.digest}|{whole(1, attempt=attempt)}"
     blocks = min(MOST_BLOCKS, max(plan.plays))
@@ -46,7 +55,23 @@ def play_order(plan: Plan, *, attempt: int = 1) -> tuple[tuple[int, int], ...]:
 
 
 def action_at(plan: Plan, played: int, *, attempt: int = 1) -> int | None:
-    """Return the action of the next round, after `played` rounds; None if all rounds were played."""
+    """Return the action of the next round, after `played` rounds; None if all rounds were played.
+
+    Args:
+        plan: The plan of the phase.
+        played: How many rounds were played.
+        attempt: The number of the attempt at the phase.
+
+    Example:
+        >>> import dpbandits as dp
+        >>> actions = dp.Actions([[1, 0], [0, 1], [0.6, 0.6]])
+        >>> schedule = dp.Schedule(cohorts=(20,), first_length=10)
+        >>> study = dp.Study(actions=actions, horizon=100, schedule=schedule)
+        >>> from dpbandits.protocol import action_at
+        >>> plan = dp.ask(study.begin())
+        >>> action_at(plan, 0) in plan.support, action_at(plan, plan.rounds)
+        (True, None)
+    """
     for action, plays in play_order(plan, attempt=attempt):
         if played < plays:
             return action

@@ -76,6 +76,15 @@ def predict(study: Study, *, draws: int = DRAWS, seed: int = 0) -> Prediction:
 
     Raises:
         InvalidValue: The study has another assignment, or `draws` is less than 1.
+
+    Example:
+        >>> import dpbandits as dp
+        >>> actions = dp.Actions([[1, 0], [0, 1], [0.6, 0.6]])
+        >>> schedule = dp.Schedule(cohorts=(20,), first_length=10)
+        >>> study = dp.Study(actions=actions, horizon=100, schedule=schedule)
+        >>> from dpbandits.protocol import predict
+        >>> predict(study, draws=2).regret > 0
+        True
     """
     one_of(("everyone",), assignment=study.assignment)
     truths = _truths(study.actions, whole(1, draws=draws), seed)

@@ -142,7 +142,11 @@ class Machine:
         return self._clock.now()
 
     def seconds_left(self, attempt: Attempt) -> float | None:
-        """Return the time until the deadline of an attempt; None if it has none."""
+        """Return the time until the deadline of an attempt; None if it has none.
+
+        Args:
+            attempt: The attempt.
+        """
         return attempt.remaining(self._clock.now())
 
     @property
@@ -155,16 +159,28 @@ class Machine:
         return self.read(lambda transaction: transaction.latest())
 
     def plan(self, phase: int) -> Plan:
-        """Return the journalled plan of a phase."""
+        """Return the journalled plan of a phase.
+
+        Args:
+            phase: The phase, counted from 1.
+        """
         known = self.journal.known_plan(phase)
         return known or self.read(lambda transaction: self.journal.plan(transaction, phase))
 
     def minimum(self, plan: Plan) -> int:
-        """Return the smallest number of reports with which a phase is released."""
+        """Return the smallest number of reports with which a phase is released.
+
+        Args:
+            plan: The plan of the phase.
+        """
         return self.study.privacy.minimum_reports(plan.cohort)
 
     def advance(self) -> bool:
-        """Take the next step if one is due; return whether another step may be due at once."""
+        """Take the next step if one is due; return whether another step may be due at once.
+
+        Returns:
+            Whether another step may be due at once.
+        """
         if self._must_forget:
             self._store.forget()
             self._must_forget = False
@@ -306,7 +322,16 @@ class Machine:
         return remaining is not None and remaining <= 0
 
     def change(self, name: str, before: Attempt, after: Attempt) -> bool:
-        """Change the latest attempt, unless another worker or a client has changed it first."""
+        """Change the latest attempt, unless another worker or a client has changed it first.
+
+        Args:
+            name: The name of the step, for the hook.
+            before: The attempt as it was read.
+            after: The attempt as it shall be.
+
+        Returns:
+            Always True: the next step reads the attempt again.
+        """
 
         def change(transaction: Transaction) -> None:
             if transaction.latest(lock=True) == before:
@@ -316,7 +341,14 @@ class Machine:
         return True
 
     def read(self, work: Callable[[Transaction], Result]) -> Result:
-        """Run `work`, which only reads."""
+        """Run `work`, which only reads.
+
+        Args:
+            work: What to read in a transaction.
+
+        Returns:
+            The result of `work`.
+        """
         return self.transactions.run("read", work)
 
 

@@ -23,6 +23,20 @@ class Rounds(Machine):
     rounds = Rounds(study, open_store("sqlite:///study.sqlite"))
     rounds.settle()
     plan = rounds.join("alice", "bob")
+
+    Example:
+        >>> import dpbandits as dp
+        >>> actions = dp.Actions([[1, 0], [0, 1], [0.6, 0.6]])
+        >>> schedule = dp.Schedule(cohorts=(20,), first_length=10)
+        >>> study = dp.Study(actions=actions, horizon=100, schedule=schedule)
+        >>> import numpy as np
+        >>> noise = dp.SimulatedNoise(np.random.default_rng(1))
+        >>> from dpbandits.rounds import Rounds
+        >>> from dpbandits.storage import MemoryStore
+        >>> rounds = Rounds(study, MemoryStore(), noise=noise)
+        >>> attempt = rounds.settle()
+        >>> attempt.phase, attempt.state, rounds.plan(1).cohort
+        (1, 'gathering', 20)
     """
 
     def join(self, *participants: str) -> Plan:
@@ -53,7 +67,15 @@ class Rounds(Machine):
         return self.transactions.run("join", take, alone=True)
 
     def fresh(self, names: Iterator[str], count: int) -> list[str]:
-        """Take from an iterator the next names, at most `count`, that have not taken part in the study."""
+        """Take from an iterator the next names, at most `count`, that have not taken part in the study.
+
+        Args:
+            names: The names, in the order in which they are taken.
+            count: How many are wanted.
+
+        Returns:
+            The names.
+        """
 
         def take(transaction: Transaction) -> list[str]:
             unasked = (name for name in names if transaction.entry_of(client=name) is None)
@@ -134,7 +156,11 @@ class Rounds(Machine):
             self.change("end-wait", latest, replace(latest, seconds=0.0))
 
     def settle(self) -> Attempt | None:
-        """Take all steps that are due, and return the current attempt."""
+        """Take all steps that are due, and return the current attempt.
+
+        Returns:
+            The attempt; None if the study has none yet.
+        """
         while self.advance():
             pass
         return self.current()

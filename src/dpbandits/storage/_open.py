@@ -20,6 +20,14 @@ def open_store(url: str, *, read_only: bool = False) -> Store:
         InvalidValue: SQLAlchemy is not installed, the URL is not one of the above, or the schema is of a
             newer version of dpbandits. If the store is only read: there is no store, or its schema is older.
         StorageError: The database cannot be opened.
+
+    Example:
+        >>> from dpbandits.storage import open_store
+        >>> store = open_store("memory:")
+        >>> with store.transaction() as transaction:
+        ...     print(transaction.latest())
+        None
+        >>> store.close()
     """
     if url == "memory:":
         return MemoryStore()

@@ -48,6 +48,11 @@ class Claim:
     Attributes:
         epsilon: The claimed ε, at least 0.
         delta: The claimed δ, at least 0 and below 1.
+
+    Example:
+        >>> from dpbandits.privacy import Claim
+        >>> Claim(epsilon=1.0, delta=1e-6)
+        Claim(epsilon=1.0, delta=1e-06)
     """
 
     epsilon: float
@@ -66,6 +71,11 @@ class Violation:
         epsilon: The ε of the point.
         delta: The claimed δ at that ε.
         delta_lower_bound: A lower bound on the true δ at that ε.
+
+    Example:
+        >>> from dpbandits.privacy import Violation
+        >>> round(Violation(epsilon=1.0, delta=0.1, delta_lower_bound=0.15).excess, 3)
+        0.05
     """
 
     epsilon: float
@@ -90,6 +100,16 @@ class AuditResult:
         confidence: The probability with which the statements hold.
         samples: The number of plays in each of the two worlds.
         violation: The refuted point with the largest excess, or None if nothing was refuted.
+
+    Example:
+        >>> import numpy as np
+        >>> from dpbandits.privacy import PrivacyRequest, SimulatedNoise, audit, calibrate
+        >>> request = PrivacyRequest(trust="local", epsilon=1, delta=0)
+        >>> mechanism = calibrate(request, coordinates=1, cohort=100, bound=1)
+        >>> noise = SimulatedNoise(np.random.default_rng(1))
+        >>> result = audit(mechanism, noise, epsilon=1, delta=0, samples=2000)
+        >>> result.samples, result.claimed.epsilon
+        (2000, 1)
     """
 
     claimed: Claim
@@ -132,6 +152,16 @@ def audit(
 
     Raises:
         InvalidValue: If an argument is out of range.
+
+    Example:
+        >>> import numpy as np
+        >>> from dpbandits.privacy import PrivacyRequest, SimulatedNoise, audit, calibrate
+        >>> request = PrivacyRequest(trust="local", epsilon=1, delta=0)
+        >>> mechanism = calibrate(request, coordinates=1, cohort=100, bound=1)
+        >>> noise = SimulatedNoise(np.random.default_rng(1))
+        >>> result = audit(mechanism, noise, epsilon=1, delta=0, samples=2000)
+        >>> result.violated, result.epsilon_lower_bound < 1
+        (False, True)
     """
     whole(100, samples=samples)
     probability(confidence=confidence)
@@ -146,7 +176,22 @@ def audit(
 
 
 def reveal(mechanism: Mechanism, averages: FloatArray, noise: NoiseSource) -> Views:
-    """Return the view of the untrusted party, one per play."""
+    """Return the view of the untrusted party, one per play.
+
+    Args:
+        mechanism: The mechanism.
+        averages: An array of the shape plays × reports × coordinates. The audited client is the first report.
+        noise: The noise source that the mechanism draws from.
+
+    Example:
+        >>> import numpy as np
+        >>> from dpbandits.privacy import PrivacyRequest, SimulatedNoise, calibrate
+        >>> from dpbandits.privacy.auditing import reveal
+        >>> mechanism = calibrate(PrivacyRequest(trust="local"), coordinates=1, cohort=10, bound=1)
+        >>> noise = SimulatedNoise(np.random.default_rng(1))
+        >>> reveal(mechanism, np.zeros((5, 1, 1)), noise).shape
+        (5, 1)
+    """
     plays, reports, coordinates = averages.shape
     view = mechanism.trust_model.view
     if view == "report":

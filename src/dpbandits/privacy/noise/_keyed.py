@@ -74,6 +74,11 @@ class KeyedNoise(ExactNoise):
 
     Raises:
         InvalidValue: If the key has another length.
+
+    Example:
+        >>> from dpbandits.privacy import KeyedNoise
+        >>> KeyedNoise(bytes(32), [b"phase 1"]).discrete_laplace(10.0, (5,))
+        array([  1,  -8,   8,  -5, -11])
     """
 
     __slots__ = ("_coins",)

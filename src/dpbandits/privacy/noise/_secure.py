@@ -26,6 +26,12 @@ class SecureNoise(ExactNoise):
     """Exact samplers on the operating system's generator.
 
     It has no seed and no state, and offers no floating-point noise.
+
+    Example:
+        >>> from dpbandits.privacy import SecureNoise
+        >>> noise = SecureNoise()
+        >>> noise.simulated, noise.discrete_laplace(2.0, (5,)).shape
+        (False, (5,))
     """
 
     __slots__ = ()
