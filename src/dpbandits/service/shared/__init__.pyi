@@ -14,7 +14,7 @@ from ._dialogue import (
     call as call,
     tell as tell,
 )
-from ._endpoints import (
+from ._endpoint import (
     Call as Call,
     Endpoint as Endpoint,
     endpoint as endpoint,

@@ -16,7 +16,8 @@ from dpbandits.errors import Refused
 from dpbandits.rounds import check_accepted
 from dpbandits.service.shared._bodies import Bodies
 from dpbandits.service.shared._decryption import Opener
-from dpbandits.service.shared._endpoints import Call, Endpoint, Guard, application, endpoint
+from dpbandits.service.shared._endpoint import Call, Endpoint, Guard, endpoint
+from dpbandits.service.shared._endpoints import application
 from dpbandits.service.shared._metrics import Metrics
 from dpbandits.service.shared._openapi import description
 from dpbandits.service.shared._rates import Rates

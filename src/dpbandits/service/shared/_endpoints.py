@@ -1,4 +1,4 @@
-"""HTTP endpoints: one table defines the routes, the checks before each handler, and the OpenAPI document.
+"""The checks and replies of HTTP endpoints: from a table of endpoints to an application.
 
 Before a handler runs, these checks pass: the token belongs to the endpoint's role, the caller is within its
 rate limit, the body is within the caller's size limit, and a JSON body has the expected type. The roles of
@@ -12,10 +12,8 @@ import asyncio
 import logging
 import time
 import traceback
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
-from types import NoneType
-from typing import Any, get_type_hints
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import msgspec
 from starlette.applications import Starlette
@@ -26,17 +24,12 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dpbandits.errors import InvalidValue, Refused, StorageError, Unreachable
-from dpbandits.service.shared._bodies import Bodies, read_body
+from dpbandits.service.shared._bodies import read_body
 from dpbandits.service.shared._connections import PROVEN
-from dpbandits.service.shared._metrics import Metrics
-from dpbandits.service.shared._rates import Rates
-from dpbandits.service.shared._settings import Limits
+from dpbandits.service.shared._endpoint import PER_CLIENT, Call, Endpoint, Guard
 from dpbandits.service.wire import ErrorReply, role_of
 
 log = logging.getLogger("dpbandits.service")
-
-PER_CLIENT = ("client", "enrolment", "ticket")
-"""The roles of single clients; the store has the hashes of their secrets."""
 
 STATUS = {
     "ambiguous": 400,
@@ -58,99 +51,6 @@ STATUS = {
 _NUMBER_LIMIT = 10**6  # the largest phase or attempt number in a path
 _SMALL = 1 << 14  # bytes of the largest JSON body of a client
 _PAUSE = 1.0  # seconds that a caller that is too fast waits for the refusal
-
-
-class Call(msgspec.Struct, frozen=True, kw_only=True):
-    """A request that passed the checks.
-
-    Attributes:
-        secret: The bearer token; empty for endpoints without a role.
-        body: The decoded body: a message, `bytes`, or `b""`.
-        phase: The phase in the path; 0 if the path has none.
-        attempt: The attempt in the path; 0 if the path has none.
-        query: The query parameters that the endpoint declares; empty strings for missing ones.
-    """
-
-    secret: str
-    body: Any
-    phase: int
-    attempt: int
-    query: Mapping[str, str]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Endpoint:
-    """One endpoint of a party.
-
-    Attributes:
-        method: The HTTP method.
-        path: The path, for example `/v1/phases/{phase}/attempts/{attempt}/reports`.
-        role: The role that may call it; None for everybody.
-        summary: One line for the OpenAPI document.
-        gives: The type of the reply; None for 204 No Content.
-        handler: The function that handles a checked request.
-        takes: The type of the body: a message type, `bytes`, or None for no body.
-        query: The names of the query parameters.
-        refusals: The statuses of refusals in addition to those that every endpoint has.
-        browsers: Whether scripts of any web page may call it (CORS). Only for the endpoints of clients.
-    """
-
-    method: str
-    path: str
-    role: str | None
-    summary: str
-    gives: Any
-    handler: Callable[[Call], Awaitable[Any]]
-    takes: Any = None
-    query: tuple[str, ...] = ()
-    refusals: tuple[int, ...] = ()
-    browsers: bool = False
-
-    def __post_init__(self) -> None:
-        if self.browsers and self.role not in (None, *PER_CLIENT):
-            raise InvalidValue("browsers", self.role, "an endpoint of clients, not of another role")
-
-
-def endpoint(
-    route: str,
-    role: str | None,
-    handler: Callable[[Call], Awaitable[Any]],
-    summary: str,
-    **options: Any,
-) -> Endpoint:
-    """Return an endpoint whose reply has the type that its handler is declared to return, unless given.
-
-    Args:
-        route: The method and the path, for example `GET /v1/study`.
-        role: The role that may call it; None for everybody.
-        handler: The function that handles a checked request; its result must be annotated.
-        summary: One line for the OpenAPI document.
-        **options: Further fields of `Endpoint`: `takes`, `gives`, `query`, `refusals` or `browsers`.
-    """
-    (method, path), declared = route.split(), get_type_hints(handler)["return"]
-    options.setdefault("gives", None if declared is NoneType else declared)
-    return Endpoint(method=method, path=path, role=role, summary=summary, handler=handler, **options)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Guard:
-    """What the checks of all endpoints of a party share.
-
-    Attributes:
-        roles: The role of each hashed token.
-        limits: The sizes and rates that callers are limited to.
-        rates: The rate limiter.
-        metrics: The party's Prometheus metrics.
-        bodies: The memory for large bodies of clients.
-        known: Raises `Refused` if a ticket is not in the store.
-    """
-
-    roles: Mapping[str, str]
-    limits: Limits
-    rates: Rates
-    metrics: Metrics
-    bodies: Bodies
-    known: Callable[[str], Awaitable[None]]
 
 
 class _Application(Starlette):

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from dpbandits.service.shared._endpoints import Endpoint
+from dpbandits.service.shared._endpoint import Endpoint
 from dpbandits.service.wire import ErrorReply, plan_schemas
 
 VERSION = "1.0.0"

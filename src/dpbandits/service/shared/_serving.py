@@ -21,7 +21,7 @@ from starlette.applications import Starlette
 from dpbandits._checks import whole
 from dpbandits.errors import InvalidValue
 from dpbandits.service.shared._connections import HEAD_BYTES, Door, Steps, most_connections
-from dpbandits.service.shared._endpoints import Guard
+from dpbandits.service.shared._endpoint import Guard
 
 LOOPBACK_HOSTS = ("127.0.0.1", "::1", "localhost")
 _GRACE = 10  # seconds that open requests have to finish after SIGTERM or SIGINT

@@ -38,22 +38,18 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
-from dpbandits._checks import one_of, whole
-from dpbandits.errors import InvalidValue, Refused
-from dpbandits.privacy import KeyedNoise, NoiseSource
+from dpbandits.errors import Refused
+from dpbandits.privacy import KeyedNoise
 from dpbandits.protocol import Plan, Sums, add_noise, add_up, decode, encode, nothing
-from dpbandits.rounds import Hook
-from dpbandits.service.shared import Limits, Writer
+from dpbandits.service.shared import Writer
+from dpbandits.service.shuffler._context import ShufflerContext
+from dpbandits.service.shuffler._opening import Opening, checked_opening
 from dpbandits.service.wire import (
-    MODES,
-    SHARED_MODES,
     SHARES_AT_ONCE,
     CollectionReply,
     CollectionRequest,
-    KeyPair,
-    Pins,
     Place,
     ProvedReports,
     PublicKey,
@@ -79,52 +75,6 @@ from dpbandits.vdaf import LEADER
 
 # The name of a collection's state for each state of the stored attempt.
 _STATES = {"collecting": "collecting", "closed": "closed", "released": "summed", "failed": "failed"}
-
-
-@dataclass(frozen=True, kw_only=True)
-class ShufflerContext:
-    """The configuration of a shuffler.
-
-    Attributes:
-        keys: The private key that reports are sealed to.
-        mode: `trusted`, `split` or `verified`.
-        minimum_reports: The shuffler's own minimum: a collection with fewer reports fails, and nothing is
-            revealed.
-        pins: The terms, or the key that signs them, that the shuffler's operator agreed to. By default all
-            terms that name this shuffler's key and mode are accepted.
-        hook: Called with the name of each step; tests inject crashes there.
-        conformance: Whether this shuffler belongs to a server that only tests clients.
-        limits: If given, a plan whose reports exceed these limits is refused.
-        noise: The source of the shuffler's own noise, where a plan asks for it. No configuration sets it: by
-            default it is keyed noise. Tests pass a seeded source.
-    """
-
-    keys: KeyPair
-    mode: str = "trusted"
-    minimum_reports: int = 1
-    pins: Pins = field(default_factory=Pins)
-    hook: Hook = field(default=lambda _step: None)
-    conformance: bool = False
-    limits: Limits | None = None
-    noise: NoiseSource | None = None
-
-    def __post_init__(self) -> None:
-        one_of(MODES, mode=self.mode)
-        whole(1, minimum_reports=self.minimum_reports)
-
-    @property
-    def shared(self) -> bool:
-        """Whether clients send two shares per report."""
-        return self.mode in SHARED_MODES
-
-
-@dataclass(frozen=True, kw_only=True)
-class Opening:
-    """A checked request to open a collection: the plan keeps the terms."""
-
-    plan: Plan
-    signed: SignedTerms
-    members: tuple[str, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -187,53 +137,8 @@ class Shuffler:
         return CollectionReply(study=study, phase=phase, attempt=attempt, state=state, reports=0)
 
     def checked(self, phase: int, request: CollectionRequest) -> Opening:
-        """Check a request to open a collection.
-
-        This does not access the store. It runs the privacy accountant, which can take a long time, so call it
-        outside the writer thread.
-
-        Args:
-            phase: The phase in the path of the request.
-            request: The request.
-
-        Returns:
-            The decoded plan, the terms and the cohort.
-
-        Raises:
-            Refused: The plan does not keep the terms, the terms do not name this shuffler, or the cohort does
-                not fit the plan.
-        """
-        signed = SignedTerms(terms=request.terms, signature=request.signature)
-        terms = signed.opened()
-        self.context.pins.check(terms, signed)
-        if terms.conformance != self.context.conformance:
-            raise Refused("other-terms", "a study and a conformance test need separate shufflers")
-        own = (request.study, str(self.context.keys.public), self.context.mode)
-        if terms.shuffler is None or (signed.digest, terms.shuffler.key, terms.mode) != own:
-            raise Refused("other-terms", "the terms do not name this shuffler's key and mode")
-        try:
-            plan = decode(request.plan, Plan)
-        except Exception:  # a forged plan may cause any error
-            raise Refused("unreadable", "the plan is not a valid plan of this version") from None
-        if plan.digest != hashed(request.plan):
-            raise Refused("unreadable", "the plan has unknown fields or another encoding")
-        terms.check(plan, signed.digest)
-        members = tuple(request.members)
-        if plan.phase != phase or not 1 <= len(set(members)) == len(members) <= plan.cohort:
-            refused = "the plan is for a different phase, or the members do not fit its cohort"
-            raise Refused("unreadable", refused)
-        self._check_fits(plan, signed.digest)
-        return Opening(plan=plan, signed=signed, members=members)
-
-    def _check_fits(self, plan: Plan, study: str) -> None:
-        """Refuse a plan whose reports this shuffler would not accept, and name the limit that it needs."""
-        if self.context.limits is None:
-            return
-        slot = ReportSlot(plan=plan, place=Place.of(study, plan, 1, ""), mode=self.context.mode)
-        try:
-            self.context.limits.check_report(slot.body_size, plan.phase)
-        except InvalidValue as error:
-            raise Refused("too-large", f"the shuffler's {error}") from None
+        """Check a request to open a collection: see `checked_opening`. It does not access the store."""
+        return checked_opening(self.context, phase, request)
 
     def _same_study(self, transaction: Transaction, signed: SignedTerms) -> None:
         found = transaction.study()

@@ -6,16 +6,12 @@ from ._binding import (
 )
 from ._messages import (
     ERROR_CODES as ERROR_CODES,
-    SHARES_AT_ONCE as SHARES_AT_ONCE,
     ClientReply as ClientReply,
     ClientRequest as ClientRequest,
-    CollectionReply as CollectionReply,
-    CollectionRequest as CollectionRequest,
     EnrolmentReply as EnrolmentReply,
     EnrolmentRequest as EnrolmentRequest,
     ErrorReply as ErrorReply,
     GuaranteeReply as GuaranteeReply,
-    KeyReply as KeyReply,
     OrderRequest as OrderRequest,
     PhaseResult as PhaseResult,
     PlayReply as PlayReply,
@@ -25,14 +21,11 @@ from ._messages import (
     RoundsRequest as RoundsRequest,
     Run as Run,
     ScheduleReply as ScheduleReply,
-    SharesReply as SharesReply,
     StatusReply as StatusReply,
     StudyReply as StudyReply,
-    SumsRequest as SumsRequest,
     TaskReply as TaskReply,
     TaskRequest as TaskRequest,
     TaskState as TaskState,
-    VerifiersReply as VerifiersReply,
 )
 from ._pins import (
     Pins as Pins,
@@ -58,6 +51,15 @@ from ._sealing import (
 )
 from ._shares import (
     split_shares as split_shares,
+)
+from ._shuffler_messages import (
+    SHARES_AT_ONCE as SHARES_AT_ONCE,
+    CollectionReply as CollectionReply,
+    CollectionRequest as CollectionRequest,
+    KeyReply as KeyReply,
+    SharesReply as SharesReply,
+    SumsRequest as SumsRequest,
+    VerifiersReply as VerifiersReply,
 )
 from ._signing import (
     SigningKey as SigningKey,
