@@ -80,10 +80,8 @@ class LinearFit(Fit):
         """Return bounds from the quadratic forms of an earlier phase, see `_linear_bounds.py`."""
         return bracket(state, self, reference, towards=towards)
 
-    def comparison(self, actions: IntArray, *, towards: int) -> Comparison | None:
-        """Return ⟨θ̃, b − x⟩ with its proxy v'Cv, v = b − x, and the pull of clipping."""
-        matrix = self.study.actions.matrix
-        directions = np.asarray(matrix[towards] - matrix[actions], dtype=np.float64)
+    def comparison(self, directions: FloatArray) -> Comparison | None:
+        """Return ⟨θ̃, v⟩ with its proxy v'Cv and the pull of clipping, for each row v."""
         coefficients = directions @ self.map
         proxies = self.errors.proxies(coefficients, directions)
         if proxies is None:
