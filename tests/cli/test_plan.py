@@ -34,6 +34,21 @@ def test_rows_for_every_schedule_and_epsilon(capsys: pytest.CaptureFixture[str])
     assert rows[2]["predicted_regret"] <= rows[0]["predicted_regret"]
 
 
+def test_the_participants_until_sure_are_shown_with_a_confidence(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    few = ["plan", "--actions", "8", "--dimension", "2", "--horizon", "5000", "--participants", "400"]
+    sure = ["--trust", "none", "--confidence", "0.95", "--objective", "identification"]
+    assert main([*few, *sure, "--json", str(tmp_path / "p.json")]) == 0
+    shown = capsys.readouterr().out
+    assert "until sure" in shown
+    assert "% sure)" in shown
+    rows = json.loads((tmp_path / "p.json").read_text())["rows"]
+    assert all(0 < row["until_sure"] <= row["participants"] for row in rows)
+    assert rows[2]["until_sure"] < rows[0]["until_sure"]
+    assert all(0 <= row["chance_of_sure"] <= 1 for row in rows)
+
+
 def test_it_says_plainly_when_nothing_can_be_learnt(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,7 +11,20 @@ import pytest
 from dpbandits.actions import Actions
 from dpbandits.errors import InvalidValue
 from dpbandits.privacy import PrivacyRequest
-from dpbandits.protocol import Plan, Release, Schedule, State, Study, ask, replay, tell
+from dpbandits.protocol import (
+    Plan,
+    Release,
+    Schedule,
+    State,
+    Study,
+    ask,
+    budgeted,
+    predict,
+    replay,
+    spent,
+    tell,
+)
+from dpbandits.protocol._near_ties import drawn_parameters
 from dpbandits.simulation import simulate
 from dpbandits.world import Instance, Population
 
@@ -82,3 +96,33 @@ def test_an_objective_is_refused_if_its_widths_do_not_hold() -> None:
         _study("fame")
     with pytest.raises(InvalidValue, match="objective: got identification"):
         _study("identification", privacy=PrivacyRequest(preset="paper"))
+
+
+def _planned(objective: str) -> Study:
+    actions = Actions.generate("sphere", count=12, dimension=3, rng=2)
+    return _study(
+        objective, actions=actions, schedule=Schedule(cohorts=(100,) * 10, first_length=300, growth=1.3)
+    )
+
+
+def test_the_predicted_participants_are_those_of_simulations() -> None:
+    """Over the θ* of the prediction, with their weights."""
+    study = _planned("identification")
+    drawn, found = drawn_parameters(study.actions, 64, 0), predict(study)
+    people = [
+        Population(Instance(study.actions, theta), heterogeneity=study.heterogeneity)
+        for theta in drawn.thetas
+    ]
+    traces = [simulate(study, one, seed=seed) for seed, one in enumerate(people)]
+    asked = np.average([trace.participants for trace in traces], weights=drawn.weights)
+    sure = np.average([trace.actions_left == 1 for trace in traces], weights=drawn.weights)
+    assert 0.75 < found.participants / asked < 1.33
+    assert found.chance_of_sure == pytest.approx(sure, abs=0.1)
+
+
+def test_a_schedule_is_planned_for_the_objective() -> None:
+    study = _planned("identification")
+    found = budgeted(study, 600)
+    assert sum(found.schedule.cohorts or ()) == 600
+    simple = replace(study, schedule=Schedule.shared(600, phases=4, first_length=30, growth=4))
+    assert predict(spent(study, found)).participants < 0.7 * predict(simple).participants

@@ -41,6 +41,10 @@ The widths of the study also rest on bounds that fail with probability 3kβ per 
 from `failure` for these, and 0.02 α_l of each phase for a shorter bound on clipping, see `PhaseErrors`. α_l
 above is what is left.
 
+In a study that pools (`Study.pools`), half of α is for intervals from all phases together, which hold for
+the means of all k options, or for the differences of all pairs, at once (docs/theory.md, Theorem 4). They
+exist for options that are left.
+
 Of the intervals of several phases the narrowest is taken. Their intersection would hold as well, but it is
 misleading if mean rewards are not quite linear: phases with different designs then estimate different
 numbers, and the intersection becomes narrow. Phases that contradict each other are reported (`consistent`).
@@ -60,7 +64,7 @@ from numpy.typing import NDArray
 from dpbandits._arrays import FloatArray
 from dpbandits.answers._errors import Knowledge, PhaseErrors
 from dpbandits.errors import InvalidValue
-from dpbandits.protocol import LinearFit, PhaseEvidence, State, Study, best_estimate, fitted
+from dpbandits.protocol import LinearFit, PhaseEvidence, State, Study, best_estimate, fitted, pooled_along
 
 Interval = tuple[float, float]
 Ends = tuple[FloatArray, FloatArray]
@@ -122,9 +126,14 @@ class Bounds:
             # Clients clip at the bound, and nothing limits how far this moves the means.
             raise InvalidValue("bounded_rewards", False, "true in a study whose clients clip at the bound")
         left = left_for_widths(self._study, knowledge, failure)
+        self._pooled = 0.0
+        if self._study.pools and knowledge is not Knowledge.BOUNDED:
+            self._pooled = left = left / 2
         chances = [left * share for share in _shares(planned_cohorts(self._study))]
         history = zip(states, self._end.history, chances, strict=False)
         self._phases = [self._phase(state, one, chance) for state, one, chance in history]
+        self._left = np.zeros(self._study.actions.count, dtype=bool)
+        self._left[self._end.active_actions] = True
 
     def _phase(self, before: State, evidence: PhaseEvidence, failure: float) -> _Phase:
         fit = fitted(self._study, evidence)
@@ -151,7 +160,22 @@ class Bounds:
         """Return the intervals of the mean rewards of some options."""
         places = np.asarray(options)
         found = [self._means_in(one, places) for one in self._phases]
+        matrix, count = self._study.actions.matrix, self._study.actions.count
+        found += self._together(matrix[places], self._left[places], self._pooled / (2 * count))
         return self._narrowest(found, len(places), self._study.bound)
+
+    def _together(self, directions: FloatArray, known: NDArray[np.bool_], chance: float) -> list[Ends]:
+        """Return the intervals from all phases together; infinite for directions that are not known."""
+        if not chance or not known.any():
+            return []
+        fits = [fitted(self._study, one.unfitted) for one in self._end.history]
+        found = pooled_along(self._study, fits, np.asarray(directions[known], dtype=np.float64))
+        if found is None:
+            return []
+        lows, highs = np.full(len(directions), -np.inf), np.full(len(directions), np.inf)
+        widths = found.widths(chance)
+        lows[known], highs[known] = found.estimates - widths, found.estimates + widths
+        return [(lows, highs)]
 
     def _means_in(self, phase: _Phase, places: NDArray[Any]) -> Ends:
         """Return the intervals of one phase; infinite for options that were not active."""
@@ -176,6 +200,10 @@ class Bounds:
         """Return the intervals of the differences of an option's mean reward to those of others."""
         places = np.asarray(over)
         found = [self._leads_in(one, option, places) for one in self._phases if one.active[option]]
+        matrix, count = self._study.actions.matrix, self._study.actions.count
+        both = self._left[places] & self._left[option] & (places != option)
+        chance = self._pooled / max(1, count * (count - 1))  # each pair in both orders: both sides of it
+        found += self._together(matrix[option] - matrix[places], both, chance)
         low, high = self._narrowest(found, len(places), 2 * self._study.bound)
         same = places == option
         return np.where(same, 0.0, low), np.where(same, 0.0, high)
@@ -200,6 +228,9 @@ class Bounds:
         if option == fixed:
             return (0.0, 0.0)
         found = [self._lead_over_fixed_in(one, option, fixed) for one in self._phases if one.active[option]]
+        matrix, both = self._study.actions.matrix, np.array([self._left[option] and self._left[fixed]])
+        chance = self._pooled / (2 * max(1, self._study.actions.count - 1))
+        found += self._together(matrix[[option]] - matrix[fixed], both, chance)
         low, high = self._narrowest(found, 1, 2 * self._study.bound)
         return float(low[0]), float(high[0])
 

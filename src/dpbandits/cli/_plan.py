@@ -31,7 +31,8 @@ from dpbandits.simulation import SCHEDULES, Setting
 DESCRIPTION = (
     "Predict the regret, participants and communication of a study for every trust model, schedule and ε, "
     "and say when the study cannot eliminate any action. Regret is predicted for parameters drawn from a "
-    "prior on the actual actions, and with --runs also simulated."
+    "prior on the actual actions, and with --runs also simulated. With --confidence, the table has the "
+    "expected participants until one action is left."
 )
 _DRAWS = 32  # θ* per row; with the paper's schedule, more than half a second
 
@@ -174,6 +175,8 @@ def _figures(study: Study) -> dict[str, Any]:
         "predicted_median": prediction.median_regret,
         "chance_of_best": prediction.chance_of_best,
         "expected_gap": prediction.expected_gap,
+        "until_sure": None if study.confidence is None else prediction.participants,
+        "chance_of_sure": None if study.confidence is None else prediction.chance_of_sure,
         "bound_on_regret": prediction.bound,
         "first_elimination": prediction.first_elimination,
         "report_bytes": None if mechanism is None else mechanism.message.size,

@@ -16,8 +16,9 @@ from dpbandits.simulation import Setting
 _SHOWN = 6  # the most phases that are listed one by one
 _WIDTH = 200  # of a table that is not shown in a terminal
 NEVER = "these settings will never eliminate an action"
-_HEADINGS = ("ε", "schedule", "cohorts", "rounds", "participants", "report", "first elimination",
-             "predicted regret", "median", "finds the best", "gap of the choice", "simulated",
+_HEADINGS = ("ε", "schedule", "cohorts", "rounds", "participants", "until sure", "report",
+             "first elimination", "predicted regret", "median", "finds the best", "gap of the choice",
+             "simulated",
              "at most, w.h.p.", "communication")  # fmt: skip
 
 
@@ -36,6 +37,10 @@ class Row:
     """The least number of rounds of each of these phases."""
     population: int | None = None
     """The number of clients, if it is too small for this row."""
+    until_sure: float | None = None
+    """Expected participants until one action is left, or until all were asked; None without a confidence."""
+    chance_of_sure: float | None = None
+    """The probability that one action is left in the end; None without a confidence."""
     predicted_regret: float | None = None
     """The mean."""
     predicted_median: float | None = None
@@ -113,6 +118,7 @@ def _cells(row: Row) -> list[str]:
         _listed(row.cohorts),
         _listed(row.lengths),
         f"{row.participants:,}",
+        "–" if row.until_sure is None else f"{row.until_sure:,.0f} ({row.chance_of_sure:.0%} sure)",
         "–" if row.report_bytes is None else f"{row.report_bytes:,} B",
         elimination if row.first_elimination is not None else f"[bold red]{elimination}[/]",
         _amount(row.predicted_regret),

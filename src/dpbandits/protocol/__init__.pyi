@@ -65,6 +65,10 @@ from ._play_order import (
     action_at as action_at,
     play_order as play_order,
 )
+from ._pooling import (
+    Leads as Leads,
+    pooled_along as pooled_along,
+)
 from ._prediction import (
     Prediction as Prediction,
     predict as predict,

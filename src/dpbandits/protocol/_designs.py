@@ -31,9 +31,9 @@ from dpbandits.protocol.model import Fit
 
 ROUNDING = 1e-9
 _NEARLY = 1e-7  # relative, ten times what `design` changes lengths of rows
-_MOST_COMPARED = 16  # with more active actions, differences and means need nearly the same design
+MOST_COMPARED = 16  # with more active actions, differences and means need nearly the same design
 _MOST_CANDIDATES = 1 << 12  # with more actions, only the active ones and a design of all are candidates
-_WORTH = 0.95  # a design for differences is taken if its widths are at most this share of the others
+WORTH = 0.95  # a design for differences is taken if its widths are at most this share of the others
 
 
 def whole_plays(length: int, weights: FloatArray) -> IntArray:
@@ -69,9 +69,9 @@ def identifying(state: State, usual: Plan, best: int, known: Fit | None) -> Plan
         The plan with the smaller largest width of these differences.
     """
     study, others = state.study, state.active_actions[state.active_actions != best]
-    if not 0 < len(others) < _MOST_COMPARED:
+    if not 0 < len(others) < MOST_COMPARED:
         return usual
-    design = _difference_design(study.actions, state.active, study.design_tolerance)
+    design = difference_design(study.actions, state.active, study.design_tolerance)
     plays = whole_plays(study.schedule.length(state.phase), design.weights)
     fits_in = plays.sum() <= study.horizon - state.rounds_played
     if not fits_in or not study.assignment_rule.has_clients(state, plays):
@@ -85,11 +85,18 @@ def identifying(state: State, usual: Plan, best: int, known: Fit | None) -> Plan
         fit = study.reward_model.fit(study, evidence, study.assignment_rule.errors(study, evidence))
         return float(np.max(fit.widths(others, towards=best)))
 
-    return plan if widest(plan) <= _WORTH * widest(usual) else usual
+    return plan if widest(plan) <= WORTH * widest(usual) else usual
 
 
 @lru_cache(maxsize=256)  # small: a few numbers each, and studies of one action set meet the same few again
-def _difference_design(actions: Actions, active: bytes, tolerance: float) -> DifferenceDesign:
+def difference_design(actions: Actions, active: bytes, tolerance: float) -> DifferenceDesign:
+    """Compute the design for the differences of the active actions.
+
+    Args:
+        actions: All actions.
+        active: The active ones, as a packed bitmap.
+        tolerance: The tolerance of the design of all actions, which has the candidates if there are many.
+    """
     options = unpacked(active, actions.count)
     candidates = np.arange(actions.count)
     if actions.count > _MOST_CANDIDATES:

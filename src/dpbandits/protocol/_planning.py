@@ -1,7 +1,10 @@
-"""Plans how to spend a budget of participants: searches for the schedule with the least predicted regret.
+"""Plans how to spend a budget of participants: searches for the schedule with the least predicted cost.
+
+The cost is the regret or, with the objective "identification", the number of clients until one action is
+left.
 
 The search is a coordinate descent over the number of phases, their lengths and cohorts, and the tolerance of
-the designs. It starts from plans with one, two and four cohorts. `_prediction.py` predicts the regret.
+the designs. It starts from plans with one, two and four cohorts. `_prediction.py` predicts the cost.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from dpbandits._checks import whole
 from dpbandits.actions import Actions
 from dpbandits.errors import InvalidValue
 from dpbandits.privacy import PrivacyRequest
-from dpbandits.protocol._prediction import DRAWS, PhaseCache, predicted_regrets
+from dpbandits.protocol._prediction import DRAWS, PhaseCache, predicted_costs
 from dpbandits.protocol._schedule import Schedule
 from dpbandits.protocol._study import Study
 
@@ -31,10 +34,11 @@ _MUCH_WORSE = 1.3
 _NEAR, _REFINING_DRAWS, _COMPARED = 6, 24, 3
 _MISSES = 2  # the search along one coordinate ends after this many values in a row that are not better
 _LARGEST_PLANNED = 20_000  # with more actions than this, planning uses a random sample of them
-_WORTH = 0.01  # a cohort is dropped if the regret without it is at most this share larger
+_WORTH = 0.01  # a cohort is dropped if the cost without it is at most this share larger
 # The search starts from a plan for much noise, one for little, and one between: phases, first length ÷
 # dimension, growth of the lengths, tolerance of the designs.
 _STARTS = ((1, 5, 2.0, 1.3), (4, 1, 4.0, 2.0), (3, 24, 2.0, 1.3))
+_IDENTIFYING = ((4, 100, 4.0, 1.3), (14, 250, 1.1, 1.3))
 _LONGEST = 0.25  # the longest first phase, as a share of the horizon
 
 Candidate = dict[str, float]
@@ -55,7 +59,7 @@ class Spending:
 
 @lru_cache(maxsize=64)  # a search takes seconds, and a study is often planned, written and then run
 def budgeted(study: Study, participants: int) -> Spending:
-    """Search for the spending with the least predicted regret, by coordinate descent.
+    """Search for the spending with the least predicted cost, by coordinate descent.
 
     Args:
         study: The study. Its schedule is used only for `maximum_cohort`.
@@ -69,7 +73,7 @@ def budgeted(study: Study, participants: int) -> Spending:
     search = _Search(study=replace(study, actions=_sampled(study.actions)), participants=participants)
     # The matrices are small: several BLAS threads only cost processor time, and they round differently.
     with threadpool_limits(limits=1):
-        for start in _STARTS:
+        for start in _STARTS if study.objective == "regret" else _IDENTIFYING:
             search.descend(*start)
         search.refine()
         return search.best()
@@ -86,8 +90,9 @@ def plan_study(
 ) -> Study:
     """Plan a study: how many clients each phase asks, how long it plays, and what it plays.
 
-    The result has the schedule with the least predicted regret for `participants` clients. The search uses
-    public information only, and its result is part of the study. Example:
+    The result has the schedule with the least predicted regret for `participants` clients or, with the
+    objective "identification", the one that is expected to be sure soonest. The search uses public
+    information only, and its result is part of the study. Example:
 
         study = plan_study(actions=actions, horizon=10**6, participants=5000, privacy=privacy)
         study.schedule.cohorts    # for instance (3000, 2000)
@@ -141,7 +146,7 @@ class _Search:
     Attributes:
         study: The study.
         participants: How many clients may be asked.
-        known: The predicted regret of each spending for each draw of θ* so far, and the weights of the draws.
+        known: The predicted cost of each spending for each draw of θ* so far, and the weights of the draws.
         origins: The candidate of each spending.
         phases: The predicted phases so far; many candidates begin with the same ones.
     """
@@ -158,19 +163,20 @@ class _Search:
         longest = max(rank, _LONGEST * self.study.horizon)
         factors = (1, 1.5, 2, 3, 5, 8, 12, 24, 50, 100, 250, 600, 1500, 4000, 10_000)
         lengths = [math.ceil(factor * rank) for factor in factors if factor * rank <= longest]
+        identify = self.study.objective == "identification"
         return {
             "first_length": tuple(lengths),
-            "cohort_growth": (0.12, 0.2, 0.35, 0.6, 1.0, 1.5, 3.0),
-            "growth": (2, 4, 8, 16, 40),
-            "phases": (1, 2, 3, 4, 6),
-            "design_tolerance": (1.3, 1.6, 2.0),
+            "cohort_growth": (0.6, 1.0, 1.5) if identify else (0.12, 0.2, 0.35, 0.6, 1.0, 1.5, 3.0),
+            "growth": (1.1, 1.5, 2, 4, 8) if identify else (2, 4, 8, 16, 40),
+            "phases": (1, 2, 3, 4, 6, 9, 14) if identify else (1, 2, 3, 4, 6),
+            "design_tolerance": (1.3,) if identify else (1.3, 1.6, 2.0),
         }
 
     def cost(self, spending: Spending, draws: int) -> float:
-        """Return the mean of the predicted regret over the first `draws` draws."""
+        """Return the mean of the predicted cost over the first `draws` draws."""
         regrets, weights = self.known.get(spending, (np.zeros(0), np.zeros(0)))
         if len(regrets) < draws:
-            more = predicted_regrets(spent(self.study, spending), len(regrets), draws, self.phases)
+            more = predicted_costs(spent(self.study, spending), len(regrets), draws, self.phases)
             regrets, weights = np.append(regrets, more[0]), np.append(weights, more[1])
             self.known[spending] = regrets, weights
         return float(np.average(regrets[:draws], weights=weights[:draws]))

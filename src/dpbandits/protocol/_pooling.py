@@ -39,12 +39,12 @@ _NEWTON_STEPS = 4
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Leads:
-    """Estimated leads of one action over others, from all phases.
+    """Estimates of some directions, for example leads of one action over others, from all phases.
 
     Attributes:
-        estimates: The pooled estimate of each lead.
-        information: V of each lead.
-        prior: ρ of each lead.
+        estimates: The pooled estimate of each direction.
+        information: V of each direction.
+        prior: ρ of each direction.
         pulls: How far clipping and a misfit of the model may have moved each estimate.
     """
 
@@ -90,9 +90,24 @@ def pooled_leads(study: Study, fits: Sequence[Fit], best: int, others: IntArray)
     Returns:
         One lead per other action; None if no phase can be pooled, or if the study does not pool.
     """
+    matrix = study.actions.matrix
+    return pooled_along(study, fits, np.asarray(matrix[best] - matrix[others], dtype=np.float64))
+
+
+def pooled_along(study: Study, fits: Sequence[Fit], directions: FloatArray) -> Leads | None:
+    """Pool the estimates of ⟨θ*, v⟩ from all phases with sub-Gaussian errors.
+
+    Args:
+        study: The study.
+        fits: The fits of some phases. Which ones these are may depend on earlier phases only.
+        directions: One row v per direction, in the span of the actions that each of these phases played.
+
+    Returns:
+        One estimate per row; None if no phase can be pooled, or if the study does not pool.
+    """
     if not study.pools:
         return None
-    parts = [part for one in fits if (part := one.comparison(others, towards=best)) is not None]
+    parts = [part for one in fits if (part := one.comparison(directions)) is not None]
     if not parts:
         return None
     shares = [1 / np.maximum(part.proxies, _TINY) for part in parts]

@@ -23,8 +23,9 @@ from numpy.typing import NDArray
 from dpbandits._arrays import FloatArray, IntArray
 from dpbandits._checks import one_of, whole
 from dpbandits.actions import Actions
-from dpbandits.design import Design, near_g_optimal
+from dpbandits.design import near_g_optimal
 from dpbandits.protocol._best_guess import RIGHT, ErrorDraws, Guess
+from dpbandits.protocol._designs import MOST_COMPARED, WORTH, difference_design
 from dpbandits.protocol._near_ties import drawn_parameters
 from dpbandits.protocol._predicted_errors import Knowledge, Pooled
 from dpbandits.protocol._reporting import Statistics, choose
@@ -34,6 +35,9 @@ DRAWS = 64
 """How many θ* are drawn by default."""
 _ERRORS = 16  # draws of the errors per θ*
 _MOST_NUMBERS = 10**7  # the size of a cache of phases, in entries of one matrix per phase
+_TIME_UNIFORM = 1.1  # widths that hold in all phases, over those of one phase with the same information
+_TINY = 1e-50
+_LARGE = 0.25  # a smaller part of the variance is not worth another design
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +55,9 @@ class Prediction:
         rounds_asked: The rounds of all phases that ask clients.
         first_elimination: The first phase that is expected to drop an action; None if no phase is.
         actions_left: How many actions are expected to be left at the end.
+        participants: How many clients are expected to be asked until one action is left, or until all planned
+            ones were asked. Without `Study.stop_when_decided` the study goes on to ask the others.
+        chance_of_sure: The probability that one action is left in the end.
     """
 
     regret: float
@@ -61,6 +68,8 @@ class Prediction:
     rounds_asked: float
     first_elimination: int | None
     actions_left: float
+    participants: float
+    chance_of_sure: float
 
 
 def predict(study: Study, *, draws: int = DRAWS, seed: int = 0) -> Prediction:
@@ -91,10 +100,11 @@ def predict(study: Study, *, draws: int = DRAWS, seed: int = 0) -> Prediction:
     return _summary(study, _outcomes(study, truths, np.arange(draws), {}), truths.weights)
 
 
-def predicted_regrets(
-    study: Study, first: int, last: int, phases: PhaseCache
-) -> tuple[FloatArray, FloatArray]:
-    """Return the predicted regret of the draws `first` … `last` − 1 of `predict`, and their weights.
+def predicted_costs(study: Study, first: int, last: int, phases: PhaseCache) -> tuple[FloatArray, FloatArray]:
+    """Return the predicted cost of the draws `first` … `last` − 1 of `predict`, and their weights.
+
+    The cost is the regret or, with the objective "identification", the number of clients until one action is
+    left; it is that of all planned clients if several are left.
 
     The draws are those of the default arguments, and the weighted mean over all of them is the prediction. A
     search can compare schedules with few draws and add more later. `phases` keeps the phases that were
@@ -102,7 +112,11 @@ def predicted_regrets(
     """
     truths = _truths(study.actions, DRAWS, 0)
     outcomes = _outcomes(study, truths, np.arange(first, last), phases)
-    return np.array([one.total(study) for one in outcomes]), truths.weights[first:last]
+    if study.objective == "regret":
+        return np.array([one.total(study) for one in outcomes]), truths.weights[first:last]
+    everybody = sum(study.schedule.cohorts or (study.schedule.participants(study.horizon),))
+    costs = [one.participants if one.actions_left == 1 else everybody for one in outcomes]
+    return np.array(costs, dtype=np.float64), truths.weights[first:last]
 
 
 def _outcomes(study: Study, truths: _Truths, members: IntArray, phases: PhaseCache) -> list[_Outcome]:
@@ -122,6 +136,7 @@ class _Outcome:
     rounds: float
     first_elimination: int | None
     actions_left: int
+    participants: int
     guess: Guess
 
     def total(self, study: Study) -> float:
@@ -144,6 +159,8 @@ def _summary(study: Study, outcomes: Sequence[_Outcome], weights: FloatArray) ->
         rounds_asked=mean([one.rounds for one in outcomes]),
         first_elimination=min(firsts, default=None),
         actions_left=mean([one.actions_left for one in outcomes]),
+        participants=mean([one.participants for one in outcomes]),
+        chance_of_sure=mean([float(one.actions_left == 1) for one in outcomes]),
     )
 
 
@@ -240,6 +257,7 @@ class _Path:
                 rounds=rounds,
                 first_elimination=self.first_elimination,
                 actions_left=len(self.active),
+                participants=sum(map(study.schedule.cohort, range(1, self.number))),
                 guess=_guess(gaps, pooled, truths.errors[member], decided=decided),
             )
 
@@ -251,6 +269,10 @@ class _Path:
         bound = self.bound + self.worst * rounds
         matrix = self.study.actions.matrix
         widths = phase.knowledge.widths_between(matrix[self.active], matrix[truths.best[self.members]])
+        if self.study.pools:
+            known = (*self.known, phase.knowledge)
+            pooled = _pooled_widths(self.study, known, matrix[self.active], matrix[truths.best[self.members]])
+            widths = np.minimum(widths, pooled)
         kept = gaps[:, self.active] <= widths
         kept |= self.active == truths.best[self.members, None]  # against rounding
         worst = np.minimum(self.worst, 2 * np.max(np.where(kept, widths, 0), axis=1))
@@ -267,6 +289,16 @@ class _Path:
                 rounds=self.rounds + rounds,
                 first_elimination=self.number if drops else self.first_elimination,
             )
+
+
+def _pooled_widths(
+    study: Study, known: Sequence[Knowledge], rows: FloatArray, best: FloatArray
+) -> FloatArray:
+    """Return roughly the widths of `_pooling.py`, as `Knowledge.widths_between` does for one phase."""
+    deviations = [one.widths_between(rows, best) / one.level for one in known]
+    information = np.sum([1 / np.maximum(one, _TINY) ** 2 for one in deviations], axis=0)
+    level = 2 * math.log(1 / study.pair_failures[0])
+    return np.asarray(_TIME_UNIFORM * np.sqrt(level / information), dtype=np.float64)
 
 
 def _guess(gaps: FloatArray, pooled: Pooled | None, draws: ErrorDraws, *, decided: bool) -> Guess:
@@ -322,18 +354,51 @@ def _phase(study: Study, path: _Path, phases: PhaseCache) -> _Phase | None:
     schedule, number = study.schedule, path.number
     if not schedule.asks(number) or schedule.length(number) > study.horizon:
         return None
-    played = _played(study.actions, path.active.tobytes(), study.design_tolerance)
+    usual = _designed(
+        study, path, _played(study.actions, path.active.tobytes(), study.design_tolerance), phases
+    )
+    if study.objective == "regret" or not _worth_comparing(study, path.active, usual.knowledge):
+        return usual
+    left = _bitmap(path.active, study.actions.count)
+    other = difference_design(study.actions, left, study.design_tolerance)
+    rows = study.actions.matrix[other.support]
+    played = _Played(support=other.support, rows=rows, weights=other.weights, rank=other.rank)
+    phase = _designed(study, path, played, phases)
+
+    def widest(one: _Phase) -> float:
+        rows = study.actions.matrix[path.active]
+        return float(np.max(one.knowledge.widths_between(rows, rows)))
+
+    return phase if widest(phase) <= WORTH * widest(usual) else usual
+
+
+def _worth_comparing(study: Study, active: IntArray, known: Knowledge) -> bool:
+    """Return whether few actions are left, and plays are a large part of the variance of a difference."""
+    if not 1 < len(active) <= MOST_COMPARED:
+        return False
+    rows = study.actions.matrix[active]
+    of_plays = np.square((rows[1:] - rows[0]) @ known.of_plays).sum(axis=1)
+    total = np.square(known.widths_between(rows[1:], rows[:1])[0] / known.level)
+    return bool(np.max(of_plays / np.maximum(total, _TINY)) > _LARGE)
+
+
+def _bitmap(active: IntArray, count: int) -> bytes:
+    left = np.zeros(count, dtype=bool)
+    left[active] = True
+    return np.packbits(left).tobytes()
+
+
+def _designed(study: Study, path: _Path, played: _Played, phases: PhaseCache) -> _Phase:
+    """Return the phase that plays a design."""
+    length, clients = study.schedule.length(path.number), study.schedule.cohort(path.number)
     before = path.known[-1] if path.known else None
-    key = (played, schedule.length(number), schedule.cohort(number), before)
+    key = (played, length, clients, before)
     if key not in phases:
         if len(phases) * study.actions.dimension**2 > _MOST_NUMBERS:
             phases.clear()
-        statistics = played.statistics(schedule.length(number), study.heterogeneity)
-        phases[key] = _Phase(
-            support=path.active[played.design.support],
-            plays=statistics.plays,
-            knowledge=_knowledge(study, statistics, played.design.rank, schedule.cohort(number), before),
-        )
+        statistics = played.statistics(length, study.heterogeneity)
+        knowledge = _knowledge(study, statistics, played.rank, clients, before)
+        phases[key] = _Phase(support=played.support, plays=statistics.plays, knowledge=knowledge)
     return phases[key]
 
 
@@ -363,26 +428,30 @@ def _knowledge(
 
 @dataclass(frozen=True, eq=False)
 class _Played:
-    """A design for some active actions, and the statistics of the phases that play it, by their length."""
+    """A design, and the statistics of the phases that play it, by their length."""
 
-    design: Design
+    support: IntArray
     rows: FloatArray
+    weights: FloatArray
+    rank: int
     _statistics: dict[tuple[float, float], Statistics] = field(default_factory=dict)
 
     def statistics(self, length: float, heterogeneity: float) -> Statistics:
         """Return the statistics of a phase. Equal phases share them, with everything computed from them."""
         key = (length, heterogeneity)
         if key not in self._statistics:
-            plays = np.ceil(length * self.design.weights - 1e-9)
+            plays = np.ceil(length * self.weights - 1e-9)
             self._statistics[key] = Statistics(rows=self.rows, plays=plays, heterogeneity=heterogeneity)
         return self._statistics[key]
 
 
 @lru_cache(maxsize=512)
 def _played(actions: Actions, active: bytes, tolerance: float) -> _Played:
-    rows = actions.matrix[np.frombuffer(active, dtype=np.int64)]
+    left = np.frombuffer(active, dtype=np.int64)
+    rows = actions.matrix[left]
     design = near_g_optimal(rows, tolerance=tolerance)
-    return _Played(design=design, rows=rows[design.support])
+    support = design.support
+    return _Played(support=left[support], rows=rows[support], weights=design.weights, rank=design.rank)
 
 
 PhaseCache = dict[tuple[_Played, float, int, Knowledge | None], _Phase]

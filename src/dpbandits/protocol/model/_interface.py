@@ -44,10 +44,10 @@ class Bracket:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Comparison:
-    """What one phase says about the differences of an action to others, if its errors are sub-Gaussian.
+    """What one phase says about some directions, if its errors are sub-Gaussian.
 
     Attributes:
-        estimates: The estimate of each difference.
+        estimates: The estimate of each direction, for example of the difference of two mean rewards.
         proxies: The variance proxy of each error, without clipping.
         pull: How far clipping moves each estimate.
         bias: An upper bound on how far a misfit of the model moves each estimate.
@@ -128,15 +128,15 @@ class Fit(ABC):
         """
         return None
 
-    def comparison(self, actions: IntArray, *, towards: int) -> Comparison | None:  # noqa: ARG002
-        """Return the estimated differences of the action `towards` to others, for pooling phases.
+    def comparison(self, directions: FloatArray) -> Comparison | None:  # noqa: ARG002
+        """Return estimates of some directions, for pooling phases.
 
         Args:
-            actions: Indices of actions.
-            towards: The index of the action that is compared with them.
+            directions: One row per direction: an action, or the difference of two actions. The phase must
+                have played actions that span it.
 
         Returns:
-            The differences; None if the errors are not sub-Gaussian, or if the model cannot tell.
+            The estimates; None if the errors are not sub-Gaussian, or if the model cannot tell.
         """
         return None
 

@@ -101,10 +101,8 @@ class LinearFit(Fit):
             return None
         return bracket(state, self, reference, towards=towards)
 
-    def comparison(self, actions: IntArray, *, towards: int) -> Comparison | None:
-        """Return ⟨θ̃, b − x⟩ with its proxy v'Cv, v = b − x, and the pull of clipping and of a misfit."""
-        matrix = self.study.actions.matrix
-        directions = np.asarray(matrix[towards] - matrix[actions], dtype=np.float64)
+    def comparison(self, directions: FloatArray) -> Comparison | None:
+        """Return ⟨θ̃, v⟩ with its proxy v'Cv and the pulls of clipping and of a misfit, for each row v."""
         coefficients = directions @ self.map
         proxies = self.errors.proxies(coefficients, directions)
         if proxies is None:
@@ -113,7 +111,8 @@ class LinearFit(Fit):
             estimates=directions @ self.estimate,
             proxies=proxies,
             pull=self.errors.certain_pull(coefficients),
-            bias=self._misfit_bias(directions, actions, towards),
+            # The misfit at the two actions whose difference is a direction adds at most 2.
+            bias=self.study.misfit * (np.abs(self.on_averages(directions)).sum(axis=1) + 2),
             planned=self.errors.planned_information(coefficients, directions),
         )
 
