@@ -166,6 +166,10 @@ def test_participants_of_a_confirmation_are_reserved(tmp_path: Path) -> None:
     found = read_stored_study(_file(tmp_path, rest=PLANNED)).study
     assert found.confirmation == Confirmation(current=0, cohort=400, plays=32)
     assert found.schedule.cohorts == (1600,)  # what is left is planned at the first start
+    limited = read_stored_study(
+        _file(tmp_path, rest=PLANNED.replace("[privacy]", "population = 2000\n[privacy]"))
+    )
+    assert limited.study.confirmation == found.confirmation  # everybody is asked, and nobody twice
     off = read_stored_study(_file(tmp_path, rest=PLANNED + "[confirmation]\nenabled = false\n")).study
     assert (off.confirmation, off.schedule.cohorts) == (None, (2000,))
     assert read_stored_study(_file(tmp_path)).study.confirmation is None  # its cohorts are all listed

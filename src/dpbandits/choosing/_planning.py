@@ -73,7 +73,7 @@ def planned(
     )
     reserving = _reserved(whole_study, options, people, confirm, notice)
     settings |= {"confirmation": reserving.confirmation, "fit_test": reserving.fit_test}
-    learning = whole(1, participants=participants - reserving.after_learning)
+    (learning,) = reserving.schedule.cohorts or (0,)
     schedule = people.schedule(learning)
     if schedule is not None:
         study = Study(
@@ -105,7 +105,8 @@ def _reserved(
         if people.knowledge is Knowledge.BOUNDED:
             expected = "none for people about whom only the range of rewards is known: state a heterogeneity"
             raise InvalidValue("notice_misfit", notice, expected)
-        study = replace(study, fit_test=reserved_fit_test(study, participants, notice))
+        test = reserved_fit_test(study, participants, notice)
+        study = replace(study, fit_test=test, schedule=_smaller(study, test.cohort))
     if confirm is False or options.current is None or people.assignment != "everyone":
         return study
     confirmation = reserved(
@@ -115,7 +116,15 @@ def _reserved(
         assumes="range" if people.knowledge is Knowledge.BOUNDED else "spread",
         width=None if confirm is True else confirm,
     )
-    return replace(study, confirmation=confirmation)
+    if confirmation is None:
+        return study
+    return replace(study, confirmation=confirmation, schedule=_smaller(study, confirmation.cohort))
+
+
+def _smaller(study: Study, cohort: int) -> Schedule:
+    """Return the schedule of one phase without the people of a reserved cohort."""
+    (participants,) = study.schedule.cohorts or (0,)
+    return replace(study.schedule, cohorts=(whole(1, participants=participants - cohort),))
 
 
 def _check_resolved(

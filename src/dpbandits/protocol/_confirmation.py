@@ -139,7 +139,6 @@ def study_of_finalists(study: Study, options: tuple[int, ...]) -> Study:
         schedule=Schedule(cohorts=(own.cohort,), first_length=len(options) * own.plays),
         horizon=_LONG * len(options) * own.plays,
         heterogeneity=math.sqrt(2) * study.heterogeneity * largest,
-        population=None,
         confidence=None,
         stop_when_decided=False,
         stop_gap=0.0,
@@ -372,7 +371,7 @@ def predicted_width(study: Study, confirmation: Confirmation, *, level: float = 
     options = (*others[: confirmation.finalists], confirmation.current)
     directions = to_current(len(options) - 1)
     try:
-        confirmed = replace(study, confirmation=confirmation, population=None)
+        confirmed = replace(study, confirmation=confirmation, schedule=Schedule(cohorts=(1,)))
         plan = replace(_planned(study_of_finalists(confirmed, options)), support=options)
     except PrivacyError:  # no mechanism for this number of clients
         return math.inf

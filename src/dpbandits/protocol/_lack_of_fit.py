@@ -30,6 +30,7 @@ from dpbandits.protocol._evidence import PhaseEvidence
 from dpbandits.protocol._messages import Plan
 from dpbandits.protocol._misfit import largest_norm
 from dpbandits.protocol._reporting import FAR, Reporting, Statistics, first_least, rounded
+from dpbandits.protocol._schedule import Schedule
 
 if TYPE_CHECKING:
     from dpbandits.protocol._study import State, Study
@@ -313,7 +314,7 @@ def reserved_fit_test(study: Study, participants: int, misfit: float, *, plays: 
 
 def _notices(study: Study, test: FitTest, misfit: float) -> bool:
     try:
-        tested = replace(study, fit_test=test, population=None)
+        tested = replace(study, fit_test=test, schedule=Schedule(cohorts=(1,)))
         plan = _planned(tested, tested_actions(tested, np.zeros(study.actions.dimension)))
     except PrivacyError:  # no mechanism for this number of clients
         return False

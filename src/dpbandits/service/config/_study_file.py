@@ -345,11 +345,18 @@ def described(file: TomlFile, options: Options | None) -> tuple[Study, int | Non
     confirmation = file.build(
         "confirmation", lambda **keys: _confirmation(study, options, participants, **keys), at="cohort"
     )
-    study = file.build("confirmation", lambda **_keys: replace(study, confirmation=confirmation))
-    if participants is None or not study.after_learning:
-        return study, participants
-    left = whole(1, participants=participants - study.after_learning)
-    return replace(study, schedule=replace(study.schedule, cohorts=(left,))), left
+    study = file.build("confirmation", lambda **_keys: _with(study, participants, confirmation=confirmation))
+    return study, None if participants is None else sum(study.schedule.cohorts or ())
+
+
+def _with(study: Study, participants: int | None, **own: Any) -> Study:
+    """Return the study with a fit test or a confirmation, whose clients are taken from the participants."""
+    (added,) = own.values()
+    if participants is None or added is None:
+        return replace(study, **own)
+    left = sum(study.schedule.cohorts or ()) - added.cohort
+    schedule = replace(study.schedule, cohorts=(whole(1, participants=left),))
+    return replace(study, schedule=schedule, **own)
 
 
 def _length(ends: list[Any]) -> float:
@@ -364,12 +371,13 @@ def _with_fit_test(
 ) -> Study:
     """Return the study with the fit test of a file: a given one, or the smallest that notices a misfit."""
     if notice is None:
-        return replace(study, fit_test=FitTest(**keys))
+        return _with(study, participants, fit_test=FitTest(**keys))
     if participants is None or set(keys) - {"plays"}:
         expected = "none, if cohort or coordinates are given, or if [schedule] has no participants"
         raise InvalidValue("notice", notice, expected)
     half = RewardRange.of(study.reward_range, bound=study.bound).half
-    return replace(study, fit_test=reserved_fit_test(study, participants, notice / half, **keys))
+    test = reserved_fit_test(study, participants, notice / half, **keys)
+    return _with(study, participants, fit_test=test)
 
 
 def _confirmation(
