@@ -115,7 +115,7 @@ def drive(file: FederationFile, grid: Any, noise: NoiseSource | None = None) -> 
         Outcome(ended=False, told=str(error)).write(file.folder)
     else:
         left, told = len(state.active_actions), "ended" if state.ended else "was closed"
-        Outcome(ended=True, told=f"the study {told}: {left:,} actions left").write(file.folder)
+        Outcome(ended=True, told=f"the study {told}; actions left: {left:,}").write(file.folder)
     finally:
         store.close()
 
