@@ -37,9 +37,10 @@ browser:
 	  $(APT) install -y --no-install-recommends chromium >/dev/null 2>&1; }; then echo "chromium was installed"; \
 	else echo "chromium cannot be installed: the tests of the dashboard in a browser are skipped"; fi
 
-## Run a small federation on Flower in an environment of its own, since Flower needs an older starlette.
+## Run a small federation on Flower in an environment of its own, since Flower needs an older starlette. The other
+## environment is made first: two installations of this tree at once would write the same files.
 FLOWER := .venv-flower
-flower:
+flower: $(VENV)/dev.installed
 	@if $(MAKE) --no-print-directory $(FLOWER)/installed >/dev/null 2>&1; \
 	then $(FLOWER)/bin/python -m pytest --noconftest -p no:cacheprovider tests/federation/test_flower.py; \
 	else echo "flwr cannot be installed here: the test of a federation on Flower is skipped"; fi

@@ -76,7 +76,7 @@ def whole(options: argparse.Namespace) -> None:
             close = np.allclose(release.means, other.means, rtol=0, atol=1e-9)
             check(close and release.reports == other.reports, f"another release in phase {phase}")
         active = same.active_actions.tolist()
-        final = f"the study ended: {len(active):,} actions left"
+        final = f"the study ended; actions left: {len(active):,}"
         check(outcome.told == final, f"{outcome.told}, expected {final}")
         agree = active == simulated.active_actions.tolist()
         vectors = [release.reports for _, _, release in found]

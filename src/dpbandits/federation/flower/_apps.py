@@ -32,8 +32,6 @@ if TYPE_CHECKING:  # a site needs no driver, and so no SciPy
 
 log = logging.getLogger("dpbandits.federation")
 
-_LINE = "%(asctime)s %(levelname)s %(message)s"
-
 
 def run_client_app(*, noise: Callable[[SiteFile], NoiseSource] | None = None) -> None:
     """Run Flower's program for one message to a site, with the site of the file in the environment.
@@ -45,7 +43,7 @@ def run_client_app(*, noise: Callable[[SiteFile], NoiseSource] | None = None) ->
     from flwr.clientapp import ClientApp
 
     file = read_site(Path(os.environ[FILE]))
-    logging.basicConfig(level=logging.WARNING)
+    _log_to(logging.StreamHandler())
     app = ClientApp()
 
     def answer(message: Any, context: Any) -> Any:  # noqa: ARG001
@@ -75,7 +73,7 @@ def run_server_app(*, noise: NoiseSource | None = None) -> None:
     from dpbandits.federation._study_file import read_federation
 
     file = read_federation(Path(os.environ[FILE]))
-    logging.basicConfig(filename=file.folder / "driver.log", level=logging.INFO, format=_LINE)
+    _log_to(logging.FileHandler(file.folder / "driver.log"))
 
     def run(*, grid: Any, context: Any, **_named: Any) -> Any:
         with _alone(file.folder / "driver.lock"):
@@ -117,9 +115,16 @@ def drive(file: FederationFile, grid: Any, noise: NoiseSource | None = None) -> 
         Outcome(ended=False, told=str(error)).write(file.folder)
     else:
         left, told = len(state.active_actions), "ended" if state.ended else "was closed"
-        Outcome(ended=True, told=f"the study {told}: {left:,} actions left").write(file.folder)
+        Outcome(ended=True, told=f"the study {told}; actions left: {left:,}").write(file.folder)
     finally:
         store.close()
+
+
+def _log_to(handler: logging.Handler) -> None:
+    """Send the messages of this package to a handler. Flower has its own log."""
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    logging.getLogger("dpbandits").addHandler(handler)
+    logging.getLogger("dpbandits").setLevel(logging.INFO)
 
 
 @contextmanager
