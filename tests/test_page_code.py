@@ -60,6 +60,9 @@ def collect(asked, plan):
 """,
 }
 SEEDED = "__import__('dpbandits').SimulatedNoise(__import__('numpy').random.default_rng(1))"
+# Pages whose numbers may move a little from version to version.
+APPROXIMATE = ("docs/research/compare.md",)
+NUMBER = re.compile(r"\d[\d,.]*\d|\d")
 FRAGMENTS = {"docs/how-to/new-store.md"}  # indented in a list, and not complete
 
 
@@ -68,6 +71,10 @@ def _printed(code: str, scope: dict[str, object]) -> str:
     with contextlib.redirect_stdout(shown):
         exec(code, scope)
     return shown.getvalue()
+
+
+def _values(text: str) -> list[float]:
+    return [float(one.replace(",", "")) for one in NUMBER.findall(text)]
 
 
 def _with_python() -> list[str]:
@@ -91,7 +98,11 @@ def test_python_on_a_page_runs_and_prints_what_the_page_says(
                 # A block has its own store. Noise is seeded: an audit fails wrongly now and then.
                 code = code.replace("study.sqlite", f"{len(code)}.sqlite").replace("SecureNoise()", SEEDED)
                 shown = _printed(code, scope)
-                assert not expected or shown == expected
+                if expected and name in APPROXIMATE:
+                    assert NUMBER.sub("N", shown) == NUMBER.sub("N", expected)
+                    assert _values(shown) == pytest.approx(_values(expected), rel=0.1)
+                elif expected:
+                    assert shown == expected
 
 
 @contextlib.contextmanager

@@ -58,7 +58,7 @@ def _api(made: list[str]) -> list[Any]:
     for path in made:
         if path.startswith("reference/api/") and path.count("/") > 2:
             groups.setdefault(path.split("/")[2], []).append(path)
-    return ["reference/api/index.md", *({name: paths} for name, paths in groups.items())]
+    return ["reference/api/index.md", *({name.replace("-", "."): paths} for name, paths in groups.items())]
 
 
 def _toml(value: dict[str, Any]) -> str:

@@ -272,10 +272,12 @@ def _package_page(package: str) -> str:
     for own in sorted(getattr(module, "__all__", ["Actions"])):
         value = getattr(module, own)
         lines += [f"## {own}", ""]
-        if inspect.isclass(value) or callable(value):
+        if getattr(value, "__module__", "").startswith("dpbandits") and callable(value):
             lines += [*_described(own, value, parsed(value.__doc__)), ""]
         else:
-            lines += [f"A constant, of type `{type(value).__name__}`.", ""]
+            kind = type(value).__name__
+            alias = kind in ("GenericAlias", "_GenericAlias", "_CallableGenericAlias", "UnionType")
+            lines += ["A type alias." if alias else f"A constant, of type `{kind}`.", ""]
     return "\n".join(lines) + "\n"
 
 

@@ -37,19 +37,25 @@ def page(command: str) -> str:
 def _described(parser: argparse.ArgumentParser, level: int) -> list[str]:
     lines = ["```text", _usage(parser), "```", ""]
     for group in parser._action_groups:
-        shown = [one for one in group._group_actions if not isinstance(one, argparse._SubParsersAction)]
-        if not shown or [one.dest for one in shown] == ["help"]:
+        shown = [one for one in group._group_actions if _is_shown(one)]
+        if not shown:
             continue
-        lines += [f"{'#' * level} {(group.title or 'options').capitalize()}", ""]
+        title = (group.title or "options").replace("positional ", "").capitalize()
+        lines += [f"{'#' * level} {title}", ""]
         lines += [_sentence(group.description), ""] if group.description else []
         lines += ["| option | meaning |", "|---|---|"]
-        lines += [f"| {_names(one, parser)} | {_help(one, parser)} |" for one in shown if one.dest != "help"]
+        lines += [f"| {_names(one, parser)} | {_help(one, parser)} |" for one in shown]
         lines.append("")
     below = _subparsers(parser)
     for name, own in below.items():
         lines += [f"{'#' * level} {parser.prog.split()[-1]} {name}", "", _summary(parser, name), ""]
         lines += _described(own, level + 1)
     return lines
+
+
+def _is_shown(action: argparse.Action) -> bool:
+    """Return whether an option has a row: `--help`, commands below, and files without a help have none."""
+    return action.dest != "help" and bool(action.help) and not isinstance(action, argparse._SubParsersAction)
 
 
 def _subparsers(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:

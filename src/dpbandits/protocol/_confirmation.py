@@ -60,6 +60,15 @@ class Confirmation:
             With "spread", that a client's mean reward of option x is σ‖x‖-sub-Gaussian around the mean of all
             clients, σ being the study's heterogeneity, and that single rewards have independent
             1-sub-Gaussian noise. Neither assumes that mean rewards are linear in the features.
+
+    Example:
+        >>> import dpbandits as dp
+        >>> actions = dp.Actions([[1, 0], [0, 1], [0.6, 0.6]])
+        >>> schedule = dp.Schedule(cohorts=(20,), first_length=10)
+        >>> confirmation = dp.Confirmation(current=0, cohort=50)
+        >>> study = dp.Study(actions=actions, horizon=1000, schedule=schedule, confirmation=confirmation)
+        >>> study.confirmation.cohort, study.confirmation.assumes
+        (50, 'spread')
     """
 
     current: int
@@ -76,7 +85,16 @@ class Confirmation:
         one_of(ASSUMPTIONS, assumes=self.assumes)
 
     def check(self, study: Study) -> None:
-        """Raise an error if a study cannot have this confirmation, or if no mechanism meets its privacy."""
+        """Raise an error if a study cannot have this confirmation, or if no mechanism meets its privacy.
+
+        Args:
+            study: The study.
+
+        Raises:
+            InvalidValue: The study has another assignment, fewer than two actions, or rewards that do not fit
+                `assumes`.
+            PrivacyError: No mechanism meets the privacy of the study.
+        """
         whole(0, study.actions.count - 1, current=self.current)
         whole(2, actions=study.actions.count)
         if study.assignment != "everyone":

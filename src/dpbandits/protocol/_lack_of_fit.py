@@ -53,6 +53,15 @@ class FitTest:
         cohort: How many clients are asked.
         plays: How often each action is played. A deviation m of mean rewards is noticed like one of √T·m.
         coordinates: How many residual coordinates are reported. There are fewer if there are too few actions.
+
+    Example:
+        >>> import dpbandits as dp
+        >>> actions = dp.Actions([[1, 0], [0, 1], [0.6, 0.6]])
+        >>> schedule = dp.Schedule(cohorts=(20,), first_length=10)
+        >>> test = dp.FitTest(cohort=50)
+        >>> study = dp.Study(actions=actions, horizon=10_000, schedule=schedule, fit_test=test)
+        >>> study.fit_test.plays
+        32
     """
 
     cohort: int
@@ -65,7 +74,15 @@ class FitTest:
         whole(1, MOST_COORDINATES, coordinates=self.coordinates)
 
     def check(self, study: Study) -> None:
-        """Raise an error if a study cannot have this test, or if no mechanism can meet its privacy."""
+        """Raise an error if a study cannot have this test, or if no mechanism can meet its privacy.
+
+        Args:
+            study: The study.
+
+        Raises:
+            InvalidValue: The study has another assignment or reward model, or too few actions.
+            PrivacyError: No mechanism meets the privacy of the study.
+        """
         if study.assignment != "everyone":
             raise InvalidValue("assignment", study.assignment, "everyone, if the study has a fit test")
         if study.model != "linear":

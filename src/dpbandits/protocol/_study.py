@@ -175,7 +175,11 @@ class Study:
             raise InvalidValue("reward_variance", self.reward_variance, expected)
 
     def proxy_of_average(self, fewest: float) -> float:
-        """Return the variance proxy of one play in a client's average over at least this many plays."""
+        """Return the variance proxy of one play in a client's average over at least this many plays.
+
+        Args:
+            fewest: The least number of plays in an average.
+        """
         if self.reward_variance is None:
             return 1.0
         from dpbandits.protocol.assignment._bounded_variance import proxy_of_average
