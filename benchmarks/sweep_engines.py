@@ -139,6 +139,7 @@ def dask_cluster() -> Iterator[tuple[str, list[int]]]:
 
         start("dask_scheduler", "--host", LOOPBACK, "--port", "0", "--no-dashboard")
         alone = ("--nthreads", "1", "--no-nanny", "--no-dashboard", "--local-directory", folder)
+        alone += ("--death-timeout", "30")  # they end if this program is killed
         workers = [start("dask_worker", "--host", LOOPBACK, *alone) for _ in range(WORKERS)]
         while not file.exists():
             time.sleep(0.05)

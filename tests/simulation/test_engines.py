@@ -51,6 +51,7 @@ def _dask(folder: Path) -> Iterator[Any]:
     ):
         path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
         options = ["--no-nanny", "--nthreads", "1", "--no-dashboard", "--local-directory", str(folder)]
+        options += ["--death-timeout", "60"]  # a worker ends if this process is killed
         for _ in range(2):
             command = [
                 sys.executable,

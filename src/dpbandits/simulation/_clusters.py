@@ -72,7 +72,10 @@ def _dask(engine: Engine, workers: int | None) -> Iterator[Pool]:
         if place is None:
             with ignoring_interrupts():
                 local = distributed.LocalCluster(
-                    n_workers=workers or os.cpu_count(), threads_per_worker=1, dashboard_address="127.0.0.1:0"
+                    n_workers=workers or os.cpu_count(),
+                    threads_per_worker=1,
+                    dashboard_address="127.0.0.1:0",
+                    silence_logs=logging.ERROR,  # runs that an interruption cancels are no news
                 )
             place = stack.enter_context(local)
         try:
