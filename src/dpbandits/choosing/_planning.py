@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dpbandits.answers import Knowledge, left_for_widths, radii
+from dpbandits.answers import left_for_widths, radii
 from dpbandits.choosing._people import People
 from dpbandits.errors import InvalidValue
 from dpbandits.options import Options
@@ -45,7 +45,7 @@ def planned(
         InvalidValue: The horizon is too short, or the intervals would be wider than the range of rewards.
     """
     # If nothing is known about a person's rewards, they are clipped at the range only, which loses nothing.
-    steps = None if people.knowledge is not Knowledge.BOUNDED else Steps().without("recentred", "whitened")
+    steps = None if not people.knowledge.only_range else Steps().without("recentred", "whitened")
     settings: dict[str, Any] = {
         "bounded_rewards": people.bounded,
         "heterogeneity": people.heterogeneity,
