@@ -15,7 +15,8 @@ As μ_i ≤ μ*, every mean is at most max_j (⟨θ̃, j⟩ + r'_j) over j in D.
 usually the smallest upper bound, and it rests on a single direction.
 
 Leads. If part of the errors has a known distribution, and there are few enough pairs of options for draws,
-the differences of all pairs have joint radii at α_l, on both sides. Otherwise these events fail with
+the differences of all pairs have joint radii at α_l, on both sides. The same holds for bounded rewards
+without noise, if most differences are parallel to others, as in a grid. Otherwise these events fail with
 probability at most 0.45 α_l each:
 
     all i of D:   μ* − μ_i ≤ ⟨θ̃, x* − i⟩ + r_(x*, i)     and     μ* − μ_i ≥ ⟨θ̃, x* − i⟩ − r_(x*, i).
@@ -62,7 +63,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbandits._arrays import FloatArray
-from dpbandits.answers._errors import Knowledge, PhaseErrors
+from dpbandits.answers._errors import Knowledge, PhaseErrors, differences
 from dpbandits.errors import InvalidValue
 from dpbandits.protocol import LinearFit, PhaseEvidence, State, Study, best_estimate, fitted, pooled_along
 
@@ -127,7 +128,7 @@ class Bounds:
             raise InvalidValue("bounded_rewards", False, "true in a study whose clients clip at the bound")
         left = left_for_widths(self._study, knowledge, failure)
         self._pooled = 0.0
-        if self._study.pools and knowledge is not Knowledge.BOUNDED:
+        if self._study.pools and not knowledge.only_range:
             self._pooled = left = left / 2
         chances = [left * share for share in _shares(planned_cohorts(self._study))]
         history = zip(states, self._end.history, chances, strict=False)
@@ -214,7 +215,7 @@ class Bounds:
         lows, highs = np.full(len(places), -np.inf), np.full(len(places), np.inf)
         if len(active) > 1 and len(listed.among):
             rows, own = self._study.actions.matrix[active], int(np.searchsorted(active, option))
-            jointly = phase.errors.draws_suffice(len(rows) * (len(rows) - 1), phase.failure)
+            jointly = phase.errors.pairs_suffice(rows, phase.failure)
             compared = not jointly and len(active) <= _MOST_COMPARED
             low, high = _by_pairs(phase, rows, own, listed.among, _PAIRS if compared else 1.0)
             if compared:
@@ -309,12 +310,11 @@ def _by_pairs(phase: _Phase, rows: FloatArray, own: int, others: NDArray[Any], p
     """Return intervals of μ_own − μ_i that hold for all pairs of active options jointly, on both sides."""
     count, chance = len(rows), part * phase.failure
     gaps = (rows[own] - rows[others]) @ phase.estimate
-    if not phase.errors.draws_suffice(count * (count - 1), chance):
+    if not phase.errors.at_once(count * (count - 1), chance):
         radius = phase.errors.bound(rows[own] - rows[others], chance / (count * (count - 1)))
         return gaps - radius, gaps + radius
-    first, second = np.nonzero(~np.eye(count, dtype=bool))  # each pair in both orders
     found = np.zeros((count, count))
-    found[first, second] = phase.errors.joint(rows[first] - rows[second], chance)
+    found[~np.eye(count, dtype=bool)] = phase.errors.joint(differences(rows), chance)
     radius = found[own, others]
     return gaps - radius, gaps + radius
 
@@ -370,7 +370,7 @@ def left_for_widths(study: Study, knowledge: Knowledge, failure: float) -> float
     Raises:
         InvalidValue: Nothing is left.
     """
-    if knowledge is Knowledge.BOUNDED:  # clipping at the range loses nothing
+    if knowledge.only_range:  # clipping at the range loses nothing
         return failure
     cohorts = planned_cohorts(study)
     clipping = 3 * study.actions.count * cohorts * study.bound_failure

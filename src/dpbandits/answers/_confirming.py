@@ -16,7 +16,8 @@ from dpbandits.options import Options
 from dpbandits.protocol import State, fitted, left_after_clipping, tabular_evidence, to_current
 
 _CLIPPING = 0.02  # the part of the failure probability with which clipping may move means further
-_KNOWLEDGE = {"spread": Knowledge.MODEL, "range": Knowledge.BOUNDED}
+# The bounds for a table hold for independent people as well.
+_KNOWLEDGE = {"spread": Knowledge.MODEL, "range": Knowledge.TABLE}
 
 
 def confirmed_of(

@@ -2,9 +2,11 @@
 
 The error of ⟨θ̃, v⟩ is X_v + G_v + a pull of clipping that is bounded. X_v has a known distribution: the noise
 of the mechanism and, for a normal population, everything that the people contribute. G_v is the rest. Given X
-it is sub-Gaussian with proxy q_v. So for radii r_v = c·s_v + pull_v, with scales s_v that are fixed,
+it exceeds z·√q_v with probability at most τ_v(z), a function that does not increase; it is exp(−z²/2) if no
+more is known than a variance proxy q_v (`_tails`). So for radii r_v = c·s_v + pull_v, with scales s_v that
+are fixed,
 
-    P(some error exceeds its radius) ≤ E h(c, X),   h(c, X) = min(1, Σ_v exp(−(c·s_v − X_v)₊²/(2q_v))),
+    P(some error exceeds its radius) ≤ E h(c, X),   h(c, X) = min(1, Σ_v τ_v((c·s_v − X_v)/√q_v)),
 
 where a term is 1 if X_v ≥ c·s_v. The expectation is computed from N independent draws X_1, …, X_N of the
 known distribution. c is chosen such that (1 + Σ_i h(c, X_i))/(N + 1) ≤ β.
@@ -16,32 +18,36 @@ symmetric function of X_0, …, X_N, which are exchangeable. So E h(c', X_0) = E
 h ≤ 1, our c is at least c', and h does not increase in c. So E h(c, X_0) ≤ β. ∎
 
 This is a Monte Carlo test (Barnard 1963): N need not be large for the statement to hold; with few draws the
-radii vary more. The draws have a seed that is computed from the plan, so an answer is always the same. The
-plan is fixed before the study draws its noise.
+radii vary more. The draws have a seed that is computed from the mechanism, and for normal people from the
+plan, so an answer is always the same. Both are fixed before the study draws its noise.
 
-Without a known distribution, X = 0, and the radii are those of `radii` at β divided by the number of
-directions.
+Without noise X = 0, and c is chosen such that h(c, 0) ≤ β. If nothing is known about the distribution of the
+noise, or if nothing better than exp(−z²/2) is known without noise, the radii are those of `radii` at β
+divided by the number of directions.
 """
 
 from __future__ import annotations
 
 import hashlib
 import math
+from dataclasses import dataclass
 from enum import Enum
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpbandits._arrays import FloatArray
-from dpbandits.privacy import SimulatedNoise
+from dpbandits.answers._tails import SubGaussian, Tail, of_bounded
+from dpbandits.privacy import Mechanism, SimulatedNoise
 from dpbandits.privacy.tails import squared_norms
 from dpbandits.protocol import MARGIN, CohortErrors, LinearFit, PhaseEvidence, Study, fitted
 
 _DRAWS = 4000
 _LEAST_EXPECTED = 5  # β·(N + 1) below which draws are not used: radii would rest on too few of them
 _MOST_DIRECTIONS = 600  # more directions at once would need much memory
+_DIGITS = 9  # to which directions of length 1 are compared
 _STEPS = 12  # of the bisection; the upper end is used
 _HIGHEST = 12.0  # standard deviations that a radius from draws may have
 _MOST_KEPT = 100
@@ -54,11 +60,18 @@ class Knowledge(Enum):
     MODEL = "model"
     """The assumptions of docs/theory.md hold, with the study's heterogeneity."""
     BOUNDED = "bounded"
-    """Every reward lies in the range. Nothing is known about how the rewards of one person depend on each
-    other."""
+    """Every reward lies in the range, and people are independent. Nothing is known about how the rewards of
+    one person depend on each other."""
+    TABLE = "table"
+    """As `BOUNDED`, but the people are drawn from a finite table without replacement."""
     NORMAL = "normal"
     """The assumptions of docs/theory.md hold with normal distributions: the noise of a reward is N(0, 1), and
     the people's own parameters are N(θ*, σ²I), σ being the study's heterogeneity."""
+
+    @property
+    def only_range(self) -> bool:
+        """Whether only the range of a person's rewards is known; clients then clip at it and lose nothing."""
+        return self in (Knowledge.BOUNDED, Knowledge.TABLE)
 
 
 def radii(
@@ -84,7 +97,7 @@ def radii(
     fit = fitted(study, evidence)
     assert isinstance(fit, LinearFit)
     coefficients, off = directions @ fit.map, misfit_of(study, fit, directions)
-    if knowledge is not Knowledge.BOUNDED or evidence.counts:
+    if not knowledge.only_range or evidence.counts:
         return fit.errors.radius(coefficients, directions, confidence=chance) + off
     proxies = (study.bound * np.abs(coefficients).sum(axis=1)) ** 2 / evidence.reports
     mechanism = evidence.plan.asked_mechanism
@@ -137,7 +150,7 @@ class PhaseErrors:
         """
         if not self.draws_suffice(len(directions), chance):
             return self.bound(directions, chance)
-        return self._from_draws(directions, chance, jointly=False)
+        return self._computed(directions, chance)
 
     def joint(self, directions: FloatArray, chance: float) -> FloatArray:
         """Return radii of which any is exceeded with probability at most `chance`, on one side.
@@ -146,23 +159,61 @@ class PhaseErrors:
             directions: One direction per row.
             chance: The probability.
         """
-        if not self.draws_suffice(len(directions), chance):
+        if not self.at_once(len(directions), chance):
             return self.bound(directions, chance / max(1, len(directions)))
-        return self._from_draws(directions, chance, jointly=True)
+        merged = _Merged.of(directions, chance)
+        factor = self._factors(merged.units, merged.weights, chance, jointly=True)
+        return factor * merged.weights[merged.places] * self._scales(directions) + self._pull(directions)
 
-    def _from_draws(self, directions: FloatArray, chance: float, *, jointly: bool) -> FloatArray:
-        known, proxies, scales = self._parts(directions)
+    def at_once(self, directions: int, chance: float) -> bool:
+        """Return whether radii for this number of directions are computed at once, without a union bound.
+
+        Args:
+            directions: The number of directions.
+            chance: The probability with which one of the radii may be exceeded.
+        """
+        few = 0 < directions <= _MOST_DIRECTIONS
+        return self.draws_suffice(directions, chance) or (self._only_rewards and few)
+
+    def pairs_suffice(self, rows: FloatArray, chance: float) -> bool:
+        """Return whether joint radii for all differences of rows are better than those to the best row alone.
+
+        That is so if part of the errors is drawn, or if most differences are parallel to others. Like
+        `draws_suffice`, this depends on the plan and not on the release.
+
+        Args:
+            rows: One option per row.
+            chance: The probability with which one of the radii may be exceeded.
+        """
+        pairs = len(rows) * (len(rows) - 1)
+        if self.draws_suffice(pairs, chance) or not self.at_once(pairs, chance):
+            return self.draws_suffice(pairs, chance)
+        return len(_Merged.of(differences(rows), chance).units) <= pairs / 2
+
+    def _computed(self, directions: FloatArray, chance: float) -> FloatArray:
+        """Return a radius for each direction alone."""
+        factors = self._factors(directions, np.ones(len(directions)), chance, jointly=False)
+        return factors * self._scales(directions) + self._pull(directions)
+
+    def _factors(
+        self, directions: FloatArray, weights: FloatArray, chance: float, *, jointly: bool
+    ) -> FloatArray:
+        """Return c for scales that are multiplied by weights: one for all directions, or one for each."""
         about = (self._evidence.plan.digest, self._evidence.reports, self._knowledge)
-        key = (*about, self._study.heterogeneity, directions.tobytes(), chance, jointly)
+        key = (*about, self._study.heterogeneity, directions.tobytes(), weights.tobytes(), chance, jointly)
         if key not in _FACTORS:
             while len(_FACTORS) >= _MOST_KEPT:
                 del _FACTORS[next(iter(_FACTORS))]
+            known = np.zeros((1, len(directions))) if self._draws is None else self._draws @ directions.T
             # Each direction alone is a group of one; all of them together are one group.
             draws = known[:, None, :] if jointly else known[:, :, None]
-            shape = (1, -1) if jointly else (-1, 1)
-            _FACTORS[key] = _least(draws, proxies.reshape(shape), scales.reshape(shape), chance)
-        off = misfit_of(self._study, self._fit, directions)
-        return _FACTORS[key] * scales + self._pull(directions) + off
+            scales = (weights * self._scales(directions)).reshape((1, -1) if jointly else (-1, 1))
+            # Without noise there is nothing to draw, and the expectation is that of the only value.
+            spare = 0 if self._only_rewards else 1
+            _FACTORS[key] = _least(
+                draws, self._tail(directions), scales, chance * (len(known) + spare) - spare
+            )
+        return _FACTORS[key]
 
     def joint_of(self, directions: FloatArray, chance: float, wanted: NDArray[np.int64]) -> FloatArray:
         """Return some of the radii that `joint` returns for all directions.
@@ -172,13 +223,46 @@ class PhaseErrors:
             chance: The probability.
             wanted: The rows whose radii are returned. If there are many rows, the others are not computed.
         """
-        if self.draws_suffice(len(directions), chance):
+        if self.at_once(len(directions), chance):
             return self.joint(directions, chance)[wanted]
         return self.bound(directions[wanted], chance / max(1, len(directions)))
 
     def bound(self, directions: FloatArray, chance: float) -> FloatArray:
         """Return radii without draws, each of which is exceeded with probability at most `chance`."""
-        return radii(self._study, self._evidence, directions, chance, self._knowledge)
+        if not self._only_rewards:
+            return radii(self._study, self._evidence, directions, chance, self._knowledge)
+        parts = np.split(directions, range(_MOST_DIRECTIONS, len(directions), _MOST_DIRECTIONS))
+        return np.concatenate([self._computed(one, chance) for one in parts])
+
+    @cached_property
+    def _only_rewards(self) -> bool:
+        """Whether the error is that of bounded rewards alone, for which a better tail is known."""
+        if not self._bounded_rewards:
+            return False
+        return self._evidence.plan.asked_mechanism.error_deviation(self._evidence.reports) == 0
+
+    @property
+    def _bounded_rewards(self) -> bool:
+        """Whether rewards lie in [−1, 1], so that their sums have a better tail than exp(−z²/2)."""
+        study = self._study
+        if self._evidence.counts or not isinstance(self._fit.errors, CohortErrors):
+            return False
+        independent = study.bounded_rewards and study.bound <= 1 and study.heterogeneity == 0
+        return self._knowledge.only_range or (self._knowledge is Knowledge.MODEL and independent)
+
+    def _tail(self, directions: FloatArray) -> Tail | SubGaussian:
+        """Return the tail of G."""
+        if not self._bounded_rewards:
+            return SubGaussian(units=np.sqrt(self._proxies(directions)))
+        plan, reports = self._evidence.plan, self._evidence.reports
+        coefficients = directions @ self._fit.map
+        rounding = plan.asked_mechanism.rounding_proxy(reports) * squared_norms(coefficients)
+        if self._knowledge.only_range:  # the sum of a person's rewards lies in ±Σ|a_x|
+            reach = self._study.bound * np.abs(coefficients).sum(axis=1, keepdims=True)
+            people = np.array([float(reports)])
+            return of_bounded(reach, people, rounding, replaced=self._knowledge is Knowledge.BOUNDED)
+        averages = coefficients if plan.mixing_matrix is None else coefficients @ plan.mixing_matrix
+        return of_bounded(averages, reports * np.array(plan.plays, dtype=np.float64), rounding)
 
     def draws_suffice(self, directions: int, chance: float) -> bool:
         """Return whether radii for this number of directions at once are computed from draws.
@@ -204,34 +288,34 @@ class PhaseErrors:
         mechanism, normal = plan.asked_mechanism, self._knowledge is Knowledge.NORMAL
         if not normal and mechanism.error_deviation(evidence.reports) == 0:
             return None
-        seed = hashlib.sha256(f"dpbandits error draws|{plan.digest}|{evidence.reports}".encode()).digest()
-        rng = np.random.default_rng(list(seed))
-        drawn = mechanism.noise_draws(_DRAWS, evidence.reports, SimulatedNoise(rng))
+        drawn = _noise_draws(mechanism, evidence.reports)
         if drawn is None:
             return None
         if not normal:
             return np.asarray(drawn @ self._fit.map.T)
+        rng = _generator(f"people|{plan.digest}|{evidence.reports}")
         plays = rng.standard_normal((len(drawn), len(plan.plays)))
         plays /= np.sqrt(evidence.reports * errors.weights)
         drawn = drawn + (plays if plan.mixing_matrix is None else plays @ plan.mixing_matrix.T)
         people = rng.standard_normal((len(drawn), self._study.actions.dimension)) * np.sqrt(errors.common)
         return np.asarray(drawn @ self._fit.map.T + people)
 
-    def _parts(self, directions: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return draws of X, one column per direction; the proxies q of G; and the scales s."""
-        assert self._draws is not None
+    def _proxies(self, directions: FloatArray) -> FloatArray:
+        """Return the proxies q of G."""
         errors, reports = self._fit.errors, self._evidence.reports
         assert isinstance(errors, CohortErrors)
         coefficients = directions @ self._fit.map
         proxies = self._evidence.plan.asked_mechanism.rounding_proxy(reports) * squared_norms(coefficients)
         if self._knowledge is Knowledge.MODEL:
             proxies = proxies + errors.sampling_variances(coefficients, directions)
-        elif self._knowledge is Knowledge.BOUNDED:
+        elif self._knowledge.only_range:
             proxies = proxies + (self._study.bound * np.abs(coefficients).sum(axis=1)) ** 2 / reports
-        known = self._draws @ directions.T
-        # The draws may not decide the scales, which have to be the same for all of them.
-        scales = np.sqrt(proxies + squared_norms(directions @ self._root))
-        return known, proxies, np.maximum(scales, np.finfo(float).tiny)
+        return np.asarray(proxies)
+
+    def _scales(self, directions: FloatArray) -> FloatArray:
+        """Return the scales s. The draws may not decide them: they have to be the same for all draws."""
+        scales = np.sqrt(self._proxies(directions) + squared_norms(directions @ self._root))
+        return np.maximum(scales, np.finfo(float).tiny)
 
     @cached_property
     def _root(self) -> FloatArray:
@@ -243,17 +327,17 @@ class PhaseErrors:
         return np.hstack([errors.factor(self._fit.map), np.sqrt(errors.common) * np.eye(size)])
 
     def _pull(self, directions: FloatArray) -> FloatArray:
-        """Return how far clipping may have moved the estimate.
+        """Return how far clipping and a misfit of the model may have moved the estimate.
 
         The bound of docs/theory.md is proportional to log(1/β) + n·p, where p is at most 2·exp(−z²/2) for the
         least margin z. The study has β = 1/(kT); here β may be larger, so the bound is shortened. The
         quotient of the two increases in p, so the largest p is safe.
         """
-        errors = self._fit.errors
+        errors, off = self._fit.errors, misfit_of(self._study, self._fit, directions)
         assert isinstance(errors, CohortErrors)
-        if self._knowledge is Knowledge.BOUNDED:  # clipping at the range loses nothing
-            return np.zeros(len(directions))
-        return errors.pull(directions @ self._fit.map) * self._shortening
+        if self._knowledge.only_range:  # clipping at the range loses nothing
+            return off
+        return errors.pull(directions @ self._fit.map) * self._shortening + off
 
     @cached_property
     def _shortening(self) -> float:
@@ -264,22 +348,82 @@ class PhaseErrors:
         return (math.log(1 / each) + clipped) / (math.log(1 / self._study.bound_failure) + clipped)
 
 
-def _least(known: FloatArray, proxies: FloatArray, scales: FloatArray, chance: float) -> FloatArray:
+@lru_cache(maxsize=8)
+def _noise_draws(mechanism: Mechanism, reports: int) -> FloatArray | None:
+    """Draw the noise of a mechanism; many studies and phases have the same one, and drawing it takes long."""
+    noise = SimulatedNoise(_generator(f"{mechanism!r}|{reports}"))
+    return mechanism.noise_draws(_DRAWS, reports, noise)
+
+
+def _generator(text: str) -> np.random.Generator:
+    seed = hashlib.sha256(f"dpbandits error draws|{text}".encode()).digest()
+    return np.random.default_rng(list(seed))
+
+
+def differences(rows: FloatArray) -> FloatArray:
+    """Return the differences of all pairs of rows, each pair in both orders, by the first row of the pair."""
+    first, second = np.nonzero(~np.eye(len(rows), dtype=bool))
+    return np.asarray(rows[first] - rows[second])
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Merged:
+    """Directions of which those that are parallel are one.
+
+    If v = k·w with k > 0, the errors in both exceed c·s_v and c·s_w together. In a grid of options many
+    differences are parallel. Each given direction has the same share of the failure probability, so a
+    direction that stands for several has the sum of their shares, and a shorter radius.
+
+    Attributes:
+        units: The directions at length 1.
+        places: For each given direction, its place among `units`.
+        weights: The factors of the scales: quantiles of the normal distribution, the largest being at most 1.
+    """
+
+    units: FloatArray
+    places: NDArray[np.int64]
+    weights: FloatArray
+
+    @staticmethod
+    def of(directions: FloatArray, chance: float) -> _Merged:
+        return _merged(np.ascontiguousarray(directions).tobytes(), directions.shape[1], chance)
+
+    @staticmethod
+    def new(directions: FloatArray, chance: float) -> _Merged:
+        from scipy.special import ndtri
+
+        lengths = np.linalg.norm(directions, axis=1, keepdims=True)
+        units = directions / np.maximum(lengths, np.finfo(float).tiny)
+        rounded = np.round(units, _DIGITS) + 0.0  # no −0
+        _, first, places, counts = np.unique(
+            rounded, axis=0, return_index=True, return_inverse=True, return_counts=True
+        )
+        share = min(chance, 0.25) / len(directions)
+        weights = ndtri(share * counts) / ndtri(share)
+        return _Merged(units=units[first], places=places.reshape(-1), weights=weights)
+
+
+@lru_cache(maxsize=_MOST_KEPT)
+def _merged(directions: bytes, dimension: int, chance: float) -> _Merged:
+    """Return `_Merged.new`; the same options are compared many times."""
+    return _Merged.new(np.frombuffer(directions).reshape(-1, dimension), chance)
+
+
+def _least(known: FloatArray, tail: Tail | SubGaussian, scales: FloatArray, allowed: float) -> FloatArray:
     """Return the least c for each group of directions, rounded up.
 
     Args:
         known: Draws × groups × directions in a group.
-        proxies: Groups × directions.
-        scales: The same.
-        chance: β.
+        tail: The tail of G in each direction.
+        scales: Groups × directions.
+        allowed: What Σ h(c, X) over all draws may be.
     """
-    count, groups = known.shape[:2]
-    roots = np.maximum(np.sqrt(2 * proxies), 1e-9 * scales)
+    groups = known.shape[1]
+    units = np.maximum(tail.units.reshape(scales.shape), 1e-9 * scales)
 
     def enough(factors: FloatArray) -> NDArray[np.bool_]:
-        beyond = np.maximum(factors[:, None] * scales - known, 0.0) / roots
-        missed = np.exp(-(beyond**2)).sum(axis=2)
-        return np.asarray(1 + np.minimum(missed, 1.0).sum(axis=0) <= chance * (count + 1))
+        missed = tail((factors[:, None] * scales - known) / units).sum(axis=2)
+        return np.asarray(np.minimum(missed, 1.0).sum(axis=0) <= allowed)
 
     low, high = np.zeros(groups), np.full(groups, _HIGHEST)
     found = enough(high)

@@ -7,6 +7,7 @@ from ._found import (
 )
 from ._people import (
     People as People,
+    Ran as Ran,
     people_of as people_of,
 )
 from ._planning import (

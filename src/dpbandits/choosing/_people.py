@@ -210,7 +210,7 @@ class PersistentPeople(PlayingPeople):
 class MeasuredPeople(PlayingPeople):
     """A table of measured rewards: one row per person and one column per option."""
 
-    knowledge = Knowledge.BOUNDED
+    knowledge = Knowledge.TABLE
 
     def __init__(self, table: object, options: Options, rewards: RewardRange) -> None:
         columns = read_columns(table, name="people")
@@ -245,7 +245,7 @@ class ReplayedPeople(People):
     """People who were assigned by lot: each has one measured option, see `Replay`."""
 
     # A reward in [−1, 1] is sub-Gaussian around its mean with proxy 1, as in the model with σ = 0.
-    knowledge = Knowledge.BOUNDED
+    knowledge = Knowledge.TABLE
     assignment = "one"
 
     def __init__(self, given: Replay, options: Options, rewards: RewardRange) -> None:
@@ -312,7 +312,9 @@ class SimulatedPeople(PlayingPeople):
         return {str(number): averages for number in range(1, count + 1)}
 
 
-_GUESS = 0.5  # σ of a study that does not know it; the intervals do not depend on it, see `Knowledge.BOUNDED`
+_GUESS = (
+    0.5  # σ of a study that does not know it; the intervals do not depend on it, see `Knowledge.only_range`
+)
 
 
 def _too_few(found: int, count: int) -> InvalidValue:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from dpbandits._checks import whole
-from dpbandits.answers import Knowledge, left_for_widths, radii
+from dpbandits.answers import left_for_widths, radii
 from dpbandits.choosing._people import People
 from dpbandits.errors import InvalidValue
 from dpbandits.options import Options
@@ -53,11 +53,11 @@ def planned(
     Raises:
         InvalidValue: The horizon is too short, or the intervals would be wider than the range of rewards.
     """
-    if variance is not None and people.knowledge is Knowledge.BOUNDED:
+    if variance is not None and people.knowledge.only_range:
         expected = "none for people about whom only the range of rewards is known: state a heterogeneity"
         raise InvalidValue("reward_variance", variance, expected)
     # If nothing is known about a person's rewards, they are clipped at the range only, which loses nothing.
-    steps = None if people.knowledge is not Knowledge.BOUNDED else Steps().without("recentred", "whitened")
+    steps = None if not people.knowledge.only_range else Steps().without("recentred", "whitened")
     settings: dict[str, Any] = {
         "bounded_rewards": people.bounded,
         "heterogeneity": people.heterogeneity,
@@ -102,7 +102,7 @@ def _reserved(
     """Return the study with the fit test and the confirmation for which people are reserved."""
     (participants,) = study.schedule.cohorts or (0,)
     if notice is not None:
-        if people.knowledge is Knowledge.BOUNDED:
+        if people.knowledge.only_range:
             expected = "none for people about whom only the range of rewards is known: state a heterogeneity"
             raise InvalidValue("notice_misfit", notice, expected)
         test = reserved_fit_test(study, participants, notice)
@@ -113,7 +113,7 @@ def _reserved(
         study,
         participants,
         current=options.index(options.current),
-        assumes="range" if people.knowledge is Knowledge.BOUNDED else "spread",
+        assumes="range" if people.knowledge.only_range else "spread",
         width=None if confirm is True else confirm,
     )
     if confirmation is None:
