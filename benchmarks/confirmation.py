@@ -13,8 +13,8 @@ For each trust model the program prints
 
 - outside: the share of studies in which an interval of the confirmation misses the truth. It must be at most
   1 − level = .1; a row fails if the count exceeds the .999-quantile of a binomial with that probability;
-- model: the same for the interval of the model's lead over the current option, for comparison; it assumes
-  that mean rewards are linear;
+- model: the same for the model's interval of the mean reward of its best option, in the first 100 studies,
+  for comparison; it assumes that mean rewards are linear;
 - ratio: the half width divided by the empirical level-quantile of the largest error;
 - cohort, and × optimum: the clients that were asked, divided by the least number with which the intervals of
   the confirmation would have the wanted half width. It must be at most 1.5.
