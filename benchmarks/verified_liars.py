@@ -1,11 +1,12 @@
 """A study of real processes with lying clients: mode `verified` excludes them, in `split` they win.
 
     python benchmarks/verified_liars.py --clients 2000 --liars 20 --mode verified
-    python benchmarks/verified_liars.py --clients 2000 --liars 1 --mode split
+    python benchmarks/verified_liars.py --clients 2000 --liars 20 --mode split
 
 In mode `verified` each liar sends another kind of false report. The study must end with exactly the
-eliminations and the estimate of the honest clients. In mode `split` a liar adds to its share what makes the
-worst action look best. The study must end with that action: that is why the other mode exists.
+eliminations and the estimate of the honest clients. In mode `split` one of the liars of a phase adds to its
+share what makes the worst action look best. The study must end with that action: that is why the other mode
+exists.
 """
 
 from __future__ import annotations

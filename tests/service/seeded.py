@@ -19,7 +19,7 @@ import sys
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -47,15 +47,23 @@ def coordinator(study: Path, seed: int) -> None:
 
 @dataclass(kw_only=True)
 class LyingCore(ClientCore):
-    """A client that lies when it splits its report into two parts."""
+    """A client that lies when it splits its report into two parts.
+
+    In mode `split` liars agree that the first one of a phase moves the sums: sums that all of them move at
+    once would wrap around, to a result that none of them wants.
+    """
 
     actions: Actions
     kind: str
+    moved: ClassVar[set[str]] = set()
 
     def _parts(self, plan: Plan, place: Place, payload: bytes, mode: str) -> tuple[bytes, bytes]:
         if mode == "verified":
             return LIES[self.kind](ProvedReports.of(plan, place), payload)
         one, other = split_shares(plan, payload)
+        if place.plan in self.moved:
+            return one, other
+        self.moved.add(place.plan)
         return one, share_message(plan).pack(self._moved(plan, share_message(plan).unpack([other])[0]))
 
     def _moved(self, plan: Plan, share: Any) -> Any:
