@@ -33,11 +33,13 @@ def test_what_the_package_exports():
         "Certificate",
         "Cover",
         "Design",
+        "DifferenceDesign",
         "KINDS",
         "Selection",
         "certify",
         "cover",
         "cover_size",
+        "for_differences",
         "near_g_optimal",
         "support_bound",
     ]

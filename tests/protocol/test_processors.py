@@ -19,7 +19,7 @@ from threadpoolctl import threadpool_info
 
 from dpbandits.design import near_g_optimal
 from dpbandits.protocol._clipping import GRID, on_grid
-from dpbandits.protocol._reporting import _first_independent, _rounded
+from dpbandits.protocol._reporting import _first_independent, rounded
 
 from .planned_digests import TRUSTS, actions, study
 
@@ -70,7 +70,7 @@ def test_grids_are_safe_from_rounding_errors() -> None:
     assert str(on_grid(-1e-12)) == "0.0"
     for size in (1.0, 0.25):
         exact = np.array([[size, 0.3]])
-        assert (_rounded(exact) == _rounded(exact * np.array([[1 + 2e-16, 1.0]]))).all()
+        assert (rounded(exact) == rounded(exact * np.array([[1 + 2e-16, 1.0]]))).all()
 
 
 def test_the_first_independent_columns_are_taken() -> None:

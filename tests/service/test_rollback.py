@@ -287,8 +287,12 @@ def test_without_the_watermark_these_tests_see_a_second_release(recorded: Any, t
     moments = recorded("central", None)
     old = _first(moments, "ask-after-commit")
     directory = put_back(tmp_path / "old", moments[-1], old, ("coordinator",))
-    after = go_on(directory, "central", None, other=True, watched=False)
-    assert after.releases.keys() == {1, 2}
+    # The second release of phase 1 may lead to another plan of phase 2. Clients that have answered refuse it,
+    # and then the study has too few clients to end.
+    with contextlib.suppress(AssertionError):
+        go_on(directory, "central", None, other=True, watched=False)
+    after = GoneOn(releases_in(directory), "")
+    assert after.releases[1] != moments[-1].releases[1]
     assert not holds(moments[-1], after)
 
 

@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import betaincc
 
 from dpbandits._arrays import FloatArray, IntArray
 from dpbandits.privacy import accounting, tails
@@ -142,6 +141,8 @@ def _negative_binomial_quantiles(chances: FloatArray, successes: int, stop: floa
     The variable counts the failures before the given number of successes, each of probability `stop`. Like
     `scipy.stats.nbinom.isf`, whose import takes longer than a whole plan.
     """
+    from scipy.special import betaincc  # a client that reports does not come here, and needs no SciPy
+
     low, high = np.full(len(chances), -1.0), np.full(len(chances), np.ceil(2 * successes / stop))
     while (short := betaincc(successes, high + 1, stop) > chances).any():
         low, high = np.where(short, high, low), np.where(short, 2 * high, high)

@@ -94,7 +94,7 @@ _ELSEWHERE = (
 _STUDY = {
     "study": _keys(Study, *_ELSEWHERE),
     "options": KEYS,
-    "privacy": _keys(PrivacyRequest),
+    "privacy": _keys(PrivacyRequest, "sampled_share"),  # clients join first come, first served
     "schedule": ("participants", *_keys(Schedule)),
     "confirmation": ("enabled", "cohort", "width", "finalists", "assumes"),
     "fit_test": ("notice", *_keys(FitTest)),
