@@ -45,6 +45,7 @@ from dpbandits.service.wire import KeyPair, hashed
 from dpbandits.storage import Attempt, MemoryStore, PlanRecord, ProgressRecord, ReleaseRecord
 
 LIMIT, SECONDS, EVERY = 0.9, 1.0, 3.0
+LOAD = argparse.Namespace(postgresql=False, connections=64)
 VIEWS = ("overview", "options", "options?show=dropped&page=3", "time", "privacy", "health")
 
 
@@ -87,7 +88,7 @@ def measure_rate(options: argparse.Namespace) -> float:
     found: dict[bool, list[tuple[float, float]]] = {False: [], True: []}
     with (
         tempfile.TemporaryDirectory() as directory,
-        running(Path(directory), size * (2 * rounds + 1), 64, tls=False) as bench,
+        running(Path(directory), size * (2 * rounds + 1), LOAD, tls=False) as bench,
     ):
         url, token = f"http://127.0.0.1:{bench.site.port}", bench.site.tokens["operator"]
         bench.send("reports", 0, size)  # warms up

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 from scipy.special import ive
 from scipy.stats import chi2
@@ -190,51 +189,6 @@ def test_it_refuses_before_it_enrols(
             assert transaction.latest() is None or transaction.latest().joined == 0  # type: ignore[union-attr]
     assert process.returncode != 0
     assert told in trouble
-
-
-USES = """
-import type { components } from "./schema";
-type Schemas = components["schemas"];
-type Unknown<T> = unknown extends T ? true : false;
-const known: Unknown<Schemas["Plan"]["mechanism"]> = false;
-const stated: Schemas["TaskReply"]["state"] = "report";
-// @ts-expect-error: no such state
-const wrong: Schemas["TaskReply"]["state"] = "reporting";
-export function parameter(task: Schemas["TaskReply"]): number | null {
-  if (task.plan === null || task.plan === undefined) return null;
-  const plan: Schemas["Plan"] = JSON.parse(task.plan), one = plan.mechanism;
-  switch (one.kind) {
-    case "none": return one.bound;
-    case "central-lattice": case "local-lattice": case "server-noise": return one.scale;
-    case "local-list": return one.near;
-    case "local-band": return one.width;
-    case "shuffled-bits": return one.noise_bits;
-    case "summed-shares": return one.largest_share;
-    default: { const nothing: never = one; return nothing; }
-  }
-}
-export function wrongField(one: Schemas["LocalLatticeMechanism"]): number {
-  // @ts-expect-error: only lists have it
-  return one.near;
-}
-"""
-
-
-def test_types_generated_from_the_description_know_plans_and_mechanisms(tmp_path: Path) -> None:
-    generator, compiler = shutil.which("openapi-typescript"), shutil.which("tsc")
-    if generator is None or compiler is None:
-        pytest.skip(
-            "openapi-typescript and tsc are not installed: npm install -g openapi-typescript typescript"
-        )
-    with _live("local", None, "list") as (url, _, _):
-        (tmp_path / "openapi.json").write_text(httpx.get(f"{url}/openapi.json").text)
-    (tmp_path / "uses.ts").write_text(USES)
-    for command in (
-        [generator, "openapi.json", "-o", "schema.d.ts"],
-        [compiler, "--strict", "--noEmit", "--target", "es2022", "--skipLibCheck", "uses.ts"],
-    ):
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
-        assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
 
 
 DRAWS = 10_000
