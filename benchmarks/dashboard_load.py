@@ -1,6 +1,6 @@
 """What open dashboards cost a coordinator: its report rate with them, and the first page of a large study.
 
-1. `--dashboards` browsers (200) poll the overview every three seconds, as an open page does, while a load
+1. `--dashboards` browsers (200) poll the overview every five seconds, as an open page does, while a load
    generator sends reports. Rounds with and without them alternate, so that other load on the machine affects
    both. The number of reports changes all the time, so every poll gets a new page. The pages cost the
    coordinator a share of its CPU time: what a round with them needs beyond a round without, per second. If
@@ -44,7 +44,7 @@ from dpbandits.service.shared import Roles
 from dpbandits.service.wire import KeyPair, hashed
 from dpbandits.storage import Attempt, MemoryStore, PlanRecord, ProgressRecord, ReleaseRecord
 
-LIMIT, SECONDS, EVERY = 0.9, 1.0, 3.0
+LIMIT, SECONDS, EVERY = 0.9, 1.0, 5.0
 LOAD = argparse.Namespace(postgresql=False, connections=64)
 VIEWS = ("overview", "options", "options?show=dropped&page=3", "time", "privacy", "health")
 

@@ -8,7 +8,7 @@ takes the
   looked at. The limit is not that of the API: behind a proxy all callers have one address, and wrong
   tokens must not use up the limit of the clients.
 - The Content-Security-Policy allows scripts, styles and connections of this host only, and nothing inline.
-- An open page asks every three seconds whether something has changed. The reply is empty if nothing has,
+- An open page asks every five seconds whether something has changed. The reply is empty if nothing has,
 and each new
   page is rendered once, however many readers there are.
 """
