@@ -1,4 +1,4 @@
-"""The objective "identification": phases may play actions that cannot be best, to tell the others apart."""
+"""The objective "identification": phases may play actions that cannot be best, to compare the others."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _run(study: Study) -> tuple[list[State], list[Plan], list[Release]]:
 
 @pytest.mark.parametrize("trust", ["none", "shuffle"])
 def test_similar_actions_need_far_fewer_clients(trust: str) -> None:
-    """Two nearly equal actions are left early; the second unit vector tells them apart."""
+    """Two nearly equal actions are left early; playing the second unit vector measures their difference."""
     asked = dict[str, int]()
     for objective in ("regret", "identification"):
         study = _study(objective, trust)

@@ -1,6 +1,6 @@
 """Designs for differences: weights for which the differences of a few options are estimated well.
 
-A G-optimal design estimates the mean of every option well. To tell a few options apart, only the differences
+A G-optimal design estimates the mean of every option well. To compare a few options, only the differences
 v of these matter, and any action may be played to measure them. The search minimises the largest v'V⁻¹v with
 V = Σ π(x)·xx' over all actions x (Soare, Lazaric and Munos 2014 call such a design XY-optimal).
 

@@ -1,7 +1,7 @@
 """What a phase plays: the design of the active actions, or with the objective "identification" another one.
 
 A G-optimal design of the active actions plays only actions that may still be best, which costs little regret.
-If a few similar actions are left, it tells them apart badly: the difference of two nearly equal actions is
+If a few similar actions are left, it compares them badly: the difference of two nearly equal actions is
 small compared with the noise of each. A design for differences (`design.for_differences`) plays any action,
 also one that cannot be best. With the objective "identification" both are planned, with their noise and
 clipping, and the one with the smaller widths is taken.

@@ -59,7 +59,7 @@ class Study:
             guess is certain to be within `stop_gap` of the best action. If not, every planned cohort is
             asked.
         objective: "regret" plays only actions that may still be best. With "identification" a phase may also
-            play actions that cannot be best, if that tells the others apart with fewer clients.
+            play actions that cannot be best, if the others are then compared with fewer clients.
         stop_gap: A gap that is small enough to stop, in units of the reward; see `stop_when_decided`.
         assignment: The actions that a client reports on. With "everyone", each client of a phase reports on
             all actions of the phase (DP-DPE). With "one", every round has a new client, who reports on the
