@@ -139,7 +139,7 @@ def _secret_share(people: People, participants: int, seed: int | None) -> float:
         expected = "False, unless people is a table of measured rewards with a row per person"
         raise InvalidValue("secret_sample", True, expected)
     if seed is not None:
-        raise InvalidValue("seed", seed, "None with secret_sample: a person who has the seed knows who was asked")
+        raise InvalidValue("seed", seed, "None with secret_sample: the seed says who was asked")
     return min(1.0, participants / people.size)
 
 
