@@ -1,6 +1,6 @@
 """What open dashboards cost a coordinator: its report rate with them, and the first page of a large study.
 
-1. `--dashboards` browsers (200) poll the overview every five seconds, as an open page does, while a load
+1. `--dashboards` browsers (200) poll the overview as often as an open page is told to, while a load
    generator sends reports. Rounds with and without them alternate, so that other load on the machine affects
    both. The number of reports changes all the time, so every poll gets a new page. The pages cost the
    coordinator a share of its CPU time: what a round with them needs beyond a round without, per second. If
@@ -56,7 +56,7 @@ async def poll(url: str, token: str, dashboards: int) -> None:
         await http.post("/dashboard/login", data={"token": token})
 
         async def page(number: int) -> None:
-            version = ""
+            version, every = "", EVERY
             await asyncio.sleep(EVERY * number / dashboards)
             while True:
                 reply = await http.get(
@@ -64,7 +64,8 @@ async def poll(url: str, token: str, dashboards: int) -> None:
                 )
                 if reply.status_code == 200:
                     version = reply.text.partition('data-version="')[2].partition('"')[0]
-                await asyncio.sleep(EVERY)
+                    every = float(reply.text.partition('hx-trigger="every ')[2].partition("s")[0])
+                await asyncio.sleep(every)
 
         await asyncio.gather(*(page(number) for number in range(dashboards)))
 
@@ -75,7 +76,7 @@ def open_pages(url: str, token: str, dashboards: int) -> Iterator[None]:
     command = [sys.executable, __file__, "poll", url, token, str(dashboards)]
     process = subprocess.Popen(command)
     try:
-        time.sleep(EVERY + 3)
+        time.sleep(3 * EVERY + 3)  # until the pages were counted and have a new interval
         yield
     finally:
         process.terminate()

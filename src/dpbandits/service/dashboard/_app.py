@@ -2,15 +2,13 @@
 
 - All addresses in the pages are relative, so the dashboard works behind a reverse proxy under any prefix.
 - A page needs a session. `open?token=…` exchanges the token of the role `reader` for a cookie, and `login`
-takes the
-  operator's token. Nothing else of a request is trusted.
+  takes the operator's token. Nothing else of a request is trusted.
 - An address may send 20 wrong tokens, and one more each second. After that it is refused before its token is
   looked at. The limit is not that of the API: behind a proxy all callers have one address, and wrong
   tokens must not use up the limit of the clients.
 - The Content-Security-Policy allows scripts, styles and connections of this host only, and nothing inline.
-- An open page asks every five seconds whether something has changed. The reply is empty if nothing has,
-and each new
-  page is rendered once, however many readers there are.
+- An open page asks every five seconds whether something has changed, and less often if many are open. The
+  reply is empty if nothing has, and each new page is rendered once, however many readers there are.
 """
 
 from __future__ import annotations
@@ -30,6 +28,7 @@ from starlette.routing import Mount, Route
 
 from dpbandits.errors import DpbanditsError, Refused
 from dpbandits.service.coordinator import Coordinator
+from dpbandits.service.dashboard._pace import Pace
 from dpbandits.service.dashboard._sessions import COOKIE, SECONDS, Session, Sessions
 from dpbandits.service.dashboard._snapshot import Snapshot, Snapshots
 from dpbandits.service.dashboard._static import Static
@@ -91,6 +90,7 @@ class Pages:
         self._rates = rates
         self._poke = poke
         self._snapshots = Snapshots(coordinator, trouble)
+        self._pace = Pace()
         self._templates = environment(Path(__file__).parent / "templates")
         self._templates.filters["json"] = lambda value: json.dumps(value, allow_nan=False)
         self._static = Static.load(Path(__file__).parent / "static")
@@ -216,17 +216,26 @@ class Pages:
             return _to("login")
         snapshot = await self._snapshots.read()
         query = parse_qs(request.url.query, max_num_fields=20)
-        if partly and query.pop("v", [""])[0] == snapshot.version:
+        if partly:
+            self._pace.polled()
+        version = f"{snapshot.version}_{self._pace.seconds}"
+        if query.pop("v", [""])[0] == version and partly:
             return Response(status_code=204, headers=HEADERS)
-        query.pop("v", None)
-        return _html(self._render(name, query, session, snapshot, partly=partly))
+        return _html(self._render(name, query, session, snapshot, version=version, partly=partly))
 
     def _render(
-        self, name: str, query: dict[str, list[str]], session: Session, snapshot: Snapshot, *, partly: bool
+        self,
+        name: str,
+        query: dict[str, list[str]],
+        session: Session,
+        snapshot: Snapshot,
+        *,
+        version: str,
+        partly: bool,
     ) -> bytes:
         asked = json.dumps(query, sort_keys=True)
         who = "" if partly else self._sessions.csrf(session)  # only the frame of a page has a form
-        key = (name, asked, who, snapshot.version)
+        key = (name, asked, who, version)
         if key not in self._rendered:
             title, values = VIEWS[name]
             shown = {"address": name, **values(snapshot, query)}
@@ -240,6 +249,8 @@ class Pages:
                     session=session,
                     csrf=who,
                     snapshot=snapshot,
+                    version=version,
+                    seconds=self._pace.seconds,
                     status=snapshot.status,
                     **shown,
                 )
