@@ -45,6 +45,7 @@ from dpbandits.service.wire import KeyPair, hashed
 from dpbandits.storage import Attempt, MemoryStore, PlanRecord, ProgressRecord, ReleaseRecord
 
 LIMIT, SECONDS, EVERY = 0.9, 1.0, 5.0
+PAUSE = 2 * EVERY + 3  # seconds before each round: until the pages were counted and have their interval
 LOAD = argparse.Namespace(postgresql=False, connections=64)
 VIEWS = ("overview", "options", "options?show=dropped&page=3", "time", "privacy", "health")
 
@@ -76,11 +77,18 @@ def open_pages(url: str, token: str, dashboards: int) -> Iterator[None]:
     command = [sys.executable, __file__, "poll", url, token, str(dashboards)]
     process = subprocess.Popen(command)
     try:
-        time.sleep(3 * EVERY + 3)  # until the pages were counted and have a new interval
+        time.sleep(PAUSE)
         yield
     finally:
         process.terminate()
         process.wait()
+
+
+@contextlib.contextmanager
+def idle() -> Iterator[None]:
+    """Wait as long as `open_pages` does, so that a round without pages begins as cold as one with them."""
+    time.sleep(PAUSE)
+    yield
 
 
 def measure_rate(options: argparse.Namespace) -> float:
@@ -96,7 +104,7 @@ def measure_rate(options: argparse.Namespace) -> float:
         for number in range(2 * rounds):
             sent, on = ((number + 1) * size, (number + 2) * size), number % 2 == 1
             pages = open_pages(url, token, options.dashboards)
-            with pages if on else contextlib.nullcontext():
+            with pages if on else idle():
                 found[on].append(bench.send("reports", *sent))
     rates = [statistics.median(rate for rate, _ in found[on]) for on in (False, True)]
     costs = [statistics.median(cost for _, cost in found[on]) * 1e6 for on in (False, True)]
@@ -179,7 +187,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--dashboards", type=int, default=200)
-    parser.add_argument("--requests", type=int, default=6000, help="reports per round")
+    parser.add_argument("--requests", type=int, default=20_000, help="reports per round")
     parser.add_argument("--rounds", type=int, default=5, help="rounds with, and as many without dashboards")
     parser.add_argument("--actions", type=int, default=10**6)
     parser.add_argument("--phases", type=int, default=50)
