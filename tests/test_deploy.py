@@ -20,7 +20,7 @@ import pytest
 import yaml
 from packaging.utils import canonicalize_name
 
-from dpbandits.service.config import _study_file as study_file
+from dpbandits.service.config import _sections, read_shuffler, read_study
 from dpbandits.service.shared import Metrics, self_signed
 from dpbandits.service.wire import KeyPair
 
@@ -179,8 +179,8 @@ def _files(path: Path) -> dict[str, Path]:
 
 def test_the_files_of_the_page_are_read_and_fit_one_another(tmp_path: Path) -> None:
     made = _files(tmp_path)
-    study = study_file.read_study(made["coordinator/study.toml"])
-    shuffler = study_file.read_shuffler(made["shuffler/shuffler.toml"])
+    study = read_study(made["coordinator/study.toml"])
+    shuffler = read_shuffler(made["shuffler/shuffler.toml"])
     assert study.context.shuffler is not None
     assert study.context.shuffler.mode == shuffler.context.mode
     assert study.context.shuffler.url == shuffler.listening.url
@@ -193,8 +193,8 @@ def test_the_page_lists_every_key_and_no_other() -> None:
     for first, keys in re.findall(r"^\| (`\w+`)? ?\| (`[^|]+`) \| [^|]*\| [^|]+ \|$", PAGE, re.MULTILINE):
         section = first.strip("`") or section
         listed[section] |= set(re.findall(r"`(\w+)`", keys))
-    known = {name: set(keys) for name, keys in study_file._STUDY.items()}
-    known["shuffler"] |= set(study_file._SHUFFLER["shuffler"])
+    known = {name: set(keys) for name, keys in _sections.STUDY.items()}
+    known["shuffler"] |= set(_sections.SHUFFLER["shuffler"])
     assert dict(listed) == known
 
 

@@ -19,8 +19,7 @@ from dpbandits.errors import Refused
 from dpbandits.privacy import SecureNoise
 from dpbandits.protocol import Plan, Release, Schedule, decode
 from dpbandits.rounds import SteadyClock, StoreClock
-from dpbandits.service.config import read_study
-from dpbandits.service.config._study_file import CoordinatorFile
+from dpbandits.service.config import CoordinatorFile, read_study
 from dpbandits.service.coordinator import Context, Watermark
 from dpbandits.service.shared import Timing
 from dpbandits.service.shared._transport import trusting

@@ -10,17 +10,25 @@ from ._options_section import (
     options_of as options_of,
     read_options as read_options,
 )
-from ._study_file import (
+from ._party_files import (
     CoordinatorFile as CoordinatorFile,
-    StoredStudy as StoredStudy,
-    key_pair_of as key_pair_of,
     read_shuffler as read_shuffler,
-    read_stored_study as read_stored_study,
     read_study as read_study,
-    storage_of as storage_of,
-    study_file as study_file,
-    study_of as study_of,
     terms_in as terms_in,
+)
+from ._party_sections import (
+    key_pair_of as key_pair_of,
+    storage_of as storage_of,
+)
+from ._sections import (
+    study_file as study_file,
+)
+from ._stored_study import (
+    StoredStudy as StoredStudy,
+    read_stored_study as read_stored_study,
+)
+from ._study_section import (
+    study_of as study_of,
 )
 from ._toml_file import (
     TomlFile as TomlFile,

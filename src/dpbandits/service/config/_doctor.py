@@ -22,7 +22,7 @@ from cryptography import x509
 
 from dpbandits.errors import DpbanditsError, Refused, Unreachable
 from dpbandits.protocol import Study, ask
-from dpbandits.service.config._study_file import CoordinatorFile, ShufflerFile, read_shuffler, read_study
+from dpbandits.service.config._party_files import CoordinatorFile, ShufflerFile, read_shuffler, read_study
 from dpbandits.service.config._toml_file import TomlFile
 from dpbandits.service.coordinator import poll_interval
 from dpbandits.service.shared import Patience, Transport, call, most_connections

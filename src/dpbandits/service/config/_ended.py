@@ -11,14 +11,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dpbandits.errors import InvalidValue
-from dpbandits.service.config._study_file import read_stored_study, storage_of
+from dpbandits.service.config._party_sections import storage_of
+from dpbandits.service.config._stored_study import read_stored_study
 from dpbandits.service.config._toml_file import TomlFile
 from dpbandits.storage import open_store
 
 
 @dataclass(frozen=True, kw_only=True)
 class EndedStudy:
-    """A party of a study that needs its sealing key no more.
+    """A party of a study that no longer needs its sealing key.
 
     Attributes:
         key: The file of the sealing key.
@@ -40,7 +41,7 @@ class EndedStudy:
 
 
 def ended_study(path: Path) -> EndedStudy:
-    """Return the party of a study file, or of a shuffler's file, if it needs its sealing key no more.
+    """Return the party of a study file, or of a shuffler's file, if it no longer needs its sealing key.
 
     Args:
         path: The TOML file.

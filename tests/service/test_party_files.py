@@ -1,3 +1,5 @@
+"""Study files and shuffler files: what they set, and errors that name the line."""
+
 from __future__ import annotations
 
 from pathlib import Path
@@ -16,7 +18,7 @@ def _site(path: Path, mode: str | None = "trusted") -> Site:
     return Site(directory=path, trust=trust, mode=mode, cohorts=(6, 10))
 
 
-def test_a_study_file_says_all_but_where_noise_comes_from(tmp_path: Path) -> None:
+def test_a_study_file_sets_everything_but_the_noise_source(tmp_path: Path) -> None:
     site = _site(tmp_path)
     file = read_study(site.study_file)
     assert file.context.study.horizon == site.horizon
@@ -66,7 +68,7 @@ def test_a_study_file_says_all_but_where_noise_comes_from(tmp_path: Path) -> Non
         ("delta = 1e-3", 'delta = 1e-3\nnoise = "simulated"', "privacy.noise: got 'simulated'"),
     ],
 )
-def test_mistakes_are_told_with_their_line(tmp_path: Path, old: str, new: str, message: str) -> None:
+def test_errors_name_the_line(tmp_path: Path, old: str, new: str, message: str) -> None:
     site = _site(tmp_path)
     text = site.study_file.read_text()
     assert old in text
@@ -81,7 +83,7 @@ def test_mistakes_are_told_with_their_line(tmp_path: Path, old: str, new: str, m
     assert f"line {changed[0]}" in told
 
 
-def test_what_must_be_there_must_be_there(tmp_path: Path) -> None:
+def test_required_keys_must_exist(tmp_path: Path) -> None:
     site = _site(tmp_path)
     text = site.study_file.read_text()
     site.study_file.write_text(text.replace('url = "sqlite:///study.sqlite"', ""))
