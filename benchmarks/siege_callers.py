@@ -206,8 +206,8 @@ def bad_requests() -> Any:
 class Flood:
     """Bad requests at a fixed rate, whether or not they are answered.
 
-    Each uses a connection that has no request at the moment. If there is none, it is a new connection, which
-    sends the first bytes of a handshake.
+    Each uses a connection that has no request at the moment. If there is none, it is a new connection. One in
+    ten of these finishes its handshake and sends the request; the others send the first bytes of a handshake.
     """
 
     def __init__(self, settings: dict[str, Any]) -> None:
@@ -218,19 +218,17 @@ class Flood:
         self._sources = itertools.cycle([f"{n // 250}.{1 + n % 250}" for n in range(first, first + count)])
         self._free = deque[Caller]()
         self._bad = bad_requests()
+        self._new = itertools.count(1)
         self.outcomes = Counter[str]()
 
     async def connect(self) -> None:
         """Open the connections, 16 at a time."""
-        loop, left = asyncio.get_running_loop(), iter(range(self._settings["connections"]))
+        left = iter(range(self._settings["connections"]))
 
         async def some() -> None:
             for _ in left:
-                local = (f"127.2.{next(self._sources)}", 0)
                 try:
-                    _, caller = await loop.create_connection(
-                        Caller, "127.0.0.1", self._settings["port"], ssl=self._context, local_addr=local
-                    )
+                    caller = await self._open()
                 except OSError:
                     continue
                 await caller.ask(b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n")
@@ -242,22 +240,37 @@ class Flood:
         """Send one bad request."""
         try:
             if self._free:
-                caller = self._free.popleft()
-                outcome = await caller.ask(next(self._bad))
-                if outcome != "lost":
-                    self._free.append(caller)
+                outcome = await self._ask(self._free.popleft())
+            elif next(self._new) % 10:
+                outcome = await self._half_handshake()
             else:
-                local = (f"127.2.{next(self._sources)}", 0)
-                _, writer = await asyncio.open_connection(
-                    "127.0.0.1", self._settings["port"], local_addr=local
-                )
-                writer.write(b"\x16\x03\x01\x02\x00\x01")
-                await asyncio.sleep(0.1)
-                outcome = "new connection"
-                writer.transport.abort()
+                async with asyncio.timeout(10):
+                    caller = await self._open()
+                outcome = await self._ask(caller)
         except OSError:
             outcome = "refused"
         self.outcomes[outcome] += 1
+
+    async def _open(self) -> Caller:
+        address = (f"127.2.{next(self._sources)}", 0)
+        _, caller = await asyncio.get_running_loop().create_connection(
+            Caller, "127.0.0.1", self._settings["port"], ssl=self._context, local_addr=address
+        )
+        return caller
+
+    async def _ask(self, caller: Caller) -> str:
+        outcome = await caller.ask(next(self._bad))
+        if outcome != "lost":
+            self._free.append(caller)
+        return outcome
+
+    async def _half_handshake(self) -> str:
+        address = (f"127.2.{next(self._sources)}", 0)
+        _, writer = await asyncio.open_connection("127.0.0.1", self._settings["port"], local_addr=address)
+        writer.write(b"\x16\x03\x01\x02\x00\x01")
+        await asyncio.sleep(0.1)
+        writer.transport.abort()
+        return "new connection"
 
 
 async def run_flood(settings: dict[str, Any]) -> None:

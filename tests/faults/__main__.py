@@ -7,22 +7,28 @@ tests/faults/kept, with a name that describes the failure, and it becomes a test
 run failed.
 
 With `--processes` the parties are real commands over loopback TLS (deployed.py). These runs are slower and
-less repeatable, and run one at a time. With `--postgres` as well, two coordinators with wrong clocks use one
-PostgreSQL database, whose server is killed and whose disk fills.
+less repeatable. With `--postgres` as well, two coordinators with wrong clocks use one PostgreSQL database,
+whose server is killed and whose disk fills. `--jobs` of these runs go side by side, each with a PostgreSQL
+server of its own. They wait most of the time, so there may be more of them than processors: 5 per processor
+are fine.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import multiprocessing
 import os
+import queue
 import signal
+import subprocess
 import sys
+import threading
 import time
 import traceback
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from functools import partial
 from pathlib import Path
 
@@ -34,12 +40,15 @@ from tests.service.helpers import MODELS
 from .database import databases
 from .deployed import DeployedOutcome, draw_deployed, run_deployed
 from .faults import Case, draw_case, steps_of
+from .preloaded import Preloaded
 from .shrinking import shrink
 from .world import Outcome, run_case, study_for
 
 
 def main() -> int:
     given = _arguments()
+    if given.json:
+        return _tell_outcomes(given)
     if given.processes:
         return _deployed(given)
     began, counts, failed = time.perf_counter(), _Counts(), 0
@@ -72,14 +81,16 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--out", type=Path, default=Path("out/faults"), help="folder for the runs that fail")
     parser.add_argument("--processes", action="store_true", help="use real processes over loopback TLS")
     parser.add_argument("--postgres", action="store_true", help="with --processes: use PostgreSQL")
+    parser.add_argument("--json", action="store_true", help=argparse.SUPPRESS)  # one of several processes
     return parser.parse_args()
 
 
 def _deployed(given: argparse.Namespace) -> int:
-    """Run real processes, one study after another."""
-    failed, met, began = 0, Counter[str](), time.perf_counter()
-    for outcome in _deployed_outcomes(given):
+    """Run real processes."""
+    failed, ended, met, began = 0, 0, Counter[str](), time.perf_counter()
+    for outcome in _side_by_side(given) if given.jobs > 1 else _deployed_outcomes(given):
         met += outcome.met
+        ended += 1
         failed += bool(outcome.problems)
         model = f"{outcome.case.trust} {outcome.case.mode or ''}".strip()
         told = "; ".join(outcome.problems) or "ok"
@@ -89,17 +100,53 @@ def _deployed(given: argparse.Namespace) -> int:
             path = given.out / f"processes-{outcome.case.seed.replace('/', '-')}.json"
             path.write_bytes(msgspec.json.format(msgspec.json.encode(outcome.case)))
             print(f"  kept in {path}")
-    print(f"{given.runs} runs, {failed} failed, {time.perf_counter() - began:.0f} s")
+    print(f"{ended} of {given.runs} runs, {failed} failed, {time.perf_counter() - began:.0f} s")
     print("occurred:", ", ".join(f"{name} {count}" for name, count in sorted(met.items())))
-    return int(failed > 0)
+    return int(failed > 0 or ended < given.runs)
 
 
 def _deployed_outcomes(given: argparse.Namespace) -> Iterator[DeployedOutcome]:
+    """Run one study after another."""
     numbers = range(given.first, given.first + given.runs)
     cases = [draw_deployed(given.seed, number, postgres=given.postgres) for number in numbers]
-    with databases() if given.postgres else nullcontext(None) as new:
+    with (
+        closing(Preloaded()) as preloaded,
+        databases() if given.postgres else nullcontext(None) as new,
+    ):
         for case in cases:
-            yield run_deployed(case, None if new is None else new())
+            yield run_deployed(case, preloaded, None if new is None else new())
+
+
+def _tell_outcomes(given: argparse.Namespace) -> int:
+    """Print one JSON line per run."""
+    for outcome in _deployed_outcomes(given):
+        print(msgspec.json.encode(outcome).decode(), flush=True)
+    return 0
+
+
+def _side_by_side(given: argparse.Namespace) -> Iterator[DeployedOutcome]:
+    """Share the runs between several processes, and yield their outcomes as they come."""
+    jobs = min(given.jobs, given.runs)
+    bounds = [given.first + given.runs * job // jobs for job in range(jobs + 1)]
+    lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+
+    def share(first: int, last: int) -> None:
+        command = [sys.executable, "-m", "tests.faults", "--processes", "--json", f"--seed={given.seed}"]
+        command += [f"--first={first}", f"--runs={last - first}", *(["--postgres"] if given.postgres else [])]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            for line in process.stdout:
+                lines.put(line)
+        lines.put(None)
+
+    for first, last in itertools.pairwise(bounds):
+        threading.Thread(target=share, args=(first, last), daemon=True).start()
+    while jobs:
+        line = lines.get()
+        if line is None:
+            jobs -= 1
+        else:
+            yield msgspec.json.decode(line, type=DeployedOutcome)
 
 
 def _outcomes(given: argparse.Namespace) -> Iterator[Outcome]:

@@ -17,8 +17,6 @@ import random
 import re
 import resource
 import signal
-import subprocess
-import sys
 import tempfile
 import time
 from collections import Counter
@@ -36,13 +34,14 @@ from dpbandits.service.client._client import ClientMemory
 from dpbandits.service.shared import AsyncTransport, call
 from dpbandits.service.wire import EnrolmentReply, EnrolmentRequest, Pins, ResultsReply, StatusReply, hashed
 from tests.service.helpers import MODELS, client_averages, client_noise
-from tests.service.processes import CLIENT_NOISE, Site, free_port, start, stop
+from tests.service.processes import CLIENT_NOISE, Site, free_port, stop
 
 from . import party
 from .actors import CONSENT
 from .checker import Checker
 from .database import Database
 from .network import Accepted
+from .preloaded import Forked, Preloaded
 from .values import second_part
 
 COHORTS = (6, 10)
@@ -108,16 +107,19 @@ def _fault(rng: random.Random, name: str) -> Kill:
     return Kill(at=at, party=name, kind=kind, down=rng.uniform(5.5, 8.0) if kind == "stopped" else down)
 
 
-def run_deployed(case: DeployedCase, database: Database | None = None) -> DeployedOutcome:
+def run_deployed(
+    case: DeployedCase, preloaded: Preloaded, database: Database | None = None
+) -> DeployedOutcome:
     """Run a study to its end and check the databases.
 
     Args:
         case: The run.
+        preloaded: Starts the processes.
         database: A PostgreSQL database for the coordinator; None for SQLite.
     """
     began = time.perf_counter()
     with tempfile.TemporaryDirectory() as directory:
-        world = Deployed(case, Path(directory), database)
+        world = Deployed(case, Path(directory), preloaded, database)
         try:
             asyncio.run(world.play())
         finally:
@@ -134,12 +136,13 @@ class Deployed:
 
     case: DeployedCase
     directory: Path
+    preloaded: Preloaded
     database: Database | None = None
     problems: list[str] = field(default_factory=list)
     met: Counter[str] = field(default_factory=Counter)
     accepted: dict[str, Accepted] = field(default_factory=dict)
     released: dict[int, tuple[int, bytes]] = field(default_factory=dict)
-    running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    running: dict[str, Forked] = field(default_factory=dict)
     names: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -159,6 +162,7 @@ class Deployed:
         )
         self.study = self.site.study
         self._commands = {"coordinator": self.site.coordinator(), "actuator": self.site.actuator()}
+        self._ahead = dict[str, float]()  # by how many seconds clocks are wrong
         self._urls = {"coordinator": self.site.url, "shuffler": self.site.shuffler_url}
         if self.case.skews:
             self._skew()
@@ -173,15 +177,14 @@ class Deployed:
         text = self.site.study_file.read_text()
         file.write_text(text.replace(f"port = {self.site.port}\n", f"port = {port}\n"))
         self._urls["second"] = f"https://127.0.0.1:{port}"
-        files = {"coordinator": self.site.study_file, "second": file}
-        for (name, path), skew in zip(files.items(), self.case.skews, strict=True):
-            command = [sys.executable, "-m", "tests.faults.skewed", str(skew), "serve", str(path)]
-            self._commands[name] = command
+        self._commands["second"] = [*self._commands["coordinator"][:-1], str(file)]
+        self._ahead = dict(zip(("coordinator", "second"), self.case.skews, strict=True))
 
     def _start(self, name: str) -> None:
-        with (self.directory / f"{name}.log").open("ab") as log:
-            self._begun[name] = log.tell()
-            self.running[name] = start(self._commands[name], log)
+        log = self.directory / f"{name}.log"
+        self._begun[name] = log.stat().st_size if log.exists() else 0
+        arguments = self._commands[name][3:]  # without `python -m dpbandits.cli`
+        self.running[name] = self.preloaded.start(arguments, log, ahead=self._ahead.get(name, 0.0))
 
     def _listens(self, name: str) -> bool:
         """Return whether a party has finished its start."""
@@ -264,7 +267,7 @@ class Deployed:
         assert self.database is not None
         self.database.fill_disk(True)
 
-    async def _hinder(self, process: subprocess.Popen[bytes], kill: Kill) -> None:
+    async def _hinder(self, process: Forked, kill: Kill) -> None:
         """Stop a process for a while, or let it open no further files."""
         hard = resource.prlimit(process.pid, resource.RLIMIT_NOFILE)[1]
         try:

@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from .deployed import Deployed, draw_deployed
+from .preloaded import Preloaded
 
 
 # A client that vanishes during a handshake with a stopped party leaves its socket to the garbage collector.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_a_study_of_real_processes_survives_kills(tmp_path: Path) -> None:
-    world = Deployed(draw_deployed(0, 4), tmp_path)
-    try:
-        asyncio.run(world.play())
-        assert world.problems == []
-        assert world.examine() == []
-        assert world.met["coordinator killed"] > 0
-        name, report = next(iter(world.accepted.items()))
-        world.accepted[name] = replace(report, digest="another")
-        assert world.examine() == [f"the accepted report of {name[:8]} is lost"]
-    finally:
-        world.stop()
+    with closing(Preloaded()) as preloaded:
+        world = Deployed(draw_deployed(0, 4), tmp_path, preloaded)
+        try:
+            asyncio.run(world.play())
+            assert world.problems == []
+            assert world.examine() == []
+            assert world.met["coordinator killed"] > 0
+            name, report = next(iter(world.accepted.items()))
+            world.accepted[name] = replace(report, digest="another")
+            assert world.examine() == [f"the accepted report of {name[:8]} is lost"]
+        finally:
+            world.stop()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import secrets
 import socket
 import subprocess
 import sys
@@ -12,7 +13,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Protocol
 
 import httpx
 import msgspec
@@ -31,9 +32,12 @@ CLIENT_NOISE = "discrete-gaussian"  # in place of the servers' noise, the defaul
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """Return a free port that the system gives to no outgoing connection while its server is down."""
+    while True:
+        port = 10_000 + secrets.randbelow(20_000)  # Linux gives 32,768 and more to connections
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 @dataclass
@@ -212,11 +216,20 @@ class Site:
         return list(self.ask("POST", "/v1/enrolments", json={"count": count})["codes"])
 
 
+class Stoppable(Protocol):
+    """What `stop` needs of a process."""
+
+    def poll(self) -> int | None: ...
+    def terminate(self) -> None: ...
+    def kill(self) -> None: ...
+    def wait(self, timeout: float) -> int: ...
+
+
 def start(command: list[str], log: IO[bytes]) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command, stdout=log, stderr=log, env=ENVIRONMENT)
 
 
-def stop(process: subprocess.Popen[bytes]) -> None:
+def stop(process: Stoppable) -> None:
     if process.poll() is None:
         process.terminate()
         try:

@@ -13,6 +13,8 @@ from urllib.parse import urlsplit
 
 import httpx
 import pytest
+from starlette.applications import Starlette
+from starlette.responses import PlainTextResponse
 
 from dpbandits.service.coordinator import coordinator_app
 from dpbandits.service.shared import Limits, Roles, Steps, self_signed
@@ -35,6 +37,7 @@ class Besieged:
     """A coordinator over plain HTTP and over TLS, with one client that has joined."""
 
     deployed: Deployment
+    app: Starlette
     http: httpx.Client
     port: int
     tls_port: int
@@ -74,7 +77,7 @@ def _besieged(directory: Path, limits: Limits) -> Iterator[Besieged]:
     ):
         assert httpx.get(f"{secured}/healthz", verify=trusting(pair[0])).status_code == 200
         port, tls_port = (urlsplit(one).port or 0 for one in (url, secured))
-        yield Besieged(deployed=deployed, http=http, port=port, tls_port=tls_port, member=member)
+        yield Besieged(deployed=deployed, app=app, http=http, port=port, tls_port=tls_port, member=member)
     deployed.coordinator.close()
 
 
@@ -208,17 +211,46 @@ def test_a_flood_of_guessed_credentials_does_not_reach_the_store(
         body = {"json": {"pseudonym": "0" * 64}}
         guesses = [{"Authorization": f"Bearer {new_secret()}"} for _ in range(12)]
         with httpx.Client(base_url=flooded.http.base_url) as other:
-            replies = [other.post("/v1/tasks", headers=one, **body).status_code for one in guesses[:11]]
-            assert replies == [401] * 10 + [429]
+            replies = [other.post("/v1/tasks", headers=one, **body) for one in guesses[:10]]
+            assert [one.status_code for one in replies] == [401] * 10
+            ends = ["connection" in one.headers for one in replies]
+            assert ends == [False] * 5 + [True] * 5  # from the sixth bad request on, whatever its address
             with pytest.raises(httpx.TransportError):  # its connection has ended, and it gets no other
-                other.post("/v1/tasks", headers=guesses[11], **body)
+                other.post("/v1/tasks", headers=guesses[10], **body)
         assert len(reads) == 10
-        assert pauses == [6, 7, 8, 9, 10, 10]  # from the sixth bad request on, whatever its address
+        assert pauses == [6, 7, 8, 9, 10]
         flooded.served()  # from the same address
         report = flooded.http.post(REPORTS, content=b"x", headers=flooded.ticket)
         assert report.status_code == 422  # read, on the connection of the poll
         with pytest.raises(httpx.TransportError):  # but it gets no further connections
             httpx.get(f"http://127.0.0.1:{flooded.port}/healthz")
+
+
+def test_too_many_requests_without_a_credential_are_slow(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are served, but a connection without an accepted request then ends."""
+    with _besieged(tmp_path, Limits(burst=2, requests_per_second=1e-6)) as flooded:
+        flooded.served()
+        pauses = list[str]()
+
+        async def pause() -> None:
+            pauses.append("")
+
+        monkeypatch.setattr("dpbandits.service.shared._endpoints._pause", pause)
+        flooded.app.mount("/pages", PlainTextResponse("a page"))  # not in the table of endpoints
+        while flooded.app.state.guard.rates.calm_strangers():
+            pass
+        for method, path in (("GET", "/healthz"), ("OPTIONS", "/v1/study"), ("GET", "/pages/one")):
+            with httpx.Client(base_url=flooded.http.base_url) as other:
+                reply = other.request(method, path)
+                assert reply.status_code in (200, 204)
+                assert reply.headers["connection"] == "close"
+        assert len(pauses) == 3
+        reply = flooded.http.get("/healthz")
+        assert reply.status_code == 200
+        assert "connection" not in reply.headers
+        assert len(pauses) == 3
 
 
 def test_limits_per_address_and_per_study() -> None:

@@ -34,7 +34,7 @@ from dpbandits.service.dashboard._snapshot import Snapshot, Snapshots
 from dpbandits.service.dashboard._static import Static
 from dpbandits.service.dashboard._views import VIEWS
 from dpbandits.service.reporting import environment
-from dpbandits.service.shared import Limits, Rates, Roles
+from dpbandits.service.shared import PROVEN, Limits, Rates, Roles
 
 log = logging.getLogger("dpbandits.service")
 
@@ -261,7 +261,10 @@ class Pages:
         return self._rendered[key]
 
     def _session(self, request: Request) -> Session | None:
-        return self._sessions.find(request.cookies.get(COOKIE, ""))
+        session = self._sessions.find(request.cookies.get(COOKIE, ""))
+        if session is not None:
+            request.scope[PROVEN] = True  # its connection is not slowed down when strangers flood the service
+        return session
 
     def _with_session(self, reply: Response, request: Request, session: Session, cookie: str) -> Response:
         # Without a path the browser takes the folder of this page, which is right under any prefix.

@@ -5,6 +5,7 @@ from ._common_endpoints import (
     report_endpoint as report_endpoint,
 )
 from ._connections import (
+    PROVEN as PROVEN,
     Steps as Steps,
     most_connections as most_connections,
 )

@@ -2,13 +2,12 @@
 
 uvicorn limits only the time between two requests. So `Connection`, a subclass of its protocol, adds the rest:
 
-- a time for the TLS handshake, for the head of a request, for its body, for the rest of a refused body and
-  for reading the reply. A body may take longer the more of it has arrived;
+- a time for the head of a request, for its body, for the rest of a refused body and for reading the reply. A
+  body may take longer the more of it has arrived;
 - a limit on open connections. If it is reached, the connection that has waited longest without a successful
-  request makes room. So sockets that only wait cannot lock anybody out;
-- no new connections for addresses that sent too many bad requests (_rates.py), before the TLS handshake;
-- one TLS handshake per pass of the event loop, of each address in turn. A handshake takes as much time as
-  several requests, so a flood of them would delay everybody.
+  request makes room. So sockets that only wait cannot lock anybody out.
+
+What happens before a connection exists, including the TLS handshake, is in _accepting.py.
 
 One timer per second checks all connections. A request itself sets no timer.
 """
@@ -21,7 +20,6 @@ import gc
 import resource
 import ssl
 from asyncio import sslproto
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, cast
@@ -41,6 +39,7 @@ HEAD_BYTES = 8_192  # the largest head of a request
 _TLS_BUFFER = 32_768  # bytes that asyncio reserves per TLS connection: twice a TLS record, not 256 KiB
 _RESERVE = 64  # open files for stores, helper processes and calls to the shuffler
 _ENDED = 500  # ended connections after which memory is given back to the system
+_GIVE_BACK = 10.0  # seconds between two times, because all requests wait meanwhile
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,8 +98,8 @@ class Door:
         self._most = most
         self._open: set[Connection] = set()
         self._unproven: dict[Connection, None] = {}  # the oldest first
-        self._shaking: dict[str, deque[Connection]] = {}  # those that wait for a handshake, by address
         self._ended = 0
+        self._given_back = float("-inf")
         self._watching = False
         if tls is not None:
             sslproto.SSLProtocol.max_size = _TLS_BUFFER
@@ -109,53 +108,54 @@ class Door:
         """Return a protocol for a new connection; uvicorn passes the arguments."""
         return Connection(self, **given)
 
+    def welcome(self, address: str) -> bool:
+        """Return whether an address may open a connection; count it if not."""
+        if self.rates is None or self.rates.welcome(address):
+            return True
+        return self.refused("too-fast")
+
     def admit(self, connection: Connection) -> bool:
         """Return whether a new connection may stay; another one may have to make room for it."""
-        if self.rates is not None and not self.rates.welcome(connection.address):
-            return self._refused("too-fast")
         if len(self._open) >= self._most:
             oldest = next(iter(self._unproven), None)
             if oldest is None:
-                return self._refused("full")
-            self._refused("made-room")
+                return self.refused("full")
+            self.refused("made-room")
             oldest.end()
             self.forget(oldest)
         self._open.add(connection)
         self._unproven[connection] = None
-        if not self._watching:
-            self._watch(connection.loop)
+        self._watch()
         return True
 
-    def shake_hands(self, connection: Connection) -> None:
-        """Begin the handshake of a connection when it is the turn of its address."""
-        if not self._shaking:
-            connection.loop.call_soon(self._next_handshake, connection.loop)
-        self._shaking.setdefault(connection.address, deque()).append(connection)
-
-    def _next_handshake(self, loop: asyncio.AbstractEventLoop) -> None:
-        address = next(iter(self._shaking))
-        waiting = self._shaking.pop(address)
-        waiting.popleft().shake_hands()
-        if waiting:
-            self._shaking[address] = waiting  # now the last one
-        if self._shaking:
-            loop.call_soon(self._next_handshake, loop)
-
-    def _refused(self, reason: str) -> bool:
+    def refused(self, reason: str) -> bool:
+        """Count a refused connection, or one that was ended to make room; return False."""
         if self._metrics is not None:
             self._metrics.refused_connections.labels(reason).inc()
         return False
 
+    def timed_out(self, step: str) -> None:
+        """Count a connection that ends because a step took too long."""
+        if self._metrics is not None:
+            self._metrics.timeouts.labels(step).inc()
+
     def proven(self, connection: Connection) -> None:
         """Note that a request of this connection was accepted: it need not make room any more."""
-        self._unproven.pop(connection, None)
+        if connection in self._unproven:
+            del self._unproven[connection]
+            if self.tls is not None and self.rates is not None:
+                self.rates.no_stranger()
 
-    def invalid(self, address: str) -> None:
+    def invalid(self) -> None:
         """Count bytes that are no HTTP request, or no TLS handshake."""
         if self._metrics is not None:
             self._metrics.invalid_requests.inc()
+
+    def bad(self, address: str) -> None:
+        """Count a bad request of an address; a connection without a request is one."""
         if self.rates is not None:
             self.rates.bad(address)
+            self._watch()  # so that it is forgotten in time
 
     def forget(self, connection: Connection) -> None:
         """Note that a connection has ended. Without a request it counts as a bad one."""
@@ -163,31 +163,33 @@ class Door:
             self._open.discard(connection)
             self._unproven.pop(connection, None)
             self._ended += 1
-            if self.rates is not None and not connection.used:
-                self.rates.bad(connection.address)
+            if not connection.used:
+                self.bad(connection.address)
 
-    def _watch(self, loop: asyncio.AbstractEventLoop) -> None:
-        remembered = self.rates is not None and self.rates.tidy()
-        self._watching = bool(self._open) or remembered
-        if self._watching:
-            loop.call_later(min(1.0, self.steps.head / 4), self._sweep, loop)
+    def _watch(self) -> None:
+        """Check the connections every second, as long as there are any or an address is remembered."""
+        if not self._watching:
+            self._watching = True
+            asyncio.get_running_loop().call_later(min(1.0, self.steps.head / 4), self._sweep)
 
-    def _sweep(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _sweep(self) -> None:
         """End the connections whose step takes too long; give back the memory of those that have ended."""
+        now = asyncio.get_running_loop().time()
         for connection in tuple(self._open):
-            overdue = connection.overdue(loop.time())
+            overdue = connection.overdue(now)
             if overdue:
-                if self._metrics is not None:
-                    self._metrics.timeouts.labels(overdue).inc()
+                self.timed_out(overdue)
                 if self.rates is not None and connection.used:
                     self.rates.bad(connection.address)
                 connection.end()
         if self._metrics is not None:
             self._metrics.connections.set(len(self._open))
-        if self._ended >= _ENDED:
-            self._ended = 0
+        if self._ended >= _ENDED and now - self._given_back >= _GIVE_BACK:
+            self._ended, self._given_back = 0, now
             give_memory_back()
-        self._watch(loop)
+        self._watching = False
+        if (self.rates is not None and self.rates.tidy()) or self._open:
+            self._watch()
 
 
 class Connection(H11Protocol):
@@ -196,10 +198,7 @@ class Connection(H11Protocol):
     def __init__(self, door: Door, **given: Any) -> None:
         super().__init__(**given)
         self._door = door
-        self._begun = False  # whether requests can arrive: the handshake is over
-        self._early = list[bytes]()
-        self._raw: asyncio.Transport | None = None
-        self._securing: asyncio.Task[None] | None = None
+        self.begun = False  # whether requests can arrive: the handshake is over
         self._received = 0
         self._answered = 0
         self._step: tuple[str, int] = ("", 0)
@@ -208,76 +207,34 @@ class Connection(H11Protocol):
         self.address = ""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Admit or end a new connection; with TLS the handshake follows."""
-        self._raw = transport
+        """Admit or end a new connection, whose handshake is over."""
+        self.begun = True
         peer = transport.get_extra_info("peername")
         self.address = peer[0] if isinstance(peer, tuple) else ""
+        super().connection_made(cast("asyncio.Transport", _OneWrite(transport, self.loop)))
         if not self._door.admit(self):
             transport.abort()
-            return
-        self.connections.add(self)  # uvicorn ends them when it shuts down
-        if self._door.tls is None:
-            self._begin(transport)
-        else:
-            transport.pause_reading()  # `start_tls` resumes it
-            self._door.shake_hands(self)
-
-    def shake_hands(self) -> None:
-        """Begin the handshake, unless the connection has ended while it waited for its turn."""
-        raw, tls = self._raw, self._door.tls
-        if raw is not None and tls is not None and not raw.is_closing():
-            self._securing = self.loop.create_task(self._secure(raw, tls))
-
-    def _begin(self, transport: asyncio.Transport) -> None:
-        self._begun = True
-        super().connection_made(cast("asyncio.Transport", _OneWrite(transport, self.loop)))
 
     @property
     def used(self) -> bool:
         """Whether a request was answered."""
         return self._answered > 0
 
-    async def _secure(self, raw: asyncio.Transport, tls: ssl.SSLContext) -> None:
-        times = {"ssl_handshake_timeout": self._door.steps.handshake, "ssl_shutdown_timeout": 5.0}
-        try:
-            secured = await self.loop.start_tls(raw, self, tls, server_side=True, **times)  # type: ignore[arg-type]
-        except (OSError, asyncio.CancelledError) as error:  # also TimeoutError and ssl.SSLError
-            secured = None
-            if isinstance(error, ssl.SSLError):
-                self._door.invalid(self.address)
-        finally:
-            self._securing = None
-        if secured is None or raw.is_closing():
-            raw.abort()
-            self._forget()  # asyncio does not report the end of a connection during its handshake
-            return
-        self._begin(secured)
-        early, self._early = self._early, []
-        for data in early:
-            self.data_received(data)
-
     def data_received(self, data: bytes) -> None:
-        """Handle bytes of the caller. Those that came with the end of the handshake wait for its result."""
-        if not self._begun:
-            self._early.append(data)
-            return
+        """Handle bytes of the caller."""
         self._received += len(data)
         super().data_received(data)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the connection at once, so that its memory can be freed."""
-        self._forget()
-        if self._begun:
-            super().connection_lost(exc)
-            self._unset_keepalive_if_required()
-
-    def _forget(self) -> None:
         self._door.forget(self)
-        self.connections.discard(self)
+        super().connection_lost(exc)
+        self._unset_keepalive_if_required()
 
     def send_400_response(self, msg: str) -> None:
         """Refuse what is no HTTP request, unless a reply has already begun."""
-        self._door.invalid(self.address)
+        self._door.invalid()
+        self._door.bad(self.address)
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             super().send_400_response(msg)
         else:
@@ -293,20 +250,9 @@ class Connection(H11Protocol):
             self._door.proven(self)
         super().on_response_complete()
 
-    def shutdown(self) -> None:
-        """End gracefully, or at once during the handshake."""
-        if not self._begun:
-            self.end()
-        else:
-            super().shutdown()
-
     def end(self) -> None:
         """End the connection without waiting for the caller."""
-        if self._securing is not None:
-            self._securing.cancel()
-        transport = self.transport if self._begun else self._raw
-        if transport is not None:
-            transport.abort()
+        self.transport.abort()
 
     def overdue(self, now: float) -> str:
         """Return the name of the current step if it takes too long, else an empty string."""
@@ -323,8 +269,6 @@ class Connection(H11Protocol):
 
     def _name(self) -> str:
         """Return the name of the current step: a field of `Steps`, or `work` while a request is handled."""
-        if not self._begun:
-            return "handshake"
         if self.flow.write_paused:
             return "reply"
         cycle = cast("RequestResponseCycle | None", self.cycle)
@@ -375,7 +319,7 @@ def most_connections(backlog: int, *, limit: int | None = None) -> int:
     """Return how many connections may be open, so that open files suffice.
 
     Args:
-        backlog: How many connections the event loop may accept before it calls `Door.admit`.
+        backlog: How many more sockets may wait for their handshake, or be in it.
         limit: The number of open files; by default the limit of this process.
     """
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0] if limit is None else limit

@@ -50,6 +50,7 @@ STATUS = {
 
 _NUMBER_LIMIT = 10**6  # the largest phase or attempt number in a path
 _SMALL = 1 << 14  # bytes of the largest JSON body of a client
+_LAST = "dpbandits.last"  # a key of a request's scope if its connection ends after the reply
 _PAUSE = 1.0  # seconds that a caller that is too fast waits for the refusal
 
 
@@ -74,7 +75,18 @@ class _Application(Starlette):
             await _TWO_LENGTHS(scope, receive, send)
         else:
             found = self._found(scope)
-            await (super().__call__ if found is None else found)(scope, receive, send)
+            await (self._elsewhere if found is None else found)(scope, receive, send)
+
+    async def _elsewhere(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Take the usual way. Its callers show no credential in a header, so they count as strangers."""
+        await _slowed_stranger(scope, self.state.guard)
+
+        async def last(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message.get("headers", ()), (b"connection", b"close")]
+            await send(message)
+
+        await super().__call__(scope, receive, last if _LAST in scope else send)
 
     def _found(self, scope: Scope) -> ASGIApp | None:
         """Return the endpoints of a path, and note its parameters; None if other routes may have it."""
@@ -115,7 +127,9 @@ def application(endpoints: Sequence[Endpoint], guard: Guard, **options: Any) -> 
     routes = [Route(path, _Dispatch(path, methods, guard)) for path, methods in by_path.items()]
 
     async def not_found(scope: Scope) -> Response:
-        return await _refused(Refused("not-found", "no such path"), scope, guard)
+        response = await _refused(Refused("not-found", "no such path"), scope, guard)
+        _close_after(response, scope)
+        return response
 
     async def nowhere(scope: Scope, receive: Receive, send: Send) -> None:
         await (await not_found(scope))(scope, receive, send)
@@ -149,6 +163,7 @@ class _Dispatch:
             response.headers.update(_ANY_ORIGIN)
         took = time.perf_counter() - began
         if response is not None:
+            _close_after(response, scope)
             await response(scope, receive, send)
         else:
             await send(_NOTHING_TO_ANY if endpoint is not None and endpoint.browsers else _NOTHING)
@@ -174,6 +189,8 @@ _END: Message = {"type": "http.response.body"}
 
 async def _answer(scope: Scope, receive: Receive, endpoint: Endpoint, guard: Guard) -> Response | None:
     """Check and handle a request; None means 204 No Content."""
+    if endpoint.role is None:
+        await _slowed_stranger(scope, guard)
     try:
         call = await _checked(scope, receive, endpoint, guard)
     except Refused as refusal:
@@ -193,7 +210,7 @@ async def _handled(call: Call, scope: Scope, endpoint: Endpoint, guard: Guard) -
     except Refused as refusal:
         if refusal.reason == "unknown-credential":
             guard.rates.wrong(call.secret, _address(scope))
-            await _slowed(guard)
+            await _slowed(scope, guard)
         return _refusal(refusal)
     except InvalidValue as error:
         return _refusal(Refused("unreadable", f"{error.field}: expected {error.expected}"))
@@ -216,30 +233,52 @@ async def _refused(refusal: Refused, scope: Scope, guard: Guard) -> Response:
     """Refuse a bad request, at the cost of its address.
 
     A caller that is too fast waits for the reply. If no request on its connection was accepted, the
-    connection then ends: its address gets no other one for a while (`Door.admit`), which costs less.
+    connection then ends: its address gets no other one for a while (`Door.welcome`), which costs less.
     """
     if refusal.reason == "unavailable":
         return _refusal(refusal)
     if refusal.reason != "too-fast" and not guard.rates.bad(_address(scope)):
         refusal = Refused("too-fast", "too many bad requests; wait")
     if refusal.reason != "too-fast":
-        await _slowed(guard)
-        return _refusal(refusal)
-    await _pause()
-    response = _refusal(refusal)
-    if PROVEN not in scope.get("state", ()):
+        await _slowed(scope, guard)
+    else:
+        await _pause()
+        _end_unproven(scope)
+    return _refusal(refusal)
+
+
+def _close_after(response: Response, scope: Scope) -> None:
+    if _LAST in scope:
         response.headers["Connection"] = "close"
-    return response
 
 
-async def _slowed(guard: Guard) -> None:
+async def _slowed(scope: Scope, guard: Guard) -> None:
     """Let the sender of a bad request wait if the party gets too many of them, from any addresses.
 
-    A caller with a connection per request could send more. But connections are limited, and those without an
-    accepted request make room for others.
+    Then the connection ends, unless a request on it was accepted. So each further bad request needs a
+    handshake, and their number is limited (_accepting.py).
     """
     if not guard.rates.calm():
         await _pause()
+        _end_unproven(scope)
+
+
+async def _slowed_stranger(scope: Scope, guard: Guard) -> None:
+    """Do the same for a request without a credential, if the party gets too many of them."""
+    if not _proven(scope) and not guard.rates.calm_strangers():
+        await _pause()
+        _end_unproven(scope)
+
+
+def _end_unproven(scope: Scope) -> None:
+    """End the connection after the reply, unless an earlier request on it was accepted."""
+    if not _proven(scope):
+        scope[_LAST] = True
+
+
+def _proven(scope: Scope) -> bool:
+    """Return whether an earlier request on the same connection was accepted."""
+    return PROVEN in scope.get("state", ())
 
 
 async def _pause() -> None:
@@ -250,8 +289,7 @@ async def _checked(scope: Scope, receive: Receive, endpoint: Endpoint, guard: Gu
     secret = _bearer(scope, endpoint)
     role = role_of(secret, guard.roles) if secret else None
     _check_role(endpoint, role, bool(secret))
-    proven = PROVEN in scope.get("state", ())
-    if role is None and not guard.rates.allow(secret, _address(scope), proven=proven):
+    if role is None and not guard.rates.allow(secret, _address(scope), proven=_proven(scope)):
         raise Refused("too-fast", "too many requests; wait")
     data = await _body(scope, receive, endpoint, guard, secret, role)
     parameters: Mapping[str, str] = scope["path_params"]
@@ -364,6 +402,7 @@ async def _wrong_method(methods: Mapping[str, Endpoint], scope: Scope, guard: Gu
     """Refuse a method or, if it is the preflight of a browser, say which ones scripts may use."""
     allowed = sorted(name for name, endpoint in methods.items() if endpoint.browsers)
     if scope["method"] == "OPTIONS" and allowed:
+        await _slowed_stranger(scope, guard)
         headers = {
             **_ANY_ORIGIN,
             "Access-Control-Allow-Methods": ", ".join(allowed),

@@ -7,6 +7,8 @@ A bucket holds tokens and is refilled at a rate. `burst` and `requests_per_secon
     an address, for requests without a credential: 10 × `burst` tokens, 10 × `requests_per_second`
     the study, for all addresses together: 10 × `burst` tokens, 10 × `requests_per_second`
     all bad requests together: `burst` tokens, `requests_per_second`
+    all TLS handshakes together: 2 × `burst` tokens, `requests_per_second`
+    all requests without a credential together: 10 × `burst` tokens, 5 × `requests_per_second`
 
 A bad request takes a token of its address, and so does a connection that ends without a request. A request
 with a wrong credential also takes one of the study. A request with a credential that was not accepted before
@@ -14,9 +16,15 @@ is refused if its address or the study has no tokens, unless its connection was 
 before: a client polls and then reports on the same connection, with another credential. So honest callers use
 up nothing, however many share an address. A caller that guesses credentials soon has no tokens left, and then
 only as many requests as are refilled reach the store. Several guesses at once may leave less than no tokens,
-which then have to be refilled first. While the bucket of all bad requests is empty, the reply to a bad
-request waits, so that floods from many addresses are slow, too.
+which then have to be refilled first.
 
+Floods from many addresses are slow, too. While the bucket of all bad requests is empty, the reply to a bad
+request waits for a second, and then its connection ends. So does that to a request without a credential while
+their bucket is empty. Neither holds for a connection with an accepted request. The sender then needs another
+handshake. A handshake takes a token and waits until there is one, each address in turn (_accepting.py). The
+first accepted request of a connection gives its token back, so honest callers use up none.
+
+An IPv6 address counts as its first 64 bits: one line of a provider has all addresses that begin with them.
 Addresses and credentials are kept as keyed hashes, whose key exists only in this process, and are not logged.
 A bucket that is full again is deleted within 10 seconds. So an address is forgotten at most `4 × burst /
 requests_per_second` + 10 seconds after its last bad request, which is 18 seconds by default. At most 20,000
@@ -27,6 +35,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
+import socket
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
@@ -35,6 +44,7 @@ from dpbandits.service.shared._settings import Limits
 
 _BUCKETS = 20_000
 _PROVEN = 50_000  # accepted credentials that are remembered
+_MAPPED = bytes(10) + b"\xff\xff"  # how an IPv6 address begins that stands for an IPv4 address
 _TIDY = 10.0  # seconds between two deletions of full buckets
 
 
@@ -62,6 +72,15 @@ class _Buckets:
     def owe(self, key: Hashable) -> None:
         """Take one token even if there is none; at most one whole bucket can be owed."""
         self._put(key, max(-self._most, self.left(key) - 1))
+
+    def give_back(self, key: Hashable) -> None:
+        """Put a token back that was taken; a full bucket stays full."""
+        if key in self._kept:
+            self._put(key, min(self._most, self.left(key) + 1))
+
+    def wait(self, key: Hashable) -> float:
+        """Return the seconds until there is a token."""
+        return max(0.0, 1 - self.left(key)) / self._rate
 
     def _put(self, key: Hashable, tokens: float) -> None:
         self._kept[key] = (tokens, self._clock())
@@ -93,7 +112,10 @@ class Rates:
         self._anonymous = _Buckets(10 * burst, 10 * rate, clock)
         self._study = _Buckets(10 * burst, 10 * rate, clock)
         self._bad = _Buckets(burst, rate, clock)
-        self._all = (self._callers, self._addresses, self._anonymous, self._study, self._bad)
+        self._handshakes = _Buckets(2 * burst, rate, clock)
+        self._unknown = _Buckets(10 * burst, 5 * rate, clock)
+        single = (self._study, self._bad, self._handshakes, self._unknown)
+        self._all = (self._callers, self._addresses, self._anonymous, *single)
         self._proven: OrderedDict[bytes, None] = OrderedDict()
         self._clock, self._tidied = clock, clock()
         self._key = secrets.token_bytes(16)
@@ -110,7 +132,7 @@ class Rates:
             Whether the request is within the limits.
         """
         if not secret:
-            return self._anonymous.take(self._hashed(address))
+            return self._anonymous.take(self._origin(address))
         if self._proven:
             caller = self._hashed(secret)
             if caller in self._proven:
@@ -130,20 +152,32 @@ class Rates:
     def wrong(self, secret: str, address: str) -> None:
         """Count a request whose credential is not known to the store."""
         self._proven.pop(self._hashed(secret), None)
-        self._addresses.owe(self._hashed(address))
+        self._addresses.owe(self._origin(address))
         self._study.owe("study")
 
     def bad(self, address: str) -> bool:
         """Take a token of an address for a bad request; False if it has none left."""
-        return self._addresses.take(self._hashed(address))
+        return self._addresses.take(self._origin(address))
 
     def calm(self) -> bool:
         """Count a bad request of any address; False if there are too many of them."""
         return self._bad.take("all")
 
+    def calm_strangers(self) -> bool:
+        """Count a request of any address without a credential; False if there are too many of them."""
+        return self._unknown.take("all")
+
+    def stranger(self) -> float:
+        """Take a token for a handshake; return 0.0, or the seconds to wait if there is none."""
+        return 0.0 if self._handshakes.take("all") else self._handshakes.wait("all")
+
+    def no_stranger(self) -> None:
+        """Give the token of a handshake back: a request on its connection was accepted."""
+        self._handshakes.give_back("all")
+
     def welcome(self, address: str) -> bool:
         """Return whether an address may open a connection: it has tokens left."""
-        return not self._addresses or self._addresses.left(self._hashed(address)) >= 1
+        return not self._addresses or self._addresses.left(self._origin(address)) >= 1
 
     def tidy(self) -> bool:
         """Delete full buckets, if the last time is 10 seconds ago; return whether any bucket is left."""
@@ -153,5 +187,17 @@ class Rates:
                 buckets.tidy()
         return any(map(len, self._all))
 
+    def _origin(self, address: str) -> bytes:
+        return self._hashed(_network(address) if ":" in address else address)
+
     def _hashed(self, text: str) -> bytes:
         return hashlib.blake2b(text.encode(), key=self._key, digest_size=16).digest()
+
+
+def _network(address: str) -> str:
+    """Return the first 64 bits of an IPv6 address; all of an IPv4 address that is written as one."""
+    try:
+        packed = socket.inet_pton(socket.AF_INET6, address.partition("%")[0])
+    except (OSError, ValueError):  # a proxy may write anything
+        return address
+    return packed.hex() if packed.startswith(_MAPPED) else packed[:8].hex()

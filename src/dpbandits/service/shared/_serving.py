@@ -20,7 +20,8 @@ from starlette.applications import Starlette
 
 from dpbandits._checks import whole
 from dpbandits.errors import InvalidValue
-from dpbandits.service.shared._connections import HEAD_BYTES, Door, Steps, most_connections
+from dpbandits.service.shared._accepting import Acceptor
+from dpbandits.service.shared._connections import HEAD_BYTES, Connection, Door, Steps, most_connections
 from dpbandits.service.shared._endpoint import Guard
 
 LOOPBACK_HOSTS = ("127.0.0.1", "::1", "localhost")
@@ -115,20 +116,42 @@ def server_for(
     )
     config = uvicorn.Config(
         app,
-        host=listening.host,
-        port=listening.port,
         http=cast("type[asyncio.Protocol]", door),
         log_config=None,
         access_log=False,
         server_header=False,
-        backlog=backlog,
+        loop="asyncio",
         h11_max_incomplete_event_size=HEAD_BYTES,
         timeout_graceful_shutdown=_GRACE,
         timeout_keep_alive=cast("int", steps.idle),
         lifespan="on",
         ws="none",
     )
-    return uvicorn.Server(config)
+    return _Server(config, listening, Acceptor(door, backlog), door)
+
+
+class _Server(uvicorn.Server):
+    """A server of uvicorn that accepts its connections itself."""
+
+    def __init__(self, config: uvicorn.Config, listening: Listening, acceptor: Acceptor, door: Door) -> None:
+        super().__init__(config)
+        self._listening = listening
+        self._acceptor = acceptor
+        self._door = door
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start the application, then accept connections."""
+        listeners = sockets or _listening_sockets(self._listening)
+        await super().startup([])  # uvicorn accepts none
+        self._acceptor.begin(listeners, self._connection)
+
+    def _connection(self) -> Connection:
+        return self._door(config=self.config, server_state=self.server_state, app_state=self.lifespan.state)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Accept no more connections, and finish the open requests."""
+        self._acceptor.close()
+        await super().shutdown(sockets)
 
 
 def serve(app: Starlette, listening: Listening) -> None:
