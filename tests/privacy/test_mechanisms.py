@@ -178,9 +178,7 @@ def test_error_radii_cover_and_are_not_loose(mechanism: Mechanism, confidence: f
     draw = simulated_path(mechanism, rng)
     total = errors(mechanism, averages, draw, 4000) @ coefficients[0] + 0.01 * rng.standard_normal(4000)
     assert (total > radius).sum() <= binom.isf(1e-6, 4000, confidence)
-    # A sum of K-norm vectors has no sharper bound than half of β for the radii and half for the rest.
-    loosest = 2.6 if (mechanism.trust, _kurtosis(mechanism)) == ("local", 13) else 2.2
-    assert radius <= loosest * np.quantile(total, 1 - confidence)
+    assert radius <= 2.2 * np.quantile(total, 1 - confidence)
 
 
 def test_a_direction_without_error_has_no_radius(mechanism: Mechanism) -> None:

@@ -12,6 +12,7 @@ from dpbandits.privacy import tails
 from dpbandits.privacy.noise import BoxNormLaw
 from dpbandits.privacy.noise._box_norm_law import _negative_binomial_quantiles
 from dpbandits.privacy.noise._max_norm_radius import radius_exceeded
+from dpbandits.privacy.tails import _cubes as cubes
 
 
 def exceeded(law: BoxNormLaw, coefficients: np.ndarray, deviation: float, radius: float) -> float:
@@ -61,3 +62,61 @@ def test_quantiles_of_the_negative_binomial_are_exact(successes: int, stop: floa
     chances = np.concatenate([np.linspace(0.99, 0.05, 20), np.geomspace(0.04, 1e-15, 30)])
     found = _negative_binomial_quantiles(chances, successes, stop)
     np.testing.assert_array_equal(found, nbinom.isf(chances, successes, stop))
+
+
+def direct_cumulant(scale: float, argument: np.ndarray) -> float:
+    """log E exp(⟨u, z⟩) by a sum over all radii of the cube."""
+    radii = np.arange(int(700 * scale))
+    sides = 2 * radii[:, None] + 1
+    uniform = np.sinh(sides * argument / 2) / (sides * np.sinh(argument / 2))
+    chances = np.exp(-radii / scale) * sides[:, 0] ** len(argument)
+    return math.log(float(chances @ uniform.prod(axis=1)) / float(chances.sum()))
+
+
+@pytest.mark.parametrize("share", [0.05, 0.4, 0.8])
+@pytest.mark.parametrize("scale", [0.7, 5.0])
+def test_the_cumulant_of_k_norm_noise_is_exact(scale: float, share: float) -> None:
+    for row in ([1.0, 1.0, 1.0], [1.0, 0.3, 1e-3, 0.2]):
+        argument, law = np.array(row), BoxNormLaw(scale=scale)._cubes(len(row))
+        argument *= share * law.stop / argument.sum()
+        powers = cubes._even_moments(argument[None] / argument.sum())
+        found = float(cubes._cumulant(powers, np.array([share**2]), law)[0])
+        assert found == pytest.approx(direct_cumulant(scale, argument), rel=1e-6)
+        # That of z + V differs, and is told from it.
+        more = float(cubes._cumulant(powers, np.array([share**2]), law, whole=False)[0])
+        assert found < (1 - 1e-5) * more
+
+
+@pytest.mark.parametrize("rows", [2, 30])
+@pytest.mark.parametrize("confidence", [0.01, 1e-9])
+def test_sums_of_k_norm_noise_exceed_their_radius_rarely(rows: int, confidence: float) -> None:
+    law = BoxNormLaw(scale=2.0)
+    line = np.arange(-120, 121)
+    chances = np.exp(-np.maximum(np.abs(line[:, None]), np.abs(line)) / law.scale)
+    # Projections on (1, 2): the sums over lines z₁ + 2z₂ = w.
+    one = np.bincount((line[:, None] + 2 * line + 360).ravel(), weights=chances.ravel()) / chances.sum()
+    total = np.ones(1)
+    for _ in range(rows):
+        total = np.convolve(total, one)
+    tail = np.cumsum(total[::-1])[::-1]  # P(sum ≥ w), from the lowest w on
+
+    def exceeded(radius: float) -> float:
+        return float(tail[math.floor(radius) + 1 + 360 * rows])
+
+    found = float(law.radius(np.array([[1.0, 2.0]]), np.zeros(1), confidence, rows)[0])
+    assert exceeded(found) <= confidence < exceeded(0.6 * found)
+
+
+def test_factors_bound_the_radius_of_a_sum_of_k_norm_noise() -> None:
+    law, rng, rows, confidence = BoxNormLaw(scale=50.0), np.random.default_rng(0), 200, 1e-7
+    coefficients, other = rng.standard_normal((300, 6)), rng.uniform(0, 5e5, 300)
+    coefficients[0], coefficients[1], other[:2] = 1.0, [1, 0, 0, 0, 0, 0], 0.0
+    own = rows * law.variance(6) * (coefficients**2).sum(axis=1)
+    deviations = np.sqrt(own + other)
+    shares = own / deviations**2
+    largest = float((np.abs(coefficients).max(axis=1) / deviations).max())
+    spread = tails.Spread(least=float(shares.min()), most=float(shares.max()), largest=largest)
+    low, high = law.factors(spread, confidence, rows, 6)
+    found = law.radius(coefficients, other, confidence, rows) / deviations
+    assert low <= found.min()
+    assert found.max() <= high < 1.05 * found.max()

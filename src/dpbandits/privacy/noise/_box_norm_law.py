@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -39,58 +40,60 @@ class BoxNormLaw(NoiseLaw):
         return accounting.PureEvent.ratio(shift, self.scale)
 
     def variance(self, coordinates: int) -> float:
-        """Return E m(m + 1)/3, with the radius m replaced by a variable that is never smaller."""
-        return self._moments(coordinates, shift=coordinates)[0] / 3
+        """Return E m(m + 1)/3, with the radius m replaced by a variable that is never smaller.
 
-    def _moments(self, coordinates: int, shift: int) -> tuple[float, float]:
-        """Return E Y and E Y², Y = m(m + 1), m = `shift` + a negative binomial of s + 1 successes."""
-        # A negative binomial is a Poisson variable with a gamma-distributed mean, so its factorial moment E
-        # N(N − 1)⋯(N − j + 1) is (q/(1 − q))^j·(s + 1)⋯(s + j). Stirling numbers of the second kind convert
-        # factorial moments into powers.
-        odds = (1 - self._stop) / self._stop
-        falling = [math.prod((coordinates + i) * odds for i in range(1, j + 1)) for j in range(5)]
-        stirling = [[1, 0, 0, 0, 0], [0, 1, 0, 0, 0], [0, 1, 1, 0, 0], [0, 1, 3, 1, 0], [0, 1, 7, 6, 1]]
-        powers = np.array(stirling) @ np.array(falling)
-        product = np.convolve([shift, 1], [shift + 1, 1])
-        return float(product @ powers[:3]), float(np.convolve(product, product) @ powers)
+        That is s plus a negative binomial variable N of s + 1 successes: E N = (s + 1)·q/(1 − q), and
+        E N(N − 1) = (s + 1)(s + 2)·(q/(1 − q))².
+        """
+        s, odds = coordinates, (1 - self._stop) / self._stop
+        first, second = (s + 1) * odds, (s + 1) * (s + 2) * odds**2
+        return (s * (s + 1) + 2 * (s + 1) * first + second) / 3
 
     def radius(
         self, coefficients: FloatArray, other_variance: FloatArray, confidence: float, rows: int
     ) -> FloatArray:
-        """Return a mixture bound over the radii.
+        """Return a mixture bound over the radius of one row, or Chernoff's bound for a sum of rows.
 
-        Given the radii, uniform noise is sub-Gaussian with its own variance. With few coordinates its tail is
-        lighter, and the bound is shortened.
+        Given the radius, uniform noise is sub-Gaussian with its own variance. With few coordinates its tail
+        is lighter, and the bound is shortened.
         """
         coordinates, norms = coefficients.shape[1], tails.squared_norms(coefficients)
-        if rows == 1:
-            chances, radii = self._radius_steps(coordinates, confidence / 1e3)
-            variances = other_variance[:, None] + norms[:, None] * (radii * (radii + 1) / 3)
-            found = tails.mixture_radius(variances, chances, confidence)
-            if coordinates > tails.FEW_COORDINATES:
-                return found
-            return tails.shortened_radius(found, coefficients, variances, (chances, radii), confidence)
-        own = self.variance_quantile(coordinates, rows, confidence / 2)  # half of β covers the radii
-        return tails.sub_gaussian_radius(other_variance + own * norms, confidence / 2)
+        if rows > 1:
+            return tails.cube_sum_radius(
+                coefficients, other_variance, confidence, cubes=self._cubes(coordinates), rows=rows
+            )
+        chances, radii = self._radius_steps(coordinates, confidence / 1e3)
+        variances = other_variance[:, None] + norms[:, None] * (radii * (radii + 1) / 3)
+        found = tails.mixture_radius(variances, chances, confidence)
+        if coordinates > tails.FEW_COORDINATES:
+            return found
+        return tails.shortened_radius(found, coefficients, variances, (chances, radii), confidence)
 
     def factors(self, spread: Spread, confidence: float, rows: int, coordinates: int) -> tuple[float, float]:
         """Return bounds on the radius, as multiples of the total standard deviation.
 
-        The radius increases in the variance of every part of the mixture, and those are linear in the error's
-        share of the total variance V. So the extremes are at the two ends of that share.
+        The radius of one row increases in the variance of every part of the mixture, and those are linear in
+        the error's share of the total variance V. So the extremes are at the two ends of that share.
         """
+        if rows > 1:
+            return tails.cube_sum_factors(spread, confidence, cubes=self._cubes(coordinates), rows=rows)
         shares = np.array([[spread.least], [spread.most]])
-        if rows == 1:
-            chances, radii = self._radius_steps(coordinates, confidence / 1e3)
-            parts = 1 + shares * (radii * (radii + 1) / 3 / self.variance(coordinates) - 1)
-            ends = np.stack([parts.min(axis=0), parts.max(axis=0)])
-            low, high = tails.mixture_radius(ends, chances, confidence)
-            low *= tails.SHORTEST if coordinates <= tails.FEW_COORDINATES else 1.0
-        else:
-            own = self.variance_quantile(coordinates, rows, confidence / 2)
-            parts = 1 + shares[:, 0] * (own / (rows * self.variance(coordinates)) - 1)
-            low, high = tails.sub_gaussian_radius(np.sort(parts), confidence / 2)
+        chances, radii = self._radius_steps(coordinates, confidence / 1e3)
+        parts = 1 + shares * (radii * (radii + 1) / 3 / self.variance(coordinates) - 1)
+        ends = np.stack([parts.min(axis=0), parts.max(axis=0)])
+        low, high = tails.mixture_radius(ends, chances, confidence)
+        low *= tails.SHORTEST if coordinates <= tails.FEW_COORDINATES else 1.0
         return float(low), float(high)
+
+    def _cubes(self, coordinates: int) -> tails.Cubes:
+        """Return the moments of the radius, for sums of rows."""
+        moments = _radius_moments(self.scale, coordinates)
+        return tails.Cubes(
+            coordinates=coordinates,
+            moments=moments,
+            stop=self._stop,
+            variance=self.variance(coordinates),
+        )
 
     def _radius_steps(self, coordinates: int, tail: float) -> tuple[FloatArray, FloatArray]:
         """Split the range of the radius into parts.
@@ -115,24 +118,27 @@ class BoxNormLaw(NoiseLaw):
         """The success probability 1 − q of the negative binomial variable."""
         return -math.expm1(-1 / self.scale)
 
-    def variance_quantile(self, coordinates: int, rows: int, tail: float) -> float:
-        """Return a value that Σ over rows of m(m + 1)/3 exceeds with probability at most `tail`.
 
-        Args:
-            coordinates: The number of coordinates.
-            rows: The number of independent rows.
-            tail: The allowed probability.
-        """
-        largest = float(self._quantiles(coordinates, np.array([tail / (2 * rows)]))[0])
-        highest = largest * (largest + 1)
-        # Half of the tail covers the event that some radius exceeds `largest`. Otherwise Bernstein's
-        # inequality bounds the sum. A negative binomial variable without the shift is never larger than the
-        # radius, which gives an upper bound on the variance of m(m + 1).
-        mean, square = self._moments(coordinates, shift=coordinates)
-        spread = max(0.0, square - self._moments(coordinates, shift=0)[0] ** 2)
-        level = math.log(2 / tail)
-        deviation = math.sqrt(2 * rows * spread * level + (highest * level / 3) ** 2) + highest * level / 3
-        return min(rows * mean + deviation, rows * highest) / 3
+@lru_cache(maxsize=256)
+def _radius_moments(scale: float, coordinates: int) -> FloatArray:
+    """Return E (p·N/2)^(2k)/(2k)! for k = 0 … `tails.TERMS`, N = 2m + 1, p = 1 − q.
+
+    Σ_m q^m·(2m + 1)^s is B_s(q)/(1 − q)^(s + 1), see _max_norm_radius.py, so E N^j is
+    B_(s + j)(q)/(B_s(q)·(1 − q)^j). The coefficients of B_s sum to 2^s·s!. Divided by that, they are the
+    distribution after s steps of a walk that goes from k to k + 1 with probability (2s + 1 − 2k)/(2s + 2) in
+    step s + 1, and otherwise stays. So the quotient of two values at q is between q^j and 1.
+    """
+    walk, values = np.ones(1), list[float]()
+    for order in range(coordinates + 2 * tails.TERMS + 1):
+        places = np.arange(order + 1)
+        values.append(float(walk @ np.exp(-places / scale)))
+        stays, climbs = walk * (2 * places + 1), walk * (2 * (order - places) + 1)
+        walk = (np.append(stays, 0.0) + np.append(0.0, climbs)) / (2 * order + 2)
+    found = np.array(values[coordinates::2])
+    if found[0] < np.finfo(float).tiny:  # a tiny scale and many coordinates: use the bound 1
+        found = np.ones_like(found)
+    counts = [math.comb(coordinates + 2 * order, 2 * order) for order in range(tails.TERMS + 1)]
+    return np.array([count * one for count, one in zip(counts, found / found[0], strict=True)])
 
 
 def _negative_binomial_quantiles(chances: FloatArray, successes: int, stop: float) -> FloatArray:

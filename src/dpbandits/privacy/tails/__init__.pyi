@@ -3,6 +3,12 @@ from ._bounded import (
     bounded_factors as bounded_factors,
     bounded_radius as bounded_radius,
 )
+from ._cubes import (
+    TERMS as TERMS,
+    Cubes as Cubes,
+    cube_sum_factors as cube_sum_factors,
+    cube_sum_radius as cube_sum_radius,
+)
 from ._radii import (
     FEW_COORDINATES as FEW_COORDINATES,
     NOTHING as NOTHING,
