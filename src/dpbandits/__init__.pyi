@@ -77,6 +77,9 @@ from .protocol._messages import (
 from .protocol._planning import (
     plan_study as plan_study,
 )
+from .protocol._safeguard import (
+    Safeguard as Safeguard,
+)
 from .protocol._schedule import (
     Schedule as Schedule,
 )

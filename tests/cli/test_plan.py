@@ -1,12 +1,16 @@
 from __future__ import annotations
 
 import json
+from argparse import Namespace
 from pathlib import Path
 
 import pytest
 
 from dpbandits.cli import main
+from dpbandits.cli._plan_reserving import reserve
+from dpbandits.options import Options
 from dpbandits.service.config import TomlFile, study_of
+from dpbandits.simulation import Setting
 
 from .helpers import check_refused
 
@@ -108,6 +112,33 @@ def test_bad_input_ends_with_status_2_and_one_line(
     options: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     check_refused([*SMALL, *options], message, capsys)
+
+
+def test_a_written_plan_reserves_what_a_file_with_participants_reserves(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    table, made = tmp_path / "plans.csv", tmp_path / "study.toml"
+    table.write_text("name,price\na,1\nb,2\nc,3\nd,4\n")
+    options = ["plan", "--options", str(table), "--current", "b", "--horizon", "5000", "--trust", "central"]
+    options += ["--participants", "2000", "--write", str(made)]
+    assert main([*options, "--notice-misfit", "0.3"]) == 0
+    study = study_of(TomlFile(made))
+    assert study.confirmation is not None
+    assert study.fit_test is not None
+    assert (study.confirmation.current, study.confirmation.cohort) == (1, 400)
+    assert sum(study.schedule.cohorts or ()) == 2000 - study.after_learning
+    shown = capsys.readouterr().err
+    assert f"reserved: {study.fit_test.cohort:,} participants test" in shown
+    assert "400 participants compare finalists with the current option" in shown
+    # A file that names only the participants reserves and plans the same.
+    head = made.read_text().split("[schedule]")[0]
+    made.write_text(f"{head}[schedule]\nparticipants = 2000\n[fit_test]\nnotice = 0.3\n")
+    assert study_of(TomlFile(made)) == study
+    capsys.readouterr()
+    given = Namespace(confirm=False, notice_misfit=None, reward_range=None)
+    setting = Setting.of(trust="central", participants=2000)
+    assert reserve(setting, Options.from_table(table, current="b"), given).setting == setting
+    check_refused([*SMALL, "--notice-misfit", "0.3"], "notice_misfit: got 0.3, expected --write", capsys)
 
 
 def test_a_plan_is_written_as_a_study_file_that_is_read_back(

@@ -156,6 +156,8 @@ def test_actions_from_a_file(capsys: pytest.CaptureFixture[str], tmp_path: Path)
             "epsilon: got 30, expected < 30",
         ),
         (["--silent-share", "1"], "silent_share: got 1.0"),
+        (["--confidence", "0.9", "--safety-margin", "0"], "current_action: got None, expected the index"),
+        (["--loss-allowance", "1", "--current-action", "0"], "confidence: got None, expected a number"),
         (["--runs", "0"], "runs: got 0"),
         (["--seed", "-1"], "seed: got -1"),
         (["--instance-seed", "-1"], "instance_seed: got -1"),
@@ -209,6 +211,14 @@ def test_participants_of_table_2_and_the_population_error(capsys: pytest.Capture
     assert main([*options, "--alpha", "0.9", "--when-clients-run-out", "stop"]) == 0
     (result,) = json.loads(capsys.readouterr().out)["results"]
     assert result["runs"][0]["participants"] <= 100_000
+
+
+def test_a_safeguard_makes_the_first_phase_longer(capsys: pytest.CaptureFixture[str]) -> None:
+    usual = ["--trust", "none", "--runs", "1", "--horizon", "20000", "--schedule", "equal"]
+    usual += ["--participants", "300", "--confidence", "0.9", "--family", "sphere"]
+    guarded = ["--current-action", "0", "--safety-margin", "0.1", "--loss-allowance", "0.5"]
+    plays = [_json(capsys, *usual, *more)["results"][0]["runs"][0]["phases"] for more in ([], guarded)]
+    assert plays[1][0]["plays"] == 4 * plays[0][0]["plays"]  # losses are at most 2, and may be .5
 
 
 def test_options_that_switch_something_off_are_not_lost(capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import httpx
 import msgspec
 import numpy as np
 import pytest
@@ -16,15 +18,19 @@ from dpbandits.answers import Knowledge, RewardRange
 from dpbandits.errors import InvalidValue, StorageError
 from dpbandits.options import Options
 from dpbandits.privacy import PrivacyRequest
-from dpbandits.protocol import Schedule, leader
-from dpbandits.service.coordinator import stored_results
-from dpbandits.service.wire import ResultsReply
+from dpbandits.protocol import Confirmation, FitTest, Schedule, leader
+from dpbandits.service.coordinator import coordinator_app, stored_results
+from dpbandits.service.dashboard import _health
+from dpbandits.service.shared import Roles
+from dpbandits.service.wire import ResultsReply, hashed, new_secret
 from dpbandits.storage import StudyRecord, open_store
 
 from ..protocol.toy_reward_model import Tanh  # noqa: TID252
 from .helpers import MODELS, THETA, Deployment, small_study
+from .live import served
 
 OPTIONS = Options.grid(price=[1, 2, 3, 4], colour=["red", "green"], current={"price": 3, "colour": "red"})
+EXPLAINED = "your features explain what was measured"
 SMALL = Schedule(cohorts=(60, 40), first_length=40, growth=4)
 
 
@@ -306,6 +312,31 @@ def test_the_status_says_what_the_study_waits_for(trust: str, mode: str | None) 
     deployed.advance()
     assert (status().phase, status().releases) == (2, 1)
     assert "phase 2 waits for clients: 0 of 10" in status().waiting
+
+
+def test_the_status_says_what_the_fit_test_and_the_confirmation_found() -> None:
+    deployed = _deployment(
+        schedule=SMALL,
+        fit_test=FitTest(cohort=30, plays=4, coordinates=4),
+        confirmation=Confirmation(current=OPTIONS.index(str(OPTIONS.current)), cohort=20),
+    )
+    operator, token = deployed.coordinator.operator, new_secret()
+    assert operator.concluded() == {}
+    deployed.whole_study()
+    answer = _results(deployed).answer
+    assert answer is not None
+    app = coordinator_app(deployed.coordinator, Roles(hashes={"operator": hashed(token)}))
+    with served(app) as url:
+        status = httpx.get(f"{url}/v1/status", headers={"Authorization": f"Bearer {token}"}).json()
+    assert status["fit"] == str(answer.fit) == f"{EXPLAINED} (test at level 1 %)"
+    assert status["confirmation"] == str(answer.confirmation)
+    assert "(95 %), whatever the model" in status["confirmation"]
+    # The page Health has the verdict too, also a bad one.
+    bent = replace(answer, fit=replace(answer.fit, explained=False))  # type: ignore[type-var]
+    for one, level in ((answer, "good"), (bent, "bad")):
+        snapshot = SimpleNamespace(analysis=SimpleNamespace(answer=one), study=deployed.study)
+        card = _health._fit(snapshot)  # type: ignore[arg-type]
+        assert (card.level, str(one.fit) in card.found, bool(card.advice)) == (level, True, level == "bad")
 
 
 def test_a_failed_attempt_is_told() -> None:

@@ -15,6 +15,7 @@ from dpbandits.cli._modes import modes_of
 from dpbandits.cli._options_table import OptionsTable, add_table_options, options_table
 from dpbandits.cli._parser import add_value, number, whole_number
 from dpbandits.cli._plan_file import check_new, write_study
+from dpbandits.cli._plan_reserving import add_reserving_options, check_reserving, reserve
 from dpbandits.cli._plan_runs import add_run_options, check_runs, with_runs
 from dpbandits.cli._plan_table import Row, show
 from dpbandits.cli._plot import check_plot, plot_plans
@@ -58,6 +59,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add_value(output, "--loopback", whole_number, "PORT", loopback)
     ends = "with --write: the range of single rewards in your units; clients clip to it"
     output.add_argument("--reward-range", nargs=2, type=number, metavar=("LOW", "HIGH"), help=ends)
+    add_reserving_options(output)
     add_value(output, "--json", str, "PATH", "write every number; - for standard output")
     plot = "draw regret, participants and communication against ε; with several trust models one file each"
     add_value(output, "--plot", str, "PATH.png", plot)
@@ -69,6 +71,7 @@ def run(options: argparse.Namespace) -> int:
     check_writable(options.json)
     check_runs(options)
     _check_range(options)
+    check_reserving(options)
     table = options_table(options)
     options.options = None if table is None else table.options.to_json()
     settings = _settings(options)
@@ -103,11 +106,14 @@ def _check_range(options: argparse.Namespace) -> None:
 
 def _write(options: argparse.Namespace, setting: Setting, table: OptionsTable | None) -> int:
     """Plan one study and write its file. Unlike a row of the table, it must have enough clients."""
-    spending = setting.planned()
-    study = setting.study(setting.instance(0).actions, spending)
+    found = reserve(setting, None if table is None else table.options, options)
+    setting, spending = found.setting, found.setting.planned()
+    study = found.study(setting.study(setting.instance(0).actions, spending))
     study = replace(study, reward_range=options.reward_range)
     _output(with_runs([(setting, spending, _row(setting, spending))], options), [setting], options)
     write_study(options.write, study, table or str(setting.problem.actions_file), options.loopback)
+    if found.words():
+        print(f"reserved: {found.words()}", file=sys.stderr)
     print(f"study file: {options.write}", file=sys.stderr)
     return 0
 

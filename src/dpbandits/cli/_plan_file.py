@@ -60,7 +60,7 @@ def write_study(path: Path, study: Study, actions: str | OptionsTable, port: int
         options = [*actions.section(folder), ""]
     else:
         named = [f'actions = "{os.path.relpath(Path(actions).resolve(), folder)}"']
-    lines = [*options, "[study]", *named, *_settings(study)]
+    lines = [*options, "[study]", *named, *_settings(study), *_reserved(study)]
     rest = _REST if port is None else _loopback(path, port, study)
     path.write_text("\n".join(lines) + "\n" + rest, encoding="utf-8")
 
@@ -94,6 +94,17 @@ def _settings(study: Study) -> list[str]:
         f"first_length = {schedule.first_length}",
         f"growth = {float(schedule.growth)!r}",
     ]
+
+
+def _reserved(study: Study) -> list[str]:
+    """Return the sections of the cohorts after the learning phases."""
+    test, confirmation, found = study.fit_test, study.confirmation, list[str]()
+    if test is not None:
+        found += ["", "[fit_test]", f"cohort = {test.cohort}", f"plays = {test.plays}"]
+    if confirmation is not None:
+        found += ["", "[confirmation]", f"cohort = {confirmation.cohort}"]
+        found += [f"finalists = {confirmation.finalists}"]
+    return found
 
 
 def _private_files(path: Path) -> tuple[Path, Path, Path]:

@@ -19,6 +19,7 @@ def add_problem_options(group: Any) -> None:
     _add_rewards(group, default)
     _add_clients(group)
     _add_certainty(group)
+    _add_safeguard(group)
     add_value(group, "--instance-seed", whole_number, "S", "use the same actions and θ* in every run")
 
 
@@ -66,6 +67,15 @@ def _add_certainty(group: Any) -> None:
     group.add_argument("--gap", dest="stop_gap", type=number, metavar="G", default=0.0, help=near)
     aim = "identification also plays actions that cannot be best, if that takes fewer clients"
     add_choice(group, "--objective", OBJECTIVES, aim, Setting().objective)
+
+
+def _add_safeguard(group: Any) -> None:
+    today = "index of the action in use today, counted from 0 (default: that of --current, if there is one)"
+    add_value(group, "--current-action", whole_number, "I", today)
+    worse = "never again play what is certainly worse than the action in use today by more than X"
+    add_value(group, "--safety-margin", number, "X", worse)
+    loses = "keep the mean reward of every phase within X of that of the action in use today"
+    add_value(group, "--loss-allowance", number, "X", loses)
 
 
 def setting_from(options: argparse.Namespace, *, trust: str) -> Setting:

@@ -79,6 +79,13 @@ from ._progress import (
 from ._proving import (
     proof_system as proof_system,
 )
+from ._safe_plays import (
+    LossBounds as LossBounds,
+    loss_bounds as loss_bounds,
+)
+from ._safeguard import (
+    Safeguard as Safeguard,
+)
 from ._schedule import (
     Schedule as Schedule,
 )

@@ -26,6 +26,7 @@ from dpbandits.design import (
 )
 from dpbandits.protocol._bitmap import unpacked
 from dpbandits.protocol._messages import Plan
+from dpbandits.protocol._safe_plays import with_current
 from dpbandits.protocol._study import State
 from dpbandits.protocol.model import Fit
 
@@ -71,12 +72,13 @@ def identifying(state: State, usual: Plan, best: int, known: Fit | None) -> Plan
     study, others = state.study, state.active_actions[state.active_actions != best]
     if not 0 < len(others) < MOST_COMPARED:
         return usual
-    design = difference_design(study.actions, state.active, study.design_tolerance)
+    design = difference_design(study.actions, state.active, study.design_tolerance, state.barred)
     plays = whole_plays(study.schedule.length(state.phase), design.weights)
+    played, plays = with_current(state, design, plays)
     fits_in = plays.sum() <= study.horizon - state.rounds_played
     if not fits_in or not study.assignment_rule.has_clients(state, plays):
         return usual
-    plan = study.assignment_rule.plan(state, design, plays, known)
+    plan = study.assignment_rule.plan(state, played, plays, known)
 
     def widest(one: Plan) -> float:
         counts = tuple(own.cohort for own in one.mechanisms)
@@ -89,19 +91,24 @@ def identifying(state: State, usual: Plan, best: int, known: Fit | None) -> Plan
 
 
 @lru_cache(maxsize=256)  # small: a few numbers each, and studies of one action set meet the same few again
-def difference_design(actions: Actions, active: bytes, tolerance: float) -> DifferenceDesign:
+def difference_design(
+    actions: Actions, active: bytes, tolerance: float, barred: bytes = b""
+) -> DifferenceDesign:
     """Compute the design for the differences of the active actions.
 
     Args:
         actions: All actions.
         active: The active ones, as a packed bitmap.
         tolerance: The tolerance of the design of all actions, which has the candidates if there are many.
+        barred: The actions that may not be played, as a packed bitmap; empty if there are none.
     """
     options = unpacked(active, actions.count)
     candidates = np.arange(actions.count)
     if actions.count > _MOST_CANDIDATES:
         everything = np.packbits(np.ones(actions.count, dtype=bool)).tobytes()
         candidates = np.union1d(options, active_design(actions, everything, tolerance).support)
+    if barred:
+        candidates = np.setdiff1d(candidates, unpacked(barred, actions.count))
     rows = np.asarray(actions.matrix[candidates], dtype=np.float64)
     found = for_differences(rows, np.searchsorted(candidates, options))
     return replace(found, support=candidates[found.support])

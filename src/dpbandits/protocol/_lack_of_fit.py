@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.linalg import qr
 
-from dpbandits._arrays import FloatArray
+from dpbandits._arrays import FloatArray, IntArray
 from dpbandits._checks import positive, whole
 from dpbandits.actions import Actions
-from dpbandits.design import Design, near_g_optimal
+from dpbandits.design import Design, Selection, near_g_optimal
 from dpbandits.errors import InvalidValue, PrivacyError
 from dpbandits.privacy import calibrate, may_use_ball
 from dpbandits.protocol._clipping import MARGIN, clip_radius, mean_excess, on_grid
@@ -103,27 +103,42 @@ def may_test_fit(state: State) -> bool:
     return own.cohort <= left and rounds <= study.horizon - state.rounds_played
 
 
-def tested_actions(study: Study, estimate: FloatArray) -> tuple[int, ...]:
+def tested_actions(
+    study: Study, estimate: FloatArray, *, barred: IntArray | None, current: int | None
+) -> tuple[int, ...]:
     """Return the actions that a fit test plays: those of a design, and those with the highest estimates.
 
     Args:
         study: The study.
         estimate: The estimate from all phases together.
+        barred: The actions that may not be played; None if all may.
+        current: An action that is played too; None for none.
+
+    Returns:
+        The actions; none if those that may be played fit every linear model.
     """
     own, matrix = study.fit_test, study.actions.matrix
     assert own is not None
-    design = _design(study.actions)
+    banned = np.zeros(0, dtype=np.int64) if barred is None else barred
+    design = _design(study.actions, banned.tobytes())
     first = design.support[np.argsort(-design.weights, kind="stable")]
     scores = study.reward_model.means(matrix, np.arange(len(matrix)), estimate)
     scores[design.support] = -np.inf
-    missing = min(own.coordinates + design.rank, len(matrix)) - len(first)
+    scores[banned] = -np.inf
+    missing = min(own.coordinates + design.rank, len(matrix) - len(banned)) - len(first)
     best = np.argsort(-np.round(scores / _TIE), kind="stable")[: max(0, missing)]
-    return tuple(sorted({*first.tolist(), *best.tolist()}))
+    found = {*first.tolist(), *best.tolist(), *([] if current is None else [current])}
+    return tuple(sorted(found)) if len(found) > design.rank else ()
 
 
 @lru_cache(maxsize=2)
-def _design(actions: Actions) -> Design:
-    return near_g_optimal(actions.matrix, tolerance=2.0)
+def _design(actions: Actions, barred: bytes) -> Design:
+    """Return a design of all actions but some, whose indices are given as bytes."""
+    if not barred:
+        return near_g_optimal(actions.matrix, tolerance=2.0)
+    left = np.setdiff1d(np.arange(actions.count), np.frombuffer(barred, dtype=np.int64))
+    found = near_g_optimal(Selection(actions.matrix, left), tolerance=2.0)
+    return replace(found, support=left[found.support])
 
 
 def fit_test_plan(state: State, actions: tuple[int, ...]) -> Plan:
@@ -332,7 +347,8 @@ def reserved_fit_test(study: Study, participants: int, misfit: float, *, plays: 
 def _notices(study: Study, test: FitTest, misfit: float) -> bool:
     try:
         tested = replace(study, fit_test=test, schedule=Schedule(cohorts=(1,)))
-        plan = _planned(tested, tested_actions(tested, np.zeros(study.actions.dimension)))
+        nothing = np.zeros(study.actions.dimension)
+        plan = _planned(tested, tested_actions(tested, nothing, barred=None, current=None))
     except PrivacyError:  # no mechanism for this number of clients
         return False
     least = threshold(tested, fit_test_evidence(tested, plan, test.cohort))

@@ -9,7 +9,10 @@ Rules of the state machine:
   played to the end of the horizon. With the step `committed` the same happens when a phase does not fit.
 - If the study has a fit test or a confirmation, they come once, in this order, before the leader is played to
   the end. They drop no action.
-- An action that was dropped never comes back. `ask` raises `StudyEnded` after the last round.
+- With a `Safeguard`, some actions are not played again, and phases also play the current option
+  (`_safe_plays.py`). A fit test or a confirmation that does not fit into the horizon then does not come.
+- An action that was dropped never comes back, except for the current one if a safeguard leaves no other.
+- `ask` raises `StudyEnded` after the last round.
 """
 
 from __future__ import annotations
@@ -39,6 +42,16 @@ from dpbandits.protocol._lack_of_fit import (
 from dpbandits.protocol._messages import Plan, Release
 from dpbandits.protocol._pooling import pooled_leads
 from dpbandits.protocol._progress import Progress
+from dpbandits.protocol._safe_plays import (
+    barred_after,
+    current_only,
+    limits_losses,
+    raised,
+    to_the_end,
+    with_all_allowed,
+    with_current,
+    without_barred,
+)
 from dpbandits.protocol._study import State, Study
 from dpbandits.protocol.model import Fit, fitted
 
@@ -73,13 +86,16 @@ def ask(state: State) -> Plan:
         return _committed(state, remaining)
     design = active_design(study.actions, state.active, study.design_tolerance)
     plays = whole_plays(study.schedule.length(state.phase), design.weights)
+    played, plays = with_current(state, design, plays)
     enough = study.assignment_rule.has_clients(state, plays)
     if plays.sum() <= remaining and enough:
         known = _last_fit(state)
-        plan = study.assignment_rule.plan(state, design, plays, known)
+        plan = study.assignment_rule.plan(state, played, plays, known)
         return plan if study.objective == "regret" else identifying(state, plan, leader(state), known)
     if not enough or (study.learning.committed and state.history):
         return _committed(state, remaining)
+    if limits_losses(study):  # nothing is known that could be played instead of the current option
+        return _playing(state, *current_only(study, remaining), rank=1)
     # The phase does not fit: its actions are played one after the other until the horizon.
     cut = np.clip(remaining - (np.cumsum(plays) - plays), 0, plays)
     return _playing(state, design.support[cut > 0].tolist(), cut[cut > 0].tolist(), design.rank)
@@ -151,11 +167,34 @@ def _last_fit(state: State) -> Fit | None:
 
 def _committed(state: State, rounds: int) -> Plan:
     """Return the plan of the fit test or the confirmation, or one that plays the leader to the end."""
-    if may_test_fit(state):
-        return fit_test_plan(state, tested_actions(state.study, best_estimate(state)))
-    if may_confirm(state):
-        return confirmation_plan(state, finalists(state, best_estimate(state)))
-    return _playing(state, [leader(state)], [rounds], rank=1)
+    plan = _fit_test(state) or _confirmation(state)
+    return plan or _playing(state, *to_the_end(state, leader(state), rounds), rank=1)
+
+
+def _fit_test(state: State) -> Plan | None:
+    """Return the plan of the fit test; None if there is none, or none any more."""
+    if not may_test_fit(state):
+        return None
+    study, current = state.study, None
+    if limits_losses(study):
+        assert study.safeguard is not None
+        current = study.safeguard.current
+    barred = state.barred_actions if state.barred else None
+    actions = tested_actions(study, best_estimate(state), barred=barred, current=current)
+    return raised(state, fit_test_plan(state, actions)) if actions else None
+
+
+def _confirmation(state: State) -> Plan | None:
+    """Return the plan of the confirmation; None if there is none, or none any more."""
+    if not may_confirm(state):
+        return None
+    options = finalists(state, best_estimate(state))
+    if np.isin(options, state.barred_actions).any():  # only the current option is left
+        options = finalists(with_all_allowed(state), best_estimate(state))
+        options = (options[0], options[-1])
+    if options[0] in state.barred_actions:
+        return None
+    return raised(state, confirmation_plan(state, options))
 
 
 def _playing(state: State, support: list[int], plays: list[int], rank: int) -> Plan:
@@ -218,6 +257,10 @@ def tell(state: State, plan: Plan, release: Release | None) -> State:
     if study.pools:
         keep = pooled_survivors(study, [*_fits(state), fit], active)
         active, scores = active[keep], scores[keep]
+    barred = barred_after(state, [*_fits(state), fit])
+    if barred:
+        active = without_barred(state, active, barred)
+        scores = study.reward_model.means(study.actions.matrix, active, fit.estimate)
     left = np.zeros(study.actions.count, dtype=bool)
     left[active] = True
     after = replace(
@@ -226,27 +269,26 @@ def tell(state: State, plan: Plan, release: Release | None) -> State:
         clients_asked=played.clients_asked + plan.cohort,
         width=widest,
         history=(*state.history, replace(evidence, estimate=tuple(fit.estimate.tolist()))),
+        barred=barred,
     )
     return _recorded(after, fit, active, scores)
 
 
 def _is_after_learning(state: State, plan: Plan) -> bool:
     """Return whether a plan is that of the fit test or of the confirmation."""
-    study = state.study
+    study, cohorts = state.study, list[int]()
     if may_test_fit(state):
         assert study.fit_test is not None
-        cohort = study.fit_test.cohort
-    elif may_confirm(state):
-        cohort = study.confirming
-    else:
-        return False
-    return plan.cohort == cohort and plan == ask(state) and plan == _committed(state, 1)
+        cohorts.append(study.fit_test.cohort)
+    if may_confirm(state):
+        cohorts.append(study.confirming)
+    return plan.cohort in cohorts and plan == ask(state) and plan == _committed(state, 1)
 
 
 def _after_learning(state: State, played: State, plan: Plan, release: Release) -> State:
     """Return the state after the fit test or the confirmation, in which the same actions are active."""
     study, asked = played.study, played.clients_asked + plan.cohort
-    if may_test_fit(state):
+    if plan == _fit_test(state):
         found = fit_test_evidence(study, plan, release.reports, release.means)
         after = replace(played, fit_test=found, clients_asked=asked)
     else:

@@ -8,10 +8,12 @@ orthonormal basis of the span; no matrix is inverted.
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import eigh, qr, solve_triangular
 
 from dpbandits._arrays import FloatArray
 
+_SPANNED = 1e-7  # relative part of a direction outside a span that still counts as rounding
 _ROUGH = 1e-10  # below this ratio of smallest to largest eigenvalue, rounding errors would be visible
 
 
@@ -37,6 +39,21 @@ def least_squares(rows: FloatArray, weights: FloatArray, rank: int) -> FloatArra
 def _solution(roots: FloatArray, rows: FloatArray) -> FloatArray:
     orthogonal, triangular = qr(roots * rows, mode="economic")
     return np.asarray(solve_triangular(triangular, orthogonal.T) * roots.T, dtype=np.float64)
+
+
+def spanned(rows: FloatArray, rank: int, directions: FloatArray) -> NDArray[np.bool_]:
+    """Return for each direction whether it lies in the space that some rows span, up to rounding.
+
+    Args:
+        rows: The rows.
+        rank: The dimension of the space.
+        directions: One direction per row.
+    """
+    if rank == rows.shape[1]:
+        return np.ones(len(directions), dtype=bool)
+    basis = np.linalg.svd(rows, full_matrices=False)[2][:rank].T
+    outside = np.linalg.norm(directions - (directions @ basis) @ basis.T, axis=1)
+    return np.asarray(outside <= _SPANNED * np.linalg.norm(directions, axis=1))
 
 
 def extremes(form: FloatArray, other: FloatArray) -> tuple[float, float] | None:

@@ -18,6 +18,7 @@ from dpbandits.protocol._confirmation import Confirmation
 from dpbandits.protocol._evidence import PhaseEvidence
 from dpbandits.protocol._lack_of_fit import FitTest
 from dpbandits.protocol._progress import Progress
+from dpbandits.protocol._safeguard import Safeguard
 from dpbandits.protocol._schedule import Schedule
 from dpbandits.protocol._steps import STEP_NAMES, Steps
 from dpbandits.protocol.assignment import ASSIGNMENTS, Assignment
@@ -29,6 +30,7 @@ LARGEST_CONFIDENCE = 0.999999
 _SUB_GAUSSIAN = ("none", "gaussian", "discrete-gaussian", "server-gaussian", "binomial")
 _POOLED = 0.8  # the share of 1 − confidence for bounds from all phases together
 _GAPS = 0.1  # the share of these for bounds on gaps, if the study does not stop because of a gap
+_LOSSES = 0.2  # the share of all bounds from all phases for those on losses, in a study with a safeguard
 LONGEST_HORIZON = 10**15  # up to here, 64-bit integers and floats count rounds exactly
 
 
@@ -82,6 +84,8 @@ class Study:
             phases; None for no test. Its clients are asked in addition to those of the schedule.
         confirmation: The last cohort, which measures finalists and the current option without a model; None
             for no confirmation. Its clients are asked in addition to those of the schedule.
+        safeguard: Limits on how much worse the study may be than the option in use today; None for none. It
+            needs a `confidence`.
 
     Example:
         >>> import dpbandits as dp
@@ -116,6 +120,7 @@ class Study:
     misfit: float = 0.0
     fit_test: FitTest | None = None
     confirmation: Confirmation | None = None
+    safeguard: Safeguard | None = None
 
     def __post_init__(self) -> None:
         whole(1, LONGEST_HORIZON, horizon=self.horizon)
@@ -145,6 +150,9 @@ class Study:
             self.confirmation.check(self)
         if self.fit_test is not None:
             self.fit_test.check(self)
+        # A confirmation's study of finalists has no confidence. It never begins; `begin` checks all others.
+        if self.safeguard is not None and self.confidence is not None:
+            self.safeguard.check(self)
         if self.population is not None:
             whole(1, population=self.population)
             self._check_population(self.population)
@@ -242,14 +250,15 @@ class Study:
         """β, the probability that one one-sided confidence bound of one phase fails.
 
         It is 1/(kT) or, with a `confidence`, (1 − confidence)/(5kL): L phases have at most 5k bounds each
-        (docs/theory.md, *What can fail in total*). If the study `pools`, these bounds share a fifth of
-        1 − confidence.
+        (docs/theory.md, *What can fail in total*), or 7k with a safeguard. If the study `pools`, these bounds
+        share a fifth of 1 − confidence.
         """
         if self.confidence is None:
             return 1 / (self.actions.count * self.horizon)
         phases = max(1, self.schedule.reporting_phases(self.horizon))
         share = 1 - _POOLED if self.pools else 1.0
-        return share * (1 - self.confidence) / (5 * self.actions.count * phases)
+        bounds = 5 if self.safeguard is None else 7
+        return share * (1 - self.confidence) / (bounds * self.actions.count * phases)
 
     @cached_property
     def pools(self) -> bool:
@@ -283,8 +292,20 @@ class Study:
         if self.confidence is None:
             raise InvalidValue("confidence", None, "a number: a study without one does not pool phases")
         gaps = 0.5 if self.stop_gap else _GAPS
-        each = _POOLED * (1 - self.confidence) / max(1, self.actions.count - 1)
+        share = _POOLED if self.safeguard is None else _POOLED * (1 - _LOSSES)
+        each = share * (1 - self.confidence) / max(1, self.actions.count - 1)
         return (1 - gaps) * each, gaps * each
+
+    @cached_property
+    def loss_failure(self) -> float:
+        """The probability with which a pooled bound on the loss of one action fails, on one side.
+
+        A loss is the difference of the current option's mean reward to that of the action. The bound holds
+        for all phases together, in a study with a safeguard.
+        """
+        if self.confidence is None:
+            raise InvalidValue("confidence", None, "a number: a study without one does not pool phases")
+        return _LOSSES * _POOLED * (1 - self.confidence) / (2 * max(1, self.actions.count - 1))
 
     @cached_property
     def digest(self) -> str:
@@ -302,7 +323,13 @@ class Study:
         return replace(self, terms="") if self.terms else self
 
     def begin(self) -> State:
-        """Return the state before the first phase, in which every action is active."""
+        """Return the state before the first phase, in which every action is active.
+
+        Raises:
+            InvalidValue: The study has a safeguard and no confidence.
+        """
+        if self.safeguard is not None:
+            self.safeguard.check(self)
         everything = np.ones(self.actions.count, dtype=bool)
         return State(study=self, active=np.packbits(everything).tobytes())
 
@@ -324,6 +351,8 @@ class State:
         progress: One record per phase that was played, in order.
         confirmation: The evidence of the confirmation; None before it, or if the study has none.
         fit_test: The evidence of the fit test; None before it, or if the study has none.
+        barred: The actions that the study's safeguard does not play again, as a packed bitmap; empty if there
+            are none. `barred_actions` has their indices.
 
     Example:
         >>> import dpbandits as dp
@@ -345,6 +374,7 @@ class State:
     progress: tuple[Progress, ...] = ()
     confirmation: PhaseEvidence | None = None
     fit_test: PhaseEvidence | None = None
+    barred: bytes = b""
 
     @property
     def released(self) -> tuple[PhaseEvidence, ...]:
@@ -367,6 +397,11 @@ class State:
     def active_actions(self) -> IntArray:
         """The indices of the actions that may still be best, in ascending order."""
         return unpacked(self.active, self.study.actions.count)
+
+    @property
+    def barred_actions(self) -> IntArray:
+        """The indices of the actions that are not played again, in ascending order."""
+        return unpacked(self.barred, self.study.actions.count) if self.barred else np.zeros(0, dtype=np.int64)
 
     @property
     def evidence(self) -> PhaseEvidence | None:

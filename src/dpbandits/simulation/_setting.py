@@ -8,8 +8,18 @@ from typing import Any, Self
 from dpbandits._checks import non_negative, one_of
 from dpbandits.actions import Actions
 from dpbandits.errors import InvalidValue
+from dpbandits.options import Options
 from dpbandits.privacy import PrivacyRequest
-from dpbandits.protocol import OBJECTIVES, STEP_NAMES, Schedule, Spending, Steps, Study, budgeted
+from dpbandits.protocol import (
+    OBJECTIVES,
+    STEP_NAMES,
+    Safeguard,
+    Schedule,
+    Spending,
+    Steps,
+    Study,
+    budgeted,
+)
 from dpbandits.simulation._cohorts import Cohorts
 from dpbandits.simulation._problem import PAPER_POPULATION, Problem
 from dpbandits.world import Clients, Instance
@@ -48,6 +58,10 @@ class Setting:
             certain to be within `stop_gap` of the best action.
         stop_gap: See `Study.stop_gap`.
         objective: See `Study.objective`.
+        safety_margin: `Safeguard.margin`; None for none.
+        loss_allowance: `Safeguard.allowance`; None for none.
+        current_action: The index of the action in use today, for these two. None takes the current option of
+            the problem's options.
         without: Steps of preset tight that are left out.
 
     Raises:
@@ -75,6 +89,9 @@ class Setting:
     stop_when_decided: bool = False
     stop_gap: float = 0.0
     objective: str = "regret"
+    safety_margin: float | None = None
+    loss_allowance: float | None = None
+    current_action: int | None = None
     without: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -88,6 +105,8 @@ class Setting:
             self._check_without_cohorts()
         for step in self.without:
             one_of(STEP_NAMES, without=step)
+        if self.safeguard is not None and self.confidence is None:  # here, since planning takes seconds
+            raise InvalidValue("confidence", None, "a number such as 0.95, if there is a safeguard")
 
     def _check_without_cohorts(self) -> None:
         expected = "pe asks one client per round"
@@ -215,6 +234,24 @@ class Setting:
         return spending if self.design_tolerance is None else replace(spending, design_tolerance=tolerance)
 
     @property
+    def safeguard(self) -> Safeguard | None:
+        """The safeguard of the study; None without a margin and an allowance.
+
+        Raises:
+            InvalidValue: No action in use today is known.
+        """
+        if self.safety_margin is None and self.loss_allowance is None:
+            return None
+        current = self.current_action
+        if current is None and self.problem.options is not None:
+            options = Options.from_json(self.problem.options)
+            current = None if options.current is None else options.index(options.current)
+        if current is None:
+            expected = "the index of the action in use today, with a safety_margin or a loss_allowance"
+            raise InvalidValue("current_action", None, expected)
+        return Safeguard(current=current, margin=self.safety_margin, allowance=self.loss_allowance)
+
+    @property
     def private(self) -> bool:
         """Whether the trust model adds any noise."""
         return self.privacy.trust_model.private
@@ -245,6 +282,7 @@ class Setting:
             stop_when_decided=self.stop_when_decided,
             stop_gap=self.stop_gap,
             objective=self.objective,
+            safeguard=self.safeguard,
             assignment="one" if self.one_client_per_round else "everyone",
             steps=steps,
         )

@@ -9,6 +9,7 @@ from ._interface import (
     Assignment as Assignment,
     Crowd as Crowd,
     MeanErrors as MeanErrors,
+    Played as Played,
     Pull as Pull,
 )
 from ._rules import (

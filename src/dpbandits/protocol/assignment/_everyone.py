@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpbandits._arrays import FloatArray, IntArray
-from dpbandits.design import Design, DifferenceDesign, support_bound
+from dpbandits.design import support_bound
 from dpbandits.privacy import Mechanism, calibrate, may_use_ball, typical_deviation
 from dpbandits.privacy.tails import NOTHING, Spread, squared_norms
 from dpbandits.privacy.trust import CentralLattice
@@ -27,7 +27,7 @@ from dpbandits.protocol._evidence import PhaseEvidence
 from dpbandits.protocol._linear_algebra import extremes
 from dpbandits.protocol._messages import Plan
 from dpbandits.protocol._reporting import Reporting, Statistics, choose, clipping_bias, clipping_slope
-from dpbandits.protocol.assignment._interface import Assignment, Crowd, MeanErrors, Pull
+from dpbandits.protocol.assignment._interface import Assignment, Crowd, MeanErrors, Played, Pull
 
 if TYPE_CHECKING:
     from dpbandits.protocol._study import State, Study
@@ -53,9 +53,7 @@ class Everyone(Assignment):
         """Return whether enough clients are left for the scheduled cohort."""
         return state.study.schedule.cohort(state.phase) <= state.clients_left
 
-    def plan(
-        self, state: State, design: Design | DifferenceDesign, plays: IntArray, known: Fit | None
-    ) -> Plan:
+    def plan(self, state: State, design: Played, plays: IntArray, known: Fit | None) -> Plan:
         """Return a plan with one mechanism. Once there is a fit, clients may report residuals around it."""
         study, clients = state.study, state.study.schedule.cohort(state.phase)
         coordinates, bound, shape, offsets = len(plays), study.bound, "box", list[float]()

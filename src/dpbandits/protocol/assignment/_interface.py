@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from dpbandits._arrays import FloatArray, IntArray
-from dpbandits.design import Design, DifferenceDesign
 from dpbandits.errors import NotAvailable
 from dpbandits.protocol._evidence import PhaseEvidence
 from dpbandits.protocol._messages import Plan
@@ -36,6 +35,18 @@ class Crowd(Protocol):
 
     def rewards(self, cohort: int, action: int, rng: np.random.Generator) -> Iterator[FloatArray]:
         """Draw one reward of one action per client, as a sequence of columns with a block of clients each."""
+
+
+class Played(Protocol):
+    """What a phase plays: a design, or one to which the current option was added."""
+
+    @property
+    def support(self) -> IntArray:
+        """The indices of the supported actions."""
+
+    @property
+    def rank(self) -> int:
+        """The dimension of their span."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -191,14 +202,12 @@ class Assignment(ABC):
         return True
 
     @abstractmethod
-    def plan(
-        self, state: State, design: Design | DifferenceDesign, plays: IntArray, known: Fit | None
-    ) -> Plan:
+    def plan(self, state: State, design: Played, plays: IntArray, known: Fit | None) -> Plan:
         """Plan a phase that asks clients.
 
         Args:
             state: The state before the phase.
-            design: The design of the phase.
+            design: What the phase plays.
             plays: The number of rounds for each supported action.
             known: The last fit, around which clients may clip; None before the first release.
 

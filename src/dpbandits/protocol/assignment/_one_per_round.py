@@ -27,14 +27,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbandits._arrays import FloatArray, IntArray
-from dpbandits.design import Design, DifferenceDesign
 from dpbandits.privacy import Mechanism, calibrate_per_action, per_action_deviations, per_action_radius
 from dpbandits.privacy.tails import NOTHING
 from dpbandits.privacy.trust import CentralLattice, LocalLattice
 from dpbandits.protocol._clipping import GRID, on_grid, residual_deviations
 from dpbandits.protocol._evidence import PhaseEvidence
 from dpbandits.protocol._messages import Plan
-from dpbandits.protocol.assignment._interface import Assignment, Crowd, MeanErrors
+from dpbandits.protocol.assignment._interface import Assignment, Crowd, MeanErrors, Played
 
 if TYPE_CHECKING:
     from dpbandits.protocol._study import State, Study
@@ -62,9 +61,7 @@ class OnePerRound(Assignment):
         """Return whether there is a client for every round of the phase."""
         return bool(plays.sum() <= state.clients_left)
 
-    def plan(
-        self, state: State, design: Design | DifferenceDesign, plays: IntArray, known: Fit | None
-    ) -> Plan:
+    def plan(self, state: State, design: Played, plays: IntArray, known: Fit | None) -> Plan:
         """Return a plan with one mechanism per action. Once there is a fit, clients may clip around it."""
         study, support = state.study, tuple(design.support.tolist())
         bounds, offsets = np.full(len(plays), study.bound), list[float]()

@@ -24,10 +24,12 @@ from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpbandits._arrays import FloatArray, IntArray
 from dpbandits.errors import NotAvailable
 from dpbandits.protocol._evidence import PhaseEvidence
+from dpbandits.protocol._linear_algebra import spanned
 from dpbandits.protocol.assignment import MeanErrors, Pull
 
 if TYPE_CHECKING:
@@ -103,6 +105,11 @@ class Fit(ABC):
     def precision(self) -> FloatArray:
         """The pseudo-inverse of the covariance."""
         return np.asarray(np.linalg.pinv(self.covariance(), hermitian=True), dtype=np.float64)
+
+    def spans(self, directions: FloatArray) -> NDArray[np.bool_]:
+        """Return for each row whether the phase measured it: whether its plays span this direction."""
+        plan = self.evidence.plan
+        return spanned(self.study.actions.matrix[list(plan.support)], plan.rank, directions)
 
     @property
     def common_width(self) -> float | None:

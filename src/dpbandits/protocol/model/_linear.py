@@ -123,16 +123,23 @@ class LinearFit(Fit):
     def target_widths(self, targets: FloatArray) -> FloatArray:
         """Return, for each row v, a bound that ⟨θ̃ − θ*, v⟩ exceeds with probability at most β.
 
-        The bound includes the bias from clipping and from the study's misfit.
+        The bound includes the bias from clipping and from the study's misfit. It is infinite for directions
+        that the phase did not measure.
         """
         radius = self.errors.radius(targets @ self.map, targets)
+        radius = np.where(self.spans(targets), radius, np.inf)
         if not self.study.misfit:
             return radius
         bias = np.abs(self.on_averages(targets)).sum(axis=1)
         return np.asarray(radius + self.study.misfit * bias, dtype=np.float64)
 
     def target_radius(self, targets: FloatArray) -> float:
-        """Return a bound that ‖V(θ̃ − θ*)‖ exceeds with probability at most β, V the matrix of the rows."""
+        """Return a bound that ‖V(θ̃ − θ*)‖ exceeds with probability at most β, V the matrix of the rows.
+
+        It is infinite if the phase did not measure some row.
+        """
+        if not self.spans(targets).all():
+            return float("inf")
         bias = self.study.misfit * largest_norm(self.on_averages(targets)) if self.study.misfit else 0.0
         return self.errors.norm_radius(targets @ self.map, targets) + bias
 

@@ -123,8 +123,12 @@ class CoordinatorService(Served):
 
     async def status(self, _call: Call) -> StatusReply:
         """Return the state of the study, and the error that blocks it, if any."""
-        reply = await self.run("read", self._coordinator.operator.status)
-        return msgspec.structs.replace(reply, trouble=self._driver.trouble)
+        return await self._told(await self.run("read", self._coordinator.operator.status))
+
+    async def _told(self, reply: StatusReply) -> StatusReply:
+        """Add to a status what it takes no transaction to know."""
+        found = await asyncio.to_thread(self._coordinator.operator.concluded)
+        return msgspec.structs.replace(reply, trouble=self._driver.trouble, **found)
 
     async def orders(self, call: Call) -> StatusReply:
         """Pause, resume or close the study."""
@@ -134,7 +138,7 @@ class CoordinatorService(Served):
         )
         log.warning("order", extra={"kind": request.order})
         self._driver.poke()
-        return msgspec.structs.replace(reply, trouble=self._driver.trouble)
+        return await self._told(reply)
 
     async def progress(self, _call: Call) -> ProgressReply:
         """Return one progress record per phase."""

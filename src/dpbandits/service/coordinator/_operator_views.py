@@ -6,10 +6,12 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
+from dpbandits.answers import RewardRange, confirmed_of, fit_check_of
+from dpbandits.options import Options
 from dpbandits.protocol import Plan, Progress, Release, State, decode
 from dpbandits.rounds import CLOSED, PAUSED, Rounds, give_order, standing_of
 from dpbandits.service.coordinator._context import Context
-from dpbandits.service.coordinator._results import Answered, Journalled, results_reply
+from dpbandits.service.coordinator._results import LEVEL, Answered, Journalled, results_reply
 from dpbandits.service.coordinator._revealed import left_out
 from dpbandits.service.coordinator._waiting import Waiting
 from dpbandits.service.wire import (
@@ -33,6 +35,7 @@ class OperatorViews:
         self._rounds = rounds
         self._answering = threading.Lock()
         self._answered: tuple[State, Answered] | None = None
+        self._concluded: tuple[State, dict[str, str]] | None = None
 
     def about(self) -> StudyReply:
         """Return the public description of the study."""
@@ -166,9 +169,33 @@ class OperatorViews:
             answered = self._answered[1]
         return results_reply(journalled, self._context.options, answered)
 
+    def concluded(self) -> dict[str, str]:
+        """Return what the fit test and the confirmation found, in words: these fields of a status.
+
+        It may take some tenths of a second once after each, so it must not run in the writer's thread.
+
+        Returns:
+            The fields `fit` and `confirmation` that are not empty.
+        """
+        state = self._rounds.state
+        if state.fit_test is None and state.confirmation is None:
+            return {}
+        with self._answering:
+            if self._concluded is None or self._concluded[0] is not state:
+                self._concluded = (state, _words(state, self._context.options))
+            return self._concluded[1]
+
     def results(self, transaction: Transaction) -> ResultsReply:
         """Return the results, computed in this thread."""
         return self.results_of(self.journalled(transaction))
+
+
+def _words(state: State, options: Options | None) -> dict[str, str]:
+    rewards = RewardRange.of(state.study.reward_range, bound=state.study.bound)
+    fit = fit_check_of(state, rewards=rewards)
+    confirmed = confirmed_of(state, options, level=LEVEL, rewards=rewards)
+    found = {"fit": fit, "confirmation": confirmed}
+    return {name: str(one) for name, one in found.items() if one is not None}
 
 
 def ordered(standing: str, latest: Attempt) -> str:

@@ -113,12 +113,20 @@ def _plausible(snapshot: Snapshot) -> Card:
 
 def _fit(snapshot: Snapshot) -> Card:
     answer = snapshot.analysis.answer
+    advice = "Add squares, interactions or features in the next study. The intervals need not hold."
+    if answer is not None and answer.fit is not None and (answer.consistent or not answer.fit.explained):
+        level, words = GOOD if answer.fit.explained else BAD, str(answer.fit)
+        return Card(
+            name="Model",
+            level=level,
+            found=f"The fit test: {words}.",
+            advice="" if level == GOOD else advice,
+        )
     if answer is None or len(snapshot.study.schedule.cohorts or ()) == 1:
         return Card(name="Model", level=UNKNOWN, found="One phase alone cannot show whether the model fits.")
     if answer.consistent:
         return Card(name="Model", level=GOOD, found="The phases agree with each other.")
     found = "The phases contradict each other: the mean reward is probably not linear in the features."
-    advice = "Add squares, interactions or features in the next study. The intervals need not hold."
     return Card(name="Model", level=BAD, found=found, advice=advice)
 
 

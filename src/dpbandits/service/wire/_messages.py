@@ -260,6 +260,9 @@ class StatusReply(Wire, frozen=True, kw_only=True):
     `excluded` counts the reports of all attempts that were left out of the sums, because their parts could
     not be read or, in mode `verified`, because their proofs do not hold.
     `standing` is `running`, `paused` or `closed`, as the operator ordered.
+    `fit` says in words whether the features explain what the fit test measured, and `confirmation` how the
+    finalists compare with the option in use today. Each is empty until its cohort has been released, and in a
+    study without it. `/v1/results` has their numbers.
     """
 
     study: Digest
@@ -281,6 +284,8 @@ class StatusReply(Wire, frozen=True, kw_only=True):
     waiting: str = ""
     excluded: int = 0
     standing: str = "running"
+    fit: str = ""
+    confirmation: str = ""
 
 
 class OrderRequest(Strict, frozen=True, kw_only=True):
