@@ -13,7 +13,10 @@ Without privacy no phase is recentred; that row only uses the later phase.
 
 θ* has norm .7, so that the means of clients stay within [−1, 1] even if rewards are ±1.
 
-    python benchmarks/coverage.py [--draws 400] [--instances 3] [--seed 0]
+    python benchmarks/coverage.py [--draws 400] [--instances 3] [--seed 0] [--others]
+
+With `--others` the rows are those of other_widths.py: widths with a stated variance, with a misfit, of
+confirmations, and of all phases together, each over at least 10⁴ phases.
 """
 
 from __future__ import annotations
@@ -78,8 +81,15 @@ def draw(state: State, plan: Plan, population: Population, rng: np.random.Genera
     return tell(state, plan, simulate_release(plan, averages, SimulatedNoise(rng)))
 
 
-def measure(state: State, population: Population, draws: int, rng: np.random.Generator) -> Measured:
-    """Draw the same plan many times; widths depend on the plan only."""
+def measure(
+    state: State,
+    population: Population,
+    draws: int,
+    rng: np.random.Generator,
+    *,
+    parameter: FloatArray | None = None,
+) -> Measured:
+    """Draw the same plan many times; widths depend on the plan only. The parameter is θ* by default."""
     plan, truth = ask(state), population.instance
     learnt = [draw(state, plan, population, rng).history[-1] for _ in range(draws)]
     active = state.study.actions.matrix[state.active_actions]
@@ -87,7 +97,8 @@ def measure(state: State, population: Population, draws: int, rng: np.random.Gen
     one_side = np.concatenate([active, differences[np.any(differences != 0, axis=1)]])
     directions = np.concatenate([one_side, -one_side])
     widths = fitted(state.study, learnt[0]).target_widths(directions)
-    errors = (np.array([evidence.estimate for evidence in learnt]) - truth.theta) @ directions.T
+    true = truth.theta if parameter is None else parameter
+    errors = (np.array([evidence.estimate for evidence in learnt]) - true) @ directions.T
     return Measured(
         phases=draws,
         outside=np.mean(errors > widths, axis=0),
@@ -151,9 +162,15 @@ def main() -> int:
     parser.add_argument("--draws", type=int, default=400, help="draws of each plan")
     parser.add_argument("--instances", type=int, default=3, help="instances per row")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--others", action="store_true", help="measure other widths, see other_widths.py")
     options = parser.parse_args()
     rng, good, phases = np.random.default_rng(options.seed), True, 0
     print(f"{'':<20}{'rewards':<11}{'phase':<15}{'phases':>7}{'outside':>11}{'worst':>11}{'ratio':>8}")
+    if options.others:
+        import other_widths
+
+        with threadpool_limits(limits=1):
+            return int(not other_widths.main(options.draws, rng))
     with threadpool_limits(limits=1):
         for name in TRUSTS:
             fits, drawn = trust_model(name, options.instances, options.draws, rng)

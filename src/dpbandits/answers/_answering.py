@@ -85,6 +85,7 @@ class _Answering:
         self, end: State, options: Options | None, knowledge: Knowledge, rewards: RewardRange, level: float
     ) -> None:
         self._end, self._options, self._rewards, self._level = end, options, rewards, level
+        self._knowledge = knowledge
         study = end.study
         self._parameter = best_estimate(end)
         everything = np.arange(study.actions.count)
@@ -120,7 +121,13 @@ class _Answering:
             effects=self._effects(),
             parameter=tuple(self._parameter.tolist()),
             fit=fit_check_of(self._end, rewards=self._rewards),
-            confirmation=confirmed_of(self._end, self._options, level=self._level, rewards=self._rewards),
+            confirmation=confirmed_of(
+                self._end,
+                self._options,
+                level=self._level,
+                rewards=self._rewards,
+                knowledge=self._knowledge,
+            ),
         )
 
     def _label(self, place: int) -> str:

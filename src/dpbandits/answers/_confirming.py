@@ -13,15 +13,23 @@ from dpbandits.answers._answer import Compared, Confirmed
 from dpbandits.answers._errors import Knowledge, PhaseErrors
 from dpbandits.answers._rewards import RewardRange
 from dpbandits.options import Options
-from dpbandits.protocol import State, fitted, left_after_clipping, tabular_evidence, to_current
-
-_CLIPPING = 0.02  # the part of the failure probability with which clipping may move means further
-# The bounds for a table hold for independent people as well.
-_KNOWLEDGE = {"spread": Knowledge.MODEL, "range": Knowledge.TABLE}
+from dpbandits.protocol import (
+    CLIPPING_SHARE,
+    State,
+    fitted,
+    left_after_clipping,
+    tabular_evidence,
+    to_current,
+)
 
 
 def confirmed_of(
-    state: State, options: Options | None, *, level: float, rewards: RewardRange
+    state: State,
+    options: Options | None,
+    *,
+    level: float,
+    rewards: RewardRange,
+    knowledge: Knowledge = Knowledge.MODEL,
 ) -> Confirmed | None:
     """Return what the confirmation of a study has found; None before it, or if the study has none.
 
@@ -30,17 +38,25 @@ def confirmed_of(
         options: The options of the study; None if its actions have no names.
         level: The probability with which all intervals together cover the truth.
         rewards: The range of rewards in the user's units.
+        knowledge: What is known about the people. If they are drawn from a table without replacement, their
+            sums have wider bounds. Otherwise they are independent, and nothing else of it is used.
     """
     evidence, own = state.confirmation, state.study.confirmation
     if evidence is None or own is None:
         return None
     tabular, table = tabular_evidence(state.study, evidence)
     failure = left_after_clipping(1 - level)
-    knowledge = _KNOWLEDGE[own.assumes]
-    errors = PhaseErrors(tabular, table, knowledge, clipping=_CLIPPING * failure)
+    independent = knowledge is not Knowledge.TABLE
+    if own.assumes == "spread":
+        knowledge = Knowledge.MODEL
+    else:
+        knowledge = Knowledge.BOUNDED if independent else Knowledge.TABLE
+    errors = PhaseErrors(
+        tabular, table, knowledge, clipping=CLIPPING_SHARE * failure, independent=independent
+    )
     directions = to_current(len(evidence.plan.support) - 1)
     leads = directions @ fitted(tabular, table).estimate
-    both = errors.joint(np.vstack([directions, -directions]), (1 - _CLIPPING) * failure)
+    both = errors.joint(np.vstack([directions, -directions]), (1 - CLIPPING_SHARE) * failure)
     radii = np.maximum(*np.split(both, 2))
     largest, half = 2 * tabular.bound, rewards.half
 

@@ -3,8 +3,8 @@
 The error of ⟨θ̃, v⟩ is X_v + G_v + a pull of clipping that is bounded. X_v has a known distribution: the noise
 of the mechanism and, for a normal population, everything that the people contribute. G_v is the rest. Given X
 it exceeds z·√q_v with probability at most τ_v(z), a function that does not increase; it is exp(−z²/2) if no
-more is known than a variance proxy q_v (`_tails`). So for radii r_v = c·s_v + pull_v, with scales s_v that
-are fixed,
+more is known than a variance proxy q_v (`privacy.tails`). So for radii r_v = c·s_v + pull_v, with scales
+s_v that are fixed,
 
     P(some error exceeds its radius) ≤ E h(c, X),   h(c, X) = min(1, Σ_v τ_v((c·s_v − X_v)/√q_v)),
 
@@ -29,7 +29,6 @@ divided by the number of directions.
 from __future__ import annotations
 
 import hashlib
-import math
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property, lru_cache
@@ -39,10 +38,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbandits._arrays import FloatArray
-from dpbandits.answers._tails import SubGaussian, Tail, of_bounded
 from dpbandits.privacy import Mechanism, SimulatedNoise
-from dpbandits.privacy.tails import squared_norms
-from dpbandits.protocol import MARGIN, CohortErrors, LinearFit, PhaseEvidence, Study, fitted
+from dpbandits.privacy.tails import (
+    SubGaussianTail,
+    Tail,
+    squared_norms,
+    tail_of_bounded,
+    tail_of_people,
+)
+from dpbandits.protocol import CohortErrors, LinearFit, PhaseEvidence, Study, clipping_factor, fitted
 
 _DRAWS = 4000
 _LEAST_EXPECTED = 5  # β·(N + 1) below which draws are not used: radii would rest on too few of them
@@ -130,13 +134,21 @@ class PhaseErrors:
         knowledge: What is known about the people.
         clipping: The probability with which clipping may move the means further than radii from draws allow.
             By default it is the study's own.
+        independent: Whether sums over people may use that they are independent. They then have a better tail
+            than exp(−z²/2), also if nothing but a variance proxy is known.
     """
 
     def __init__(
-        self, study: Study, evidence: PhaseEvidence, knowledge: Knowledge, *, clipping: float = 0.0
+        self,
+        study: Study,
+        evidence: PhaseEvidence,
+        knowledge: Knowledge,
+        *,
+        clipping: float = 0.0,
+        independent: bool = False,
     ) -> None:
         self._study, self._evidence, self._knowledge = study, evidence, knowledge
-        self._clipping = clipping
+        self._clipping, self._independent = clipping, independent
         fit = fitted(study, evidence)
         assert isinstance(fit, LinearFit)
         self._fit = fit
@@ -173,7 +185,7 @@ class PhaseErrors:
             chance: The probability with which one of the radii may be exceeded.
         """
         few = 0 < directions <= _MOST_DIRECTIONS
-        return self.draws_suffice(directions, chance) or (self._only_rewards and few)
+        return self.draws_suffice(directions, chance) or (self._only_people and few)
 
     def pairs_suffice(self, rows: FloatArray, chance: float) -> bool:
         """Return whether joint radii for all differences of rows are better than those to the best row alone.
@@ -199,7 +211,7 @@ class PhaseErrors:
         self, directions: FloatArray, weights: FloatArray, chance: float, *, jointly: bool
     ) -> FloatArray:
         """Return c for scales that are multiplied by weights: one for all directions, or one for each."""
-        about = (self._evidence.plan.digest, self._evidence.reports, self._knowledge)
+        about = (self._evidence.plan.digest, self._evidence.reports, self._knowledge, self._by_person)
         key = (*about, self._study.heterogeneity, directions.tobytes(), weights.tobytes(), chance, jointly)
         if key not in _FACTORS:
             while len(_FACTORS) >= _MOST_KEPT:
@@ -209,7 +221,7 @@ class PhaseErrors:
             draws = known[:, None, :] if jointly else known[:, :, None]
             scales = (weights * self._scales(directions)).reshape((1, -1) if jointly else (-1, 1))
             # Without noise there is nothing to draw, and the expectation is that of the only value.
-            spare = 0 if self._only_rewards else 1
+            spare = 0 if self._only_people else 1
             _FACTORS[key] = _least(
                 draws, self._tail(directions), scales, chance * (len(known) + spare) - spare
             )
@@ -229,15 +241,15 @@ class PhaseErrors:
 
     def bound(self, directions: FloatArray, chance: float) -> FloatArray:
         """Return radii without draws, each of which is exceeded with probability at most `chance`."""
-        if not self._only_rewards:
+        if not self._only_people:
             return radii(self._study, self._evidence, directions, chance, self._knowledge)
         parts = np.split(directions, range(_MOST_DIRECTIONS, len(directions), _MOST_DIRECTIONS))
         return np.concatenate([self._computed(one, chance) for one in parts])
 
     @cached_property
-    def _only_rewards(self) -> bool:
-        """Whether the error is that of bounded rewards alone, for which a better tail is known."""
-        if not self._bounded_rewards:
+    def _only_people(self) -> bool:
+        """Whether the error is that of rewards alone, and a better tail than exp(−z²/2) is known."""
+        if not self._bounded_rewards and not self._by_person:
             return False
         return self._evidence.plan.asked_mechanism.error_deviation(self._evidence.reports) == 0
 
@@ -250,19 +262,31 @@ class PhaseErrors:
         independent = study.bounded_rewards and study.bound <= 1 and study.heterogeneity == 0
         return self._knowledge.only_range or (self._knowledge is Knowledge.MODEL and independent)
 
-    def _tail(self, directions: FloatArray) -> Tail | SubGaussian:
+    @property
+    def _by_person(self) -> bool:
+        """Whether the error is a sum over independent people, each with the same variance proxy."""
+        if self._evidence.counts or not isinstance(self._fit.errors, CohortErrors):
+            return False
+        known = self._knowledge is Knowledge.MODEL and self._study.reward_variance is None
+        return self._independent and known
+
+    def _tail(self, directions: FloatArray) -> Tail | SubGaussianTail:
         """Return the tail of G."""
-        if not self._bounded_rewards:
-            return SubGaussian(units=np.sqrt(self._proxies(directions)))
         plan, reports = self._evidence.plan, self._evidence.reports
+        if not self._bounded_rewards and self._by_person:
+            return tail_of_people(self._proxies(directions), reports)
+        if not self._bounded_rewards:
+            return SubGaussianTail(units=np.sqrt(self._proxies(directions)))
         coefficients = directions @ self._fit.map
         rounding = plan.asked_mechanism.rounding_proxy(reports) * squared_norms(coefficients)
         if self._knowledge.only_range:  # the sum of a person's rewards lies in ±Σ|a_x|
+            if self._independent and plan.asked_mechanism.bound <= self._study.bound:
+                rounding = np.zeros_like(rounding)  # rounded reports lie in the same range
             reach = self._study.bound * np.abs(coefficients).sum(axis=1, keepdims=True)
             people = np.array([float(reports)])
-            return of_bounded(reach, people, rounding, replaced=self._knowledge is Knowledge.BOUNDED)
+            return tail_of_bounded(reach, people, rounding, replaced=self._knowledge is Knowledge.BOUNDED)
         averages = coefficients if plan.mixing_matrix is None else coefficients @ plan.mixing_matrix
-        return of_bounded(averages, reports * np.array(plan.plays, dtype=np.float64), rounding)
+        return tail_of_bounded(averages, reports * np.array(plan.plays, dtype=np.float64), rounding)
 
     def draws_suffice(self, directions: int, chance: float) -> bool:
         """Return whether radii for this number of directions at once are computed from draws.
@@ -329,23 +353,15 @@ class PhaseErrors:
     def _pull(self, directions: FloatArray) -> FloatArray:
         """Return how far clipping and a misfit of the model may have moved the estimate.
 
-        The bound of docs/theory.md is proportional to log(1/β) + n·p, where p is at most 2·exp(−z²/2) for the
-        least margin z. The study has β = 1/(kT); here β may be larger, so the bound is shortened. The
-        quotient of the two increases in p, so the largest p is safe.
+        The study bounds clipping at β = 1/(kT); here β may be larger, so the bound is shortened.
         """
         errors, off = self._fit.errors, misfit_of(self._study, self._fit, directions)
         assert isinstance(errors, CohortErrors)
         if self._knowledge.only_range:  # clipping at the range loses nothing
             return off
-        return errors.pull(directions @ self._fit.map) * self._shortening + off
-
-    @cached_property
-    def _shortening(self) -> float:
         each = self._clipping / max(1, len(self._evidence.clipping_bias))
-        if each <= self._study.bound_failure:
-            return 1.0
-        clipped = self._evidence.reports * 2 * math.exp(-(MARGIN**2) / 2)
-        return (math.log(1 / each) + clipped) / (math.log(1 / self._study.bound_failure) + clipped)
+        factor = clipping_factor(self._evidence.reports, self._study.bound_failure, each)
+        return errors.pull(directions @ self._fit.map) * factor + off
 
 
 @lru_cache(maxsize=8)
@@ -409,7 +425,7 @@ def _merged(directions: bytes, dimension: int, chance: float) -> _Merged:
     return _Merged.new(np.frombuffer(directions).reshape(-1, dimension), chance)
 
 
-def _least(known: FloatArray, tail: Tail | SubGaussian, scales: FloatArray, allowed: float) -> FloatArray:
+def _least(known: FloatArray, tail: Tail | SubGaussianTail, scales: FloatArray, allowed: float) -> FloatArray:
     """Return the least c for each group of directions, rounded up.
 
     Args:

@@ -1,5 +1,6 @@
 from ._clipping import (
     MARGIN as MARGIN,
+    clipping_factor as clipping_factor,
 )
 from ._codec import (
     decode as decode,
@@ -7,6 +8,7 @@ from ._codec import (
     encode as encode,
 )
 from ._confirmation import (
+    CLIPPING_SHARE as CLIPPING_SHARE,
     Confirmation as Confirmation,
     left_after_clipping as left_after_clipping,
     predicted_width as predicted_width,

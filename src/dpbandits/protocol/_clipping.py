@@ -78,3 +78,20 @@ def mean_excess(
     chances = 2 * np.exp(-(margins**2) / 2)
     slopes = excess_slopes(radius, widths, deviations, clients, confidence)
     return np.asarray(slopes * (math.log(1 / confidence) + clients * chances), dtype=np.float64)
+
+
+def clipping_factor(clients: int, stated: float, allowed: float) -> float:
+    """Return the factor by which a bound on clipping shrinks if it may fail with a larger probability.
+
+    The bound is proportional to log(1/β) + n·p, where p is at most 2·exp(−z²/2) for the least margin z. The
+    quotient of two such bounds increases in p, so the largest p is safe.
+
+    Args:
+        clients: The number n of clients.
+        stated: The failure probability of the bound.
+        allowed: The allowed failure probability.
+    """
+    if allowed <= stated:
+        return 1.0
+    clipped = clients * 2 * math.exp(-(MARGIN**2) / 2)
+    return (math.log(1 / allowed) + clipped) / (math.log(1 / stated) + clipped)

@@ -22,12 +22,14 @@ from dpbandits._arrays import FloatArray
 from dpbandits._checks import one_of, whole
 from dpbandits.actions import Actions
 from dpbandits.errors import InvalidValue, PrivacyError
-from dpbandits.privacy import calibrate
-from dpbandits.protocol._clipping import MARGIN, clip_radius, on_grid
+from dpbandits.privacy import Mechanism, SimulatedNoise, calibrate
+from dpbandits.privacy.tails import Tail, tail_of_bounded, tail_of_people
+from dpbandits.protocol._clipping import MARGIN, clip_radius, clipping_factor, on_grid
 from dpbandits.protocol._evidence import PhaseEvidence
 from dpbandits.protocol._messages import Plan
 from dpbandits.protocol._reporting import FAR, Reporting, Statistics, clipping_bias, first_least
 from dpbandits.protocol._schedule import Schedule
+from dpbandits.protocol.assignment import CohortErrors
 from dpbandits.protocol.model import LinearFit, fitted
 
 if TYPE_CHECKING:
@@ -45,6 +47,9 @@ _PLAYS = 32  # plays of each option, if the horizon allows it
 _MOST_ROUNDS = 0.05  # the largest part of the horizon that is played for a confirmation
 _CHOICE = 0.05  # the probability that the choice of the model is wrongly replaced
 _TIE = 1e-9  # scores that differ by less are ordered by their index
+CLIPPING_SHARE = 0.02  # the part of the failure probability with which clipping may move means further
+# How a width is predicted: the quantiles or draws of the noise, and the search for the radius.
+_QUANTILES, _DRAWS, _HALVINGS, _FARTHEST, _CAUTION = 400, 4000, 30, 12.0, 1.01
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,11 +194,9 @@ def confirmation_plan(state: State, options: tuple[int, ...]) -> Plan:
 def _planned(tabular: Study) -> Plan:
     """Return the plan of a study of finalists, which reports averages or differences, whichever is better."""
     count, clients = tabular.actions.count, tabular.schedule.cohort(1)
-    plays = tabular.schedule.length(1) // count
-    worth = np.full(count, plays / tabular.proxy_of_average(plays))
-    averages = Statistics(rows=np.eye(count), plays=worth, heterogeneity=tabular.heterogeneity)
-    differences = replace(averages, mixing=np.hstack([np.eye(count - 1), -np.ones((count - 1, 1))]) / 2)
-    ways = [_clipped(tabular, averages), _clipped(tabular, differences)]
+    plays = (tabular.schedule.length(1) // count,) * count
+    halves = np.hstack([np.eye(count - 1), -np.ones((count - 1, 1))]) / 2
+    ways = [_clipped(tabular, _statistics(tabular, plays, mixing)) for mixing in (None, halves)]
     # The difference of two averages has the direction (1, −1), of length √2; that of a half difference is 2.
     errors = [length * way.width(tabular, clients) for length, way in zip((2**0.5, 2.0), ways, strict=True)]
     best = first_least(ways, errors) if tabular.privacy.trust_model.private else ways[0]
@@ -202,7 +205,7 @@ def _planned(tabular: Study) -> Plan:
         study=tabular.name,
         phase=1,
         support=tuple(range(count)),
-        plays=(plays,) * count,
+        plays=plays,
         rank=len(best.statistics.targets),
         mechanism=calibrate(
             tabular.privacy,
@@ -212,6 +215,20 @@ def _planned(tabular: Study) -> Plan:
             confidence=tabular.bound_failure,
         ),
         mixing=() if mixing is None else tuple(map(tuple, mixing.tolist())),
+    )
+
+
+def _statistics(tabular: Study, plays: tuple[int, ...], mixing: FloatArray | None) -> Statistics:
+    """Return what clients report. A single average scatters less than the differences of two averages.
+
+    Its proxy is σ²·max ‖x‖², half the squared heterogeneity of the study of finalists.
+    """
+    single = 1.0 if mixing is not None else math.sqrt(0.5)
+    return Statistics(
+        rows=np.eye(len(plays)),
+        plays=np.array(plays) / tabular.proxy_of_average(min(plays)),
+        heterogeneity=single * tabular.heterogeneity,
+        mixing=mixing,
     )
 
 
@@ -230,14 +247,11 @@ def confirmation_evidence(
 ) -> PhaseEvidence:
     """Return the evidence of a confirmation, with the plan of the study."""
     tabular, own = study_of_finalists(study, plan.support), _as_tabular(plan)
-    statistics = Statistics(
-        rows=np.eye(len(own.support)),
-        plays=np.array(own.plays) / tabular.proxy_of_average(min(own.plays)),
-        heterogeneity=tabular.heterogeneity,
-        mixing=own.mixing_matrix,
-    )
     reporting = Reporting(
-        statistics=statistics, shape="box", bound=own.asked_mechanism.bound, recentred=False
+        statistics=_statistics(tabular, own.plays, own.mixing_matrix),
+        shape="box",
+        bound=own.asked_mechanism.bound,
+        recentred=False,
     )
     bias = clipping_bias(tabular, reporting, None, reports)
     return PhaseEvidence(plan=plan, reports=reports, means=means, clipping_bias=bias)
@@ -382,17 +396,67 @@ def predicted_width(study: Study, confirmation: Confirmation, *, level: float = 
         level: The probability with which all intervals cover the truth.
 
     Returns:
-        An upper bound for the largest number of finalists, on the study's scale of rewards; infinite if no
-        mechanism can be calibrated for the cohort.
+        The width for the largest number of finalists, on the study's scale of rewards; infinite if no
+        mechanism can be calibrated for the cohort. It is a prediction for independent clients, and usually
+        slightly too large.
     """
     others = [place for place in range(study.actions.count) if place != confirmation.current]
     options = (*others[: confirmation.finalists], confirmation.current)
-    directions = to_current(len(options) - 1)
     try:
         confirmed = replace(study, confirmation=confirmation, schedule=Schedule(cohorts=(1,)))
         plan = replace(_planned(study_of_finalists(confirmed, options)), support=options)
     except PrivacyError:  # no mechanism for this number of clients
         return math.inf
     evidence = confirmation_evidence(confirmed, plan, confirmation.cohort)
-    radii = confirmation_radii(confirmed, evidence, directions, (1 - level) / (2 * len(directions)))
-    return float(np.max(radii))
+    return _expected_radius(confirmed, evidence, left_after_clipping(1 - level))
+
+
+def _expected_radius(study: Study, evidence: PhaseEvidence, failure: float) -> float:
+    """Return the radius of each difference to the current option, if all of them fail with this probability.
+
+    Its computation in `dpbandits.answers` rests on draws of the noise for all differences at once. Here each
+    difference has its share, and the noise has normal quantiles if it is sub-Gaussian.
+    """
+    tabular, own = tabular_evidence(study, evidence)
+    fit, reports, mechanism = fitted(tabular, own), own.reports, own.plan.asked_mechanism
+    others = len(own.plan.support) - 1
+    direction, chance = to_current(others)[:1], (1 - CLIPPING_SHARE) * failure / (2 * others)
+    assert isinstance(fit, LinearFit)
+    assert isinstance(fit.errors, CohortErrors)
+    noise = _noise(mechanism, direction @ fit.map, reports)
+    if study.reward_variance is not None or noise is None:
+        return float(confirmation_radii(study, evidence, direction, chance)[0])
+    tail = _people(study, fit, direction)
+    low, high = 0.0, _FARTHEST * float(np.hypot(tail.units[0], np.abs(noise).max()))
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        missed = float(np.mean(tail((middle - noise[:, None]) / tail.units)))
+        low, high = (low, middle) if missed <= chance else (middle, high)
+    each = CLIPPING_SHARE * failure / max(1, len(own.clipping_bias))
+    pull = float(fit.errors.pull(direction @ fit.map)[0])
+    return _CAUTION * (high + pull * clipping_factor(reports, tabular.bound_failure, each))
+
+
+def _noise(mechanism: Mechanism, coefficients: FloatArray, reports: int) -> FloatArray | None:
+    """Return values of the noise of one difference that are equally likely; None if it cannot be drawn."""
+    from scipy.special import ndtri
+
+    deviation = mechanism.error_deviation(reports) * float(np.linalg.norm(coefficients))
+    count = 1 if mechanism.sub_gaussian else _DRAWS
+    drawn = mechanism.noise_draws(count, reports, SimulatedNoise(np.random.default_rng(0)))
+    if drawn is None:
+        return None
+    if not mechanism.sub_gaussian:
+        return np.asarray(drawn @ coefficients[0])
+    return np.asarray(deviation * ndtri((np.arange(_QUANTILES) + 0.5) / _QUANTILES))
+
+
+def _people(study: Study, fit: LinearFit, direction: FloatArray) -> Tail:
+    """Return the tail of what independent clients contribute to the error of one difference."""
+    assert study.confirmation is not None
+    assert isinstance(fit.errors, CohortErrors)
+    reports = fit.evidence.reports
+    if study.confirmation.assumes == "spread":
+        return tail_of_people(fit.errors.sampling_variances(direction @ fit.map, direction), reports)
+    reach = study.bound * np.abs(fit.on_averages(direction)).sum(axis=1, keepdims=True)
+    return tail_of_bounded(reach, np.array([float(reports)]), np.zeros(1))

@@ -396,9 +396,8 @@ def _designed(study: Study, path: _Path, played: _Played, phases: PhaseCache) ->
     if key not in phases:
         if len(phases) * study.actions.dimension**2 > _MOST_NUMBERS:
             phases.clear()
-        statistics = played.statistics(length, study.heterogeneity)
-        knowledge = _knowledge(study, statistics, played.rank, clients, before)
-        phases[key] = _Phase(support=played.support, plays=statistics.plays, knowledge=knowledge)
+        knowledge = _knowledge(study, played.statistics(length, study), played.rank, clients, before)
+        phases[key] = _Phase(support=played.support, plays=played.plays(length), knowledge=knowledge)
     return phases[key]
 
 
@@ -434,14 +433,24 @@ class _Played:
     rows: FloatArray
     weights: FloatArray
     rank: int
-    _statistics: dict[tuple[float, float], Statistics] = field(default_factory=dict)
+    _statistics: dict[tuple[float, float, float], Statistics] = field(default_factory=dict)
 
-    def statistics(self, length: float, heterogeneity: float) -> Statistics:
-        """Return the statistics of a phase. Equal phases share them, with everything computed from them."""
-        key = (length, heterogeneity)
+    def plays(self, length: float) -> FloatArray:
+        """Return how often each supported action is played in a phase."""
+        return np.asarray(np.ceil(length * self.weights - 1e-9), dtype=np.float64)
+
+    def statistics(self, length: float, study: Study) -> Statistics:
+        """Return the statistics of a phase. Equal phases share them, with everything computed from them.
+
+        A play of smaller variance counts as several plays, as in the phase itself.
+        """
+        plays = self.plays(length)
+        proxy = study.proxy_of_average(float(plays.min()))
+        key = (length, study.heterogeneity, proxy)
         if key not in self._statistics:
-            plays = np.ceil(length * self.weights - 1e-9)
-            self._statistics[key] = Statistics(rows=self.rows, plays=plays, heterogeneity=heterogeneity)
+            self._statistics[key] = Statistics(
+                rows=self.rows, plays=plays / proxy, heterogeneity=study.heterogeneity
+            )
         return self._statistics[key]
 
 

@@ -29,3 +29,9 @@ from ._sums import (
     SummedErrors as SummedErrors,
     joint_radius as joint_radius,
 )
+from ._tables import (
+    SubGaussianTail as SubGaussianTail,
+    Tail as Tail,
+    tail_of_bounded as tail_of_bounded,
+    tail_of_people as tail_of_people,
+)

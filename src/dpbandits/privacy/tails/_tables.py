@@ -1,8 +1,9 @@
-"""Tails of the part of an error that is not drawn: bounds τ(z) on P(G > z·unit) that do not increase in z.
+"""Tabulated tails: bounds τ(z) on P(G > z·unit) that do not increase in z.
 
-For a sub-Gaussian variable nothing better than exp(−z²/2) is known. For sums of independent bounded
-variables, or of values that are drawn from a finite population without replacement, there are better bounds.
-docs/theory.md proves them (*Sums of bounded rewards*) and has the notation of this file.
+For a single sub-Gaussian variable nothing better than exp(−z²/2) is known. For sums of independent bounded
+variables, of values that are drawn from a finite population without replacement, or of sub-Gaussian variables
+of many people there are better bounds. docs/theory.md proves them (*Sums of bounded rewards*, *Sums over
+people*) and has the notation of this file.
 
 Bounds are tabulated at the lower ends of short intervals of z, so that a look-up never returns too little.
 """
@@ -16,12 +17,11 @@ from functools import cache, lru_cache
 import numpy as np
 
 from dpbandits._arrays import FloatArray, IntArray
+from dpbandits.privacy.tails._sub_gaussian_sums import BERRY_ESSEEN, tail_of_sum
 
 _CELLS_PER_UNIT, _LARGEST_Z = 256, 10
 _CELLS = _CELLS_PER_UNIT * _LARGEST_Z + 1
 _LOWER_ENDS = np.arange(_CELLS) / _CELLS_PER_UNIT
-# Berry–Esseen for independent summands that need not have the same distribution (Shevtsova 2010).
-_BERRY_ESSEEN = 0.56
 # Of a variable with values in an interval of length 2: the largest E|X − EX|³ and |E(X − EX)³|.
 _ABSOLUTE_THIRD, _THIRD = 32 / 27, 4 / math.sqrt(27)
 _LEAST_Z, _MOST_Z = 0.5, 6.0  # where the normal approximation is tried
@@ -54,7 +54,7 @@ class Tail:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SubGaussian:
+class SubGaussianTail:
     """The tail exp(−z²/2) of a sub-Gaussian variable; its unit is the root of the variance proxy."""
 
     units: FloatArray
@@ -78,7 +78,7 @@ def _dominated() -> FloatArray:
     return np.asarray(np.minimum.accumulate(found))
 
 
-def of_bounded(
+def tail_of_bounded(
     coefficients: FloatArray, counts: FloatArray, rounding: FloatArray, *, replaced: bool = True
 ) -> Tail:
     """Return the tail of sums of bounded variables plus the error of rounding reports to a grid.
@@ -105,6 +105,40 @@ def of_bounded(
         values=np.array([_with_rounding(*key) for key in kept]),
         rows=np.array([kept[key] for key in keys]),
     )
+
+
+def tail_of_people(proxies: FloatArray, people: int) -> Tail:
+    """Return the tail of sums over independent people of whom only variance proxies are known.
+
+    Its unit is the root of the proxy.
+
+    Args:
+        proxies: The proxy of the whole sum in each direction. Every person has the same share of it.
+        people: The number of people.
+
+    Returns:
+        The tail, which is nearly the normal one if there are many people.
+
+    Example:
+        >>> import numpy as np
+        >>> tail = tail_of_people(np.array([1.0]), 3000)
+        >>> 0.0139 < tail(np.array([[2.2]])).item() < 0.02 < np.exp(-(2.2**2) / 2)
+        np.True_
+    """
+    return Tail(
+        units=np.sqrt(np.maximum(proxies, np.finfo(float).tiny)),
+        values=_people(_rounded_up(1 / people))[None, :],
+        rows=np.zeros(len(proxies), dtype=np.int64),
+    )
+
+
+@lru_cache(maxsize=64)
+def _people(share: float) -> FloatArray:
+    """Return the table of a sum over people, each of whom has this share of the proxy."""
+    found = np.exp(-(_LOWER_ENDS**2) / 2)
+    tried = (_LOWER_ENDS >= _LEAST_Z) & (_LOWER_ENDS <= _MOST_Z)
+    found[tried] = tail_of_sum(1 / share, _LOWER_ENDS[tried])
+    return np.asarray(np.minimum.accumulate(found))
 
 
 def _rounded_up(ratio: float) -> float:
@@ -162,7 +196,7 @@ def _independent(lyapunov: float) -> FloatArray:
     first = np.exp(-least_sum(low)) * ndtr(-np.where(low < turn, nearest, beyond))
     part = reached(low)
     chernoff = np.exp(-(z**2) / 2 - (low * part**2 / 2 - slope * part**3 / 3))
-    error = _BERRY_ESSEEN * _ABSOLUTE_THIRD * lyapunov / np.maximum(1 - high, 1e-12) ** 1.5
+    error = BERRY_ESSEEN * _ABSOLUTE_THIRD * lyapunov / np.maximum(1 - high, 1e-12) ** 1.5
     bound = np.minimum(first + 2 * np.minimum(error, 1.0) * chernoff, chernoff).max(axis=1)
     found[tried] = np.minimum(found[tried], bound)
     return np.asarray(np.minimum.accumulate(found))
