@@ -273,6 +273,15 @@ class Deployment:
         slot.check(keys.open(report.sealed, slot.place, slot.purpose))
         accept(writer.submit("report", report).result())
 
+    def collect(self, reports: int = 6) -> list[Member]:
+        """Let six clients join and play, and the first ones report. Return all six."""
+        self.advance()
+        members = self.join(6)
+        self.play()
+        for member in members[:reports]:
+            self.send(member, self.body(member))
+        return members
+
     def report(self, members: list[Member]) -> None:
         for member in members:
             self.send(member, self.body(member))
