@@ -308,7 +308,7 @@ def test_the_status_says_what_the_study_waits_for(trust: str, mode: str | None) 
     assert "phase 2 waits for clients: 0 of 10" in status().waiting
 
 
-def test_a_failed_attempt_is_told() -> None:
+def test_the_status_shows_a_failed_attempt() -> None:
     deployed = _deployment()
     deployed.advance()
     members = deployed.join(6)
