@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
@@ -325,10 +324,6 @@ def released(study: Study, plan: Plan, pseudonyms: list[str], noise: SimulatedNo
         for name in sorted(pseudonyms)
     ]
     return analyze(plan, shuffle(plan, reports, SimulatedNoise(np.random.default_rng(0))), noise)
-
-
-def digest_of(body: bytes) -> str:
-    return hashlib.sha256(body).hexdigest()
 
 
 def refused(work: Callable[[], Any]) -> str:
