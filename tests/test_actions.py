@@ -1,3 +1,5 @@
+"""Action sets: generated ones, files, and what is refused."""
+
 from __future__ import annotations
 
 from pathlib import Path

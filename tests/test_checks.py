@@ -1,3 +1,5 @@
+"""Validators of arguments name the field, the value and what is accepted."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -16,7 +18,7 @@ from dpbandits.errors import InvalidValue
 
 
 @pytest.mark.parametrize("value", [0, -1, float("nan"), float("inf"), "1", None, True])
-def test_positive_names_field_value_and_what_would_do(value: object) -> None:
+def test_positive_names_field_value_and_accepted_range(value: object) -> None:
     with pytest.raises(InvalidValue) as caught:
         positive(epsilon=value)  # type: ignore[arg-type]
     assert str(caught.value) == f"epsilon: got {value}, expected a finite number > 0"

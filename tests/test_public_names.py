@@ -1,3 +1,5 @@
+"""The public names of the package, and the examples of its docstring and the README."""
+
 from __future__ import annotations
 
 import contextlib

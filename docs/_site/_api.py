@@ -17,6 +17,7 @@ from dpbandits.privacy import NoiseSource
 PUBLIC = {
     "dpbandits": "The library",
     "dpbandits.errors": "Errors",
+    "dpbandits.examples": "The study of the examples",
     "dpbandits.service.client": "Client SDK",
     "dpbandits.service.actuator": "Actuator SDK",
 }

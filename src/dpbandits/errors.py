@@ -173,15 +173,10 @@ class TooFewReports(PrivacyError):  # noqa: N818
 
     Example:
         >>> import dpbandits as dp
-        >>> actions = dp.Actions([[1, 0], [0, 1], [0.6, 0.6]])
-        >>> schedule = dp.Schedule(cohorts=(20,), first_length=10)
-        >>> study = dp.Study(actions=actions, horizon=100, schedule=schedule)
-        >>> import numpy as np
-        >>> noise = dp.SimulatedNoise(np.random.default_rng(1))
+        >>> from dpbandits import examples
         >>> from dpbandits.errors import TooFewReports
-        >>> plan = dp.ask(study.begin())
         >>> try:
-        ...     dp.shuffle(plan, [], noise)
+        ...     dp.shuffle(examples.plan(), [], examples.noise())
         ... except TooFewReports as error:
         ...     print(error)
         reports: got 0, expected at least 1: nothing is released
@@ -286,15 +281,10 @@ class ProtocolError(DpbanditsError):
 
     Example:
         >>> import dpbandits as dp
-        >>> actions = dp.Actions([[1, 0], [0, 1], [0.6, 0.6]])
-        >>> schedule = dp.Schedule(cohorts=(20,), first_length=10)
-        >>> study = dp.Study(actions=actions, horizon=100, schedule=schedule)
-        >>> import numpy as np
-        >>> noise = dp.SimulatedNoise(np.random.default_rng(1))
+        >>> from dpbandits import examples
         >>> from dpbandits.errors import ProtocolError
-        >>> plan = dp.ask(study.begin())
         >>> try:
-        ...     dp.respond_with_averages(plan, [0.5], noise)
+        ...     dp.respond_with_averages(examples.plan(), [0.5], examples.noise())
         ... except ProtocolError as error:
         ...     print(error)
         averages: got 1, expected 2, one per action
@@ -306,20 +296,11 @@ class PlanMismatch(ProtocolError):  # noqa: N818
 
     Example:
         >>> import dpbandits as dp
-        >>> actions = dp.Actions([[1, 0], [0, 1], [0.6, 0.6]])
-        >>> schedule = dp.Schedule(cohorts=(20,), first_length=10)
-        >>> study = dp.Study(actions=actions, horizon=100, schedule=schedule)
-        >>> import numpy as np
-        >>> noise = dp.SimulatedNoise(np.random.default_rng(1))
-        >>> plan = dp.ask(study.begin())
-        >>> rewards = [0.9, 0.1, 0.5]
-        >>> averages = [rewards[action] for action in plan.support]
-        >>> reports = [dp.respond_with_averages(plan, averages, noise) for _ in range(plan.cohort)]
+        >>> from dpbandits import examples
         >>> from dpbandits.errors import PlanMismatch
-        >>> release = dp.analyze(plan, dp.shuffle(plan, reports, noise), noise)
-        >>> after = dp.tell(study.begin(), plan, release)
+        >>> plan, state = examples.plan(), examples.after_one_phase(examples.study())
         >>> try:
-        ...     dp.tell(after, plan, release)
+        ...     dp.tell(state, plan, examples.release(plan))
         ... except PlanMismatch as error:
         ...     print("another phase")
         another phase
@@ -330,14 +311,12 @@ class StudyEnded(ProtocolError):  # noqa: N818
     """The horizon is reached; there is no next phase.
 
     Example:
-        >>> import dpbandits as dp
-        >>> actions = dp.Actions([[1, 0], [0, 1], [0.6, 0.6]])
-        >>> schedule = dp.Schedule(cohorts=(20,), first_length=10)
-        >>> study = dp.Study(actions=actions, horizon=100, schedule=schedule)
         >>> from dataclasses import replace
+        >>> import dpbandits as dp
+        >>> from dpbandits import examples
         >>> from dpbandits.errors import StudyEnded
         >>> try:
-        ...     dp.ask(replace(study.begin(), rounds_played=100))
+        ...     dp.ask(replace(examples.study().begin(), rounds_played=100))
         ... except StudyEnded as error:
         ...     print(error)
         all 100 rounds have been played; start a new study

@@ -1,3 +1,5 @@
+"""Privacy amplification by shuffling, compared with the theorem computed by hand."""
+
 from __future__ import annotations
 
 import math
@@ -44,6 +46,6 @@ def test_many_clients_amplify_and_few_do_not() -> None:
 
 
 @pytest.mark.parametrize(("epsilon", "delta", "clients"), [(0, 1e-6, 9), (1, 0, 9), (1, 1e-6, 0)])
-def test_what_cannot_be_is_refused(epsilon: float, delta: float, clients: int) -> None:
+def test_invalid_arguments_are_refused(epsilon: float, delta: float, clients: int) -> None:
     with pytest.raises(InvalidValue):
         local_budget(epsilon, delta, clients)

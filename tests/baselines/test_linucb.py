@@ -1,3 +1,5 @@
+"""LinUCB plays the actions of its textbook form, learns, and refuses wrong arguments."""
+
 from __future__ import annotations
 
 import math
@@ -78,7 +80,7 @@ def test_the_seed_decides_everything() -> None:
     ("name", "value"),
     [("horizon", 0), ("horizon", 2.5), ("heterogeneity", -1.0), ("heterogeneity", math.nan), ("seed", -1)],
 )
-def test_what_cannot_be_is_refused_by_name(name: str, value: Any) -> None:
+def test_errors_name_the_invalid_argument(name: str, value: Any) -> None:
     arguments: dict[str, Any] = {"horizon": 10, "heterogeneity": 0.1, "seed": 0, name: value}
     with pytest.raises(InvalidValue, match=name):
         linucb(_instance(), **arguments)

@@ -1,4 +1,7 @@
-"""False-alarm rate of each statistical check: 10⁻⁶; each also rejects a planted error."""
+"""Private LinUCB: sensitivity, noise, guarantee and regret.
+
+False-alarm rate of each statistical check: 10⁻⁶; each also rejects a planted error.
+"""
 
 from __future__ import annotations
 
@@ -156,6 +159,6 @@ def test_an_incomplete_batch_plays_and_does_not_report() -> None:
     "changes",
     [{"trust": "central"}, {"epsilon": 0}, {"delta": 0}, {"batch": 0}, {"bound": -1}, {"protects": "all"}],
 )
-def test_peers_that_cannot_be_are_refused_by_name(changes: dict[str, Any]) -> None:
+def test_errors_name_the_invalid_field_of_a_peer(changes: dict[str, Any]) -> None:
     with pytest.raises(InvalidValue, match=next(iter(changes))):
         Peer(**{"trust": "local", "epsilon": 1, "delta": 1e-6, **changes})

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
+import time
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
@@ -24,9 +27,12 @@ def check_refused(arguments: Sequence[str], message: str, capsys: pytest.Capture
     assert shown.out == ""
 
 
-def interruptible(command: Sequence[str]) -> subprocess.Popen[str]:
-    """Start a command in its own session that handles SIGINT, even if the test process ignores it."""
-    return subprocess.Popen(
+def interrupt(command: Sequence[str], file: Path) -> tuple[str, str]:
+    """Run a command until it has written 20 kB to a file, press Ctrl-C, and return what it printed.
+
+    The command runs in its own session and handles SIGINT, even if the test process ignores it.
+    """
+    process = subprocess.Popen(
         command,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -34,3 +40,11 @@ def interruptible(command: Sequence[str]) -> subprocess.Popen[str]:
         start_new_session=True,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and (not file.exists() or file.stat().st_size < 20_000):
+        time.sleep(0.05)
+    os.killpg(process.pid, signal.SIGINT)  # a terminal signals the whole group
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert "Traceback" not in err
+    return out, err

@@ -1,3 +1,5 @@
+"""`dpbandits account`: its JSON, its table and its plot, and errors in one line."""
+
 from __future__ import annotations
 
 import json
@@ -56,7 +58,7 @@ def test_the_papers_shuffle_is_far_more_than_it_claims(capsys: pytest.CaptureFix
         (["--trust", "local", "--clip", "ball"], 2, 200),
     ],
 )
-def test_it_tells_how_far_one_liar_reaches(
+def test_it_prints_how_far_one_liar_reaches(
     options: list[str], least: float, most: float, capsys: pytest.CaptureFixture[str]
 ) -> None:
     reach = _json(capsys, *options, "--coordinates", "4", "--cohort", "100")["reach"]
@@ -70,7 +72,7 @@ def test_it_tells_how_far_one_liar_reaches(
     assert ("in split mode without any bound" in shown) == (options[1] == "shuffle")
 
 
-def test_it_tells_what_a_report_costs_in_each_mode(capsys: pytest.CaptureFixture[str]) -> None:
+def test_it_prints_the_cost_of_a_report_in_each_mode(capsys: pytest.CaptureFixture[str]) -> None:
     sizes = ["--coordinates", "4", "--cohort", "100"]
     modes = {one["mode"]: one for one in _json(capsys, "--trust", "shuffle", *sizes)["modes"]}
     assert list(modes) == ["trusted", "split", "verified"]
@@ -93,7 +95,7 @@ def test_it_tells_what_a_report_costs_in_each_mode(capsys: pytest.CaptureFixture
     assert "verified: a liar reaches" in capsys.readouterr().out
 
 
-def test_it_tells_how_far_a_list_is_from_the_optimum(capsys: pytest.CaptureFixture[str]) -> None:
+def test_it_prints_how_far_a_list_is_from_the_optimum(capsys: pytest.CaptureFixture[str]) -> None:
     options = ["--trust", "local", "--clip", "ball", "--coordinates", "20"]
     assert 1 < _json(capsys, *options)["error"]["ratio_to_least_local"] < 1.01
     assert main(["account", *options]) == 0

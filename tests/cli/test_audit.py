@@ -1,3 +1,5 @@
+"""`dpbandits audit`: which games it plays, what it prints, and its exit status."""
+
 from __future__ import annotations
 
 import json

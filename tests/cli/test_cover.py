@@ -1,3 +1,5 @@
+"""`dpbandits cover`: the file that it writes, and how simulations use it."""
+
 from __future__ import annotations
 
 import json
@@ -40,12 +42,12 @@ def test_regret_is_reported_against_the_continuous_set_too(suffix, tmp_path, cap
     assert {row["cover_loss"] for row in rows} == {2000 * loss}
 
 
-def test_actions_of_their_own_say_nothing_about_a_cover(capsys) -> None:
+def test_own_actions_have_no_cover(capsys) -> None:
     assert main(["simulate", "--horizon", "500", "--runs", "1", "--trust", "none", "--workers", "1"]) == 0
     assert "continuous" not in capsys.readouterr().out
 
 
-def test_what_is_shown(tmp_path, capsys) -> None:
+def test_the_table_shows_the_cover(tmp_path, capsys) -> None:
     assert main(["cover", "box", "--dimension", "2", "--radius", "0.1"]) == 0
     shown = capsys.readouterr().out
     assert "100 points of the box in 2 dimensions" in shown

@@ -1,3 +1,5 @@
+"""`dpbandits design`: its JSON, its table, and errors in one line."""
+
 from __future__ import annotations
 
 import json

@@ -1,3 +1,5 @@
+"""`dpbandits plan`: its rows, its study files, and errors in one line."""
+
 from __future__ import annotations
 
 import json

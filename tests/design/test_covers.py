@@ -62,7 +62,7 @@ def test_points_of_the_sets():
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("limit", [100, 10_000])
-def test_too_many_points_are_refused_and_the_radius_that_would_do_does(kind, limit):
+def test_too_many_points_are_refused_and_the_suggested_radius_works(kind, limit):
     with pytest.raises(InvalidValue, match=f"for {limit:,} points") as caught:
         cover(kind, dimension=4, radius=0.01, count_limit=limit)
     enough = float(caught.value.expected.split()[2])

@@ -1,3 +1,5 @@
+"""The paper's bounds: their terms, computed again from its proofs."""
+
 from __future__ import annotations
 
 import math

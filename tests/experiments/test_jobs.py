@@ -1,3 +1,5 @@
+"""Jobs of experiments: fixed cohorts, the participants of Table 2, and names of results."""
+
 from __future__ import annotations
 
 import math

@@ -1,3 +1,5 @@
+"""The report of the experiments: one well-formed page, escaped, with every number in a file."""
+
 from __future__ import annotations
 
 import csv

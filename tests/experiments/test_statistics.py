@@ -1,3 +1,5 @@
+"""Statistics of experiments: orders, differences and powers are told from chance."""
+
 from __future__ import annotations
 
 import numpy as np

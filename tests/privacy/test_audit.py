@@ -428,7 +428,7 @@ def test_an_unknown_mechanism_is_scored_by_its_sum() -> None:
     ]
 
 
-def test_bits_and_their_sums_score_alike() -> None:
+def test_bits_and_their_sums_have_the_same_score() -> None:
     mechanism, _ = calibrated("shuffle", "binomial", 1.0)
     scorer, bits = Scorer(mechanism, 8), reveal(mechanism, np.zeros((50, 8, 2)), simulated())
     assert [score.tolist() for score in scorer(bits)[:2]] == [

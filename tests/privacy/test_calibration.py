@@ -1,3 +1,5 @@
+"""Calibration of noise in a box and in a ball."""
+
 from __future__ import annotations
 
 import numpy as np

@@ -1,3 +1,5 @@
+"""Properties that every privacy event has: composition, groups, and inverses of δ(ε)."""
+
 from __future__ import annotations
 
 import math

@@ -1,3 +1,5 @@
+"""The conformance suite of mechanisms, run with every registered one."""
+
 from __future__ import annotations
 
 from dataclasses import replace
@@ -209,7 +211,7 @@ def test_a_mechanism_survives_json(mechanism: Mechanism) -> None:
     assert msgspec.json.decode(msgspec.json.encode(mechanism), type=kind) == mechanism
 
 
-def test_the_guarantee_is_what_was_asked_and_hardly_more(case: tuple[PrivacyRequest, Mechanism]) -> None:
+def test_the_guarantee_is_what_was_requested_and_little_more(case: tuple[PrivacyRequest, Mechanism]) -> None:
     request, mechanism = case
     stated = guarantee(request, [mechanism])
     if request.trust == "none":

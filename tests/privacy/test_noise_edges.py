@@ -1,3 +1,5 @@
+"""Noise sources at the edges of their ranges, and what they refuse."""
+
 from __future__ import annotations
 
 import sys
@@ -107,7 +109,7 @@ def test_secure_noise_has_no_seed_no_floats_and_says_so() -> None:
         SecureNoise(np.random.default_rng(0))  # type: ignore[call-arg]
 
 
-def test_simulated_noise_gets_through_no_secure_door() -> None:
+def test_simulated_noise_is_refused_where_secure_noise_is_required() -> None:
     simulated = SimulatedNoise(np.random.default_rng(0))
     assert simulated.simulated is True
     with pytest.raises(AttributeError):
@@ -126,7 +128,7 @@ class _Posing:
     simulated = False
 
 
-def test_only_the_two_sources_themselves_get_through_the_secure_door() -> None:
+def test_another_source_cannot_claim_to_be_secure() -> None:
     with pytest.raises(InvalidValue, match="noise: got _Posing"):
         require_secure(_Posing())  # type: ignore[arg-type]
 

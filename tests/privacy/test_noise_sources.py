@@ -1,3 +1,5 @@
+"""Samplers of every noise source, tested against their distributions."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -202,7 +204,7 @@ def test_shares_sum_to_a_discrete_laplace(source: str) -> None:
     assert not fits(shares[0] - shares[1], laws.laplace(0.95 * scale))
 
 
-def test_a_client_draws_its_shares_in_a_blink() -> None:
+def test_a_client_draws_its_shares_quickly() -> None:
     shares = SecureNoise().polya(8192, 768.0, (2, 60))
     assert shares.shape == (2, 60)
     assert (shares >= 0).all()

@@ -213,7 +213,7 @@ def test_the_audit_of_a_cohort_stands_and_catches_half_the_noise(trust: str) -> 
 
 
 @pytest.mark.parametrize("noise", ["discrete-gaussian", "laplace", "k-norm"])
-def test_cohorts_alike_are_one_mechanism(noise: str) -> None:
+def test_equal_cohorts_share_a_mechanism(noise: str) -> None:
     """For equal cohorts, the joint radius is that of a mechanism with independent coordinates."""
     request = _request("central", noise)
     mechanisms = calibrate_per_action(request, cohorts=[30] * 4, bounds=[1.0] * 4)

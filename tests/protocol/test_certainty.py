@@ -54,7 +54,7 @@ def test_each_bound_gets_its_share_of_the_failure_probability() -> None:
         ({"stop_gap": 0.1, "stop_when_decided": False}, "stop_gap: got 0.1"),
     ],
 )
-def test_impossible_wishes_are_refused(changes: dict[str, object], told: str) -> None:
+def test_impossible_settings_are_refused(changes: dict[str, object], told: str) -> None:
     with pytest.raises(InvalidValue, match=told):
         _study(**changes)
 

@@ -1,3 +1,5 @@
+"""Clipping around an estimate: the radius, and the bound on what clipping cuts off."""
+
 from __future__ import annotations
 
 import numpy as np

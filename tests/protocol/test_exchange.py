@@ -1,3 +1,5 @@
+"""Messages survive JSON, and each party refuses those that do not fit."""
+
 from __future__ import annotations
 
 from dataclasses import replace

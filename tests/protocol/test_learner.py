@@ -1,3 +1,5 @@
+"""The learner: plays, plans, elimination, replay, and studies that are refused."""
+
 from __future__ import annotations
 
 import itertools
@@ -137,7 +139,7 @@ def test_a_population_that_is_too_small_is_refused_before_the_start() -> None:
         small_study(horizon=10**6, schedule=Schedule(alpha=0.9), population=10**5)
 
 
-def test_or_the_study_stops_asking_and_plays_its_best_guess() -> None:
+def test_a_study_may_stop_asking_and_play_its_best_guess() -> None:
     study = small_study(population=20, when_clients_run_out="stop", horizon=3000)
     states, plans, releases = run(study)
     assert states[-1].clients_asked <= 20

@@ -265,7 +265,7 @@ def test_the_population_must_suffice() -> None:
     assert (len(plans[-1].support), plans[-1].asks) == (1, False)
 
 
-def test_what_cannot_be_done_is_refused_at_the_start() -> None:
+def test_an_impossible_study_is_refused_at_the_start() -> None:
     with pytest.raises(InvalidValue, match="assignment"):
         _study(assignment="two")
     request = PrivacyRequest(trust="shuffle", preset="paper", epsilon=20, delta=0.1)

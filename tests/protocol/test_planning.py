@@ -1,3 +1,5 @@
+"""Planned schedules: they spend their budget, and their predictions are near simulations."""
+
 from __future__ import annotations
 
 from dataclasses import replace

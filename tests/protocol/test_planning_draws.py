@@ -1,3 +1,5 @@
+"""The random draws of a prediction: unbiased, reproducible, and with the tails of the noise."""
+
 from __future__ import annotations
 
 from typing import Any

@@ -1,3 +1,5 @@
+"""Schedules: lengths, cohorts and participants, compared with the paper's."""
+
 from __future__ import annotations
 
 import pytest

@@ -1,3 +1,5 @@
+"""The improvements of the preset `tight`, one by one."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -72,7 +74,7 @@ def test_a_phase_that_does_not_fit_is_replaced_by_the_best_guess() -> None:
     assert len(cut.support) > 1
 
 
-def test_nobody_is_asked_once_one_action_is_left_if_so_wished() -> None:
+def test_a_study_may_stop_asking_once_one_action_is_left() -> None:
     far = Actions([[1.0, 0.0], [-1.0, 0.0], [0.0, 0.1]])
     every, stopped = (
         run(_study("none", actions=far, stop_when_decided=stop))[0][-1].clients_asked

@@ -1,3 +1,5 @@
+"""Confidence widths: the paper's formulas, coverage and tightness."""
+
 from __future__ import annotations
 
 from dataclasses import replace

@@ -177,7 +177,7 @@ def test_a_collector_is_waited_for_and_clients_have_time_again() -> None:
     assert begun.rounds.state.progress[0].reports == 5
 
 
-def test_what_cannot_be_run_is_refused() -> None:
+def test_a_study_that_rounds_cannot_run_is_refused() -> None:
     with pytest.raises(InvalidValue, match="assignment: got one"):
         Rounds(small_study("none", assignment="one"), MemoryStore())
     gaussian = small_study("central", privacy=PrivacyRequest(trust="central", noise="gaussian"))

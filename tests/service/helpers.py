@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
@@ -273,6 +272,15 @@ class Deployment:
         slot.check(keys.open(report.sealed, slot.place, slot.purpose))
         accept(writer.submit("report", report).result())
 
+    def collect(self, reports: int = 6) -> list[Member]:
+        """Let six clients join and play, and the first ones report. Return all six."""
+        self.advance()
+        members = self.join(6)
+        self.play()
+        for member in members[:reports]:
+            self.send(member, self.body(member))
+        return members
+
     def report(self, members: list[Member]) -> None:
         for member in members:
             self.send(member, self.body(member))
@@ -316,10 +324,6 @@ def released(study: Study, plan: Plan, pseudonyms: list[str], noise: SimulatedNo
         for name in sorted(pseudonyms)
     ]
     return analyze(plan, shuffle(plan, reports, SimulatedNoise(np.random.default_rng(0))), noise)
-
-
-def digest_of(body: bytes) -> str:
-    return hashlib.sha256(body).hexdigest()
 
 
 def refused(work: Callable[[], Any]) -> str:

@@ -339,7 +339,7 @@ def test_the_status_says_what_the_fit_test_and_the_confirmation_found() -> None:
         assert (card.level, str(one.fit) in card.found, bool(card.advice)) == (level, True, level == "bad")
 
 
-def test_a_failed_attempt_is_told() -> None:
+def test_the_status_shows_a_failed_attempt() -> None:
     deployed = _deployment()
     deployed.advance()
     members = deployed.join(6)

@@ -24,11 +24,7 @@ def test_within_a_process_time_goes_forward_only(monkeypatch: pytest.MonkeyPatch
 def test_a_clock_that_was_set_before_a_restart_makes_a_wait_begin_again_at_most(jump: float) -> None:
     store = MemoryStore()
     deployed = Deployment(study=small_study("local", share=0.5), mode=None, store=store)
-    deployed.advance()
-    members = deployed.join(6)
-    deployed.play()
-    for member in members[:4]:
-        deployed.send(member, deployed.body(member))
+    deployed.collect(4)
     deployed.coordinator.close()
     deployed.clock.time += jump
     deployed.start()

@@ -43,11 +43,7 @@ def test_a_study_learns_what_the_protocol_alone_would(trust: str, mode: str | No
 def test_too_few_reports_release_nothing_and_fresh_clients_are_asked(trust: str, mode: str | None) -> None:
     study = small_study(trust, share=0.5)
     deployed = Deployment(study=study, mode=mode)
-    deployed.advance()
-    first = deployed.join(6)
-    deployed.play()
-    for member in first[:2]:
-        deployed.send(member, deployed.body(member))
+    first = deployed.collect(2)
     deployed.clock.time += 61
     deployed.advance()
     status = deployed.run(deployed.coordinator.operator.status)
@@ -204,11 +200,7 @@ def test_a_collection_that_was_closed_unheard_is_not_waited_for(
     mode: str, unheard: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     deployed = Deployment(study=small_study("shuffle"), mode=mode)
-    deployed.advance()
-    members = deployed.join(6)
-    deployed.play()
-    for member in members:
-        deployed.send(member, deployed.body(member))
+    deployed.collect()
     deployed.clock.time += 61
 
     def done_but_lost(link: NearLink, *told: object) -> None:
@@ -227,11 +219,7 @@ def test_a_collection_that_was_closed_unheard_is_not_waited_for(
 
 def test_the_shuffle_model_closes_at_the_deadline_and_not_before() -> None:
     deployed = Deployment(study=small_study("shuffle"), mode="trusted")
-    deployed.advance()
-    members = deployed.join(6)
-    deployed.play()
-    for member in members:
-        deployed.send(member, deployed.body(member))
+    deployed.collect()
     deployed.clock.time += 59
     deployed.advance()
     assert deployed.run(deployed.coordinator.operator.status).state == "collecting"
@@ -241,7 +229,7 @@ def test_the_shuffle_model_closes_at_the_deadline_and_not_before() -> None:
     deployed.close()
 
 
-def test_split_sums_leave_out_whose_share_cannot_be_read() -> None:
+def test_split_sums_leave_out_clients_with_an_unreadable_share() -> None:
     study = small_study("shuffle", share=0.5)
     deployed = Deployment(study=study, mode="split")
     deployed.advance()
@@ -261,11 +249,7 @@ def test_status_waits_for_no_learning_and_learning_is_a_step_of_its_own(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     deployed = Deployment(study=small_study("central"), mode=None)
-    deployed.advance()
-    members = deployed.join(6)
-    deployed.play()
-    for member in members:
-        deployed.send(member, deployed.body(member))
+    deployed.collect()
 
     def learning(*_told: object) -> None:
         raise RuntimeError("the learner was told")

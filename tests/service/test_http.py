@@ -216,7 +216,7 @@ def test_a_role_may_have_two_tokens_while_one_replaces_the_other() -> None:
         Roles(hashes={"operator": [hashed(old), "short"]})
 
 
-def test_an_expired_code_is_told_apart(coordinator: Live) -> None:
+def test_an_expired_code_has_its_own_error(coordinator: Live) -> None:
     made = coordinator.call("operator", "POST", "/v1/enrolments", json={"count": 1, "valid_seconds": 60})
     (code,) = made.json()["codes"]
     coordinator.deployed.clock.time += 61

@@ -1,3 +1,5 @@
+"""Logs have only the listed fields, and equal warnings are limited."""
+
 from __future__ import annotations
 
 import errno

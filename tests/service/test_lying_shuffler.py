@@ -113,11 +113,7 @@ def collecting(mode: str, **changes: Any) -> tuple[Deployment, list[Member], Lyi
     deployed.coordinator.writer.close()
     deployed.link = lying
     deployed.start()
-    deployed.advance()
-    members = deployed.join(6)
-    deployed.play()
-    for member in members:
-        deployed.send(member, deployed.body(member))
+    members = deployed.collect()
     deployed.clock.time += 61
     return deployed, members, lying
 

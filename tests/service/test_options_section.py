@@ -136,7 +136,7 @@ def test_the_option_in_use_today_is_a_part_of_the_study(tmp_path: Path) -> None:
         ("horizon = 20000", 'horizon = 20000\nactions = "a.csv"', "expected none: the rows of the table in"),
     ],
 )
-def test_mistakes_are_told_in_one_line(tmp_path: Path, old: str, new: str, message: str) -> None:
+def test_errors_have_one_line(tmp_path: Path, old: str, new: str, message: str) -> None:
     assert old in OPTIONS + REST
     path = _file(tmp_path, OPTIONS.replace(old, new), REST.replace(old, new))
     with pytest.raises(InvalidValue) as caught:

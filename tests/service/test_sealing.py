@@ -1,3 +1,5 @@
+"""Sealed reports and shares: who can open them, how they are packed, and what is refused."""
+
 from __future__ import annotations
 
 import stat
@@ -85,7 +87,7 @@ def test_reports_are_packed_without_loss_in_a_fixed_length(trust: str) -> None:
 
 @pytest.mark.parametrize("trust", TRUSTS)
 @given(data=st.data())
-def test_whatever_bytes_come_they_are_a_report_or_refused(trust: str, data: st.DataObject) -> None:
+def test_any_bytes_are_a_report_or_refused(trust: str, data: st.DataObject) -> None:
     message = _plan(trust).asked_mechanism.message
     exact = st.binary(min_size=message.size, max_size=message.size)
     content = data.draw(st.one_of(st.binary(max_size=600), exact))

@@ -50,7 +50,7 @@ STANDING = "phase 1, attempt 2 is gathering with 0 of 6 clients joined, 1 attemp
         ("import time; time.sleep(60)", 1, f"no end after 1 s; {STANDING}"),
     ],
 )
-def test_what_a_study_that_does_not_end_waits_for_is_told(
+def test_the_error_says_what_an_unfinished_study_waits_for(
     program: str, seconds: float, told: str, tmp_path: Path
 ) -> None:
     site = Stuck(directory=tmp_path, trust="central", mode=None, cohorts=(6, 10))
@@ -59,7 +59,7 @@ def test_what_a_study_that_does_not_end_waits_for_is_told(
         run_study(site, 20, seconds=seconds)
 
 
-def test_too_few_clients_are_told_before_anything_is_started(tmp_path: Path) -> None:
+def test_too_few_clients_are_an_error_before_anything_starts(tmp_path: Path) -> None:
     site = Stuck(directory=tmp_path, trust="central", mode=None, cohorts=(6, 10))
     with pytest.raises(AssertionError, match=r"15 clients are too few for cohorts of \(6, 10\)"):
         run_study(site, 15)

@@ -116,7 +116,7 @@ def test_the_file_is_replaced_as_a_whole(watermark: Watermark) -> None:
     assert watermark.read() == Mark(owner="study", furthest=COLLECTING)
 
 
-def test_a_place_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+def test_an_unwritable_place_is_an_error(tmp_path: Path) -> None:
     nowhere = Watermark(tmp_path / "missing" / "progress", "study")
     with pytest.raises(StorageError, match=r"No such file or directory; \[keys\] progress must name"):
         nowhere.seen(COLLECTING)

@@ -1,3 +1,5 @@
+"""The writer commits requests together, and survives failures of single ones."""
+
 from __future__ import annotations
 
 import threading
@@ -71,7 +73,7 @@ def test_what_waits_is_committed_together_and_answered_after_the_commit() -> Non
     writer.close()
 
 
-def test_one_that_fails_does_not_take_others_along() -> None:
+def test_a_failing_request_does_not_fail_others() -> None:
     store = CountingStore()
     writer = Writer(store)
     go = _blocked(writer)
@@ -112,7 +114,7 @@ def test_a_refusal_alone_undoes_what_was_written() -> None:
     writer.close()
 
 
-def test_a_full_disk_is_told_and_then_survived() -> None:
+def test_a_full_disk_is_reported_and_survived() -> None:
     store = CountingStore()
     writer = Writer(store)
     store.failures = [StorageError("full")] * 3
@@ -124,7 +126,7 @@ def test_a_full_disk_is_told_and_then_survived() -> None:
     writer.close()
 
 
-def test_a_faster_worker_is_tried_against_again_and_not_for_ever() -> None:
+def test_a_conflict_with_another_worker_is_retried_but_not_forever() -> None:
     store = CountingStore()
     writer = Writer(store)
     store.failures = [Refused("changed", "by another")] * 3

@@ -58,6 +58,6 @@ def test_runs_draw_their_actions_and_a_seed_fixes_them() -> None:
 
 
 @pytest.mark.parametrize("changes", [{"family": "ball"}, {"actions_file": "x.csv"}, {"heterogeneity": 0.3}])
-def test_what_the_data_decide_cannot_be_asked_for(changes: dict[str, object]) -> None:
+def test_settings_that_the_data_fix_are_refused(changes: dict[str, object]) -> None:
     with pytest.raises(InvalidValue, match="none: the data set determines it"):
         Setting.of(data="mslr-sample", **changes)  # type: ignore[arg-type]

@@ -1,3 +1,5 @@
+"""One simulated run: its totals, its seed, its regret, and populations that run out."""
+
 from __future__ import annotations
 
 from typing import Any

@@ -1,3 +1,5 @@
+"""Settings of simulations: their fields, defaults and refusals."""
+
 from __future__ import annotations
 
 from dataclasses import fields

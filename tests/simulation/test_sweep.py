@@ -1,3 +1,5 @@
+"""Sweeps: equal results with any number of workers, and checkpoints."""
+
 from __future__ import annotations
 
 from pathlib import Path
@@ -63,7 +65,7 @@ def test_what_cannot_run_is_refused_before_anything_runs(tmp_path: Path) -> None
     assert not checkpoint.exists()
 
 
-def test_a_line_that_cannot_be_read_is_done_again(tmp_path: Path) -> None:
+def test_an_unreadable_line_is_run_again(tmp_path: Path) -> None:
     checkpoint = tmp_path / "runs.jsonl"
     whole = _collect(checkpoint=checkpoint)
     lines = checkpoint.read_bytes().splitlines(keepends=True)

@@ -1,3 +1,5 @@
+"""The stores that the tests of this folder run with."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator

@@ -1,3 +1,5 @@
+"""Prio3 rejects corrupted reports, and adds up the honest ones of the same batch."""
+
 from __future__ import annotations
 
 import numpy as np

@@ -1,3 +1,5 @@
+"""Prio3: sums, ranges, malformed messages, and noise on shares."""
+
 from __future__ import annotations
 
 import builtins

@@ -1,3 +1,5 @@
+"""The extendable-output function: seeds and field elements of the specification."""
+
 from __future__ import annotations
 
 import json

@@ -1,4 +1,7 @@
-"""False-alarm rate of each statistical check: 10⁻⁶; each also rejects a planted error."""
+"""Populations from data: fitted and resampled clients, and their actions.
+
+False-alarm rate of each statistical check: 10⁻⁶; each also rejects a planted error.
+"""
 
 from __future__ import annotations
 

@@ -1,3 +1,5 @@
+"""Features of data sets become actions in the unit ball."""
+
 from __future__ import annotations
 
 import numpy as np

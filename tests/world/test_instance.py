@@ -1,3 +1,5 @@
+"""Problem instances: θ*, gaps, the best action and regret."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -25,7 +27,7 @@ def test_a_drawn_theta_lies_on_the_unit_sphere() -> None:
     ("theta", "message"),
     [([0.5], "2, the dimension of the actions"), ([1, 1], "norm 1.41"), ([np.nan, 0], "nan")],
 )
-def test_a_theta_that_cannot_be_is_refused(theta: list[float], message: str) -> None:
+def test_an_invalid_theta_is_refused(theta: list[float], message: str) -> None:
     with pytest.raises(InvalidValue, match=message):
         Instance(Actions([[1.0, 0.0]]), theta)
 

@@ -1,3 +1,5 @@
+"""Populations: who is drawn, how clients differ, and that nobody is asked twice."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -82,7 +84,7 @@ def test_a_large_cohort_has_the_law_of_a_small_one(fitted: bool, monkeypatch: py
         )  # a wrong scale is detected
 
 
-def test_without_heterogeneity_all_clients_are_alike() -> None:
+def test_without_heterogeneity_all_clients_are_equal() -> None:
     population = Population(_instance(), heterogeneity=0, rewards="uniform")
     averages = population.averages(50, [0, 1], [10**10, 10**10], np.random.default_rng(1))
     np.testing.assert_allclose(averages, [[0.6, 0.0]] * 50, atol=1e-3)

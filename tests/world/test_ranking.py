@@ -1,3 +1,5 @@
+"""The loader of learning-to-rank data, on made-up files and on the sample."""
+
 from __future__ import annotations
 
 import gzip
@@ -29,7 +31,7 @@ def test_a_known_relation_is_found(tmp_path: Path) -> None:
     assert spectrum[-1] > 2 * spectrum[-2]
 
 
-def test_queries_that_are_alike_have_less_heterogeneity(tmp_path: Path) -> None:
+def test_similar_queries_have_less_heterogeneity(tmp_path: Path) -> None:
     shuffled = ranking_text().splitlines()
     rng = np.random.default_rng(0)
     heads = [line.split(" ", 2) for line in shuffled]

@@ -1,4 +1,7 @@
-"""False-alarm rate of each statistical check: 10⁻⁶; each also rejects a wrong scale."""
+"""Distributions of rewards and of their averages.
+
+False-alarm rate of each statistical check: 10⁻⁶; each also rejects a wrong scale.
+"""
 
 from __future__ import annotations
 

@@ -1,3 +1,5 @@
+"""The reader of svmlight files, and errors that name the line."""
+
 from __future__ import annotations
 
 import re

@@ -18,15 +18,17 @@ from ._confirming import (
     confirmed_of as confirmed_of,
 )
 from ._errors import (
-    Knowledge as Knowledge,
     PhaseErrors as PhaseErrors,
-    radii as radii,
 )
 from ._fit_check import (
     fit_check_of as fit_check_of,
 )
 from ._needed import (
     participants_to_decide as participants_to_decide,
+)
+from ._radii import (
+    Knowledge as Knowledge,
+    radii as radii,
 )
 from ._rewards import (
     RewardRange as RewardRange,

@@ -18,18 +18,12 @@ class Lead:
         high: The upper end.
 
     Example:
-        >>> import dpbandits as dp, numpy as np
+        >>> from dpbandits import examples
         >>> from dpbandits.answers import answer_of
-        >>> options = dp.Options.from_table({"name": ["a", "b"], "price": [1, 2]}, current="a")
-        >>> schedule = dp.Schedule(cohorts=(200,), first_length=20)
-        >>> study = dp.Study(actions=options.actions, horizon=10_000, schedule=schedule)
-        >>> plan, noise = dp.ask(study.begin()), dp.SimulatedNoise(np.random.default_rng(1))
-        >>> averages = [[0.1, 0.6][action] for action in plan.support]
-        >>> reports = [dp.respond_with_averages(plan, averages, noise) for _ in range(plan.cohort)]
-        >>> release = dp.analyze(plan, dp.shuffle(plan, reports, noise), noise)
-        >>> answer = answer_of(dp.tell(study.begin(), plan, release), options, level=0.95)
+        >>> options = examples.options()
+        >>> answer = answer_of(examples.after_one_phase(examples.study(options)), options, level=0.95)
         >>> answer.lead.over, round(answer.lead.estimate, 2)
-        ('a', 0.5)
+        ('b', 0.8)
     """
 
     over: str
@@ -62,18 +56,12 @@ class OptionResult:
         action: Its row in the actions, counted from 0.
 
     Example:
-        >>> import dpbandits as dp, numpy as np
+        >>> from dpbandits import examples
         >>> from dpbandits.answers import answer_of
-        >>> options = dp.Options.from_table({"name": ["a", "b"], "price": [1, 2]}, current="a")
-        >>> schedule = dp.Schedule(cohorts=(200,), first_length=20)
-        >>> study = dp.Study(actions=options.actions, horizon=10_000, schedule=schedule)
-        >>> plan, noise = dp.ask(study.begin()), dp.SimulatedNoise(np.random.default_rng(1))
-        >>> averages = [[0.1, 0.6][action] for action in plan.support]
-        >>> reports = [dp.respond_with_averages(plan, averages, noise) for _ in range(plan.cohort)]
-        >>> release = dp.analyze(plan, dp.shuffle(plan, reports, noise), noise)
-        >>> answer = answer_of(dp.tell(study.begin(), plan, release), options, level=0.95)
+        >>> options = examples.options()
+        >>> answer = answer_of(examples.after_one_phase(examples.study(options)), options, level=0.95)
         >>> [one.option for one in answer.options]
-        ['b', 'a']
+        ['a', 'b']
     """
 
     option: str
@@ -205,18 +193,12 @@ class Answer:
         fit: Whether the features explain what was measured; None before the fit test, or without one.
 
     Example:
-        >>> import dpbandits as dp, numpy as np
+        >>> from dpbandits import examples
         >>> from dpbandits.answers import answer_of
-        >>> options = dp.Options.from_table({"name": ["a", "b"], "price": [1, 2]}, current="a")
-        >>> schedule = dp.Schedule(cohorts=(200,), first_length=20)
-        >>> study = dp.Study(actions=options.actions, horizon=10_000, schedule=schedule)
-        >>> plan, noise = dp.ask(study.begin()), dp.SimulatedNoise(np.random.default_rng(1))
-        >>> averages = [[0.1, 0.6][action] for action in plan.support]
-        >>> reports = [dp.respond_with_averages(plan, averages, noise) for _ in range(plan.cohort)]
-        >>> release = dp.analyze(plan, dp.shuffle(plan, reports, noise), noise)
-        >>> answer = answer_of(dp.tell(study.begin(), plan, release), options, level=0.95)
+        >>> options = examples.options()
+        >>> answer = answer_of(examples.after_one_phase(examples.study(options)), options, level=0.95)
         >>> answer.option, answer.participants, answer.level
-        ('b', 200, 0.95)
+        ('a', 200, 0.95)
     """
 
     action: int

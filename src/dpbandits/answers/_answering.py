@@ -11,8 +11,8 @@ from dpbandits._arrays import FloatArray
 from dpbandits.answers._answer import Answer, Lead, OptionResult
 from dpbandits.answers._bounds import Bounds, Ends, Interval
 from dpbandits.answers._confirming import confirmed_of
-from dpbandits.answers._errors import Knowledge
 from dpbandits.answers._fit_check import fit_check_of
+from dpbandits.answers._radii import Knowledge
 from dpbandits.answers._rewards import RewardRange
 from dpbandits.errors import InvalidValue
 from dpbandits.options import Effect, Options
@@ -46,18 +46,12 @@ def answer_of(
         InvalidValue: The options do not belong to the study.
 
     Example:
-        >>> import dpbandits as dp, numpy as np
+        >>> from dpbandits import examples
         >>> from dpbandits.answers import answer_of
-        >>> options = dp.Options.from_table({"name": ["a", "b"], "price": [1, 2]}, current="a")
-        >>> schedule = dp.Schedule(cohorts=(200,), first_length=20)
-        >>> study = dp.Study(actions=options.actions, horizon=10_000, schedule=schedule)
-        >>> plan, noise = dp.ask(study.begin()), dp.SimulatedNoise(np.random.default_rng(1))
-        >>> averages = [[0.1, 0.6][action] for action in plan.support]
-        >>> reports = [dp.respond_with_averages(plan, averages, noise) for _ in range(plan.cohort)]
-        >>> release = dp.analyze(plan, dp.shuffle(plan, reports, noise), noise)
-        >>> answer = answer_of(dp.tell(study.begin(), plan, release), options, level=0.95)
+        >>> options = examples.options()
+        >>> answer = answer_of(examples.after_one_phase(examples.study(options)), options, level=0.95)
         >>> answer.option, answer.lead.low > 0
-        ('b', True)
+        ('a', True)
     """
     if options is not None and options.actions != state.study.actions:
         raise InvalidValue("options", "other actions", "the options of the study")

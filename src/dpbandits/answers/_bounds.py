@@ -63,7 +63,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbandits._arrays import FloatArray
-from dpbandits.answers._errors import Knowledge, PhaseErrors, differences
+from dpbandits.answers._directions import differences
+from dpbandits.answers._errors import PhaseErrors
+from dpbandits.answers._radii import Knowledge
 from dpbandits.errors import InvalidValue
 from dpbandits.protocol import LinearFit, PhaseEvidence, State, Study, best_estimate, fitted, pooled_along
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from dpbandits.answers._answer import Compared, Confirmed
-from dpbandits.answers._errors import Knowledge, PhaseErrors
+from dpbandits.answers._errors import PhaseErrors
+from dpbandits.answers._radii import Knowledge
 from dpbandits.answers._rewards import RewardRange
 from dpbandits.options import Options
 from dpbandits.protocol import (

@@ -29,8 +29,6 @@ divided by the number of directions.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
-from enum import Enum
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -38,6 +36,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbandits._arrays import FloatArray
+from dpbandits.answers._directions import MergedDirections, differences
+from dpbandits.answers._radii import Knowledge, misfit_of, radii
 from dpbandits.privacy import Mechanism, SimulatedNoise
 from dpbandits.privacy.tails import (
     SubGaussianTail,
@@ -51,78 +51,10 @@ from dpbandits.protocol import CohortErrors, LinearFit, PhaseEvidence, Study, cl
 _DRAWS = 4000
 _LEAST_EXPECTED = 5  # β·(N + 1) below which draws are not used: radii would rest on too few of them
 _MOST_DIRECTIONS = 600  # more directions at once would need much memory
-_DIGITS = 9  # to which directions of length 1 are compared
 _STEPS = 12  # of the bisection; the upper end is used
 _HIGHEST = 12.0  # standard deviations that a radius from draws may have
 _MOST_KEPT = 100
 _FACTORS: dict[tuple[Any, ...], FloatArray] = {}  # factors that were computed in this process; they are slow
-
-
-class Knowledge(Enum):
-    """What is known about the rewards of one person."""
-
-    MODEL = "model"
-    """The assumptions of docs/theory.md hold, with the study's heterogeneity."""
-    BOUNDED = "bounded"
-    """Every reward lies in the range, and people are independent. Nothing is known about how the rewards of
-    one person depend on each other."""
-    TABLE = "table"
-    """As `BOUNDED`, but the people are drawn from a finite table without replacement."""
-    NORMAL = "normal"
-    """The assumptions of docs/theory.md hold with normal distributions: the noise of a reward is N(0, 1), and
-    the people's own parameters are N(θ*, σ²I), σ being the study's heterogeneity."""
-
-    @property
-    def only_range(self) -> bool:
-        """Whether only the range of a person's rewards is known; clients then clip at it and lose nothing."""
-        return self in (Knowledge.BOUNDED, Knowledge.TABLE)
-
-
-def radii(
-    study: Study, evidence: PhaseEvidence, directions: FloatArray, chance: float, knowledge: Knowledge
-) -> FloatArray:
-    """Return radii that the errors of ⟨θ̃, v⟩ exceed, on each side, with probability at most `chance`.
-
-    If only the range of rewards is known, a person contributes ⟨a, y⟩ with a = A'v and y in [−1, 1] in each
-    coordinate. This lies in an interval of length 2‖a‖₁, so by Hoeffding's lemma the mean of n people has the
-    variance proxy ‖a‖₁²/n, however the rewards of one person depend on each other. It also holds for people
-    who are drawn from a finite table without replacement (Hoeffding 1963).
-
-    If each person reports on one option, the n(x) rewards of option x lie in [−1, 1], and the means of
-    different options are independent. So the proxy is Σ a_x²/n(x), which is the one of the model with σ = 0.
-
-    Args:
-        study: The study.
-        evidence: One phase.
-        directions: One direction v per row.
-        chance: The probability.
-        knowledge: What is known about the people.
-    """
-    fit = fitted(study, evidence)
-    assert isinstance(fit, LinearFit)
-    coefficients, off = directions @ fit.map, misfit_of(study, fit, directions)
-    if not knowledge.only_range or evidence.counts:
-        return fit.errors.radius(coefficients, directions, confidence=chance) + off
-    proxies = (study.bound * np.abs(coefficients).sum(axis=1)) ** 2 / evidence.reports
-    mechanism = evidence.plan.asked_mechanism
-    return mechanism.error_radius(coefficients, proxies, chance, evidence.reports) + off
-
-
-def misfit_of(study: Study, fit: LinearFit, directions: FloatArray) -> FloatArray:
-    """Return how far the study's misfit m may move the estimate of each direction from a mean reward.
-
-    It is m·(Σ|c_i| + 2), where c are the coefficients of the averages. The 2 allows for a difference of two
-    actions, neither of which has the mean reward that is linear in its features.
-
-    Args:
-        study: The study.
-        fit: The fit of one phase.
-        directions: Features of actions, or differences of the features of two actions.
-    """
-    if not study.misfit:
-        return np.zeros(len(directions))
-    moved = np.abs(fit.on_averages(directions)).sum(axis=1)
-    return np.asarray(study.misfit * (moved + 2), dtype=np.float64)
 
 
 class PhaseErrors:
@@ -173,7 +105,7 @@ class PhaseErrors:
         """
         if not self.at_once(len(directions), chance):
             return self.bound(directions, chance / max(1, len(directions)))
-        merged = _Merged.of(directions, chance)
+        merged = MergedDirections.of(directions, chance)
         factor = self._factors(merged.units, merged.weights, chance, jointly=True)
         return factor * merged.weights[merged.places] * self._scales(directions) + self._pull(directions)
 
@@ -200,7 +132,7 @@ class PhaseErrors:
         pairs = len(rows) * (len(rows) - 1)
         if self.draws_suffice(pairs, chance) or not self.at_once(pairs, chance):
             return self.draws_suffice(pairs, chance)
-        return len(_Merged.of(differences(rows), chance).units) <= pairs / 2
+        return len(MergedDirections.of(differences(rows), chance).units) <= pairs / 2
 
     def _computed(self, directions: FloatArray, chance: float) -> FloatArray:
         """Return a radius for each direction alone."""
@@ -374,55 +306,6 @@ def _noise_draws(mechanism: Mechanism, reports: int) -> FloatArray | None:
 def _generator(text: str) -> np.random.Generator:
     seed = hashlib.sha256(f"dpbandits error draws|{text}".encode()).digest()
     return np.random.default_rng(list(seed))
-
-
-def differences(rows: FloatArray) -> FloatArray:
-    """Return the differences of all pairs of rows, each pair in both orders, by the first row of the pair."""
-    first, second = np.nonzero(~np.eye(len(rows), dtype=bool))
-    return np.asarray(rows[first] - rows[second])
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Merged:
-    """Directions of which those that are parallel are one.
-
-    If v = k·w with k > 0, the errors in both exceed c·s_v and c·s_w together. In a grid of options many
-    differences are parallel. Each given direction has the same share of the failure probability, so a
-    direction that stands for several has the sum of their shares, and a shorter radius.
-
-    Attributes:
-        units: The directions at length 1.
-        places: For each given direction, its place among `units`.
-        weights: The factors of the scales: quantiles of the normal distribution, the largest being at most 1.
-    """
-
-    units: FloatArray
-    places: NDArray[np.int64]
-    weights: FloatArray
-
-    @staticmethod
-    def of(directions: FloatArray, chance: float) -> _Merged:
-        return _merged(np.ascontiguousarray(directions).tobytes(), directions.shape[1], chance)
-
-    @staticmethod
-    def new(directions: FloatArray, chance: float) -> _Merged:
-        from scipy.special import ndtri
-
-        lengths = np.linalg.norm(directions, axis=1, keepdims=True)
-        units = directions / np.maximum(lengths, np.finfo(float).tiny)
-        rounded = np.round(units, _DIGITS) + 0.0  # no −0
-        _, first, places, counts = np.unique(
-            rounded, axis=0, return_index=True, return_inverse=True, return_counts=True
-        )
-        share = min(chance, 0.25) / len(directions)
-        weights = ndtri(share * counts) / ndtri(share)
-        return _Merged(units=units[first], places=places.reshape(-1), weights=weights)
-
-
-@lru_cache(maxsize=_MOST_KEPT)
-def _merged(directions: bytes, dimension: int, chance: float) -> _Merged:
-    """Return `_Merged.new`; the same options are compared many times."""
-    return _Merged.new(np.frombuffer(directions).reshape(-1, dimension), chance)
 
 
 def _least(known: FloatArray, tail: Tail | SubGaussianTail, scales: FloatArray, allowed: float) -> FloatArray:

@@ -8,7 +8,7 @@ import numpy as np
 
 from dpbandits._arrays import FloatArray
 from dpbandits.answers._answer import Answer
-from dpbandits.answers._errors import Knowledge, radii
+from dpbandits.answers._radii import Knowledge, radii
 from dpbandits.errors import DpbanditsError
 from dpbandits.protocol import Schedule, State, ask
 
@@ -33,17 +33,11 @@ def participants_to_decide(state: State, answer: Answer) -> int | None:
         study would be needed, or if this cannot be predicted.
 
     Example:
-        >>> import dpbandits as dp, numpy as np
+        >>> from dpbandits import examples
         >>> from dpbandits.answers import answer_of, participants_to_decide
-        >>> options = dp.Options.from_table({"name": ["a", "b"], "price": [1, 2]}, current="a")
-        >>> schedule = dp.Schedule(cohorts=(200,), first_length=20)
-        >>> study = dp.Study(actions=options.actions, horizon=10_000, schedule=schedule)
-        >>> plan, noise = dp.ask(study.begin()), dp.SimulatedNoise(np.random.default_rng(1))
-        >>> averages = [[0.1, 0.6][action] for action in plan.support]
-        >>> reports = [dp.respond_with_averages(plan, averages, noise) for _ in range(plan.cohort)]
-        >>> release = dp.analyze(plan, dp.shuffle(plan, reports, noise), noise)
-        >>> answer = answer_of(dp.tell(study.begin(), plan, release), options, level=0.95)
-        >>> state = dp.tell(study.begin(), plan, release)
+        >>> options = examples.options()
+        >>> state = examples.after_one_phase(examples.study(options))
+        >>> answer = answer_of(state, options, level=0.95)
         >>> participants_to_decide(state, answer) <= 200
         True
     """

@@ -18,6 +18,8 @@ from ._replay import (
 )
 from ._session import (
     Session as Session,
-    SessionTask as SessionTask,
     session as session,
+)
+from ._session_task import (
+    SessionTask as SessionTask,
 )

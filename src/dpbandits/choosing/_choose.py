@@ -53,7 +53,7 @@ def choose(
             - clients: a list, a mapping or an iterator of functions from a label to a reward. Each function
               is one person, who may have a taste of their own.
             - a table of measured rewards with one row per person and one column per option.
-            - `Replay`: a table of people who were assigned by lot, with one measured option per person.
+            - `Replay`: a table of people who were assigned at random, with one measured option per person.
             - a population of `dpbandits.world` whose actions are `options.actions`.
         participants: How many people are asked, each of them once.
         trust: The trust model: none, central, local or shuffle.

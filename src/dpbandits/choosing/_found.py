@@ -52,19 +52,15 @@ class Found:
 
     Example:
         >>> import dpbandits as dp
-        >>> table = {"name": ["basic", "plus", "max"], "price": [10, 15, 29], "net": ["red", "blue", "red"]}
-        >>> import numpy as np
-        >>> options = dp.Options.from_table(table, current="basic")
-        >>> measured = np.random.default_rng(1).uniform([0, 1, 0], [1, 2, 1], (2000, 3))
-        >>> people = dict(zip(options.labels, measured.T))
-        >>> noise = dp.SimulatedNoise(np.random.default_rng(1))
+        >>> from dpbandits import examples
+        >>> people = {"a": [0.9] * 500, "b": [0.1] * 500}
         >>> found = dp.choose(
-        ...     options, people=people, participants=2000, trust="central", reward_range=(0, 2), noise=noise
+        ...     examples.options(), people=people, participants=500, trust="none", reward_range=(0, 1)
         ... )
         >>> found.best, found.participants
-        ('plus', 2000)
+        ('a', 500)
         >>> [row["option"] for row in found.to_rows()]
-        ['plus', 'max', 'basic']
+        ['a', 'b']
     """
 
     best: str

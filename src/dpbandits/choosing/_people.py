@@ -242,7 +242,7 @@ class MeasuredPeople(PlayingPeople):
 
 
 class ReplayedPeople(People):
-    """People who were assigned by lot: each has one measured option, see `Replay`."""
+    """People who were assigned at random: each has one measured option, see `Replay`."""
 
     # A reward in [−1, 1] is sub-Gaussian around its mean with proxy 1, as in the model with σ = 0.
     knowledge = Knowledge.TABLE

@@ -1,8 +1,9 @@
-"""`Replay`: a study on the answers of people who were assigned by lot, one measured option per person.
+"""`Replay`: a study on the answers of people who were assigned at random, one measured option per person.
 
-In a randomised experiment each person has one option, drawn by lot, and one answer. A study with one client
-per round can be replayed on it: when the study asks for a client for option x, a person who had x and was not
-asked before gives the answer that was measured. No model of rewards is needed, and no answer is invented.
+In a randomised experiment each person has one option, drawn at random, and one answer. A study with one
+client per round can be replayed on it: when the study asks for a client for option x, a person who had x and
+was not asked before gives the answer that was measured. No model of rewards is needed, and no answer is
+invented.
 
 The intervals rest on these facts. The people of an option come in random order.
 
@@ -46,7 +47,7 @@ _MOST_PHASES = 20  # each phase is twice as long as the one before, so more woul
 
 @dataclass(frozen=True, kw_only=True)
 class Replay:
-    """People who were assigned by lot: one measured option per person.
+    """People who were assigned at random: one measured option per person.
 
     Example: `dp.choose(options, people=Replay(table="people.csv", option="plan", reward="rating"))`.
 

@@ -13,68 +13,26 @@ returns the people of the current phase who have not answered.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
 from itertools import count
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 
-import numpy as np
-
-from dpbandits._checks import two_ends
-from dpbandits.answers import RewardRange, answer_of
+from dpbandits.answers import answer_of
 from dpbandits.choosing._choose import found_of
 from dpbandits.choosing._found import Found
 from dpbandits.choosing._people import Ran
-from dpbandits.choosing._session_file import (
-    SessionSettings,
-    keep_settings,
-    kept_settings,
-    open_session_store,
-)
+from dpbandits.choosing._session_file import SessionSettings, agreed, checked_settings, open_session_store
+from dpbandits.choosing._session_task import Rewards, SessionTask, averages_of, task_of
 from dpbandits.errors import InvalidValue
 from dpbandits.options import Options
-from dpbandits.privacy import NoiseSource, SecureNoise, tamed
-from dpbandits.protocol import Plan, Report, Study, decode, encode, play_order, respond_with_averages
+from dpbandits.privacy import NoiseSource, SecureNoise
+from dpbandits.protocol import Plan, Report, Study, respond_with_averages
 from dpbandits.rounds import Deadlines, Rounds
 from dpbandits.storage import Attempt, Store
 
 _NO_DEADLINE = Deadlines(report_seconds=1e10)  # three centuries: the user's loop decides when a phase ends
 _AT_ONCE = 500  # answers that are stored in one transaction
-
-Rewards = Mapping[str, float | Sequence[float]]
-"""For each option of a task, the average reward of its plays, or a list with one reward per play."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class SessionTask:
-    """What to do now: each of some people plays some options.
-
-    Attributes:
-        phase: The number of the phase, counted from 1.
-        people: The people who have a place in this phase and have not answered yet.
-        plays: For each option to play, how many times each person plays it.
-        plan: The plan of the phase.
-        attempt: The number of the attempt at the phase.
-    """
-
-    phase: int
-    people: tuple[str, ...]
-    plays: Mapping[str, int]
-    plan: Plan
-    attempt: int
-    _labels: Mapping[int, str]
-
-    @property
-    def order(self) -> list[str]:
-        """The option of each play, in an order that is random within blocks, see `play_order`."""
-        runs = play_order(self.plan, attempt=self.attempt)
-        return [self._labels[action] for action, plays in runs for _ in range(plays)]
-
-    def __repr__(self) -> str:
-        asked = ", ".join(f"{option!r}: {plays}" for option, plays in self.plays.items())
-        return f"phase {self.phase}: {len(self.people):,} people still to answer; plays {{{asked}}}"
 
 
 def session(
@@ -124,47 +82,16 @@ def session(
     source = noise or SecureNoise()
     given = None
     if isinstance(study, Study):
-        given = _settings(study, options, reward_range, source)
+        given = checked_settings(study, options, reward_range, source)
     elif file is not None or options is not None or reward_range is not None:
         raise InvalidValue("study", str(study), "a Study, if file, options or reward_range are given")
     path = file if isinstance(study, Study) else study
     store = open_session_store(path, resume=given is None)
     try:
-        return Session(_agreed(store, given, path, source), store, source)
+        return Session(agreed(store, given, path, source), store, source)
     except BaseException:
         store.close()
         raise
-
-
-def _settings(
-    study: Study, options: Options | None, reward_range: object, noise: NoiseSource
-) -> SessionSettings:
-    if options is not None and not isinstance(options, Options):
-        raise InvalidValue("options", type(options).__name__, "Options, from Options.from_table or grid")
-    if options is not None and options.actions != study.actions:
-        raise InvalidValue("options", "other actions", "the options of the study")
-    if study.options and (options is None or options.digest != study.options):
-        raise InvalidValue("options", "none" if options is None else "others", "the options of the study")
-    if reward_range is not None:
-        ends = two_ends(reward_range=reward_range)
-        if study.reward_range not in (None, ends):
-            raise InvalidValue("reward_range", ends, f"{study.reward_range}, the range of the study")
-        study = replace(study, reward_range=ends)
-    # As a file returns it: an ε that was given as the integer 1 has another digest than 1.0.
-    same = decode(encode(study), Study, actions=study.actions)
-    return SessionSettings(study=same, options=options, simulated=noise.simulated)
-
-
-def _agreed(store: Store, given: SessionSettings | None, path: object, noise: NoiseSource) -> SessionSettings:
-    """Return the settings of a session, which begins if its store is empty."""
-    kept = kept_settings(store, path)
-    if kept is None:
-        if given is None:
-            raise InvalidValue("study", str(path), "the file of a session that began before")
-        keep_settings(store, given)
-        return given
-    kept.check_same(given or _settings(kept.study, kept.options, None, noise))
-    return kept
 
 
 class Session:
@@ -179,24 +106,20 @@ class Session:
         settings: The study, with the range of rewards, and the options.
 
     Example:
-        >>> import dpbandits as dp, numpy as np
-        >>> options = dp.Options.from_table({"name": ["a", "b"], "price": [1, 2]})
-        >>> schedule = dp.Schedule(cohorts=(50,), first_length=4)
-        >>> study = dp.Study(actions=options.actions, horizon=100, schedule=schedule)
-        >>> with dp.session(study, options=options, noise=dp.SimulatedNoise(np.random.default_rng(1))) as s:
+        >>> import dpbandits as dp
+        >>> from dpbandits import examples
+        >>> options = examples.options()
+        >>> with dp.session(examples.study(options), options=options, noise=examples.noise()) as s:
         ...     task = s.ask()
-        ...     s.tell_all({person: {"a": 0.1, "b": 0.6} for person in task.people})
+        ...     s.tell_all({person: {"a": 0.9, "b": 0.1} for person in task.people})
         ...     print(s.over, s.found().best)
-        True b
+        True a
     """
 
     def __init__(self, settings: SessionSettings, store: Store, noise: NoiseSource) -> None:
         self.settings = settings
         self._store, self._noise = store, noise
-        study = settings.study
-        self._range = RewardRange.of(study.reward_range, bound=study.bound)
-        self._clips = study.reward_range is not None or study.bounded_rewards
-        self._rounds = Rounds(study, store, deadlines=_NO_DEADLINE, noise=noise)
+        self._rounds = Rounds(settings.study, store, deadlines=_NO_DEADLINE, noise=noise)
         self._task: SessionTask | None = None
         self._left = dict[str, None]()  # people of the task who have not answered, in order
 
@@ -355,45 +278,12 @@ class Session:
     def _current(self, latest: Attempt, plan: Plan) -> SessionTask:
         if self._task is None:
             self._left = dict.fromkeys(self._rounds.unreported())
-        labels = {action: self._label(action) for action in plan.support}
-        plays = {labels[action]: number for action, number in zip(plan.support, plan.plays, strict=True)}
-        self._task = SessionTask(
-            phase=plan.phase,
-            people=tuple(self._left),
-            plays=plays,
-            plan=plan,
-            attempt=latest.number,
-            _labels=labels,
-        )
+        self._task = task_of(plan, latest.number, tuple(self._left), self.settings.options)
         return self._task
 
-    def _label(self, action: int) -> str:
-        options = self.settings.options
-        return f"action {action}" if options is None else options.labels[action]
-
     def _report(self, task: SessionTask, person: str, rewards: object) -> Report:
-        if not isinstance(rewards, Mapping) or set(rewards) != set(task.plays):
-            got = "other options" if isinstance(rewards, Mapping) else type(rewards).__name__
-            raise InvalidValue(f"rewards of {person!r}", got, f"a mapping from {', '.join(task.plays)}")
-        averages = [self._average(person, option, rewards[option], n) for option, n in task.plays.items()]
+        averages = averages_of(self.settings.study, task, person, rewards)
         return respond_with_averages(task.plan, averages, self._noise)
-
-    def _average(self, person: str, option: str, given: Any, plays: int) -> float:
-        """Return the average reward on the scale of the study. Rewards are private: errors have none."""
-        field = f"rewards of {person!r}, {option!r}"
-        try:
-            values = np.asarray(given, dtype=np.float64)
-        except (TypeError, ValueError):
-            raise InvalidValue(field, type(given).__name__, "a number, or a list of numbers") from None
-        if values.ndim > 1 or (values.ndim == 1 and len(values) != plays):
-            shown = f"{values.size:,} rewards" if values.ndim == 1 else "a table"
-            raise InvalidValue(field, shown, f"{plays:,}, one per play, or their average")
-        if not np.isfinite(values).all():
-            raise InvalidValue(field, "a number that is not finite", "finite numbers")
-        scaled = (tamed(values) - self._range.middle) / self._range.half
-        if self._clips:
-            scaled = np.clip(scaled, -self._range.bound, self._range.bound)
-        return float(np.mean(scaled))
 
 
 def _distinct(names: Iterable[object]) -> Iterable[str]:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from dpbandits._checks import two_ends
 from dpbandits.actions import Actions
 from dpbandits.errors import InvalidValue
 from dpbandits.options import Options
+from dpbandits.privacy import NoiseSource
 from dpbandits.protocol import Study, decode, encode
 from dpbandits.storage import MemoryStore, Store, StudyRecord, open_store
 
@@ -118,3 +120,39 @@ def keep_settings(store: Store, settings: SessionSettings) -> None:
     """Begin a session in an empty store."""
     with store.transaction() as transaction:
         transaction.begin_study(settings.record())
+
+
+def checked_settings(
+    study: Study, options: Options | None, reward_range: object, noise: NoiseSource
+) -> SessionSettings:
+    """Return the settings that arguments of `session` describe.
+
+    Raises:
+        InvalidValue: The options or the range are not those of the study.
+    """
+    if options is not None and not isinstance(options, Options):
+        raise InvalidValue("options", type(options).__name__, "Options, from Options.from_table or grid")
+    if options is not None and options.actions != study.actions:
+        raise InvalidValue("options", "other actions", "the options of the study")
+    if study.options and (options is None or options.digest != study.options):
+        raise InvalidValue("options", "none" if options is None else "others", "the options of the study")
+    if reward_range is not None:
+        ends = two_ends(reward_range=reward_range)
+        if study.reward_range not in (None, ends):
+            raise InvalidValue("reward_range", ends, f"{study.reward_range}, the range of the study")
+        study = replace(study, reward_range=ends)
+    # As a file returns it: an ε that was given as the integer 1 has another digest than 1.0.
+    same = decode(encode(study), Study, actions=study.actions)
+    return SessionSettings(study=same, options=options, simulated=noise.simulated)
+
+
+def agreed(store: Store, given: SessionSettings | None, path: object, noise: NoiseSource) -> SessionSettings:
+    """Return the settings of a session, which begins if its store is empty."""
+    kept = kept_settings(store, path)
+    if kept is None:
+        if given is None:
+            raise InvalidValue("study", str(path), "the file of a session that began before")
+        keep_settings(store, given)
+        return given
+    kept.check_same(given or checked_settings(kept.study, kept.options, None, noise))
+    return kept

@@ -113,7 +113,7 @@ class Driver:
         self._patience = patience or Patience()
         self._now, self._sleep = now, sleep
         self._unused: dict[str, int] = {}  # the users that each responding site has left
-        self._given_up = 0  # sites for which the driver has waited in vain
+        self._given_up = 0  # sites that did not respond in the time that the driver waits for them
 
     def run(self) -> State:
         """Run to the end of the horizon, or until the operator closes the study.
@@ -145,7 +145,7 @@ class Driver:
             minimum, unused = self.rounds.minimum(plan), sum(self._unused.values())
             if unused < minimum:
                 found = f"{len(self._unused)} that respond, with {unused:,} users who have not taken part"
-                expected = f"at least {minimum:,} users for phase {plan.phase}: start more sites, then go on"
+                expected = f"at least {minimum:,} users for phase {plan.phase}: start more sites"
                 raise InvalidValue("sites", found, expected)
             self.rounds.join_groups(shares(plan.cohort, self._unused))
         self.rounds.end_wait()

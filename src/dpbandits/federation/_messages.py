@@ -11,7 +11,7 @@ They are packed as MessagePack. A reader accepts no unknown field, since any mes
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import msgspec
 
@@ -98,6 +98,7 @@ class SiteReport(_Message, frozen=True, kw_only=True):
 Request = StatusRequest | Ask
 Reply = Status | Answer | Refusal
 
+Decoded = TypeVar("Decoded")
 _REQUESTS: msgspec.msgpack.Decoder[Request] = msgspec.msgpack.Decoder(Request)
 _REPLIES: msgspec.msgpack.Decoder[Reply] = msgspec.msgpack.Decoder(Reply)
 _REPORTS = msgspec.msgpack.Decoder(SiteReport)
@@ -114,10 +115,7 @@ def read_request(data: bytes) -> Request:
     Raises:
         Refused: They are no request of this version.
     """
-    try:
-        return _REQUESTS.decode(data)
-    except (msgspec.DecodeError, RecursionError):
-        raise Refused("unreadable", "the request is not one of this version") from None
+    return _decoded(_REQUESTS, data, "request")
 
 
 def read_reply(data: bytes) -> Reply:
@@ -126,10 +124,7 @@ def read_reply(data: bytes) -> Reply:
     Raises:
         Refused: They are no reply of this version.
     """
-    try:
-        return _REPLIES.decode(data)
-    except (msgspec.DecodeError, RecursionError):
-        raise Refused("unreadable", "the reply is not one of this version") from None
+    return _decoded(_REPLIES, data, "reply")
 
 
 def read_report(data: bytes) -> SiteReport:
@@ -138,7 +133,11 @@ def read_report(data: bytes) -> SiteReport:
     Raises:
         Refused: The bytes are no report of this version.
     """
+    return _decoded(_REPORTS, data, "sealed report")
+
+
+def _decoded(decoder: msgspec.msgpack.Decoder[Decoded], data: bytes, what: str) -> Decoded:
     try:
-        return _REPORTS.decode(data)
+        return decoder.decode(data)
     except (msgspec.DecodeError, RecursionError):
-        raise Refused("unreadable", "the sealed report is not one of this version") from None
+        raise Refused("unreadable", f"the {what} is not one of this version") from None

@@ -1,10 +1,17 @@
-"""Unpacks the bitmaps, one bit per action, in which a state stores a set of actions."""
+"""Bitmaps, one bit per action, in which a state stores a set of actions."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from dpbandits._arrays import IntArray
+
+
+def packed(indices: IntArray, count: int) -> bytes:
+    """Return the bitmap of `count` actions in which these bits are set."""
+    bits = np.zeros(count, dtype=bool)
+    bits[indices] = True
+    return np.packbits(bits).tobytes()
 
 
 def unpacked(bitmap: bytes, count: int) -> IntArray:

@@ -29,10 +29,8 @@ def encode(value: Any) -> bytes:
 
     Example:
         >>> import dpbandits as dp
-        >>> actions = dp.Actions([[1, 0], [0, 1], [0.6, 0.6]])
-        >>> schedule = dp.Schedule(cohorts=(20,), first_length=10)
-        >>> study = dp.Study(actions=actions, horizon=100, schedule=schedule)
-        >>> dp.encode(study.schedule)[:40]
+        >>> from dpbandits import examples
+        >>> dp.encode(examples.study().schedule)[:40]
         b'{"alpha":0.8,"fixed_cohort":null,"maximu'
     """
     return _ENCODER.encode(value)
@@ -56,10 +54,9 @@ def decode(data: bytes | str, kind: type[Value], *, actions: Actions | None = No
 
     Example:
         >>> import dpbandits as dp
-        >>> actions = dp.Actions([[1, 0], [0, 1], [0.6, 0.6]])
-        >>> schedule = dp.Schedule(cohorts=(20,), first_length=10)
-        >>> study = dp.Study(actions=actions, horizon=100, schedule=schedule)
-        >>> dp.decode(dp.encode(study), dp.Study, actions=actions) == study
+        >>> from dpbandits import examples
+        >>> study = examples.study()
+        >>> dp.decode(dp.encode(study), dp.Study, actions=study.actions) == study
         True
     """
 
@@ -83,11 +80,9 @@ def digest(value: Any) -> str:
         value: A message, a study, or another value of the protocol.
 
     Example:
-        >>> import dpbandits as dp
-        >>> actions = dp.Actions([[1, 0], [0, 1], [0.6, 0.6]])
-        >>> schedule = dp.Schedule(cohorts=(20,), first_length=10)
-        >>> study = dp.Study(actions=actions, horizon=100, schedule=schedule)
+        >>> from dpbandits import examples
         >>> from dpbandits.protocol import digest
+        >>> study = examples.study()
         >>> digest(study) == study.digest
         True
     """

@@ -35,14 +35,10 @@ def respond(plan: Plan, rewards: Sequence[Sequence[float]], noise: NoiseSource) 
 
     Example:
         >>> import dpbandits as dp
-        >>> actions = dp.Actions([[1, 0], [0, 1], [0.6, 0.6]])
-        >>> schedule = dp.Schedule(cohorts=(20,), first_length=10)
-        >>> study = dp.Study(actions=actions, horizon=100, schedule=schedule)
-        >>> import numpy as np
-        >>> noise = dp.SimulatedNoise(np.random.default_rng(1))
-        >>> plan = dp.ask(study.begin())
+        >>> from dpbandits import examples
+        >>> plan = examples.plan()
         >>> rewards = [[0.5] * plays for plays in plan.plays]
-        >>> dp.respond(plan, rewards, noise).plan == plan.digest
+        >>> dp.respond(plan, rewards, examples.noise()).plan == plan.digest
         True
     """
     counts = tuple(len(seen) for seen in rewards)
@@ -67,15 +63,9 @@ def respond_with_averages(plan: Plan, averages: Sequence[float], noise: NoiseSou
 
     Example:
         >>> import dpbandits as dp
-        >>> actions = dp.Actions([[1, 0], [0, 1], [0.6, 0.6]])
-        >>> schedule = dp.Schedule(cohorts=(20,), first_length=10)
-        >>> study = dp.Study(actions=actions, horizon=100, schedule=schedule)
-        >>> import numpy as np
-        >>> noise = dp.SimulatedNoise(np.random.default_rng(1))
-        >>> plan = dp.ask(study.begin())
-        >>> rewards = [0.9, 0.1, 0.5]
-        >>> averages = [rewards[action] for action in plan.support]
-        >>> len(dp.respond_with_averages(plan, averages, noise).payload)
+        >>> from dpbandits import examples
+        >>> plan = examples.plan()
+        >>> len(dp.respond_with_averages(plan, examples.averages(plan), examples.noise()).payload)
         16
     """
     return Report(plan=plan.digest, payload=packed_report(plan, averages, noise))
@@ -122,16 +112,9 @@ def shuffle(plan: Plan, reports: Sequence[Report], noise: NoiseSource) -> Batch:
 
     Example:
         >>> import dpbandits as dp
-        >>> actions = dp.Actions([[1, 0], [0, 1], [0.6, 0.6]])
-        >>> schedule = dp.Schedule(cohorts=(20,), first_length=10)
-        >>> study = dp.Study(actions=actions, horizon=100, schedule=schedule)
-        >>> import numpy as np
-        >>> noise = dp.SimulatedNoise(np.random.default_rng(1))
-        >>> plan = dp.ask(study.begin())
-        >>> rewards = [0.9, 0.1, 0.5]
-        >>> averages = [rewards[action] for action in plan.support]
-        >>> reports = [dp.respond_with_averages(plan, averages, noise) for _ in range(plan.cohort)]
-        >>> batch = dp.shuffle(plan, reports, noise)
+        >>> from dpbandits import examples
+        >>> plan = examples.plan()
+        >>> batch = dp.shuffle(plan, examples.reports(plan), examples.noise())
         >>> batch.reports, batch.plan == plan.digest
         (20, True)
     """
@@ -167,16 +150,11 @@ def analyze(plan: Plan, batch: Batch | Sums, noise: NoiseSource) -> Release:
 
     Example:
         >>> import dpbandits as dp
-        >>> actions = dp.Actions([[1, 0], [0, 1], [0.6, 0.6]])
-        >>> schedule = dp.Schedule(cohorts=(20,), first_length=10)
-        >>> study = dp.Study(actions=actions, horizon=100, schedule=schedule)
-        >>> import numpy as np
-        >>> noise = dp.SimulatedNoise(np.random.default_rng(1))
-        >>> plan = dp.ask(study.begin())
-        >>> rewards = [0.9, 0.1, 0.5]
-        >>> averages = [rewards[action] for action in plan.support]
-        >>> reports = [dp.respond_with_averages(plan, averages, noise) for _ in range(plan.cohort)]
-        >>> release = dp.analyze(plan, dp.shuffle(plan, reports, noise), noise)
+        >>> from dpbandits import examples
+        >>> plan = examples.plan()
+        >>> noise = examples.noise()
+        >>> batch = dp.shuffle(plan, examples.reports(plan), noise)
+        >>> release = dp.analyze(plan, batch, noise)
         >>> [round(mean, 3) for mean in release.means]
         [0.9, 0.1]
     """

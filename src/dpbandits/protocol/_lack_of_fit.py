@@ -55,11 +55,10 @@ class FitTest:
         coordinates: How many residual coordinates are reported. There are fewer if there are too few actions.
 
     Example:
+        >>> from dataclasses import replace
         >>> import dpbandits as dp
-        >>> actions = dp.Actions([[1, 0], [0, 1], [0.6, 0.6]])
-        >>> schedule = dp.Schedule(cohorts=(20,), first_length=10)
-        >>> test = dp.FitTest(cohort=50)
-        >>> study = dp.Study(actions=actions, horizon=10_000, schedule=schedule, fit_test=test)
+        >>> from dpbandits import examples
+        >>> study = replace(examples.study(), horizon=10_000, fit_test=dp.FitTest(cohort=50))
         >>> study.fit_test.plays
         32
     """

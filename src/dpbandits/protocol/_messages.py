@@ -50,10 +50,8 @@ class Plan:
 
     Example:
         >>> import dpbandits as dp
-        >>> actions = dp.Actions([[1, 0], [0, 1], [0.6, 0.6]])
-        >>> schedule = dp.Schedule(cohorts=(20,), first_length=10)
-        >>> study = dp.Study(actions=actions, horizon=100, schedule=schedule)
-        >>> plan = dp.ask(study.begin())
+        >>> from dpbandits import examples
+        >>> plan = examples.plan()
         >>> plan.support, plan.plays, plan.cohort
         ((0, 1), (5, 5), 20)
         >>> dp.decode(dp.encode(plan), dp.Plan) == plan
@@ -214,15 +212,9 @@ class Report:
 
     Example:
         >>> import dpbandits as dp
-        >>> actions = dp.Actions([[1, 0], [0, 1], [0.6, 0.6]])
-        >>> schedule = dp.Schedule(cohorts=(20,), first_length=10)
-        >>> study = dp.Study(actions=actions, horizon=100, schedule=schedule)
-        >>> import numpy as np
-        >>> noise = dp.SimulatedNoise(np.random.default_rng(1))
-        >>> plan = dp.ask(study.begin())
-        >>> rewards = [0.9, 0.1, 0.5]
-        >>> averages = [rewards[action] for action in plan.support]
-        >>> report = dp.respond_with_averages(plan, averages, noise)
+        >>> from dpbandits import examples
+        >>> plan = examples.plan()
+        >>> report = dp.respond_with_averages(plan, examples.averages(plan), examples.noise())
         >>> report.plan == plan.digest, len(report.payload)
         (True, 16)
     """
@@ -242,16 +234,9 @@ class Batch:
 
     Example:
         >>> import dpbandits as dp
-        >>> actions = dp.Actions([[1, 0], [0, 1], [0.6, 0.6]])
-        >>> schedule = dp.Schedule(cohorts=(20,), first_length=10)
-        >>> study = dp.Study(actions=actions, horizon=100, schedule=schedule)
-        >>> import numpy as np
-        >>> noise = dp.SimulatedNoise(np.random.default_rng(1))
-        >>> plan = dp.ask(study.begin())
-        >>> rewards = [0.9, 0.1, 0.5]
-        >>> averages = [rewards[action] for action in plan.support]
-        >>> reports = [dp.respond_with_averages(plan, averages, noise) for _ in range(plan.cohort)]
-        >>> dp.shuffle(plan, reports, noise).reports
+        >>> from dpbandits import examples
+        >>> plan = examples.plan()
+        >>> dp.shuffle(plan, examples.reports(plan), examples.noise()).reports
         20
     """
 
@@ -275,17 +260,8 @@ class Release:
         counts: How many clients reported on each action, if each action has its own cohort; empty otherwise.
 
     Example:
-        >>> import dpbandits as dp
-        >>> actions = dp.Actions([[1, 0], [0, 1], [0.6, 0.6]])
-        >>> schedule = dp.Schedule(cohorts=(20,), first_length=10)
-        >>> study = dp.Study(actions=actions, horizon=100, schedule=schedule)
-        >>> import numpy as np
-        >>> noise = dp.SimulatedNoise(np.random.default_rng(1))
-        >>> plan = dp.ask(study.begin())
-        >>> rewards = [0.9, 0.1, 0.5]
-        >>> averages = [rewards[action] for action in plan.support]
-        >>> reports = [dp.respond_with_averages(plan, averages, noise) for _ in range(plan.cohort)]
-        >>> release = dp.analyze(plan, dp.shuffle(plan, reports, noise), noise)
+        >>> from dpbandits import examples
+        >>> release = examples.release(examples.plan())
         >>> [round(mean, 3) for mean in release.means], release.reports, release.simulated
         ([0.9, 0.1], 20, True)
     """

@@ -22,7 +22,8 @@ from dpbandits._checks import whole
 from dpbandits.actions import Actions
 from dpbandits.errors import InvalidValue
 from dpbandits.privacy import PrivacyRequest
-from dpbandits.protocol._prediction import DRAWS, PhaseCache, predicted_costs
+from dpbandits.protocol._predicted_phase import PhaseCache
+from dpbandits.protocol._prediction import DRAWS, predicted_costs
 from dpbandits.protocol._schedule import Schedule
 from dpbandits.protocol._study import Study
 

@@ -39,20 +39,10 @@ def plausible(plan: Plan, release: Release) -> bool:
         PlanMismatch: The release belongs to another plan, or has another number of means.
 
     Example:
-        >>> import dpbandits as dp
-        >>> actions = dp.Actions([[1, 0], [0, 1], [0.6, 0.6]])
-        >>> schedule = dp.Schedule(cohorts=(20,), first_length=10)
-        >>> study = dp.Study(actions=actions, horizon=100, schedule=schedule)
-        >>> import numpy as np
-        >>> noise = dp.SimulatedNoise(np.random.default_rng(1))
-        >>> plan = dp.ask(study.begin())
-        >>> rewards = [0.9, 0.1, 0.5]
-        >>> averages = [rewards[action] for action in plan.support]
-        >>> reports = [dp.respond_with_averages(plan, averages, noise) for _ in range(plan.cohort)]
-        >>> release = dp.analyze(plan, dp.shuffle(plan, reports, noise), noise)
-        >>> state = dp.tell(study.begin(), plan, release)
+        >>> from dpbandits import examples
         >>> from dpbandits.protocol import plausible
-        >>> plausible(plan, release)
+        >>> plan = examples.plan()
+        >>> plausible(plan, examples.release(plan))
         True
     """
     if release.plan != plan.digest or len(release.means) != plan.numbers:

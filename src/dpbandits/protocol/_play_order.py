@@ -31,12 +31,9 @@ def play_order(plan: Plan, *, attempt: int = 1) -> tuple[tuple[int, int], ...]:
         attempt: The number of the attempt at the phase; another attempt has another order.
 
     Example:
-        >>> import dpbandits as dp
-        >>> actions = dp.Actions([[1, 0], [0, 1], [0.6, 0.6]])
-        >>> schedule = dp.Schedule(cohorts=(20,), first_length=10)
-        >>> study = dp.Study(actions=actions, horizon=100, schedule=schedule)
+        >>> from dpbandits import examples
         >>> from dpbandits.protocol import play_order
-        >>> sum(plays for _, plays in play_order(dp.ask(study.begin())))
+        >>> sum(plays for _, plays in play_order(examples.plan()))
         10
     """
     seed = f"dpbandits order of play|{plan.digest}|{whole(1, attempt=attempt)}"
@@ -63,12 +60,9 @@ def action_at(plan: Plan, played: int, *, attempt: int = 1) -> int | None:
         attempt: The number of the attempt at the phase.
 
     Example:
-        >>> import dpbandits as dp
-        >>> actions = dp.Actions([[1, 0], [0, 1], [0.6, 0.6]])
-        >>> schedule = dp.Schedule(cohorts=(20,), first_length=10)
-        >>> study = dp.Study(actions=actions, horizon=100, schedule=schedule)
+        >>> from dpbandits import examples
         >>> from dpbandits.protocol import action_at
-        >>> plan = dp.ask(study.begin())
+        >>> plan = examples.plan()
         >>> action_at(plan, 0) in plan.support, action_at(plan, plan.rounds)
         (True, None)
     """

@@ -68,14 +68,10 @@ def run_in_process(
 
     Example:
         >>> import dpbandits as dp
-        >>> actions = dp.Actions([[1, 0], [0, 1], [0.6, 0.6]])
-        >>> schedule = dp.Schedule(cohorts=(20,), first_length=10)
-        >>> study = dp.Study(actions=actions, horizon=100, schedule=schedule)
-        >>> import numpy as np
-        >>> noise = dp.SimulatedNoise(np.random.default_rng(1))
+        >>> from dpbandits import examples
         >>> mean = [0.9, 0.1, 0.5]
         >>> clients = {f"client {number}": mean.__getitem__ for number in range(20)}
-        >>> state = dp.run_in_process(study, rewards=clients, noise=noise)
+        >>> state = dp.run_in_process(examples.study(), rewards=clients, noise=examples.noise())
         >>> state.progress[-1].leader
         0
     """

@@ -25,15 +25,10 @@ class Rounds(Machine):
     plan = rounds.join("alice", "bob")
 
     Example:
-        >>> import dpbandits as dp
-        >>> actions = dp.Actions([[1, 0], [0, 1], [0.6, 0.6]])
-        >>> schedule = dp.Schedule(cohorts=(20,), first_length=10)
-        >>> study = dp.Study(actions=actions, horizon=100, schedule=schedule)
-        >>> import numpy as np
-        >>> noise = dp.SimulatedNoise(np.random.default_rng(1))
+        >>> from dpbandits import examples
         >>> from dpbandits.rounds import Rounds
         >>> from dpbandits.storage import MemoryStore
-        >>> rounds = Rounds(study, MemoryStore(), noise=noise)
+        >>> rounds = Rounds(examples.study(), MemoryStore(), noise=examples.noise())
         >>> attempt = rounds.settle()
         >>> attempt.phase, attempt.state, rounds.plan(1).cohort
         (1, 'gathering', 20)

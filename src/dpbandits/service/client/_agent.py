@@ -43,12 +43,9 @@ class Recorder:
         rewards: The range to which single rewards are clipped (`ClientCore.rewards`); None clips none.
 
     Example:
-        >>> import dpbandits as dp
-        >>> actions = dp.Actions([[1, 0], [0, 1], [0.6, 0.6]])
-        >>> schedule = dp.Schedule(cohorts=(20,), first_length=10)
-        >>> study = dp.Study(actions=actions, horizon=100, schedule=schedule)
+        >>> from dpbandits import examples
         >>> from dpbandits.service.client import Recorder
-        >>> plan = dp.ask(study.begin())
+        >>> plan = examples.plan()
         >>> recorder = Recorder(plan)
         >>> for action, plays in zip(plan.support, plan.plays):
         ...     for _ in range(plays):

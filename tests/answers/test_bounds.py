@@ -10,7 +10,7 @@ import pytest
 
 import dpbandits as dp
 from dpbandits.answers import Knowledge, PhaseErrors, _bounds
-from dpbandits.answers._errors import differences
+from dpbandits.answers._directions import differences
 from dpbandits.protocol import PhaseEvidence, ask, fitted
 
 OPTIONS = dp.Options.grid(price=[1, 2, 3], colour=["red", "green", "blue"])
@@ -120,7 +120,7 @@ class GivenErrors:
         return np.delete(self.radii[best], best)
 
 
-def test_leads_follow_from_differences_to_the_best_whichever_it_is() -> None:
+def test_leads_follow_from_differences_to_any_best_option() -> None:
     """If the differences to the best option err by at most their radii, every lead lies in its interval."""
     rng, rows = np.random.default_rng(3), ROWS
     count, outside = len(rows), 0
