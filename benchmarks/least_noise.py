@@ -1,11 +1,16 @@
 """Whether every phase gets the noise with the least error, for each trust model, ε and size of a report.
 
     python benchmarks/least_noise.py [--numbers 1 2 5 ...] [--clients 5000] [--check]
+    python benchmarks/least_noise.py --whitened
 
 For each setting the radius of the error of a mean (β = 10⁻⁶, in a diagonal direction) is computed from the
 calibrated mechanism of every noise that can be named, in the box that contains the reports and, where it is
 accounted for, in the ball. Two ratios must not exceed 1.01: the chosen noise to the best named one in the
 same region, and the best choice at δ = 10⁻⁶ to the best choice at δ = 0.
+
+`--whitened` compares all noises of the central model where the learner clips later phases: reports with
+identity covariance are clipped to a box of half side m or to a ball of radius √numbers + m, where m is the
+clip margin.
 """
 
 from __future__ import annotations
@@ -17,6 +22,7 @@ from dataclasses import replace
 import numpy as np
 
 from dpbandits.privacy import PrivacyRequest, calibrate, may_use_ball
+from dpbandits.protocol._clipping import MARGIN
 
 EPSILONS = (0.3, 1.0, 3.0, 10.0)
 NUMBERS = (1, 2, 3, 5, 8, 12, 20, 35, 60)
@@ -55,13 +61,35 @@ def named(request: PrivacyRequest, numbers: int, clients: int, shape: str) -> di
     return found
 
 
+def whitened(sizes: list[int], clients: int) -> None:
+    """Print the radius of every noise of the central model in the box and the ball of whitened reports."""
+    for delta in (0.0, 1e-6):
+        for epsilon in EPSILONS:
+            request = PrivacyRequest(trust="central", epsilon=epsilon, delta=delta)
+            for numbers in sizes:
+                scaled = {"box": MARGIN * numbers**0.5, "ball": numbers**0.5 + MARGIN}
+                found = {
+                    f"{shape} {noise}": bound * size
+                    for shape, bound in scaled.items()
+                    if shape == "box" or may_use_ball(request)
+                    for noise, size in named(request, numbers, clients, shape).items()
+                }
+                least = min(found.values())
+                shown = ", ".join(f"{name} {size / least:.2f}" for name, size in found.items())
+                print(f"({epsilon:g}, {delta:g}) {numbers:3} numbers, ÷ the least: {shown}")
+
+
 def main() -> int:
     """Print one row per setting, and the largest ratios."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--numbers", type=int, nargs="+", default=list(NUMBERS))
     parser.add_argument("--clients", type=int, default=5000)
     parser.add_argument("--check", action="store_true")
+    parser.add_argument("--whitened", action="store_true")
     options = parser.parse_args()
+    if options.whitened:
+        whitened(options.numbers, options.clients)
+        return 0
     worst_named = worst_pure = 0.0
     for trust in ("central", "local", "shuffle"):
         for epsilon in EPSILONS:

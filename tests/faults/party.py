@@ -113,6 +113,10 @@ class SameNoise(SimulatedNoise):
         self._rng = np.random.default_rng(5)
         return super().box_norm(scale, shape)
 
+    def ball_norm(self, scale: float, shape: tuple[int, int]) -> Any:
+        self._rng = np.random.default_rng(5)
+        return super().ball_norm(scale, shape)
+
     def discrete_laplace(self, scale: float, shape: tuple[int, ...]) -> Any:
         self._rng = np.random.default_rng(5)
         return super().discrete_laplace(scale, shape)

@@ -151,7 +151,8 @@ def test_bits_as_the_paper_encodes_them_stand() -> None:
 
 
 @pytest.mark.parametrize(
-    ("trust", "noise"), [("central", "k-norm"), ("local", "laplace"), ("local", "k-norm")]
+    ("trust", "noise"),
+    [("central", "k-norm"), ("central", "ball-norm"), ("local", "laplace"), ("local", "k-norm")],
 )
 def test_the_bound_is_not_vacuous(trust: str, noise: str) -> None:
     mechanism, delta = calibrated(trust, noise, 1.0, coordinates=1)
@@ -201,6 +202,9 @@ class HalvedNoise:
 
     def box_norm(self, scale: float, shape: tuple[int, int]) -> IntArray:
         return self._honest.box_norm(scale / 2, shape)
+
+    def ball_norm(self, scale: float, shape: tuple[int, int]) -> IntArray:
+        return self._honest.ball_norm(scale / 2, shape)
 
     def permute_rows(self, bits: np.ndarray) -> np.ndarray:
         return self._honest.permute_rows(bits)

@@ -40,7 +40,7 @@ def _request(trust: str, noise: str | None = None, **changes: Any) -> PrivacyReq
 
 
 ALL = [
-    _request(trust, noise, delta=0.0 if noise in ("k-norm", "polya") else 1e-3)
+    _request(trust, noise, delta=0.0 if noise in ("k-norm", "ball-norm", "polya") else 1e-3)
     for trust, noises in NOISES.items()
     for noise in noises or (None,)
 ]
@@ -48,7 +48,7 @@ UNDER_TEST = [(r, calibrate(r, coordinates=COORDINATES, cohort=COHORT, bound=BOU
 UNDER_TEST += [
     (r, calibrate(r, coordinates=COORDINATES, cohort=COHORT, bound=BOUND, shape="ball"))
     for r in ALL
-    if r.noise == "discrete-gaussian"
+    if r.noise in ("discrete-gaussian", "ball-norm")
 ]
 # The paper's encoding, with fewer bits than in Algorithm 2, so that the test is fast.
 UNDER_TEST.append(
@@ -112,7 +112,9 @@ def _kurtosis(mechanism: Mechanism) -> float:
     # Laplace noise has kurtosis 6. The coordinates of a K-norm vector share their radius: count them as one.
     if not isinstance(mechanism, NoisyLattice):
         return 3.0
-    return {"laplace": 6.0, "polya": 6.0, "k-norm": 1 + 2 * COORDINATES}.get(mechanism.noise, 3.0)
+    common = 1.0 + 2 * COORDINATES
+    known = {"laplace": 6.0, "polya": 6.0, "k-norm": common, "ball-norm": common}
+    return known.get(mechanism.noise, 3.0)
 
 
 @pytest.mark.parametrize("path", [real_path, simulated_path])

@@ -32,6 +32,7 @@ def test_nothing_is_drawn_for_an_empty_shape(source: str) -> None:
     assert noise.discrete_laplace(1.0, ()).shape == ()
     assert noise.polya(2, 1.0, (0,)).shape == (0,)
     assert noise.box_norm(1.0, (0, 4)).shape == (0, 4)
+    assert noise.ball_norm(1.0, (0, 4)).shape == (0, 4)
     assert noise.permute_rows(np.empty((0, 4), dtype=np.uint8)).shape == (0, 4)
     assert noise.permute_rows(np.empty((4, 0), dtype=np.uint8)).shape == (4, 0)
 
@@ -40,7 +41,7 @@ NAN, INFINITY = float("nan"), float("inf")
 BAD: list[tuple[str, tuple[Any, ...], str]] = [
     *[
         (sampler, (*fixed, scale, (2, 2)), r"scale: got .*, expected a number >= 0\.000976562 and <= ")
-        for sampler in ("discrete_gaussian", "discrete_laplace", "polya", "box_norm")
+        for sampler in ("discrete_gaussian", "discrete_laplace", "polya", "box_norm", "ball_norm")
         for fixed in [(3,) if sampler == "polya" else ()]
         for scale in (0.0, -1.0, NAN, INFINITY, 2.0**41, 2.0**-11, "1", True)
     ],
@@ -53,6 +54,7 @@ BAD: list[tuple[str, tuple[Any, ...], str]] = [
     ("polya", (2**20, 2.0**25, (2,)), r"scale: got 33554432\.0, .* <= 1\.67772e\+07"),
     ("box_norm", (1.0, (3, 0)), "coordinates: got 0"),
     ("box_norm", (1.0, (3, 4096)), "coordinates: got 4096"),
+    ("ball_norm", (1.0, (3, 4096)), "coordinates: got 4096"),
     ("discrete_laplace", (1.0, 3), "shape: got 3, expected a tuple"),
     ("discrete_laplace", (1.0, (-3,)), "shape: got -3"),
     ("permute_rows", (np.zeros(3, dtype=np.uint8),), "bits: got 1 dimensions of uint8"),
@@ -95,6 +97,7 @@ def test_the_largest_parameters_stay_inside_64_bits(source: str) -> None:
         assert np.all(noise.polya_sums(2**22, 1, most, (100,)) > 2**61)
     rows = noise.box_norm(most, (3, 2000))
     assert 2**48 < np.abs(rows).max() < 2**53
+    assert 2**40 < np.abs(noise.ball_norm(most, (1, 2000))).max() < 2**53
 
 
 def test_secure_noise_has_no_seed_no_floats_and_says_so() -> None:

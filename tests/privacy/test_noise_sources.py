@@ -279,6 +279,7 @@ DRAWS: list[tuple[str, tuple[Any, ...]]] = [
     ("discrete_laplace", (1e6, (4, 50))),
     ("polya", (2, 30.0, (4, 50))),
     ("box_norm", (100.0, (4, 50))),
+    ("ball_norm", (100.0, (4, 50))),
     ("permute_rows", (np.tile(np.arange(50, dtype=np.uint8), (4, 1)),)),
 ]
 

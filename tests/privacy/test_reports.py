@@ -35,9 +35,10 @@ from dpbandits.privacy.trust._local import RARELY
 from tests.privacy.noises import NOISES
 
 COHORT, COORDINATES, BOUND = 30, 5, 1.5
-PURE = ("k-norm", "polya")
+PURE = ("k-norm", "ball-norm", "polya")
 CASES = [(trust, noise, "box") for trust, noises in NOISES.items() for noise in noises or (None,)]
 CASES += [(trust, "discrete-gaussian", "ball") for trust in ("central", "local", "shuffle")]
+CASES.append(("central", "ball-norm", "ball"))
 
 
 def made(trust: str, noise: str | None, shape: str = "box", **changes: Any) -> Any:

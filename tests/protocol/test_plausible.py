@@ -19,10 +19,11 @@ from tests.privacy.noises import NOISES
 COHORT, SUPPORT = 50, 4
 CASES = [(trust, noise, "box") for trust, noises in NOISES.items() for noise in noises or (None,)]
 CASES += [(trust, "discrete-gaussian", "ball") for trust in ("central", "local", "shuffle")]
+CASES.append(("central", "ball-norm", "ball"))
 
 
 def _plan(trust: str, noise: str | None, shape: str) -> Plan:
-    delta = 0.0 if noise in ("k-norm", "polya") else 1e-4
+    delta = 0.0 if noise in ("k-norm", "ball-norm", "polya") else 1e-4
     request = PrivacyRequest(trust=trust, noise=noise, epsilon=1.5, delta=delta)
     mechanism = calibrate(request, coordinates=SUPPORT, cohort=COHORT, bound=0.7, shape=shape)
     return Plan(

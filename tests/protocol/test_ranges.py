@@ -46,9 +46,9 @@ def _mechanisms() -> list[Any]:
     made = list[Any]()
     for trust, noises in NOISES.items():
         for noise in noises or (None,):
-            delta = 0.0 if noise in ("k-norm", "polya", "list") else 1e-3
+            delta = 0.0 if noise in ("k-norm", "ball-norm", "polya", "list") else 1e-3
             request = PrivacyRequest(trust=trust, noise=noise, epsilon=2.0, delta=delta)
-            shapes = ("box", "ball") if noise in ("discrete-gaussian", "list") else ("box",)
+            shapes = ("box", "ball") if noise in ("discrete-gaussian", "list", "ball-norm") else ("box",)
             made += [
                 calibrate(request, coordinates=2, cohort=COHORT, bound=1.0, shape=shape) for shape in shapes
             ]

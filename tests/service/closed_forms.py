@@ -30,6 +30,8 @@ def _noise(mechanism: Mapping[str, Any], epsilon: float, delta: float) -> bool:
     noise, clients = mechanism["noise"], noisy(mechanism)
     if noise == "k-norm":
         return bool(levels / scale <= epsilon)
+    if noise == "ball-norm":
+        return bool(distance(mechanism) / scale <= epsilon)
     if noise in ("laplace", "polya"):
         return bool(numbers * levels / scale <= epsilon)
     if noise == "skellam":

@@ -69,6 +69,7 @@ def bases() -> list[dict[str, Any]]:
         ("shuffle", "discrete-gaussian", "box", 1e-6), ("shuffle", "discrete-gaussian", "ball", 1e-6),
         ("shuffle", "skellam", "box", 1e-6), ("shuffle", "polya", "box", 0.0),
         ("central", "discrete-gaussian", "ball", 1e-6), ("central", "k-norm", "box", 0.0),
+        ("central", "ball-norm", "ball", 0.0),
     ]  # fmt: skip
     for trust, noise, shape, delta in requests:
         request = PrivacyRequest(trust=trust, epsilon=1.0, delta=delta, noise=noise, minimum_share=0.9)
@@ -94,7 +95,7 @@ def terms_for(trust: str) -> SignedTerms:
     shuffler = party if trust == "shuffle" else None
     mode = "split" if trust == "shuffle" else ""
     terms = terms_of(small_study(trust), run="0" * 32, coordinator=party, shuffler=shuffler, mode=mode)
-    noises = ("binomial", "discrete-gaussian", "k-norm", "laplace", "polya", "skellam")
+    noises = ("ball-norm", "binomial", "discrete-gaussian", "k-norm", "laplace", "polya", "skellam")
     widest = {"epsilon": 1.0, "delta": 1e-6, "minimum_reports": 1, "largest_cohort": 2**40, "noises": noises}
     return SignedTerms.of(msgspec.structs.replace(terms, **widest))
 
@@ -125,7 +126,17 @@ def _other(value: Any, rng: random.Random) -> Any:
         return round(value * factor) if isinstance(value, int) and rng.random() < 0.9 else value * factor
     if isinstance(value, str) and rng.random() < 0.6:
         return rng.choice(
-            ("box", "ball", "discrete-gaussian", "laplace", "k-norm", "polya", "skellam", "binomial")
+            (
+                "box",
+                "ball",
+                "discrete-gaussian",
+                "laplace",
+                "k-norm",
+                "ball-norm",
+                "polya",
+                "skellam",
+                "binomial",
+            )
         )
     if number and rng.random() < 0.8:
         kind = int if isinstance(value, int) else float
@@ -204,6 +215,8 @@ def true_delta(mechanism: dict[str, Any], epsilon: float) -> float:
         return _composed(_binomial(bits, chance), shift, support, epsilon)
     if mechanism["noise"] == "k-norm":
         return _box_norm(mechanism["scale"], levels, support, epsilon)
+    if mechanism["noise"] == "ball-norm":
+        return _ball_norm(mechanism["scale"], levels, support, mechanism["shape"], epsilon)
     scale = mechanism["scale"]
     laws = {
         "discrete-gaussian": lambda: _gaussian(scale, shares),
@@ -295,6 +308,21 @@ def _composed(pmf: Array, shift: int, coordinates: int, epsilon: float) -> float
     above = values * grid > epsilon
     found = float((total[above] * -np.expm1(epsilon - values[above] * grid)).sum())
     return max(0.0, found * (1 - 1e-6) - 1e-9)  # minus the possible rounding error of the transform
+
+
+def _ball_norm(scale: float, levels: int, support: int, shape: str, epsilon: float) -> float:
+    """Estimate δ(ε) of opposite points of an axis, or of opposite corners, as `_box_norm` does."""
+    distance = levels if shape == "ball" else levels * math.sqrt(support)
+    if distance / scale <= epsilon * (1 + 1e-12):
+        return 0.0
+    rng = np.random.default_rng(3)
+    directions = rng.standard_normal((4000, support))
+    lengths = rng.gamma(support, scale, size=4000) / np.linalg.norm(directions, axis=1)
+    points = directions * lengths[:, None]
+    moved = points + np.eye(support)[0] * distance
+    losses = (np.linalg.norm(moved, axis=1) - np.linalg.norm(points, axis=1)) / scale
+    gained = np.clip(-np.expm1(epsilon - losses), 0, None)
+    return max(0.0, float(gained.mean()) - 6 * float(gained.std()) / math.sqrt(4000))
 
 
 def _box_norm(scale: float, levels: int, support: int, epsilon: float) -> float:

@@ -61,7 +61,7 @@ class GivenNoise:
     def _next(self, *_arguments: Any) -> Any:
         return self._draws.pop(0)[None, :]
 
-    binomial = poisson = discrete_gaussian = polya = discrete_laplace = box_norm = _next
+    binomial = poisson = discrete_gaussian = polya = discrete_laplace = box_norm = ball_norm = _next
 
 
 MIXED = {"mixing": ((2.0, 0.0, 1.0), (0.5, -1.0, 0.0)), "offsets": (0.25, -0.5)}
@@ -131,6 +131,9 @@ CASES: dict[str, Case] = {
     "none, infinite rewards": ("none", {"bound": 2.0}, {"averages": ["Infinity", "-Infinity", 1.9]}, [], []),
     "central, ball": ("central-lattice", LATTICE | {"shape": "ball"}, MIXED, [0.9, 0.1], []),
     "central, k-norm": ("central-lattice", LATTICE | {"noise": "k-norm"}, {}, [0.1, 0.9, 0.5], []),
+    "central, ball-norm": (
+        "central-lattice", LATTICE | {"noise": "ball-norm", "shape": "ball"}, {}, [0.1, 0.9, 0.5], []
+    ),
     "local, minus zero": ("local-lattice", LATTICE, {"averages": [-0.0, 0.0, -1.0]}, [0.5] * 3, [[0, 0, 0]]),
     "local, laplace": ("local-lattice", LATTICE | {"noise": "laplace"}, {}, [0.1, 0.9, 0.5], [[-40, 7, 90]]),
     "local, laplace in a far tail": (

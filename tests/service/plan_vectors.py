@@ -120,7 +120,7 @@ def terms_for(trust: str, mode: str = "", **changes: Any) -> SignedTerms:
     """Return fixed terms for a trust model, at (1, 10⁻⁶)."""
     kinds = {
         "none": (("none",), ("none",)),
-        "central": (("central-lattice",), ("discrete-gaussian", "k-norm", "laplace")),
+        "central": (("central-lattice",), ("ball-norm", "discrete-gaussian", "k-norm", "laplace")),
         "local": (
             ("local-band", "local-lattice", "local-list"), ("discrete-gaussian", "k-norm", "laplace", "list"),
         ),

@@ -24,6 +24,7 @@ LAWS = [
     ("local", "discrete-gaussian", "box", 1.4),
     ("local", "discrete-gaussian", "ball", 1.4),
     ("central", "discrete-gaussian", "ball", 1.4),
+    ("central", "ball-norm", "ball", 1.0),
     ("shuffle", "discrete-gaussian", "ball", 1.4),
     ("shuffle", "skellam", "box", 1.4),
     ("shuffle", "binomial", "box", 1.5),

@@ -313,7 +313,7 @@ def test_the_vectors_cover_every_kind_of_mechanism_and_noise() -> None:
     mechanisms = [json.loads(case["plan"])["mechanism"] for case in REPORTS]
     kinds = {kind for kind, made in MECHANISMS.items() if not made.simulated_only and kind in BUILT_IN}
     assert {one["kind"] for one in mechanisms} == kinds == set(BUILT_IN)
-    laws = {"discrete-gaussian", "laplace", "k-norm", "skellam", "polya", "server-gaussian"}
+    laws = {"discrete-gaussian", "laplace", "k-norm", "ball-norm", "skellam", "polya", "server-gaussian"}
     assert {one["noise"] for one in mechanisms if "noise" in one} == laws
     assert {33, *range(54, 63)} <= {case.get("sum_bits") for case in REPORTS}
 

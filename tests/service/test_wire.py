@@ -61,11 +61,14 @@ def test_a_task_tells_the_time_left_and_null_where_nothing_is_known(trust: str, 
     deployed.close()
 
 
+CENTRAL = ("ball-norm", "discrete-gaussian", "k-norm", "laplace")
+
+
 @pytest.mark.parametrize(
     ("trust", "mode", "features"),
     [
         ("none", None, ["none/none"]),
-        ("central", None, [f"central-lattice/{one}" for one in ("discrete-gaussian", "k-norm", "laplace")]),
+        ("central", None, [f"central-lattice/{one}" for one in CENTRAL]),
         (
             "local",
             None,

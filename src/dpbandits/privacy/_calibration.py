@@ -23,7 +23,7 @@ from dpbandits.privacy._lattice import enough_levels
 from dpbandits.privacy._limits import checked_bound, checked_cohort, checked_coordinates
 from dpbandits.privacy._mechanism import SHAPES, Mechanism
 from dpbandits.privacy._noisy_lattice import encoded_distance
-from dpbandits.privacy.noise import LAWS, GaussianLaw
+from dpbandits.privacy.noise import LAWS, GaussianLaw, diagonal
 from dpbandits.privacy.tails import sub_gaussian_factor
 
 # Upper bounds on the variance of rounding to the grid, as a share of the variance of the noise. FINE is for
@@ -31,6 +31,7 @@ from dpbandits.privacy.tails import sub_gaussian_factor
 FINE, COARSE = 0.005, 0.04
 CONFIDENCE = 1e-6
 """The failure probability at which noises are compared if the caller states none."""
+_HEAVY = ("k-norm", "laplace", "polya", "ball-norm")  # noises with heavier tails than normal ones
 _FINE_SCALE = 4096.0  # a scale at which the grid does not matter
 # In a ball, a grid has at least _LENGTHENED·√coordinates levels, and the standard deviation of one client's
 # share of the noise is at least _LEAST_SHARE levels.
@@ -225,7 +226,7 @@ def _width(request: PrivacyRequest, coordinates: int, clients: int, shape: str, 
 @lru_cache(maxsize=1024)
 def _tail_factor(noise: str, coordinates: int, confidence: float, draws: int) -> float:
     """Return the radius of a sum of draws of noise in a diagonal direction, divided by its deviation."""
-    if noise not in ("k-norm", "laplace", "polya"):
+    if noise not in _HEAVY:
         return sub_gaussian_factor(confidence)
     law = LAWS["laplace" if noise == "polya" else noise](
         scale=_FINE_SCALE
@@ -259,6 +260,8 @@ def levels_and_scale(
         finest = max(_LENGTHENED * math.sqrt(coordinates), _LEAST_SHARE * math.sqrt(shares) / deviation)
         levels = max(levels, 1 << math.ceil(math.log2(finest)))
         distance = encoded_distance(levels, coordinates)
+        if noise == "ball-norm":
+            return levels, accounting.pure_scale(epsilon, distance)
         return levels, accounting.least_ball_scale(epsilon, delta, coordinates, distance, shares)
     if noise == "k-norm":  # the noise covers s extra levels of radius; on a fine grid they are negligible
         levels = max(levels, 2 ** math.ceil(math.log2(max(1.0, 4 * coordinates * epsilon))))
@@ -276,6 +279,8 @@ def _deviation(request: PrivacyRequest, coordinates: int, shape: str, diameter: 
     if shape == "box" and noise in ("laplace", "polya"):
         return diameter * math.sqrt(2) * coordinates / epsilon
     distance = diameter if shape == "ball" else diameter * math.sqrt(coordinates)
+    if noise == "ball-norm":
+        return distance * math.sqrt(coordinates + 1) / epsilon
     return distance * accounting.gaussian_noise_ratio(epsilon, request.delta)
 
 
@@ -284,6 +289,8 @@ def _scale(noise: str, epsilon: float, delta: float, coordinates: int, levels: i
     """Return the least scale of each of `shares` shares of noise for which (ε, δ) is proved."""
     if noise == "k-norm":
         return accounting.discrete_laplace_scale(epsilon, 1, levels)
+    if noise == "ball-norm":
+        return accounting.pure_scale(epsilon, diagonal(levels, coordinates))
     if noise in ("laplace", "polya"):
         if delta == 0:
             return accounting.discrete_laplace_scale(epsilon, coordinates, levels)
@@ -370,11 +377,12 @@ def noise_tails(
 
     Returns:
         "normal"; "each" if the noise of each number is Laplace noise; "common" if the largest coordinate of
-        the noise has a gamma distribution. A sum of the noise of many clients is nearly normal.
+        the noise has a gamma distribution, and "ball" if its length has one. A sum of the noise of many
+        clients is nearly normal.
     """
     if not request.trust_model.private or request.trust_model.noise_per_client:
         return "normal"
     noise = _with_noise(request, coordinates, clients, shape, confidence).mechanism_noise
-    if noise == "k-norm" and coordinates > 1:
-        return "common"
-    return "each" if noise in ("k-norm", "laplace", "polya") else "normal"
+    if noise not in _HEAVY:
+        return "normal"
+    return {"k-norm": "common", "ball-norm": "ball"}.get(noise, "each") if coordinates > 1 else "each"

@@ -17,7 +17,15 @@ from dpbandits.privacy._lattice import Lattice
 from dpbandits.privacy._limits import MOST_SUM
 from dpbandits.privacy._mechanism import Mechanism
 from dpbandits.privacy._message import Message, Payload
-from dpbandits.privacy.noise import LAWS, CumulantLaw, GaussianLaw, NoiseLaw, NoiseSource, checked_scale
+from dpbandits.privacy.noise import (
+    LAWS,
+    BallNormLaw,
+    CumulantLaw,
+    GaussianLaw,
+    NoiseLaw,
+    NoiseSource,
+    checked_scale,
+)
 from dpbandits.privacy.tails import Spread, SummedErrors, least_whole, squared_norms
 
 _MOST_DRAWN = 24_000_000  # variables that `noise_draws` draws; this takes about a second
@@ -46,7 +54,7 @@ class NoisyLattice(Mechanism):
     def __post_init__(self) -> None:
         super().__post_init__()
         one_of(self.laws, noise=self.noise)
-        if self.shape == "ball" and not isinstance(self.law, GaussianLaw):
+        if self.shape == "ball" and not isinstance(self.law, GaussianLaw | BallNormLaw):
             raise InvalidValue("shape", self.shape, f"box: {self.noise} noise is not accounted for in a ball")
         checked_scale(self.scale)  # checked here because _law returns cached objects, which check nothing
         _ = self.lattice, self.law  # both validate their parameters when they are built
@@ -81,11 +89,14 @@ class NoisyLattice(Mechanism):
         """
         if self.shape == "box":
             return _event(self.law, self.coordinates, self.levels)
+        distance = encoded_distance(self.levels, self.coordinates)
+        if isinstance(self.law, BallNormLaw):
+            return self.law.ball_event(distance)
         return accounting.BallSum(
             scale=self.scale,
             shares=self.noise_shares,
             coordinates=self.coordinates,
-            distance=encoded_distance(self.levels, self.coordinates),
+            distance=distance,
             reachable=self.levels,
         )
 

@@ -57,7 +57,7 @@ def _noise(request: PrivacyRequest, clients: int) -> str:
     """
     noise = least_noise(request, coordinates=1, clients=clients)
     laplace = request.trust_model.laplace_noise
-    return laplace if noise == "k-norm" and laplace is not None else noise
+    return laplace if noise in ("k-norm", "ball-norm") and laplace is not None else noise
 
 
 def per_action_deviations(mechanisms: Sequence[Mechanism], reports: Sequence[int]) -> FloatArray:

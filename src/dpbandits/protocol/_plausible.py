@@ -15,6 +15,7 @@ from dpbandits._arrays import FloatArray
 from dpbandits.errors import PlanMismatch
 from dpbandits.privacy import Mechanism
 from dpbandits.privacy.tails import sub_gaussian_factor
+from dpbandits.privacy.trust import CentralLattice
 from dpbandits.protocol._messages import Plan, Release
 
 FALSE_ALARM = 1e-9
@@ -61,7 +62,19 @@ def _within(mechanism: Mechanism, means: FloatArray, reports: int) -> bool:
         return False
     if mechanism.shape == "box":
         return True
-    # The error is a sub-Gaussian vector with proxy deviation²: docs/accounting-proofs.md, section 13.
-    factor = math.sqrt(mechanism.coordinates) + sub_gaussian_factor(FALSE_ALARM)
-    length = mechanism.error_deviation(reports) * factor
-    return float(np.linalg.norm(means)) <= most + length * (1 + _ROUNDING)
+    return float(np.linalg.norm(means)) <= most + _longest_error(mechanism, reports) * (1 + _ROUNDING)
+
+
+def _longest_error(mechanism: Mechanism, reports: int) -> float:
+    """Return a length that the error in a ball exceeds with probability at most `FALSE_ALARM`."""
+    s, longest, chance = mechanism.coordinates, 0.0, FALSE_ALARM
+    deviation = mechanism.error_deviation(reports)
+    if isinstance(mechanism, CentralLattice) and mechanism.noise == "ball-norm":
+        # The length of the noise is a gamma variable of shape s. With probability 1 − e^(−L) it is at most
+        # s + √(2sL) + L. The rest is rounding, of averages and of noise: half of the chance for each.
+        chance, unit = FALSE_ALARM / 2, mechanism.lattice.step / reports
+        level = math.log(1 / chance)
+        longest = mechanism.scale * unit * (s + math.sqrt(2 * s * level) + level)
+        deviation = math.sqrt(mechanism.rounding_proxy(reports) + unit**2 / 4)
+    # This part is a sub-Gaussian vector with proxy deviation²: docs/accounting-proofs.md, section 13.
+    return longest + deviation * (math.sqrt(s) + sub_gaussian_factor(chance))

@@ -6,8 +6,9 @@ identity covariance. The estimate loses no information by this (docs/theory.md),
 protect, and noise of equal size in all coordinates is equally large, relative to the spread of clients, in
 every direction.
 
-Clients clip to a box or, with discrete Gaussian noise (`may_use_ball`), to a ball. From the second phase on
-they report and clip the residuals after the last public estimate, if this allows a smaller clip radius.
+Clients clip to a box or, with noise that is accounted for there (`may_use_ball`), to a ball. From the second
+phase on they report and clip the residuals after the last public estimate, if this allows a smaller clip
+radius.
 """
 
 from __future__ import annotations

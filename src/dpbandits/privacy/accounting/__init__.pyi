@@ -11,6 +11,7 @@ from ._calibrate import (
     least_discrete_gaussian_sigma as least_discrete_gaussian_sigma,
     least_discrete_laplace_scale as least_discrete_laplace_scale,
     least_skellam_variance as least_skellam_variance,
+    pure_scale as pure_scale,
 )
 from ._compose import (
     GaussianComposition as GaussianComposition,

@@ -215,10 +215,25 @@ def discrete_laplace_scale(epsilon: float, coordinates: int, shift: int) -> floa
     Raises:
         InvalidValue: If an argument is out of range.
     """
-    epsilon = positive(epsilon=epsilon)
     moved = whole(1, coordinates=coordinates) * whole(1, shift=shift)
-    scale = moved / epsilon
+    return DiscreteLaplace(scale=pure_scale(epsilon, moved)).scale
+
+
+def pure_scale(epsilon: float, distance: float) -> float:
+    """Return the least scale of noise whose log density is 1/scale-Lipschitz: distance/ε, rounded up.
+
+    Args:
+        epsilon: The ε of the guarantee.
+        distance: The largest distance by which one client moves what is released.
+
+    Returns:
+        The scale. In exact arithmetic, scale·ε ≥ distance.
+
+    Raises:
+        InvalidValue: If an argument is out of range.
+    """
+    scale = positive(distance=distance) / positive(epsilon=epsilon)
     # Float division may round down, and then ε would be exceeded by a rounding error.
-    while Fraction(scale) * Fraction(epsilon) < moved:
+    while Fraction(scale) * Fraction(epsilon) < Fraction(distance):
         scale = math.nextafter(scale, math.inf)
-    return DiscreteLaplace(scale=scale).scale
+    return scale

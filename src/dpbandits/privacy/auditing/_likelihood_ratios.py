@@ -20,7 +20,7 @@ from dpbandits._arrays import FloatArray
 from dpbandits.privacy._mechanism import Mechanism
 from dpbandits.privacy._noisy_lattice import NoisyLattice
 from dpbandits.privacy.accounting import Approximated, IntegerSum, mixture
-from dpbandits.privacy.noise import BoxNormLaw
+from dpbandits.privacy.noise import BallNormLaw, BoxNormLaw
 from dpbandits.privacy.trust import (
     CentralGaussian,
     CentralLattice,
@@ -131,6 +131,8 @@ def _ratio(mechanism: Mechanism) -> Ratio | None:
         return lambda moved: _list_ratio(mechanism, moved)
     if isinstance(mechanism, LocalBand):
         return lambda moved: _band_ratio(mechanism, moved)
+    if isinstance(mechanism, NoisyLattice) and isinstance(mechanism.law, BallNormLaw):
+        return lambda moved: _ball_norm_ratio(mechanism, moved)
     if mechanism.shape == "ball":  # discrete Gaussian: the ratio increases with the diagonal part
         return lambda moved: moved.sum(axis=1)
     if isinstance(mechanism, NoisyLattice) and isinstance(mechanism.law, BoxNormLaw):
@@ -146,6 +148,14 @@ def _ratio(mechanism: Mechanism) -> Ratio | None:
 def _box_norm_ratio(moved: FloatArray, levels: int, scale: float) -> FloatArray:
     """Return the ratio for P(z) ∝ exp(−‖z‖∞/scale), jointly over the coordinates."""
     return np.asarray((np.abs(moved).max(axis=1) - np.abs(moved - levels).max(axis=1)) / scale)
+
+
+def _ball_norm_ratio(mechanism: NoisyLattice, moved: FloatArray) -> FloatArray:
+    """Return the ratio for a density ∝ exp(−‖y‖₂/scale), nearly that of the rounded noise."""
+    half, s = mechanism.levels / 2, mechanism.coordinates
+    corner = half / math.sqrt(s) if mechanism.shape == "ball" else half
+    low, high = (np.linalg.norm(moved - half - side, axis=1) for side in (-corner, corner))
+    return np.asarray((low - high) / mechanism.scale, dtype=np.float64)
 
 
 class IntegerRatio:

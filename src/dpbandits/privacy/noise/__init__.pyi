@@ -1,3 +1,7 @@
+from ._ball_norm_law import (
+    BallNormLaw as BallNormLaw,
+    diagonal as diagonal,
+)
 from ._box_norm_law import BoxNormLaw as BoxNormLaw
 from ._directions import directions as directions
 from ._gaussian_law import GaussianLaw as GaussianLaw

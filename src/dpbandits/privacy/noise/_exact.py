@@ -14,6 +14,7 @@ import numpy as np
 
 from dpbandits._arrays import FloatArray, IntArray
 from dpbandits.privacy.noise import _discrete as discrete, _ranges as ranges
+from dpbandits.privacy.noise._ball_norm_point import Uniforms, exact_ball_point
 from dpbandits.privacy.noise._coins import BLOCK, BoolArray, Coins, first_accepted
 from dpbandits.privacy.noise._max_norm_radius import exact_offset
 from dpbandits.privacy.noise._sources import BitArray
@@ -101,6 +102,13 @@ class ExactNoise:
         reach = np.repeat(radii, coordinates)
         points: IntArray = self._coins.below((2 * reach + 1).astype(np.uint64)).astype(np.int64) - reach
         return points.reshape(rows, coordinates)
+
+    def ball_norm(self, scale: float, shape: tuple[int, int]) -> IntArray:
+        """Draw rows with density ∝ exp(−‖y‖₂/scale), rounded at random (see _ball_norm_point.py)."""
+        rows, coordinates = ranges.checked_cube(shape)
+        spread, bits = float(ranges.checked_scale(scale)), self._coins.random_bits
+        points = [exact_ball_point(spread, coordinates, Uniforms(bits)) for _ in range(rows)]
+        return np.array(points, dtype=np.int64).reshape(rows, coordinates)
 
     def permute_rows(self, bits: BitArray) -> BitArray:
         """Sort each row by uniform 64-bit keys; if two keys of a row are equal, draw new ones."""

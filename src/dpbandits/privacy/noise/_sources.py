@@ -101,6 +101,14 @@ class NoiseSource(Protocol):
             shape: The number of rows and the number of coordinates, at most 2¹¹ of the latter.
         """
 
+    def ball_norm(self, scale: float, shape: tuple[int, int]) -> IntArray:
+        """Draw rows with density ∝ exp(−‖y‖₂/scale), each number rounded at random without bias.
+
+        Args:
+            scale: The scale, between 2⁻¹⁰ and 2⁴⁰.
+            shape: The number of rows and the number of coordinates, at most 2¹¹ of the latter.
+        """
+
     def permute_rows(self, bits: BitArray) -> BitArray:
         """Permute each row uniformly and independently of the others.
 
@@ -226,6 +234,14 @@ class SimulatedNoise:
         failure = -np.expm1(-1 / scale)
         radii = (offsets + self._rng.negative_binomial(coordinates + 1, failure, size=rows))[:, None]
         return self._rng.integers(-radii, radii, size=(rows, coordinates), endpoint=True)
+
+    def ball_norm(self, scale: float, shape: tuple[int, int]) -> IntArray:
+        """Draw rows with density ∝ exp(−‖y‖₂/scale), rounded at random; `shape` is (rows, coordinates)."""
+        rows, coordinates = ranges.checked_cube(shape)
+        # See BallNormLaw: normal noise whose variance has a chi-square distribution.
+        lengths = ranges.checked_scale(scale) * np.sqrt(self._rng.chisquare(coordinates + 1, size=(rows, 1)))
+        points = lengths * self._rng.standard_normal((rows, coordinates))
+        return np.floor(points + self._rng.random((rows, coordinates))).astype(np.int64)
 
     def permute_rows(self, bits: BitArray) -> BitArray:
         """Permute each row uniformly.

@@ -29,6 +29,7 @@ class CentralLattice(NoisyLattice):
 
     trust = "central"
     unit = "numbers"
+    laws = (*NoisyLattice.laws, "ball-norm")
 
     def shares_added(self, reports: int) -> int:  # noqa: ARG002
         """Return 1: only the server adds noise."""
@@ -80,4 +81,5 @@ CENTRAL = single_party(
     lattice=CentralLattice,
     rounded_values=lambda cohort: max(cohort, _USUAL_COHORT),
     typical_error=lambda on_sum, clients: on_sum / clients,
+    ball_laws=("ball-norm",),
 )

@@ -66,6 +66,7 @@ def single_party(
     typical_error: Callable[[float, int], float],
     list_calibrate: Calibrate | None = None,
     list_mechanisms: tuple[type[Mechanism], ...] = (),
+    ball_laws: tuple[str, ...] = (),
 ) -> TrustModel:
     """Return the trust model in which one party adds all the noise.
 
@@ -80,6 +81,7 @@ def single_party(
         typical_error: From the deviation on the sum and the number of clients to that on the mean.
         list_calibrate: Returns the mechanism for the noise "list"; None if the model does not have it.
         list_mechanisms: The mechanisms that it returns.
+        ball_laws: The pure noises for the ℓ2 ball.
     """
 
     def calibrate(
@@ -98,6 +100,7 @@ def single_party(
         return lattice(**fields)
 
     lists = () if list_calibrate is None else ("list",)
+    pure = (*lists, "k-norm", "laplace", *ball_laws)
     return TrustModel(
         name=name,
         rests_on=rests_on,
@@ -105,16 +108,16 @@ def single_party(
         view=view,
         mechanisms=(gaussian, lattice, *list_mechanisms),
         calibrate=calibrate,
-        noises=("gaussian", "discrete-gaussian", "laplace", "k-norm", *lists),
-        pure_noises=("laplace", "k-norm", *lists),
+        noises=("gaussian", "discrete-gaussian", "laplace", "k-norm", *lists, *ball_laws),
+        pure_noises=pure,
         simulated_noises=("gaussian",),
         defaults={
-            ("tight", False): (*lists, "discrete-gaussian", "k-norm", "laplace"),
-            ("tight", True): (*lists, "k-norm", "laplace"),
+            ("tight", False): (*lists, "discrete-gaussian", "k-norm", "laplace", *ball_laws),
+            ("tight", True): pure,
             ("paper", False): ("gaussian",),
             ("paper", True): ("laplace",),
         },
-        ball_noises=("discrete-gaussian", *lists),
+        ball_noises=("discrete-gaussian", *lists, *ball_laws),
         quick_noises=lists,
         laplace_noise="laplace",
         typical_error=lambda _request, on_sum, clients: typical_error(on_sum, clients),
