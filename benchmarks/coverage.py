@@ -170,9 +170,7 @@ def main() -> int:
         import other_widths
 
         with threadpool_limits(limits=1):
-            return int(
-                not other_widths.main(options.others or list(other_widths.KINDS), options.draws, rng)
-            )
+            return int(not other_widths.main(options.others or list(other_widths.KINDS), options.draws, rng))
     with threadpool_limits(limits=1):
         for name in TRUSTS:
             fits, drawn = trust_model(name, options.instances, options.draws, rng)

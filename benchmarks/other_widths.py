@@ -138,7 +138,8 @@ def confirmation_rows(studies: int, rng: np.random.Generator) -> list[Row]:
 
 def pooled_rows() -> bool:
     """Measure the bounds of all phases together; return whether the limits are met."""
-    return all([identification.coverage(trust, 1300) for trust in identification.BUDGETS])
+    found = [identification.coverage(trust, 1300) for trust in identification.BUDGETS]
+    return all(found)
 
 
 def main(kinds: list[str], draws: int, rng: np.random.Generator) -> bool:
