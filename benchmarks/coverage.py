@@ -13,7 +13,7 @@ Without privacy no phase is recentred; that row only uses the later phase.
 
 θ* has norm .7, so that the means of clients stay within [−1, 1] even if rewards are ±1.
 
-    python benchmarks/coverage.py [--draws 400] [--instances 3] [--seed 0] [--others]
+    python benchmarks/coverage.py [--draws 400] [--instances 3] [--seed 0] [--others [KIND ...]]
 
 With `--others` the rows are those of other_widths.py: widths with a stated variance, with a misfit, of
 confirmations, and of all phases together, each over at least 10⁴ phases.
@@ -162,15 +162,15 @@ def main() -> int:
     parser.add_argument("--draws", type=int, default=400, help="draws of each plan")
     parser.add_argument("--instances", type=int, default=3, help="instances per row")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--others", action="store_true", help="measure other widths, see other_widths.py")
+    parser.add_argument("--others", nargs="*", metavar="KIND", help="other widths, see other_widths.py")
     options = parser.parse_args()
     rng, good, phases = np.random.default_rng(options.seed), True, 0
     print(f"{'':<20}{'rewards':<11}{'phase':<15}{'phases':>7}{'outside':>11}{'worst':>11}{'ratio':>8}")
-    if options.others:
+    if options.others is not None:
         import other_widths
 
         with threadpool_limits(limits=1):
-            return int(not other_widths.main(options.draws, rng))
+            return int(not other_widths.main(options.others or list(other_widths.KINDS), options.draws, rng))
     with threadpool_limits(limits=1):
         for name in TRUSTS:
             fits, drawn = trust_model(name, options.instances, options.draws, rng)

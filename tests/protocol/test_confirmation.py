@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import binom
 
 from dpbandits.actions import Actions
-from dpbandits.answers import RewardRange, answer_of, confirmed_of
+from dpbandits.answers import Knowledge, RewardRange, answer_of, confirmed_of
 from dpbandits.errors import InvalidValue, NotEnoughClients
 from dpbandits.privacy import PrivacyRequest, SimulatedNoise
 from dpbandits.protocol import (
@@ -150,6 +150,27 @@ def _learnt(study: Study) -> State:
     plan = ask(state)
     zeros = (0.0,) * plan.numbers
     return tell(state, plan, Release(plan=plan.digest, means=zeros, reports=plan.cohort, simulated=True))
+
+
+@pytest.mark.parametrize(
+    ("trust", "assumes"), [("none", "spread"), ("none", "range"), ("central", "spread"), ("shuffle", "range")]
+)
+def test_the_predicted_width_is_nearly_that_of_the_intervals(trust: str, assumes: str) -> None:
+    confirmation = Confirmation(current=4, cohort=900, plays=16, assumes=assumes)
+    privacy = PrivacyRequest(trust=trust, epsilon=1, delta=1e-6)
+    study = _study(privacy=privacy, bounded_rewards=assumes == "range", confirmation=confirmation)
+    state = _learnt(study)
+    plan = ask(state)
+    assert len(plan.support) == 4
+    means = (0.0,) * plan.numbers
+    state = tell(state, plan, Release(plan=plan.digest, means=means, reports=900, simulated=True))
+    found = confirmed_of(state, None, level=0.95, rewards=RewardRange())
+    assert found is not None
+    assert found.compared[0].high == pytest.approx(predicted_width(study, confirmation), rel=0.04)
+    # People who are drawn from a table without replacement are not independent, so bounds are wider.
+    table = confirmed_of(state, None, level=0.95, rewards=RewardRange(), knowledge=Knowledge.TABLE)
+    assert table is not None
+    assert table.compared[0].high > 1.05 * found.compared[0].high
 
 
 def test_participants_are_reserved() -> None:

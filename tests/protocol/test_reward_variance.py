@@ -12,7 +12,18 @@ from scipy.stats import binom
 from dpbandits.actions import Actions
 from dpbandits.errors import InvalidValue
 from dpbandits.privacy import PrivacyRequest
-from dpbandits.protocol import MARGIN, LinearFit, PhaseEvidence, Release, Schedule, Study, ask, fitted, tell
+from dpbandits.protocol import (
+    MARGIN,
+    LinearFit,
+    PhaseEvidence,
+    Release,
+    Schedule,
+    Study,
+    ask,
+    fitted,
+    predict,
+    tell,
+)
 from dpbandits.protocol.assignment import growth
 
 RATE = 0.03
@@ -105,3 +116,17 @@ def test_a_variance_that_a_study_cannot_use_is_refused() -> None:
             _study(**changes)
     with pytest.raises(InvalidValue, match="reward_variance: got 0, expected a finite number > 0"):
         _study(reward_variance=0)
+
+
+def test_the_planner_predicts_widths_with_the_variance() -> None:
+    """The bound on the regret after one phase is proportional to the widths. They are √v times as large."""
+    bounds, widths = list[float](), list[float]()
+    for variance in (VARIANCE, None):
+        study = _study(schedule=Schedule(cohorts=(400,), first_length=200), reward_variance=variance)
+        state = study.begin()
+        plan = ask(state)
+        zeros = Release(plan=plan.digest, means=(0.0,) * plan.numbers, reports=400, simulated=True)
+        widths.append(tell(state, plan, zeros).width or 0.0)
+        bounds.append(predict(study, draws=40).bound)
+    assert bounds[0] / bounds[1] == pytest.approx(widths[0] / widths[1], rel=0.1)
+    assert widths[0] / widths[1] == pytest.approx(VARIANCE**0.5, rel=0.1)

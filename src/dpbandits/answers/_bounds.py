@@ -144,7 +144,13 @@ class Bounds:
         basis = np.linalg.svd(fit.map, full_matrices=False)[0][:, : evidence.plan.rank]
         active = np.zeros(self._study.actions.count, dtype=bool)
         active[before.active_actions] = True
-        errors = PhaseErrors(self._study, evidence, self._knowledge, clipping=_CLIPPING * failure)
+        errors = PhaseErrors(
+            self._study,
+            evidence,
+            self._knowledge,
+            clipping=_CLIPPING * failure,
+            independent=self._knowledge is Knowledge.MODEL,
+        )
         left = (1 - _CLIPPING) * failure
         return _Phase(errors=errors, active=active, estimate=fit.estimate, basis=basis, failure=left)
 
