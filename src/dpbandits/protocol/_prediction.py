@@ -55,9 +55,10 @@ class Prediction:
         rounds_asked: The rounds of all phases that ask clients.
         first_elimination: The first phase that is expected to drop an action; None if no phase is.
         actions_left: How many actions are expected to be left at the end.
-        participants: How many clients are expected to be asked until one action is left, or until all planned
-            ones were asked. Without `Study.stop_when_decided` the study goes on to ask the others.
-        chance_of_sure: The probability that one action is left in the end.
+        participants: How many clients are expected to be asked until one action is left, until the best guess
+            is certain to be within `Study.stop_gap` of the best action, or until all planned ones were asked.
+            Without `Study.stop_when_decided` the study goes on to ask the others.
+        chance_of_sure: The probability of one of the first two.
     """
 
     regret: float
@@ -104,7 +105,7 @@ def predicted_costs(study: Study, first: int, last: int, phases: PhaseCache) -> 
     """Return the predicted cost of the draws `first` … `last` − 1 of `predict`, and their weights.
 
     The cost is the regret or, with the objective "identification", the number of clients until one action is
-    left; it is that of all planned clients if several are left.
+    left, or the best guess is near enough; it is that of all planned clients if the study is not sure.
 
     The draws are those of the default arguments, and the weighted mean over all of them is the prediction. A
     search can compare schedules with few draws and add more later. `phases` keeps the phases that were
@@ -115,7 +116,7 @@ def predicted_costs(study: Study, first: int, last: int, phases: PhaseCache) -> 
     if study.objective == "regret":
         return np.array([one.total(study) for one in outcomes]), truths.weights[first:last]
     everybody = sum(study.schedule.cohorts or (study.schedule.participants(study.horizon),))
-    costs = [one.participants if one.actions_left == 1 else everybody for one in outcomes]
+    costs = [one.participants if one.sure else everybody for one in outcomes]
     return np.array(costs, dtype=np.float64), truths.weights[first:last]
 
 
@@ -136,6 +137,7 @@ class _Outcome:
     rounds: float
     first_elimination: int | None
     actions_left: int
+    sure: bool
     participants: int
     guess: Guess
 
@@ -160,7 +162,7 @@ def _summary(study: Study, outcomes: Sequence[_Outcome], weights: FloatArray) ->
         first_elimination=min(firsts, default=None),
         actions_left=mean([one.actions_left for one in outcomes]),
         participants=mean([one.participants for one in outcomes]),
-        chance_of_sure=mean([float(one.actions_left == 1) for one in outcomes]),
+        chance_of_sure=mean([float(one.sure) for one in outcomes]),
     )
 
 
@@ -223,6 +225,7 @@ class _Path:
         known: What is known after each phase.
         rounds: The rounds so far.
         first_elimination: The first phase that dropped an action.
+        near_enough: Whether the best guess is certain to be within the study's `stop_gap` of the best action.
     """
 
     study: Study
@@ -234,6 +237,7 @@ class _Path:
     known: tuple[Knowledge, ...] = field(default=())
     rounds: float = 0.0
     first_elimination: int | None = None
+    near_enough: bool = False
 
     @property
     def number(self) -> int:
@@ -257,6 +261,7 @@ class _Path:
                 rounds=rounds,
                 first_elimination=self.first_elimination,
                 actions_left=len(self.active),
+                sure=decided or self.near_enough,
                 participants=sum(map(study.schedule.cohort, range(1, self.number))),
                 guess=_guess(gaps, pooled, truths.errors[member], decided=decided),
             )
@@ -275,8 +280,10 @@ class _Path:
             widths = np.minimum(widths, pooled)
         kept = gaps[:, self.active] <= widths
         kept |= self.active == truths.best[self.members, None]  # against rounding
+        near = _near_enough(self.study, np.where(kept, widths - gaps[:, self.active], -np.inf))
         worst = np.minimum(self.worst, 2 * np.max(np.where(kept, widths, 0), axis=1))
-        for left, own in _groups(kept):
+        for row, own in _groups(np.column_stack([kept, near])):
+            left = row[:-1]
             drops = self.first_elimination is None and not left.all()
             yield _Path(
                 study=self.study,
@@ -288,7 +295,15 @@ class _Path:
                 known=(*self.known, phase.knowledge),
                 rounds=self.rounds + rounds,
                 first_elimination=self.number if drops else self.first_elimination,
+                near_enough=bool(row[-1]),
             )
+
+
+def _near_enough(study: Study, leads: FloatArray) -> NDArray[np.bool_]:
+    """Return for each θ* whether the study stops, given bounds on how much better each action may be."""
+    if not study.stop_gap:
+        return np.zeros(len(leads), dtype=bool)
+    return np.asarray(leads.max(axis=1) <= study.stop_gap)
 
 
 def _pooled_widths(
@@ -333,7 +348,7 @@ def _paths(study: Study, truths: _Truths, members: IntArray, phases: PhaseCache)
     open_paths = [start]
     while open_paths:
         path = open_paths.pop()
-        phase = None if len(path.active) == 1 else _phase(study, path, phases)
+        phase = None if len(path.active) == 1 or path.near_enough else _phase(study, path, phases)
         if phase is None or path.rounds + phase.plays.sum() > study.horizon:
             yield path
         else:
