@@ -11,7 +11,7 @@ from scipy.stats import binom
 from dpbandits.actions import Actions
 from dpbandits.errors import InvalidValue
 from dpbandits.privacy import PrivacyRequest
-from dpbandits.protocol import Schedule, Steps, Study, gap_bound, leader
+from dpbandits.protocol import Schedule, Steps, Study, gap_bound, leader, predict
 from dpbandits.simulation import simulate
 from dpbandits.world import Instance, Population
 
@@ -63,6 +63,16 @@ def test_a_gap_that_does_not_matter_saves_clients() -> None:
     asked = [run(_study(confidence=0.95, stop_gap=gap))[0][-1].clients_asked for gap in (0.0, 0.05, 0.5, 2.5)]
     assert asked == sorted(asked, reverse=True)
     assert asked[0] > asked[-1] == 60
+
+
+def test_the_prediction_knows_the_gap_at_which_a_study_stops() -> None:
+    """The θ* of predictions are those of the simulated studies: both are uniform on the sphere."""
+    for gap in (0.0, 0.2):
+        study = _study(confidence=0.95, stop_gap=gap)
+        found = predict(study, draws=16)
+        asked = [run(study, seed)[0][-1].clients_asked for seed in range(8)]
+        assert 0.7 < found.participants / np.mean(asked) < 1.4
+        assert (found.chance_of_sure > 0.9) == (gap > 0)
 
 
 def test_the_bound_on_the_gap_needs_a_release_and_is_zero_for_one_action() -> None:

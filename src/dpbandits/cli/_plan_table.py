@@ -38,9 +38,9 @@ class Row:
     population: int | None = None
     """The number of clients, if it is too small for this row."""
     until_sure: float | None = None
-    """Expected participants until one action is left, or until all were asked; None without a confidence."""
+    """Expected participants until the study is sure, or until all were asked; None without a confidence."""
     chance_of_sure: float | None = None
-    """The probability that one action is left in the end; None without a confidence."""
+    """The probability that one action is left, or the choice is within --gap; None without a confidence."""
     predicted_regret: float | None = None
     """The mean."""
     predicted_median: float | None = None

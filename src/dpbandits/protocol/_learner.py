@@ -40,7 +40,7 @@ from dpbandits.protocol._lack_of_fit import (
     tested_actions,
 )
 from dpbandits.protocol._messages import Plan, Release
-from dpbandits.protocol._pooling import pooled_leads
+from dpbandits.protocol._pooling import pooled_along, pooled_leads
 from dpbandits.protocol._progress import Progress
 from dpbandits.protocol._safe_plays import (
     barred_after,
@@ -459,13 +459,16 @@ def _recorded(after: State, fit: Fit, kept: IntArray, scores: FloatArray) -> Sta
     """Return the state with a `Progress` record of the phase that was just fitted."""
     study, evidence, common = after.study, fit.evidence, fit.common_width
     place = _place_of_leader(after, fit, kept, scores)
+    mean, width = float(scores[place]), common
+    if width is None:
+        mean, width = _mean_of(after, fit, int(kept[place]), mean)
     private = study.privacy.trust_model.private
     progress = Progress(
         phase=evidence.plan.phase,
         actions_left=len(kept),
         leader=int(kept[place]),
-        estimated_mean=float(scores[place]),
-        width=float(fit.widths(kept[place : place + 1])[0]) if common is None else common,
+        estimated_mean=mean,
+        width=width,
         largest_width=after.width,
         cohort=evidence.plan.cohort,
         reports=evidence.reports,
@@ -475,6 +478,21 @@ def _recorded(after: State, fit: Fit, kept: IntArray, scores: FloatArray) -> Sta
         requested_delta=study.privacy.delta if private else None,
     )
     return replace(after, progress=(*after.progress, progress))
+
+
+def _mean_of(after: State, fit: Fit, action: int, score: float) -> tuple[float, float]:
+    """Return the estimated mean reward of an action with its width, from all phases together if it may.
+
+    After one phase its own width is smaller than one that holds in all phases.
+    """
+    study, direction = after.study, np.asarray(after.study.actions.matrix[[action]], dtype=np.float64)
+    measured = [one for one in _fits(after) if one.spans(direction).all()] if study.pools else []
+    pooled = pooled_along(study, measured, direction) if len(measured) > 1 else None
+    if pooled is not None:
+        return float(pooled.estimates[0]), float(pooled.widths(study.bound_failure)[0])
+    if fit.spans(direction).all():
+        return score, float(fit.widths(np.array([action]))[0])
+    return score, 2 * study.bound  # a safeguard has left the current option alone, which was not measured
 
 
 def _without_release(played: State, plan: Plan) -> State:

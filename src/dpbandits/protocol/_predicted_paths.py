@@ -68,6 +68,7 @@ class Outcome:
     rounds: float
     first_elimination: int | None
     actions_left: int
+    sure: bool
     participants: int
     guess: Guess
 
@@ -97,7 +98,8 @@ def _paths(study: Study, truths: Truths, members: IntArray, phases: PhaseCache) 
     open_paths = [start]
     while open_paths:
         path = open_paths.pop()
-        phase = None if len(path.active) == 1 else predicted_phase(study, path.active, path.known, phases)
+        sure = len(path.active) == 1 or path.near_enough
+        phase = None if sure else predicted_phase(study, path.active, path.known, phases)
         if phase is None or path.rounds + phase.plays.sum() > study.horizon:
             yield path
         else:
@@ -118,6 +120,7 @@ class _Path:
         known: What is known after each phase.
         rounds: The rounds so far.
         first_elimination: The first phase that dropped an action.
+        near_enough: Whether the best guess is certain to be within the study's `stop_gap` of the best action.
     """
 
     study: Study
@@ -129,6 +132,7 @@ class _Path:
     known: tuple[Knowledge, ...] = field(default=())
     rounds: float = 0.0
     first_elimination: int | None = None
+    near_enough: bool = False
 
     @property
     def number(self) -> int:
@@ -152,6 +156,7 @@ class _Path:
                 rounds=rounds,
                 first_elimination=self.first_elimination,
                 actions_left=len(self.active),
+                sure=decided or self.near_enough,
                 participants=sum(map(study.schedule.cohort, range(1, self.number))),
                 guess=_guess(gaps, pooled, truths.errors[member], decided=decided),
             )
@@ -170,8 +175,10 @@ class _Path:
             widths = np.minimum(widths, pooled)
         kept = gaps[:, self.active] <= widths
         kept |= self.active == truths.best[self.members, None]  # against rounding
+        near = _near_enough(self.study, np.where(kept, widths - gaps[:, self.active], -np.inf))
         worst = np.minimum(self.worst, 2 * np.max(np.where(kept, widths, 0), axis=1))
-        for left, own in _groups(kept):
+        for row, own in _groups(np.column_stack([kept, near])):
+            left = row[:-1]
             drops = self.first_elimination is None and not left.all()
             yield _Path(
                 study=self.study,
@@ -183,7 +190,15 @@ class _Path:
                 known=(*self.known, phase.knowledge),
                 rounds=self.rounds + rounds,
                 first_elimination=self.number if drops else self.first_elimination,
+                near_enough=bool(row[-1]),
             )
+
+
+def _near_enough(study: Study, leads: FloatArray) -> NDArray[np.bool_]:
+    """Return for each θ* whether the study stops, given bounds on how much better each action may be."""
+    if not study.stop_gap:
+        return np.zeros(len(leads), dtype=bool)
+    return np.asarray(leads.max(axis=1) <= study.stop_gap)
 
 
 def _pooled_widths(

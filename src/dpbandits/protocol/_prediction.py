@@ -42,9 +42,10 @@ class Prediction:
         rounds_asked: The rounds of all phases that ask clients.
         first_elimination: The first phase that is expected to drop an action; None if no phase is.
         actions_left: How many actions are expected to be left at the end.
-        participants: How many clients are expected to be asked until one action is left, or until all planned
-            ones were asked. Without `Study.stop_when_decided` the study goes on to ask the others.
-        chance_of_sure: The probability that one action is left in the end.
+        participants: How many clients are expected to be asked until one action is left, until the best guess
+            is certain to be within `Study.stop_gap` of the best action, or until all planned ones were asked.
+            Without `Study.stop_when_decided` the study goes on to ask the others.
+        chance_of_sure: The probability of one of the first two.
     """
 
     regret: float
@@ -88,7 +89,7 @@ def predicted_costs(study: Study, first: int, last: int, phases: PhaseCache) -> 
     """Return the predicted cost of the draws `first` … `last` − 1 of `predict`, and their weights.
 
     The cost is the regret or, with the objective "identification", the number of clients until one action is
-    left; it is that of all planned clients if several are left.
+    left, or the best guess is near enough; it is that of all planned clients if the study is not sure.
 
     The draws are those of the default arguments, and the weighted mean over all of them is the prediction. A
     search can compare schedules with few draws and add more later. `phases` keeps the phases that were
@@ -99,7 +100,7 @@ def predicted_costs(study: Study, first: int, last: int, phases: PhaseCache) -> 
     if study.objective == "regret":
         return np.array([one.total(study) for one in outcomes]), truths.weights[first:last]
     everybody = sum(study.schedule.cohorts or (study.schedule.participants(study.horizon),))
-    costs = [one.participants if one.actions_left == 1 else everybody for one in outcomes]
+    costs = [one.participants if one.sure else everybody for one in outcomes]
     return np.array(costs, dtype=np.float64), truths.weights[first:last]
 
 
@@ -119,7 +120,7 @@ def _summary(study: Study, outcomes: Sequence[Outcome], weights: FloatArray) -> 
         first_elimination=min(firsts, default=None),
         actions_left=mean([one.actions_left for one in outcomes]),
         participants=mean([one.participants for one in outcomes]),
-        chance_of_sure=mean([float(one.actions_left == 1) for one in outcomes]),
+        chance_of_sure=mean([float(one.sure) for one in outcomes]),
     )
 
 

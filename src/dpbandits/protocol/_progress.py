@@ -21,9 +21,10 @@ class Progress:
         actions_left: How many actions may still be best after the phase.
         leader: The index of the best guess among these, which is played once no more clients are asked. While
             more than 2¹⁴ actions are close to the leader, it is the best by this phase's estimate alone.
-        estimated_mean: The mean reward of the leader by the last estimate; None before the first release.
-        width: The confidence width of that mean. The error exceeds it, on each side, with a probability of at
-            most `Study.bound_failure`. None before the first release.
+        estimated_mean: The mean reward of the leader by the last phase or, in a study that pools
+            (`Study.pools`), by all phases together; None before the first release.
+        width: The confidence width of that mean. For each action, the error exceeds it, on each side, with a
+            probability of at most `Study.bound_failure`. None before the first release.
         largest_width: The largest width that decided which actions stay, see `State.width`. None before the
             first release. With the step `differences` it is the width of a difference of two actions.
         cohort: How many clients the phase asked; 0 if it only plays.
