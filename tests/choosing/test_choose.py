@@ -73,13 +73,12 @@ def test_the_best_option_is_found_in_every_trust_model(trust: str) -> None:
     assert change.over == "price=3, colour=red"
     assert change.low <= 3 <= change.high
     confirmed = found.confirmation
-    assert (confirmed is None) == (trust == "local")  # 80 people would not tell anything there
-    if confirmed is not None:
-        assert (confirmed.best, confirmed.current, confirmed.participants) == (BEST, found.current, 80)
-        for one in confirmed.compared:
-            assert one.low <= MEANS[one.option] - MEANS[confirmed.current] <= one.high
-        assert f"confirmed  {BEST} beats the current option by " in repr(found)
-        assert sum(one.cohort for one in found.state.progress) == 400
+    assert confirmed is not None
+    assert (confirmed.best, confirmed.current, confirmed.participants) == (BEST, found.current, 80)
+    for one in confirmed.compared:
+        assert one.low <= MEANS[one.option] - MEANS[confirmed.current] <= one.high
+    assert f"confirmed  {BEST} beats the current option by " in repr(found)
+    assert sum(one.cohort for one in found.state.progress) == 400
 
 
 @pytest.mark.parametrize(

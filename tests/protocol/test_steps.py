@@ -120,7 +120,7 @@ def test_clipping_widens_the_widths() -> None:
     evidence = states[2].evidence
     assert evidence is not None
     assert len(evidence.clipping_bias) == (1 if evidence.plan.mixing else len(evidence.plan.support))
-    rows = study.actions.matrix
+    rows = study.actions.matrix[list(evidence.plan.support)]  # others were not measured
     with_bias = fitted(study, evidence).target_widths(rows)
     without = fitted(study, replace(evidence, clipping_bias=())).target_widths(rows)
     assert (with_bias > without).all()

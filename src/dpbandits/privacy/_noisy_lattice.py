@@ -54,9 +54,9 @@ class NoisyLattice(Mechanism):
     def __post_init__(self) -> None:
         super().__post_init__()
         one_of(self.laws, noise=self.noise)
+        checked_scale(self.scale)  # checked here because _law returns cached objects, which check nothing
         if self.shape == "ball" and not isinstance(self.law, GaussianLaw | BallNormLaw):
             raise InvalidValue("shape", self.shape, f"box: {self.noise} noise is not accounted for in a ball")
-        checked_scale(self.scale)  # checked here because _law returns cached objects, which check nothing
         _ = self.lattice, self.law  # both validate their parameters when they are built
         most = max(abs(self.message.low), abs(self.message.high))
         whole(0, MOST_SUM - 1, largest_sum=self.cohort * int(most))
