@@ -89,7 +89,7 @@ def _deployed(given: argparse.Namespace) -> int:
     """Run real processes."""
     failed, ended, met, began = 0, 0, Counter[str](), time.perf_counter()
     for outcome in _side_by_side(given) if given.jobs > 1 else _deployed_outcomes(given):
-        met += outcome.met
+        met.update(outcome.met)
         ended += 1
         failed += bool(outcome.problems)
         model = f"{outcome.case.trust} {outcome.case.mode or ''}".strip()
@@ -107,6 +107,7 @@ def _deployed(given: argparse.Namespace) -> int:
 
 def _deployed_outcomes(given: argparse.Namespace) -> Iterator[DeployedOutcome]:
     """Run one study after another."""
+    sys.modules.setdefault("trio", None)  # type: ignore[arg-type]  # httpx looks for it at each request
     numbers = range(given.first, given.first + given.runs)
     cases = [draw_deployed(given.seed, number, postgres=given.postgres) for number in numbers]
     with (

@@ -45,10 +45,10 @@ from .preloaded import Forked, Preloaded
 from .values import second_part
 
 COHORTS = (6, 10)
-CROWD = 24  # codes that the operator requests at a time
-LONGEST = 240.0  # seconds after which a study counts as stuck
+CROWD = 16  # codes that the operator requests at a time
+LONGEST = 600.0  # seconds after which a study counts as stuck, also if many runs share the machine
 _NOT_STARTED = r"dpbandits (serve|shuffler): (storage: |.*Too many open files)"
-_SPAN = (0.5, 15.0)  # processes are killed between these seconds after the start
+_SPAN = (0.3, 8.0)  # processes are killed between these seconds after the start
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +81,7 @@ class DeployedOutcome:
 
     case: DeployedCase
     problems: tuple[str, ...]
-    met: Counter[str]
+    met: dict[str, int]
     seconds: float
 
 
@@ -157,7 +157,7 @@ class Deployed:
             cohorts=COHORTS,
             report_seconds=5.0,
             join_seconds=6.0,
-            poll_seconds=0.4,
+            poll_seconds=0.8,
             storage="sqlite:///coordinator.sqlite" if self.database is None else self.database.url,
         )
         self.study = self.site.study

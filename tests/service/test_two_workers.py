@@ -24,7 +24,8 @@ from dpbandits.service.coordinator import Context, Watermark
 from dpbandits.service.shared import Timing
 from dpbandits.service.shared._transport import trusting
 from dpbandits.service.wire import KeyPair, hashed, new_secret
-from dpbandits.storage import LedgerEntry
+from dpbandits.storage import LedgerEntry, StudyRecord
+from dpbandits.storage._memory import _MemoryTransaction
 from dpbandits.storage._sql import SqlStore
 
 from ..storage.postgres import new_database  # noqa: TID252
@@ -229,6 +230,22 @@ def test_workers_whose_clocks_differ_release_as_one_does(
     assert [record.message for record in caplog.records].count("clock-skew") == 1
     for each in (right, wrong):
         each.close()
+
+
+def test_a_worker_starts_although_another_one_begins_the_study_meanwhile(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    first = Deployment(study=small_study("central"), mode=None)
+    look, looks = _MemoryTransaction.study, list[bool]()
+
+    def too_early(transaction: _MemoryTransaction) -> StudyRecord | None:
+        looks.append(True)
+        return look(transaction) if len(looks) > 2 else None  # before the first worker's commit
+
+    monkeypatch.setattr(_MemoryTransaction, "study", too_early)
+    second = Deployment(study=first.study, mode=None, store=first.store, keys=first.keys)
+    assert second.context.name == first.context.name
+    first.close()
 
 
 def _places(worker: Deployment) -> int:

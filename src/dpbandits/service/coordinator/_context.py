@@ -7,7 +7,7 @@ from functools import cached_property
 
 import msgspec
 
-from dpbandits.errors import FloatingPointNoise, InvalidValue
+from dpbandits.errors import FloatingPointNoise, InvalidValue, Refused
 from dpbandits.options import Options
 from dpbandits.privacy import NoiseSource, SecureNoise
 from dpbandits.protocol import Plan, Spending, Study, budgeted, decode, encode, spent
@@ -146,11 +146,12 @@ class Context:
 
         Raises:
             InvalidValue: The terms of the store differ from those of the file or of the configuration.
+            Refused: `changed` if another worker began the study at the same time; the writer then retries.
         """
         found = transaction.study()
         if found is None:
             signed = self.signed or SignedTerms.of(self.terms_for(new_run()))
-            transaction.begin_study(StudyRecord(digest=signed.digest, body=encode(self._beginning(signed))))
+            _begin(transaction, StudyRecord(digest=signed.digest, body=encode(self._beginning(signed))))
         else:
             kept = decode(found.body, Beginning)
             signed = kept.signed
@@ -186,6 +187,13 @@ class Context:
     def place(self, plan: Plan, attempt: int, pseudonym: str) -> Place:
         """Return the place that a report of this plan belongs to; sealed reports are bound to it."""
         return Place.of(self.name, plan, attempt, pseudonym)
+
+
+def _begin(transaction: Transaction, record: StudyRecord) -> None:
+    try:
+        transaction.begin_study(record)
+    except Refused as refusal:  # another worker did, after this one had looked
+        raise Refused("changed", "another worker began the study at the same time") from refusal
 
 
 def check_options(study: Study, options: Options | None) -> None:

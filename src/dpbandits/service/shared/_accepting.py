@@ -32,7 +32,7 @@ from dpbandits.service.shared._turns import Turns
 _AT_ONCE = 32  # connections that are accepted in one pass of the event loop
 _BREAK = 0.005  # seconds until more are accepted, if there were as many
 _FULL_BREAK = 1.0  # seconds until more are accepted, if there are no open files left
-_LOOK_AGAIN = (0.02, 0.1, 1.0)  # seconds between looks at an unfinished ClientHello; the last one repeats
+_LOOK_AGAIN = (0.02, 0.1, 0.3, 1.0)  # seconds between looks at an unfinished ClientHello; the last repeats
 _GOODBYE = 5.0  # seconds that a caller has to confirm the end of a TLS connection
 _RECORD_HEAD = 5  # bytes of a TLS record before its content
 _HANDSHAKE = 22  # the type of the record
@@ -130,7 +130,7 @@ class Acceptor:
             self._connect(caller)
         elif self._make_room():
             self._held[caller] = self._unfinished[caller] = None
-            self._loop.add_reader(accepted, self._look, caller)
+            self._loop.add_reader(accepted.fileno(), self._look, caller)
             self._watch()
         else:
             accepted.close()
@@ -153,7 +153,7 @@ class Acceptor:
         if caller not in self._unfinished:
             return
         if caller.looks == 0:
-            self._loop.remove_reader(caller.socket)  # it would be called without end
+            self._loop.remove_reader(caller.socket.fileno())  # it would be called without end
         caller.looks += 1
         seen = _seen(caller.socket)
         whole = None if seen is None else _whole(seen)
@@ -237,7 +237,7 @@ class Acceptor:
 
     def _discard(self, caller: _Caller) -> None:
         if caller.looks == 0:
-            self._loop.remove_reader(caller.socket)
+            self._loop.remove_reader(caller.socket.fileno())
         self._release(caller)
         caller.socket.close()
 
