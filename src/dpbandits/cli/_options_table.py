@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dpbandits.cli._parser import add_value
+from dpbandits.cli._parser import add_value, number, whole_number
 from dpbandits.errors import InvalidValue
 from dpbandits.options import Options, read_columns
 from dpbandits.service.config import read_options
@@ -54,9 +54,28 @@ def add_table_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--baseline", nargs="+", metavar="COLUMN=LEVEL", help=level)
     pairs = "products of columns, for example price*colour; or all"
     group.add_argument("--interactions", nargs="+", metavar="A*B", help=pairs)
+    shape = "rbf or matern: mean rewards are a smooth function of the features, with this kernel"
+    add_value(group, "--kernel", str, "SHAPE", shape)
+    scale = "length scale of the kernel; ranges are mapped to [-1, 1] (default: 0.5)"
+    add_value(group, "--length-scale", number, "L", scale)
+    add_value(
+        group, "--rank", whole_number, "R", "number of columns of the kernel (default: as many as needed)"
+    )
 
 
-_KEYS = ("features", "current", "log", "squared", "ordered", "steps", "baseline", "interactions")
+_KEYS = (
+    "features",
+    "current",
+    "log",
+    "squared",
+    "ordered",
+    "steps",
+    "baseline",
+    "interactions",
+    "kernel",
+    "length_scale",
+    "rank",
+)
 
 
 def options_table(options: argparse.Namespace) -> OptionsTable | None:
