@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -102,6 +103,14 @@ def options_table(options: argparse.Namespace) -> OptionsTable | None:
         given["interactions"] = "all" if pairs == ["all"] else [pair.split("*") for pair in pairs]
     keys = {"label": options.label, **given}
     return OptionsTable(table=table, keys=keys, options=read_options(table, **keys))
+
+
+def show_left_out(table: OptionsTable | None) -> None:
+    """Print to standard error what the columns of a kernel leave out, which `misfit` has to cover."""
+    if table is not None and table.options.left_out:
+        columns, left = len(table.options.encoding.columns), table.options.left_out
+        line = f"kernel: {columns} columns leave out at most {left:.2g} of the norm of the mean reward"
+        print(line, file=sys.stderr)
 
 
 def _named(key: str, text: str) -> tuple[str, str]:
