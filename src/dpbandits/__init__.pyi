@@ -23,6 +23,9 @@ from .design._result import (
 from .errors import (
     DpbanditsError as DpbanditsError,
 )
+from .options._kernel import (
+    Kernel as Kernel,
+)
 from .options._kinds import (
     Category as Category,
     Number as Number,

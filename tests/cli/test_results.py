@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
 import csv
 import io
 import json
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,9 @@ import httpx
 import pytest
 
 from dpbandits.cli import main
-from dpbandits.service.config import read_stored_study
+from dpbandits.cli._options_table import add_table_options, options_table, show_left_out
+from dpbandits.options import Kernel, Options
+from dpbandits.service.config import read_options, read_stored_study
 
 from ..service.processes import ENVIRONMENT, free_port, start, stop  # noqa: TID252
 from .helpers import check_refused
@@ -218,6 +222,23 @@ def test_the_written_file_has_the_same_options(tmp_path: Path) -> None:
     assert options.current == "b"
     assert options.encoding.columns == ("intercept", "price", "price²", "size")
     assert options.encoding.features[1].levels == (1, 2, 3)
+
+
+def test_a_kernel_is_written_into_the_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _small(tmp_path)
+    table, parser = tmp_path / "options.csv", argparse.ArgumentParser()
+    add_table_options(parser)
+    parser.set_defaults(actions_file=None, data=None)
+    given = ["--options", str(table), "--kernel", "matern", "--length-scale", "1.5", "--rank", "3"]
+    found = options_table(parser.parse_args(given))
+    assert found is not None
+    expected = Options.from_table(table, kernel=Kernel(shape="matern", length_scale=1.5, rank=3))
+    assert found.options == expected
+    show_left_out(found)
+    said = f"kernel: 3 columns leave out at most {expected.left_out:.2g} of the norm of the mean reward\n"
+    assert capsys.readouterr().err == said
+    section = tomllib.loads("\n".join(found.section(tmp_path)))["options"]
+    assert read_options(table, **{key: section[key] for key in section if key != "table"}) == expected
 
 
 def test_mistakes_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -25,8 +25,8 @@ def test_the_examples_run_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         if expected:
             assert shown.getvalue() == expected
             compared += 1
-    assert compared == 3
-    assert len(BLOCKS) == 6
+    assert compared == 4
+    assert len(BLOCKS) == 7
     assert (tmp_path / "study.html").stat().st_size > 2000
     assert scope["found"].best == "student"  # type: ignore[attr-defined]
     assert scope["s"].over  # type: ignore[attr-defined]

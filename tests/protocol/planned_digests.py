@@ -12,6 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from dpbandits.actions import Actions
+from dpbandits.options import Kernel, Options
 from dpbandits.privacy import PrivacyRequest
 from dpbandits.protocol import Plan, Release, Schedule, Study, ask, tell
 
@@ -39,8 +40,11 @@ def actions(number: int) -> Actions:
     if kind == 6:  # a response surface: intercept, factors, squares and products
         rows = [(1, x, y, x * x, y * y, x * y) for x, y in itertools.product((-1, -0.5, 0, 0.5, 1), repeat=2)]
         return Actions(np.array(rows) / 3)
+    if kind == 7:  # columns of a kernel on a grid, whose scales differ by a factor of a hundred
+        kernel = Kernel(shape=("rbf", "matern")[size % 2], rank=6 + size % 4)
+        return Options.grid(price=list(range(9 + size)), level=[1, 2, 3], kernel=kernel).actions
     dimension, count = int(rng.integers(2, 13)), int(rng.integers(20, 301))
-    drawn = Actions.generate("sphere" if kind else "ball", count=count, dimension=dimension, rng=number)
+    drawn = Actions.generate("sphere" if size % 2 else "ball", count=count, dimension=dimension, rng=number)
     return Actions(np.round(0.99 * drawn.matrix, 6))  # rounded: norms differ between processors
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dpbandits.errors import InvalidValue
-from dpbandits.options import Number, Options, Ordered
+from dpbandits.options import Kernel, Number, Options, Ordered
 from dpbandits.protocol import Confirmation, FitTest
 from dpbandits.service.config import TomlFile, read_stored_study, study_of
 
@@ -75,6 +75,19 @@ def test_the_table_alone_is_enough(tmp_path: Path) -> None:
     assert found.options == Options.from_table(tmp_path / "options.csv", features=["price"])
 
 
+def test_a_kernel_is_the_same_as_in_python(tmp_path: Path) -> None:
+    section = '[options]\ntable = "options.csv"\nlog = ["gigabytes"]\nkernel = "matern"\n'
+    found = read_stored_study(_file(tmp_path, section + "length_scale = 1.5\nrank = 4\n"))
+    expected = Options.from_table(
+        tmp_path / "options.csv",
+        features={"price": None, "gigabytes": Number(log=True), "contract": None, "network": None},
+        kernel=Kernel(shape="matern", length_scale=1.5, rank=4),
+    )
+    assert found.options == expected
+    assert found.study.options == expected.digest
+    assert study_of(TomlFile(_file(tmp_path, section + "rank = 4\n"))).digest != found.study.digest
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
     [
@@ -104,6 +117,8 @@ def test_the_option_in_use_today_is_a_part_of_the_study(tmp_path: Path) -> None:
         ('table = "options.csv"', 'table = "no.csv"', "no.csv, expected an existing file that ends in .csv"),
         ('label = "name"', 'label = "nam"', "options.label: got 'nam', expected a column of the table"),
         ('label = "name"', "label = 1", "options.label: got 1, expected the name of a column"),
+        ('label = "name"', "rank = 3", "options.rank: got 3, expected a `kernel` as well"),
+        ('label = "name"', 'kernel = "cubic"', "options.kernel: got 'cubic', expected one of rbf, matern"),
         (
             'features = ["price", ',
             'features = ["prize", ',

@@ -157,7 +157,8 @@ class FitCheck:
             return f"your features explain what was measured (test at level {100 * self.level:g} %)"
         return (
             f"your features do not explain what was measured: mean rewards deviate by about {self.about:.2g} "
-            f"and by at least {self.at_least:.2g} for some option; add squares, interactions or features"
+            f"and by at least {self.at_least:.2g} for some option; add squares, interactions or features, "
+            "or use a kernel"
         )
 
 
@@ -187,7 +188,7 @@ class Answer:
             if it is the only one left.
         participants: How many clients were asked so far.
         options: What was learnt about the options, the highest estimate first.
-        effects: What was learnt about each feature; empty if the options have no features.
+        effects: What was learnt about each feature; empty if the options have no features or a kernel.
         parameter: The estimate of θ from all phases together.
         confirmation: What the confirmation has found; None before it, or if the study has none.
         fit: Whether the features explain what was measured; None before the fit test, or without one.

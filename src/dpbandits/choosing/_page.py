@@ -29,8 +29,7 @@ def page(found: Found) -> str:
         "<h2>Options</h2>",
         drawing(found),
         option_table(found),
-        "<h2>Effects of the features</h2>",
-        effect_table(found),
+        *(["<h2>Effects of the features</h2>", effect_table(found)] if found.effects else []),
         "</body></html>",
     ]
     return "\n".join(parts) + "\n"

@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dpbandits.cli._parser import add_value
+from dpbandits.cli._parser import add_value, number, whole_number
 from dpbandits.errors import InvalidValue
 from dpbandits.options import Options, read_columns
 from dpbandits.service.config import read_options
@@ -54,9 +55,28 @@ def add_table_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--baseline", nargs="+", metavar="COLUMN=LEVEL", help=level)
     pairs = "products of columns, for example price*colour; or all"
     group.add_argument("--interactions", nargs="+", metavar="A*B", help=pairs)
+    shape = "rbf or matern: mean rewards are a smooth function of the features, with this kernel"
+    add_value(group, "--kernel", str, "SHAPE", shape)
+    scale = "length scale of the kernel; ranges are mapped to [-1, 1] (default: 0.5)"
+    add_value(group, "--length-scale", number, "L", scale)
+    add_value(
+        group, "--rank", whole_number, "R", "number of columns of the kernel (default: as many as needed)"
+    )
 
 
-_KEYS = ("features", "current", "log", "squared", "ordered", "steps", "baseline", "interactions")
+_KEYS = (
+    "features",
+    "current",
+    "log",
+    "squared",
+    "ordered",
+    "steps",
+    "baseline",
+    "interactions",
+    "kernel",
+    "length_scale",
+    "rank",
+)
 
 
 def options_table(options: argparse.Namespace) -> OptionsTable | None:
@@ -83,6 +103,14 @@ def options_table(options: argparse.Namespace) -> OptionsTable | None:
         given["interactions"] = "all" if pairs == ["all"] else [pair.split("*") for pair in pairs]
     keys = {"label": options.label, **given}
     return OptionsTable(table=table, keys=keys, options=read_options(table, **keys))
+
+
+def show_left_out(table: OptionsTable | None) -> None:
+    """Print to standard error what the columns of a kernel leave out, which `misfit` has to cover."""
+    if table is not None and table.options.left_out:
+        columns, left = len(table.options.encoding.columns), table.options.left_out
+        line = f"kernel: {columns} columns leave out at most {left:.2g} of the norm of the mean reward"
+        print(line, file=sys.stderr)
 
 
 def _named(key: str, text: str) -> tuple[str, str]:

@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits
 
 from dpbandits._checks import two_ends
 from dpbandits.cli._modes import modes_of
-from dpbandits.cli._options_table import OptionsTable, add_table_options, options_table
+from dpbandits.cli._options_table import OptionsTable, add_table_options, options_table, show_left_out
 from dpbandits.cli._parser import add_value, number, whole_number
 from dpbandits.cli._plan_file import check_new, write_study
 from dpbandits.cli._plan_reserving import add_reserving_options, check_reserving, reserve
@@ -73,6 +73,7 @@ def run(options: argparse.Namespace) -> int:
     _check_range(options)
     check_reserving(options)
     table = options_table(options)
+    show_left_out(table)
     options.options = None if table is None else table.options.to_json()
     settings = _settings(options)
     check_new(options.write, settings[0], options.loopback)

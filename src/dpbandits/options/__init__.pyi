@@ -4,6 +4,9 @@ from ._encoding import (
 from ._feature import (
     Feature as Feature,
 )
+from ._kernel import (
+    Kernel as Kernel,
+)
 from ._kinds import (
     Category as Category,
     Kind as Kind,

@@ -2,7 +2,8 @@
 
 An encoded option is x = b/`length`, where b has a 1 for the intercept, the terms of each feature, and the
 products of terms for interactions. `length` is the largest norm of b in the table. If ⟨θ, x⟩ is the mean
-reward, then it is also a polynomial in the user's units with the coefficients `translation()` @ θ.
+reward, then it is also a polynomial in the user's units with the coefficients `translation()` @ θ. With a
+`Kernel`, b has a 1 and the columns of the kernel instead, and there is no such polynomial.
 """
 
 from __future__ import annotations
@@ -14,11 +15,20 @@ from itertools import product
 from typing import Any
 
 import numpy as np
+from msgspec import UNSET, UnsetType
 
 from dpbandits._arrays import FloatArray
 from dpbandits._checks import positive
 from dpbandits.errors import InvalidValue
 from dpbandits.options._feature import Feature, Polynomial
+from dpbandits.options._kernel import (
+    Basis,
+    Kernel,
+    check_features,
+    check_landmarks,
+    column_names,
+    kernel_basis,
+)
 from dpbandits.options._kinds import listed, shown
 
 INTERCEPT = "intercept"
@@ -34,6 +44,7 @@ class Encoding:
         features: The features in order.
         interactions: Pairs of features whose products are columns too.
         length: The norm by which all rows are divided.
+        kernel: The kernel with its landmarks, if the columns are those of a kernel; else `msgspec.UNSET`.
 
     Example:
         >>> import dpbandits as dp
@@ -45,9 +56,14 @@ class Encoding:
     features: tuple[Feature, ...]
     interactions: tuple[tuple[str, str], ...] = ()
     length: float = 1.0
+    kernel: Kernel | UnsetType = (
+        UNSET  # not None, so that JSON and digests without a kernel have no such field
+    )
 
     def __post_init__(self) -> None:
         positive(length=self.length)
+        if isinstance(self.kernel, Kernel):
+            self._check_kernel(self.kernel)
         names = [feature.name for feature in self.features]
         for pair in self.interactions:
             for name in pair:
@@ -57,9 +73,21 @@ class Encoding:
             if column in self.columns[:place]:
                 raise InvalidValue("features", f"two columns {column!r}", "names that differ when encoded")
 
+    def _check_kernel(self, kernel: Kernel) -> None:
+        check_features(self.features)
+        check_landmarks(kernel, self.features)
+        if not kernel.landmarks:
+            raise InvalidValue("landmarks", "none", "at least two; Options.from_table chooses them")
+        if self.interactions:
+            raise InvalidValue(
+                "interactions", shown(self.interactions), "none with a kernel, which includes them"
+            )
+
     @cached_property
     def columns(self) -> tuple[str, ...]:
         """The names of the encoded columns: the intercept, the terms, and products of terms."""
+        if isinstance(self.kernel, Kernel):
+            return (INTERCEPT, *column_names(self.kernel, self.features))
         own = [term for feature in self.features for term in feature.terms]
         both = [f"{one.terms[a]} × {two.terms[b]}" for one, two, a, b in self._products()]
         return (INTERCEPT, *own, *both)
@@ -81,12 +109,27 @@ class Encoding:
         Raises:
             InvalidValue: A value cannot be encoded.
         """
+        if isinstance(self.kernel, Kernel):
+            return np.column_stack([np.ones(len(rows)), *self.kernel_basis(table, rows).columns])
         terms = {one.name: one.encode(table[one.name], rows) for one in self.features}
         blocks = [np.ones((len(rows), 1)), *terms.values()]
         blocks += [
             (terms[one.name][:, a] * terms[two.name][:, b])[:, None] for one, two, a, b in self._products()
         ]
         return np.hstack(blocks)
+
+    def kernel_basis(self, table: Mapping[str, Sequence[Any]], rows: Sequence[str]) -> Basis:
+        """Return the columns of the kernel for each row of a table, and what they leave out.
+
+        Args:
+            table: The columns, by name.
+            rows: What errors call each row.
+
+        Raises:
+            InvalidValue: A value cannot be encoded.
+        """
+        assert isinstance(self.kernel, Kernel)
+        return kernel_basis(self.kernel, self.features, table, rows)
 
     def encode(self, table: Mapping[str, Sequence[Any]], rows: Sequence[str]) -> FloatArray:
         """Return x of each row, a vector of norm at most 1.
@@ -118,13 +161,17 @@ class Encoding:
 
     @cached_property
     def terms(self) -> tuple[str, ...]:
-        """The terms of the mean reward in the user's units, the intercept first."""
+        """The terms of the mean reward in the user's units, the intercept first; none with a kernel."""
+        if isinstance(self.kernel, Kernel):
+            return ()
         names = dict.fromkeys(name for polynomial in self._polynomials for name in polynomial)
         return (INTERCEPT, *(name for name in names if name))
 
     def translation(self) -> FloatArray:
         """Return the matrix that translates θ into the coefficients of `terms`, in the user's units."""
         found = np.zeros((len(self.terms), len(self.columns)))
+        if isinstance(self.kernel, Kernel):
+            return found
         places = {name: place for place, name in enumerate(self.terms)} | {"": 0}
         for column, polynomial in enumerate(self._polynomials):
             for name, coefficient in polynomial.items():
@@ -134,6 +181,11 @@ class Encoding:
     def describe(self) -> str:
         """Return lines that say how each feature is encoded."""
         lines = [feature.describe() for feature in self.features]
+        if isinstance(self.kernel, Kernel):
+            for place, feature in enumerate(self.features):
+                if feature.kind == "category":
+                    lines[place] = f"{feature.name}: category; two levels are as far apart as −1 and 1"
+            lines.append(self.kernel.describe())
         lines += [f"{one} × {two}: products of their columns" for one, two in self.interactions]
         lines.append(f"columns ({len(self.columns)}): {', '.join(self.columns)}")
         lines.append(f"each row is divided by {self.length:.6g}, the largest norm")

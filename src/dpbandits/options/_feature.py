@@ -121,15 +121,28 @@ class Feature:
             InvalidValue: A value is missing, not a number, not positive if logarithms are used, or not one of
                 the levels. The error names the column, the row and the value.
         """
-        if self.kind == "number":
-            z = (numbers(self.name, values, rows, log=self.log) - self.centre) / self.half
-            return np.column_stack([z, z**2]) if self.squared else z[:, None]
-        places = np.array([self._place(value, row) for value, row in zip(values, rows, strict=True)])
+        z = self.coordinate(values, rows)
         if self.kind == "category":
-            return np.asarray(places[:, None] == np.arange(1, len(self.levels)), dtype=np.float64)
+            return np.asarray(z[:, None] == np.arange(1, len(self.levels)), dtype=np.float64)
         if self.steps:
-            return np.asarray(places[:, None] >= np.arange(1, len(self.levels)), dtype=np.float64)
-        return np.asarray((places[:, None] - self.centre) / self.half, dtype=np.float64)
+            return np.asarray(z[:, None] >= np.arange(1, len(self.levels)), dtype=np.float64)
+        return np.column_stack([z, z**2]) if self.squared else z[:, None]
+
+    def coordinate(self, values: Sequence[Any], rows: Sequence[str]) -> FloatArray:
+        """Return z of each value; for categories and steps, the place of its level, counted from 0.
+
+        Args:
+            values: The column of the user's table.
+            rows: What errors call each row.
+
+        Raises:
+            InvalidValue: As in `encode`.
+        """
+        if self.kind == "number":
+            return (numbers(self.name, values, rows, log=self.log) - self.centre) / self.half
+        found = [self._place(value, row) for value, row in zip(values, rows, strict=True)]
+        places = np.array(found, dtype=np.float64)
+        return places if self.kind == "category" or self.steps else (places - self.centre) / self.half
 
     def _place(self, value: Any, row: str) -> int:
         if value is None:

@@ -9,6 +9,7 @@ print(options)             # how the table was encoded
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -25,11 +26,13 @@ from dpbandits.actions import Actions
 from dpbandits.errors import InvalidValue
 from dpbandits.options._encoding import Encoding, check_independent
 from dpbandits.options._feature import Feature, fit_feature, inferred
+from dpbandits.options._kernel import Kernel, largest_left_out, with_landmarks
 from dpbandits.options._kinds import Kind, Level, checked_kind, is_level, listed, shown
 from dpbandits.options._tables import Columns, read_columns
 
 Features = Sequence[str] | Mapping[str, Kind | None] | Encoding
 Interactions = Sequence[tuple[str, str]] | str
+_LONGER = 1 + 1e-9  # so that rounding makes no row longer than 1, and none has to be shortened
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,6 +103,7 @@ class Options:
         label: str = "name",
         features: Features | None = None,
         interactions: Interactions = (),
+        kernel: Kernel | None = None,
         current: str | None = None,
     ) -> Options:
         """Encode a table with one option per row.
@@ -112,6 +116,8 @@ class Options:
                 `Category`. A mapping gives the kind of each column, or None to infer it. An `Encoding` of
                 another table is used as it is. By default all columns but the label are used.
             interactions: Pairs of features whose products are columns too, or "all" for all pairs.
+            kernel: If given, the columns are those of a kernel, so that mean rewards may be any smooth
+                function of the features.
             current: The name of the option that is in use today.
 
         Returns:
@@ -126,14 +132,13 @@ class Options:
         _check_labels(names, current)
         rows = _row_names(names)
         if isinstance(features, Encoding):
-            if interactions != ():
-                raise InvalidValue(
-                    "interactions", shown(interactions), "none with an encoding, which has its own"
-                )
+            for name, given in (("interactions", interactions), ("kernel", kernel)):
+                if given is not None and given != ():
+                    raise InvalidValue(name, shown(given), "none with an encoding, which has its own")
             encoding = features
             _check_columns(columns, [one.name for one in encoding.features])
         else:
-            encoding = _fitted(columns, rows, _kinds(columns, label, features, rows), interactions)
+            encoding = _fitted(columns, rows, _kinds(columns, label, features, rows), interactions, kernel)
         used = {one.name: tuple(columns[one.name]) for one in encoding.features}
         return cls(labels=names, table=used, encoding=encoding, current=current)
 
@@ -145,6 +150,7 @@ class Options:
         *,
         features: Mapping[str, Kind | None] | None = None,
         interactions: Interactions = (),
+        kernel: Kernel | None = None,
         current: str | Mapping[str, Level] | None = None,
         **named: Sequence[Level],
     ) -> Options:
@@ -157,6 +163,7 @@ class Options:
             factors: The values of each factor, for names that are no Python identifiers.
             features: The kinds of some factors, as in `from_table`; the others are inferred.
             interactions: As in `from_table`.
+            kernel: As in `from_table`.
             current: The option in use today: its name, or the value of each factor.
             named: The values of each factor.
 
@@ -178,7 +185,12 @@ class Options:
             current = _grid_label({name: current[name] for name in order})
         label = "option" if "option" not in given else "name of the option"
         return cls.from_table(
-            {label: names, **table}, label=label, features=kinds, interactions=interactions, current=current
+            {label: names, **table},
+            label=label,
+            features=kinds,
+            interactions=interactions,
+            kernel=kernel,
+            current=current,
         )
 
     @cached_property
@@ -191,8 +203,31 @@ class Options:
             earlier = seen.setdefault(row.tobytes(), place)
             if earlier != place:
                 expected = "options that differ in a feature"
+                if isinstance(self.encoding.kernel, Kernel):
+                    expected += ", or a larger rank, so that the kernel separates them"
                 raise InvalidValue(rows[place], f"the same features as {rows[earlier]}", expected)
         return Actions(matrix)
+
+    @cached_property
+    def left_out(self) -> float:
+        """What the columns of a kernel leave out of the mean rewards; 0 without a kernel.
+
+        If mean rewards are a constant plus a function of norm N in the space of the kernel, they deviate from
+        a linear function of the columns by at most N times this number. docs/theory.md has the proof. A
+        function of norm N varies by at most √2·N over all options.
+
+        Example:
+            >>> import dpbandits as dp
+            >>> table = {"name": ["5 €", "6 €", "7 €", "8 €", "9 €"], "price": [5, 6, 7, 8, 9]}
+            >>> [
+            ...     round(dp.Options.from_table(table, kernel=dp.Kernel(rank=rank)).left_out, 3)
+            ...     for rank in (3, 4, 5)
+            ... ]
+            [0.59, 0.522, 0.0]
+        """
+        if not isinstance(self.encoding.kernel, Kernel):
+            return 0.0
+        return largest_left_out(self.encoding.kernel_basis(self.table, _row_names(self.labels)).left)
 
     def index(self, label: str) -> int:
         """Return the row of an option in `actions`.
@@ -222,7 +257,7 @@ class Options:
 
         Returns:
             One effect per term of the encoding. The first is the intercept: the mean reward where every other
-            term is zero.
+            term is zero. A kernel has no terms, so there are no effects.
 
         Raises:
             InvalidValue: The estimate or the covariance has the wrong shape.
@@ -278,7 +313,10 @@ class Options:
     def describe(self) -> str:
         """Return a description of the options and of how they are encoded."""
         today = "" if self.current is None else f", {self.current!r} in use today"
-        return f"{len(self)} options{today}: {listed(self.labels, 4)}\n{self.encoding.describe()}"
+        found = f"{len(self)} options{today}: {listed(self.labels, 4)}\n{self.encoding.describe()}"
+        if isinstance(self.encoding.kernel, Kernel):
+            found += f"\nthe columns leave out at most {self.left_out:.2g} of the norm of the mean reward"
+        return found
 
     __str__ = describe
 
@@ -353,9 +391,15 @@ def _kinds(columns: Columns, label: str, features: object, rows: Sequence[str]) 
 
 
 def _fitted(
-    columns: Columns, rows: Sequence[str], kinds: dict[str, Kind], interactions: Interactions
+    columns: Columns,
+    rows: Sequence[str],
+    kinds: dict[str, Kind],
+    interactions: Interactions,
+    kernel: object,
 ) -> Encoding:
     features = tuple(fit_feature(name, kind, columns[name], rows) for name, kind in kinds.items())
+    if kernel is not None:
+        return _with_kernel(columns, rows, features, interactions, kernel)
     found = Encoding(features=features, interactions=_pairs(features, interactions))
     if len(found.columns) > len(rows):
         expected = f"at most {len(rows)}, the number of options; use fewer features, levels or interactions"
@@ -363,6 +407,19 @@ def _fitted(
     matrix = found.unscaled(columns, rows)
     check_independent(found.columns, matrix)
     return replace(found, length=float(np.linalg.norm(matrix, axis=1).max()))
+
+
+def _with_kernel(
+    columns: Columns, rows: Sequence[str], features: tuple[Feature, ...], interactions: object, kernel: object
+) -> Encoding:
+    if not isinstance(kernel, Kernel):
+        raise InvalidValue("kernel", shown(kernel), "Kernel(...) or None")
+    chosen = with_landmarks(kernel, features, columns, rows)
+    found = Encoding(features=features, interactions=_pairs(features, interactions), kernel=chosen)
+    squares = np.ones(len(rows))
+    for column in found.kernel_basis(columns, rows).columns:  # in this order on every processor
+        squares = squares + column * column
+    return replace(found, length=math.sqrt(float(squares.max())) * _LONGER)
 
 
 def _pairs(features: Sequence[Feature], interactions: object) -> tuple[tuple[str, str], ...]:

@@ -62,7 +62,8 @@ class Knowledge:
 
     def target_radius(self, targets: FloatArray) -> float:
         """Return √tr + level·√λ for the covariance of the errors, with trace tr and largest eigenvalue λ."""
-        spectrum = np.linalg.eigvalsh(targets @ self.covariance @ targets.T)
+        # Columns of very different scales, such as those of a kernel, leave rounding errors below 0.
+        spectrum = np.maximum(np.linalg.eigvalsh(targets @ self.covariance @ targets.T), 0)
         return float(np.sqrt(spectrum.sum()) + self.level * np.sqrt(spectrum[-1]))
 
     def widths_between(self, rows: FloatArray, best: FloatArray) -> FloatArray:

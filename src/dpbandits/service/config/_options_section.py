@@ -11,8 +11,12 @@
     steps = ["contract"]                              # each step of an ordered column has its own effect
     baseline = { network = "red" }                    # the level that the others are compared to
     interactions = [["price", "network"]]             # or "all"
+    kernel = "rbf"                                    # or "matern": mean rewards are a smooth function
+    length_scale = 0.5                                # of the kernel; ranges are mapped to [−1, 1]
+    rank = 6                                          # columns of the kernel, by default as needed
 
-Only `table` is required. Without `features`, all columns but the label are used.
+Only `table` is required. Without `features`, all columns but the label are used. A kernel includes squares,
+steps and interactions, so these keys are refused with it.
 """
 
 from __future__ import annotations
@@ -22,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from dpbandits.errors import InvalidValue
-from dpbandits.options import Category, Kind, Number, Options, Ordered, read_columns
+from dpbandits.options import Category, Kernel, Kind, Number, Options, Ordered, read_columns
 from dpbandits.service.config._toml_file import TomlFile
 
 KEYS = (
@@ -36,6 +40,9 @@ KEYS = (
     "steps",
     "baseline",
     "interactions",
+    "kernel",
+    "length_scale",
+    "rank",
 )
 
 
@@ -70,6 +77,9 @@ def read_options(
     steps: Sequence[str] = (),
     baseline: Mapping[str, Any] | None = None,
     interactions: Sequence[Any] | str = (),
+    kernel: str | None = None,
+    length_scale: float | None = None,
+    rank: int | None = None,
 ) -> Options:
     """Return the options of a table, with kinds as the section [options] gives them.
 
@@ -84,6 +94,9 @@ def read_options(
         steps: Ordered columns of which each step has its own effect.
         baseline: The level to which the others are compared, by column.
         interactions: Pairs of columns, or "all".
+        kernel: The shape of a kernel, if the columns are those of a kernel.
+        length_scale: The length scale of the kernel, 0.5 by default.
+        rank: The number of its columns, by default as many as needed.
 
     Raises:
         InvalidValue: A value cannot be used. The error names the key, or the column and the row.
@@ -105,8 +118,24 @@ def read_options(
         twice = next(name for name in used if used.count(name) > 1)
         raise InvalidValue("features", f"{twice!r} twice", "each column once")
     return Options.from_table(
-        columns, label=label, features=kinds, interactions=interactions, current=current
+        columns,
+        label=label,
+        features=kinds,
+        interactions=interactions,
+        kernel=_kernel(kernel, length_scale, rank),
+        current=current,
     )
+
+
+def _kernel(shape: str | None, length_scale: float | None, rank: int | None) -> Kernel | None:
+    if shape is None:
+        for key, value in (("length_scale", length_scale), ("rank", rank)):
+            if value is not None:
+                raise InvalidValue(key, value, "a `kernel` as well")
+        return None
+    if length_scale is None:
+        return Kernel(shape=shape, rank=rank)
+    return Kernel(shape=shape, length_scale=length_scale, rank=rank)
 
 
 def _kind(name: str, lists: dict[str, list[str]], tables: dict[str, dict[str, Any]]) -> Kind | None:
