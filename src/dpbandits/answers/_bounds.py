@@ -43,7 +43,7 @@ from `failure` for these, and 0.02 α_l of each phase for a shorter bound on cli
 above is what is left.
 
 In a study that pools (`Study.pools`), half of α is for intervals from all phases together, which hold for
-the means of all k options, or for the differences of all pairs, at once (docs/theory.md, Theorem 4). They
+the means of all k options, or for the differences of all pairs, at once (docs/theory.md, Theorem 9). They
 exist for options that are left.
 
 Of the intervals of several phases the narrowest is taken. Their intersection would hold as well, but it is
