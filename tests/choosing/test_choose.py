@@ -73,11 +73,10 @@ def test_the_best_option_is_found_in_every_trust_model(trust: str) -> None:
     assert change.over == "price=3, colour=red"
     assert change.low <= 3 <= change.high
     confirmed = found.confirmation
-    assert (confirmed is None) == (trust == "local")  # 80 people would not tell anything there
-    if confirmed is not None:
-        assert (confirmed.best, confirmed.current, confirmed.participants) == (BEST, found.current, 80)
-        for one in confirmed.compared:
-            assert one.low <= MEANS[one.option] - MEANS[confirmed.current] <= one.high
+    assert confirmed is not None
+    assert (confirmed.best, confirmed.current, confirmed.participants) == (BEST, found.current, 80)
+    for one in confirmed.compared:
+        assert one.low <= MEANS[one.option] - MEANS[confirmed.current] <= one.high
         assert f"confirmed  {BEST} beats the current option by " in repr(found)
         assert sum(one.cohort for one in found.state.progress) == 400
 
@@ -120,6 +119,7 @@ def test_what_is_known_about_rewards_and_models_is_used(monkeypatch: pytest.Monk
     assert 0 < study.confirmation.cohort < 80
     assert known.participants == 400
     assert _choose(trust="none", confirm=False).confirmation is None
+    assert _choose(trust="local", epsilon=1).confirmation is None  # 80 people would not tell anything
     for setting in ({"reward_variance": 1.0}, {"notice_misfit": 1.0}):
         with pytest.raises(InvalidValue, match="expected none for people about whom only the range"):
             _choose(people=_clients(400), **setting)
