@@ -32,7 +32,7 @@ class BoxNormLaw(NoiseLaw):
         return noise.box_norm(self.scale, (rows, coordinates))
 
     def exceeded(self, coordinates: int, largest: int) -> float:
-        """Return the tail of the negative binomial variable that bounds the radius in `_quantiles`."""
+        """Return the tail of the negative binomial variable that bounds the radius in `_radius_steps`."""
         return radius_exceeded(self.scale, coordinates, largest) * (1 + 1e-9)
 
     def event(self, coordinates: int, shift: int) -> accounting.Event:  # noqa: ARG002
@@ -62,7 +62,7 @@ class BoxNormLaw(NoiseLaw):
             return tails.cube_sum_radius(
                 coefficients, other_variance, confidence, cubes=self._cubes(coordinates), rows=rows
             )
-        chances, radii = self._radius_steps(coordinates, confidence / 1e3)
+        chances, radii = _radius_steps(self._stop, coordinates, confidence / 1e3)
         variances = other_variance[:, None] + norms[:, None] * (radii * (radii + 1) / 3)
         found = tails.mixture_radius(variances, chances, confidence)
         if coordinates > tails.FEW_COORDINATES:
@@ -78,7 +78,7 @@ class BoxNormLaw(NoiseLaw):
         if rows > 1:
             return tails.cube_sum_factors(spread, confidence, cubes=self._cubes(coordinates), rows=rows)
         shares = np.array([[spread.least], [spread.most]])
-        chances, radii = self._radius_steps(coordinates, confidence / 1e3)
+        chances, radii = _radius_steps(self._stop, coordinates, confidence / 1e3)
         parts = 1 + shares * (radii * (radii + 1) / 3 / self.variance(coordinates) - 1)
         ends = np.stack([parts.min(axis=0), parts.max(axis=0)])
         low, high = tails.mixture_radius(ends, chances, confidence)
@@ -95,28 +95,25 @@ class BoxNormLaw(NoiseLaw):
             variance=self.variance(coordinates),
         )
 
-    def _radius_steps(self, coordinates: int, tail: float) -> tuple[FloatArray, FloatArray]:
-        """Split the range of the radius into parts.
-
-        It returns the probability of each part, which sum to 1 − tail, and an upper bound on the radius in
-        each part.
-        """
-        exceeded = np.concatenate([np.linspace(1, 0.05, 40), np.geomspace(0.045, tail, 90)])
-        return -np.diff(exceeded), self._quantiles(coordinates, exceeded[1:])
-
-    def _quantiles(self, coordinates: int, chances: FloatArray) -> FloatArray:
-        """Return values that the radius exceeds with probability at most each of `chances`.
-
-        (2m + 1)^s / (m(m − 1)⋯(m − s + 1)) decreases in m, so the radius is stochastically at most s plus a
-        negative binomial variable of s + 1 successes.
-        """
-        exceeded = _negative_binomial_quantiles(chances, coordinates + 1, self._stop)
-        return np.asarray(exceeded * (1 + 1e-9) + 1 + coordinates, dtype=np.float64)
-
     @property
     def _stop(self) -> float:
         """The success probability 1 − q of the negative binomial variable."""
         return -math.expm1(-1 / self.scale)
+
+
+@lru_cache(maxsize=256)  # a study asks for the same steps in every phase, and they take long
+def _radius_steps(stop: float, coordinates: int, tail: float) -> tuple[FloatArray, FloatArray]:
+    """Split the range of the radius into parts.
+
+    It returns the probability of each part, which sum to 1 − tail, and an upper bound on the radius in each
+    part. (2m + 1)^s / (m(m − 1)⋯(m − s + 1)) decreases in m, so the radius is stochastically at most s plus a
+    negative binomial variable of s + 1 successes.
+    """
+    exceeded = np.concatenate([np.linspace(1, 0.05, 40), np.geomspace(0.045, tail, 90)])
+    quantiles = _negative_binomial_quantiles(exceeded[1:], coordinates + 1, stop)
+    chances, radii = -np.diff(exceeded), quantiles * (1 + 1e-9) + 1 + coordinates
+    chances.flags.writeable = radii.flags.writeable = False
+    return chances, np.asarray(radii, dtype=np.float64)
 
 
 @lru_cache(maxsize=256)
