@@ -234,4 +234,4 @@ def test_the_labels_that_alerts_select_exist() -> None:
         encoding="utf-8"
     )
     (reason,) = re.findall(r'refused_connections_total\{reason="(\w+)"\}', text)
-    assert f'self._refused("{reason}")' in source
+    assert f'self.refused("{reason}")' in source
