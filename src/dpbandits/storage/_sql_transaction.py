@@ -194,9 +194,9 @@ class SqlTransaction(Transaction):
         return outcomes
 
     def _accept(self, reports: Sequence[StoredReport]) -> list[str]:
-        collecting = self._collecting({(report.phase, report.attempt) for report in reports})
-        if self._connection.dialect.name == "sqlite" and take_all(self._connection, reports, collecting):
+        if self._connection.dialect.name == "sqlite" and take_all(self._connection, reports):
             return [ACCEPTED] * len(reports)
+        collecting = self._collecting({(report.phase, report.attempt) for report in reports})
         entries = self._entries([report.pseudonym for report in reports])
         outcomes, fresh = list[str](), list[StoredReport]()
         for report in reports:

@@ -16,14 +16,13 @@ from dpbandits.storage._records import StoredReport
 # The unary plus keeps SQLite from using the index on (phase, attempt), which would scan the whole attempt.
 _FRESH = (
     "SELECT count(*) FROM ledger WHERE +phase = ? AND +attempt = ? AND report IS NULL AND pseudonym IN ({}) "
-    "AND NOT EXISTS (SELECT 1 FROM reports WHERE reports.pseudonym = ledger.pseudonym)"
+    "AND NOT EXISTS (SELECT 1 FROM reports WHERE reports.pseudonym = ledger.pseudonym) "
+    "AND EXISTS (SELECT 1 FROM attempts WHERE phase = ? AND number = ? AND state = 'collecting')"
 )
 _KEEP = "INSERT INTO reports (pseudonym, phase, attempt, sealed, relayed, digest) VALUES {}"
 
 
-def take_all(
-    connection: Connection, reports: Sequence[StoredReport], collecting: set[tuple[int, int]]
-) -> bool:
+def take_all(connection: Connection, reports: Sequence[StoredReport]) -> bool:
     """Accept all reports if all are new and belong to one collecting attempt; otherwise do nothing.
 
     Returns:
@@ -31,10 +30,10 @@ def take_all(
     """
     attempts = {(report.phase, report.attempt) for report in reports}
     names = {report.pseudonym for report in reports}
-    if len(attempts) != 1 or not attempts <= collecting or len(names) < len(reports):
+    if len(attempts) != 1 or len(names) < len(reports):
         return False
     (attempt,), count = attempts, len(reports)
-    fresh = connection.exec_driver_sql(_FRESH.format(_list("?", count)), (*attempt, *names))
+    fresh = connection.exec_driver_sql(_FRESH.format(_list("?", count)), (*attempt, *names, *attempt))
     if fresh.scalar_one() != count:
         return False
     rows = tuple(
