@@ -130,3 +130,14 @@ def test_the_planner_predicts_widths_with_the_variance() -> None:
         bounds.append(predict(study, draws=40).bound)
     assert bounds[0] / bounds[1] == pytest.approx(widths[0] / widths[1], rel=0.1)
     assert widths[0] / widths[1] == pytest.approx(VARIANCE**0.5, rel=0.1)
+
+
+def test_no_confidence_is_spent_on_pooling_phases_that_cannot_be_pooled() -> None:
+    privacy = PrivacyRequest(trust="central", epsilon=1, delta=1e-6)
+    known, unknown = (
+        _study(confidence=0.95, privacy=privacy, reward_variance=one) for one in (VARIANCE, None)
+    )
+    assert unknown.pools
+    assert not known.pools
+    assert known.bound_failure == pytest.approx(5 * unknown.bound_failure)
+    assert known.noise_request == privacy  # the noise with the shortest widths, which need not be Gaussian

@@ -265,9 +265,12 @@ class Study:
         """Whether actions are also dropped by the estimates of all phases together, see `_pooling.py`.
 
         This needs a `confidence`, the steps `differences` and `pooled`, and noise that is usually
-        sub-Gaussian. Phases with other noise are not pooled.
+        sub-Gaussian. Phases with other noise are not pooled, and neither are those of a study that states a
+        `reward_variance`.
         """
         if self.confidence is None or not (self.learning.differences and self.learning.pooled):
+            return False
+        if self.reward_variance is not None:
             return False
         return self.reward_model.compares and self.privacy.noises[0] in _SUB_GAUSSIAN
 
