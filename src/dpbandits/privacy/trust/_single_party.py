@@ -109,7 +109,7 @@ def single_party(
         mechanisms=(gaussian, lattice, *list_mechanisms),
         calibrate=calibrate,
         noises=("gaussian", "discrete-gaussian", "laplace", "k-norm", *lists, *ball_laws),
-        pure_noises=pure,
+        pure_noises=("laplace", "k-norm", *lists, *ball_laws),
         simulated_noises=("gaussian",),
         defaults={
             ("tight", False): (*lists, "discrete-gaussian", "k-norm", "laplace", *ball_laws),
