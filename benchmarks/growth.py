@@ -23,6 +23,7 @@ from pathlib import Path
 
 import numpy as np
 
+from dpbandits._plots import SOFT, TRUST_COLOURS, new_figure
 from dpbandits.simulation import Setting, sweep
 
 TRUSTS = ("central", "shuffle")
@@ -83,36 +84,32 @@ def exponent(points: Sequence[Point]) -> float:
 
 def plot(path: Path, by_epsilon: Sequence[Sequence[Point]], by_horizon: Sequence[Sequence[Point]]) -> None:
     """Draw two panels with logarithmic axes; the paper's power of T starts at the first point."""
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    import matplotlib.pyplot as plt
-
-    figure, panels = plt.subplots(1, 2, figsize=(10, 4), sharey=True, layout="constrained")
+    figure, panels = new_figure(10, 4, columns=2)
     for panel, values, columns in zip(panels, (EPSILONS, HORIZONS), (by_epsilon, by_horizon), strict=True):
-        for trust, points, style in zip(TRUSTS, columns, ("o-", "s--"), strict=True):
+        for trust, points, style in zip(TRUSTS, columns, ("o-", "^:"), strict=True):
             means, errors = [point.mean for point in points], [point.error for point in points]
-            panel.errorbar(values, means, yerr=errors, fmt=style, capsize=3, label=trust)
-        panel.set(xscale="log", yscale="log")
-        panel.grid(alpha=0.3)
+            colour = TRUST_COLOURS[trust]
+            panel.errorbar(values, means, yerr=errors, fmt=style, color=colour, capsize=3, label=trust)
+        panel.set(xscale="log", yscale="log", ylabel="regret")
     start = by_horizon[0][0].mean
     bound = start * (np.array(HORIZONS) / HORIZONS[0]) ** PAPER_EXPONENT
     panels[1].plot(
-        HORIZONS, bound, ":", color="gray", label=f"T^{PAPER_EXPONENT}, the growth of the paper's bound"
+        HORIZONS, bound, "--", color=SOFT, label=f"growth of the paper's bound, T^{PAPER_EXPONENT}"
     )
-    panels[0].set(xlabel="ε (T = 10⁶)", ylabel="regret")
-    panels[1].set(xlabel="T (ε = 1)")
-    panels[1].legend()
-    figure.savefig(path, dpi=150)
+    panels[0].set(xlabel="ε, for T = 10⁶")
+    panels[1].set(xlabel="T, for ε = 1")
+    panels[0].set_ylim(panels[1].get_ylim())
+    panels[1].legend(frameon=False, fontsize=9)
+    figure.savefig(path, metadata={"Software": None})
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Print both tables and the exponents."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=32)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--plot", type=Path)
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     over_epsilon = [[setting(trust, value, 10**6) for value in EPSILONS] for trust in TRUSTS]
     over_horizon = [[setting(trust, 1.0, value) for value in HORIZONS] for trust in TRUSTS]
     everything = [own for group in (*over_epsilon, *over_horizon) for own in group]

@@ -15,22 +15,32 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+
+from docs._site._blocks import blocks_of, commands  # noqa: E402
+
 LIMITS = {"five-minutes": 300, "deploying": 240}  # seconds
-_SH = re.compile(r"^```sh\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 
 def five_minutes() -> list[tuple[str, str]]:
     """Return the title and the commands of each step of the first page."""
-    page = (ROOT / "docs" / "start" / "five-minutes.md").read_text(encoding="utf-8")
-    steps = re.findall(r"^## (\d\. .+?)\n(.*?)(?=^## )", page, re.DOTALL | re.MULTILINE)
-    return [(title, "\n".join(_SH.findall(text))) for title, text in steps]
+    page = ROOT / "docs" / "start" / "five-minutes.md"
+    titles = re.findall(r"^## (\d\. .+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return [(title, _commands(page, title)) for title in titles]
 
 
 def deploying() -> list[tuple[str, str]]:
     """Return all steps of a deployed study as one, because they share variables and background processes."""
-    page = (ROOT / "docs" / "deploying.md").read_text(encoding="utf-8")
-    section = page.split("\n## Step by step\n")[1].split("\n## ")[0]
-    return [("Step by step", "\n".join(_SH.findall(section)))]
+    return [("Step by step", _commands(ROOT / "docs" / "deploying.md", "Step by step"))]
+
+
+def _commands(page: Path, heading: str) -> str:
+    """Return the commands of a section of a page."""
+    lines = page.read_text(encoding="utf-8").splitlines()
+    first = lines.index(f"## {heading}")
+    last = next((at for at in range(first + 1, len(lines)) if lines[at].startswith("## ")), len(lines))
+    own = [block for block in blocks_of(page, ROOT) if first < block.line <= last]
+    return "\n".join(commands(block) for block in own if block.language in ("sh", "console"))
 
 
 def follow(name: str, folder: Path) -> int:

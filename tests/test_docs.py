@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import os
 import re
 from pathlib import Path
@@ -57,3 +58,73 @@ def test_what_a_page_names_exists(page: Path) -> None:
 def test_a_wrong_name_is_found() -> None:
     text = "`privacy/_nothing.py`, `protocol/_learner.py: nothing`, [a](nowhere.md), benchmarks/nothing.py"
     assert len(_missing(text, PAGES[0])) == 4
+
+
+# A figure is a number of at least four digits, without zeros at its end: 151,868 or 0.4823, and not 2,000.
+FIGURE = re.compile(r"(?<![\w.,/:])(?:\d[\d,]*\d(?:\.\d+)?|\d?\.\d+)(?![\w:/])")
+
+
+@functools.cache
+def _figures(text: str) -> frozenset[str]:
+    return frozenset(one for one in FIGURE.findall(text) if _is_figure(one))
+
+
+def _is_figure(number: str) -> bool:
+    """Return whether it is no year, port, size, round number, or power of two."""
+    digits = number.replace(",", "")
+    whole = int(digits) if digits.isdigit() else 0
+    power = whole > 0 and (whole & (whole - 1) == 0 or whole & (whole + 1) == 0)
+    written = "." in number or "," in number
+    return written and not power and len(digits.replace(".", "").strip("0")) >= 4
+
+
+def _paragraphs(path: Path) -> list[str]:
+    """The paragraphs of a page, and the rows of its tables, without code."""
+    text = re.sub(r"^ *```.*?^ *```$", "", path.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    parts = [part for part in re.split(r"\n\s*\n", text) if not part.startswith("    ")]
+    return [line for part in parts for line in (part.splitlines() if "|---" in part else [part])]
+
+
+def _repeated(pages: dict[str, list[str]]) -> list[str]:
+    """Return text that states a figure of another page's table, and rows that share two figures with it.
+
+    If one of the two places has a link to the other page, nothing is repeated.
+    """
+    rows = {name: [part for part in parts if part.startswith("|")] for name, parts in pages.items()}
+    return [
+        f"{name}: {part[:60]} is in a table of {other}"
+        for name, parts in pages.items()
+        for part in parts
+        if _figures(part)
+        for other, own in rows.items()
+        if other != name and other not in part
+        for row in own
+        if name not in row and len(_figures(part) & _figures(row)) >= (2 if part.startswith("|") else 1)
+    ]
+
+
+def test_no_figure_of_a_table_is_stated_twice() -> None:
+    pages = {page.name if page.name != "index.md" else str(page): _paragraphs(page) for page in PAGES}
+    pages.pop("CHANGELOG.md")  # it tells what was measured at the time
+    assert (
+        sum(len(_figures(part)) for parts in pages.values() for part in parts if part.startswith("|")) > 200
+    )
+    assert _repeated(pages) == []
+
+
+def test_a_figure_that_is_stated_twice_is_found() -> None:
+    table = ["| a | 151,868 | 2,000 | .4823 |"]
+    assert _repeated({"a.md": table, "b.md": ["It loses 151,868 of 2,000."]}) != []
+    assert _repeated({"a.md": table, "b.md": ["It loses 151,868 ([benchmarks](a.md#x)) of 2,000."]}) == []
+    assert _repeated({"a.md": table, "b.md": table}) != []
+
+
+def test_every_picture_is_drawn_by_a_program_and_shown_on_a_page() -> None:
+    drawing = [*(ROOT / "docs" / "figures").glob("*.py"), ROOT / "tests" / "service" / "screenshots.py"]
+    programs = "".join(path.read_text(encoding="utf-8") for path in drawing)
+    pages = "".join(page.read_text(encoding="utf-8") for page in PAGES)
+    for picture in (ROOT / "docs" / "images").glob("*.png"):
+        own = picture.stem.replace("-", "_")
+        drawn = picture.name in programs or f'"{own}"' in programs or picture.stem.startswith("dashboard-")
+        assert drawn, picture.name
+        assert picture.name in pages or picture.stem.startswith("dashboard-"), picture.name

@@ -5,25 +5,28 @@
 
 from __future__ import annotations
 
+import ast
+import importlib
 import re
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from docs._site import _api, _commands, _http
 from docs._site.__main__ import build
+from docs._site._blocks import blocks_of
 from docs._site._complete import missing
 from docs._site._links import problems
 from docs._site._staging import ROOT, place, written
+from numpy.typing import NDArray
 
 import dpbandits
 from dpbandits import _plots, errors
 from dpbandits.service.wire import ERROR_CODES
 
 NAMES = _api.public_names()
-FIRST_PERSON = (
-    r"\b(?:I (?:am|have|had|was|did|think|tried|found)|my|[Ww]e (?:tried|spent|learned|were asked))\b"
-)
+FIRST_PERSON = r"\b(?:I (?:am|have|had|was|did|think|tried|found)|[Mm]y|[Ww]e|[Oo]urs?)\b"
 
 
 @pytest.fixture(name="site", scope="module")
@@ -74,6 +77,36 @@ def test_a_broken_link_an_anchor_and_another_host_are_found(site: Path, tmp_path
 @pytest.mark.parametrize("name", NAMES, ids=lambda name: f"{name.module}.{name.name}")
 def test_every_public_name_is_documented(name: _api.Name) -> None:
     assert missing(name) == []
+
+
+def _imported() -> dict[tuple[str, str], str]:
+    """Return the names that pages and examples tell people to import, each with a place."""
+    code = {path.name: path.read_text(encoding="utf-8") for path in (ROOT / "examples").glob("*.py")}
+    for path in ("protocol/toy_reward_model.py", "privacy/toy_trust_model.py"):  # two guides show these files
+        code[path] = (ROOT / "tests" / path).read_text(encoding="utf-8")
+    for page in [*written(), ROOT / "README.md"]:
+        code |= {one.where: one.text for one in blocks_of(page, ROOT) if one.language == "python"}
+    return {
+        (node.module, alias.name): where
+        for where, text in code.items()
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.ImportFrom) and re.fullmatch(r"dpbandits(\.[a-z]\w*)*", node.module or "")
+        for alias in node.names
+    }
+
+
+def test_every_name_that_a_page_or_an_example_imports_has_a_page() -> None:
+    documented = {id(name.value) for name in NAMES}
+    imported = _imported()
+    assert len(imported) > 40
+    values = {name: getattr(importlib.import_module(name[0]), name[1]) for name in imported}
+    alias = type(NDArray[Any])
+    missing_pages = {
+        name: imported[name]
+        for name, value in values.items()
+        if id(value) not in documented and not isinstance(value, alias)
+    }
+    assert missing_pages == {}
 
 
 def test_a_name_without_documentation_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

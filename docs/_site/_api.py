@@ -12,6 +12,8 @@ from typing import Any
 
 from docs._site._docstrings import Docstring, markdown, parsed
 from dpbandits.privacy import NoiseSource
+from dpbandits.privacy.accounting import Event
+from dpbandits.privacy.accounting._noise_pmf import Noise
 
 # Packages whose names all have a page of their own, with an example.
 PUBLIC = {
@@ -33,20 +35,31 @@ ALSO = {
     "dpbandits.privacy": (
         "Privacy",
         (
-            *("AuditResult", "Claim", "KeyedNoise", "Message", "SecureNoise", "Violation"),
+            *("AuditResult", "Claim", "KeyedNoise", "Message", "NoiseSource", "SecureNoise", "Violation"),
             *("audit", "calibrate", "guarantee"),
         ),
     ),
+    "dpbandits.privacy.accounting": (
+        "Accounting",
+        ("Binomial", "IntegerSum", "PureEvent", "discrete_laplace_scale"),
+    ),
     "dpbandits.privacy.auditing": ("Auditing", ("reveal",)),
+    "dpbandits.privacy.tails": ("Radii of errors", ("squared_norms", "sub_gaussian_radius")),
+    "dpbandits.privacy.trust": ("Mechanisms to derive from", ("CentralLattice",)),
     "dpbandits.protocol": (
         "The learner",
         (
-            *("Progress", "action_at", "best_estimate", "digest", "gap_bound", "leader"),
-            *("plausible", "play_order", "predict"),
+            *("Fit", "PhaseEvidence", "Progress", "RewardModel", "action_at", "add_up", "best_estimate"),
+            *("digest", "gap_bound", "leader", "nothing", "plausible", "play_order", "predict"),
+            *("register_model", "report_totals", "sums_of"),
         ),
     ),
-    "dpbandits.rounds": ("Carriers", ("Rounds",)),
-    "dpbandits.storage": ("Stores", ("open_store",)),
+    "dpbandits.protocol.assignment": ("Errors of released means", ("MeanErrors",)),
+    "dpbandits.rounds": ("Carriers", ("Collector", "Custody", "Deadlines", "GroupRounds", "Rounds")),
+    "dpbandits.storage": ("Stores", ("MemoryStore", "Store", "Transaction", "open_store")),
+    "dpbandits.simulation": ("Sweeps on clusters", ("Engine", "run_tasks")),
+    "dpbandits.world": ("Populations and data", ("Clients", "load")),
+    "dpbandits.federation": ("Sites", ("DataSource", "Grid")),
     "dpbandits.design": (
         "Designs",
         ("Certificate", "Cover", "Selection", "certify", "cover", "cover_size", "support_bound"),
@@ -80,7 +93,11 @@ PACKAGES = (
     "federation",
     "vdaf",
 )
-_PROTOCOLS = dict.fromkeys(("SimulatedNoise", "SecureNoise", "KeyedNoise"), NoiseSource)
+_PROTOCOLS = {
+    **dict.fromkeys(("SimulatedNoise", "SecureNoise", "KeyedNoise"), NoiseSource),
+    **dict.fromkeys(("IntegerSum", "PureEvent"), Event),
+    "Binomial": Noise,
+}
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 
@@ -125,14 +142,18 @@ class Name:
         return {name: one for name, one in found.items() if _is_member(one) and name not in fields}
 
     def doc_of(self, member: str) -> Docstring:
-        """Return the docstring of a method or property, with the sections of the protocol that it implements.
+        """Return the docstring of a method or property, with the sections of what it overrides or implements.
 
         Args:
             member: The name of the method.
         """
         own = parsed(function_of(self.members[member]).__doc__)
-        protocol = getattr(_PROTOCOLS.get(self.name), member, None)
-        sections = {} if protocol is None else parsed(function_of(protocol).__doc__).sections
+        protocol = _PROTOCOLS.get(self.name)
+        above = [*([] if protocol is None else [protocol]), *reversed(self.value.__mro__)]
+        sections = dict[str, str]()
+        for kind in above:
+            inherited = vars(kind).get(member) if kind.__module__.startswith("dpbandits") else None
+            sections |= {} if inherited is None else parsed(function_of(inherited).__doc__).sections
         return Docstring(own.text, {**sections, **own.sections})
 
 

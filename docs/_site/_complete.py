@@ -33,7 +33,7 @@ def _of_class(name: Name) -> Iterator[str]:
         yield f"{name.name}: a text"
     if dataclasses.is_dataclass(kind):
         needed = {one.name for one in dataclasses.fields(kind) if not one.name.startswith("_")}
-    elif "__init__" in vars(kind):
+    elif "__init__" in vars(kind) and not getattr(kind, "_is_protocol", False):
         needed = set(_arguments(kind.__init__))
     else:
         needed = set()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from docs.figures import epsilon, examples, ideas, participants, who_sees_what
+from docs.figures import epsilon, examples, growth, ideas, participants, regret, who_sees_what
 
 if __name__ == "__main__":
-    for module in (ideas, who_sees_what, epsilon, participants, examples):
+    for module in (ideas, who_sees_what, epsilon, participants, examples, regret, growth):
         module.draw()

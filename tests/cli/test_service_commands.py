@@ -93,13 +93,6 @@ def test_a_key_is_destroyed_only_after_its_last_use(
     assert (tmp_path / "reports.pem").exists()
 
 
-def test_a_study_shows_itself_from_beginning_to_end(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["serve", "--example"]) == 0
-    shown = capsys.readouterr().out
-    assert "120 reports were accepted" in shown
-    assert "the true best is among them" in shown
-
-
 def test_one_unknown_code_does_not_end_the_others_and_a_restart_repeats_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

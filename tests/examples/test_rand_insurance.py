@@ -32,7 +32,9 @@ def _making(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
 def test_the_output_of_the_command_is_on_the_page(
     example: ModuleType, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (printed,) = re.findall(r"    python examples/rand_insurance.py\n\n```\n(.*?)```", PAGE, re.DOTALL)
+    (printed,) = re.findall(
+        r"python examples/rand_insurance.py\n```\n\nIt prints:\n\n```text\n(.*?)```", PAGE, re.DOTALL
+    )
     found = example.main([])
     assert capsys.readouterr().out == printed
     rows = re.findall(r"^\| study.*\| \[(.*?)\] \| (.*?) \[(.*?)\] \|$", PAGE, re.MULTILINE)

@@ -10,12 +10,14 @@ import math
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
-from dpbandits._arrays import FloatArray, IntArray
 from dpbandits.errors import InvalidValue
 from dpbandits.protocol import Fit, PhaseEvidence, RewardModel, Study, register_model
 from dpbandits.protocol.assignment import MeanErrors
 
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
 LARGEST = math.tanh(1)  # the largest mean reward, since ‖θ*‖ ≤ 1 and ‖x‖ ≤ 1
 SLOPE = 1 / (1 - LARGEST**2)  # the largest slope of artanh on [−LARGEST, LARGEST]
 

@@ -7,7 +7,24 @@ from typing import Protocol
 
 
 class Grid(Protocol):
-    """Sends messages to sites. Their names are those of their public keys, which the engine authenticates."""
+    """Sends messages to sites. Their names are those of their public keys, which the engine authenticates.
+
+    Example:
+        >>> from dpbandits.federation import Grid
+        >>> class Here:  # sites are functions in this process
+        ...     def __init__(self, functions):
+        ...         self.functions = functions
+        ...     @property
+        ...     def expected(self):
+        ...         return len(self.functions)
+        ...     def sites(self):
+        ...         return sorted(self.functions)
+        ...     def ask(self, requests, seconds):
+        ...         return {name: self.functions[name](request) for name, request in requests.items()}
+        >>> grid: Grid = Here({"a": bytes.upper})
+        >>> grid.ask({"a": b"hello"}, seconds=1.0)
+        {'a': b'HELLO'}
+    """
 
     @property
     def expected(self) -> int:

@@ -15,7 +15,20 @@ from dpbandits.protocol import Plan
 
 
 class DataSource(Protocol):
-    """The users of a site and their rewards. A site implements this for its own systems."""
+    """The users of a site and their rewards. A site implements this for its own systems.
+
+    Example:
+        >>> import numpy as np
+        >>> from dpbandits.federation import DataSource
+        >>> class Clinic:  # every patient is content with everything
+        ...     def users(self):
+        ...         return ["ann", "bob"]
+        ...     def averages(self, users, plan):
+        ...         return np.ones((len(users), len(plan.support)))
+        >>> source: DataSource = Clinic()
+        >>> source.users()
+        ['ann', 'bob']
+    """
 
     def users(self) -> Sequence[str]:
         """Return the names of all users who consent to the study, whether they have taken part or not.

@@ -47,7 +47,25 @@ class Sums:
 
 
 def nothing(plan: Plan) -> Sums:
-    """Return the sums of zero reports."""
+    """Return the sums of zero reports.
+
+    Args:
+        plan: The plan of the cohort.
+
+    Example:
+        >>> import dpbandits as dp, numpy as np
+        >>> actions = dp.Actions([[1, 0], [0, 1], [0.6, 0.6]])
+        >>> study = dp.Study(
+        ...     actions=actions,
+        ...     horizon=100,
+        ...     schedule=dp.Schedule(cohorts=(20,), first_length=10),
+        ...     privacy=dp.PrivacyRequest(trust="central", epsilon=1, delta=0),
+        ... )
+        >>> plan = dp.ask(study.begin())
+        >>> from dpbandits.protocol import nothing
+        >>> nothing(plan).reports
+        0
+    """
     return Sums(plan=plan.digest, sums=(0,) * plan.numbers, reports=0)
 
 
@@ -82,6 +100,22 @@ def add_up(plan: Plan, sums: Sums, packed: Iterable[bytes], *, shares: bool = Fa
     Raises:
         InvalidValue: An entry of `packed` is not a valid report, or share, of this plan.
         ProtocolError: Reports are in floating point.
+
+    Example:
+        >>> import dpbandits as dp, numpy as np
+        >>> actions = dp.Actions([[1, 0], [0, 1], [0.6, 0.6]])
+        >>> study = dp.Study(
+        ...     actions=actions,
+        ...     horizon=100,
+        ...     schedule=dp.Schedule(cohorts=(20,), first_length=10),
+        ...     privacy=dp.PrivacyRequest(trust="central", epsilon=1, delta=0),
+        ... )
+        >>> plan = dp.ask(study.begin())
+        >>> noise = dp.SimulatedNoise(np.random.default_rng(1))
+        >>> report = dp.respond_with_averages(plan, [0.5] * len(plan.support), noise)
+        >>> from dpbandits.protocol import add_up, nothing
+        >>> add_up(plan, nothing(plan), [report.payload] * 20).reports
+        20
     """
     mechanism = _summable(plan)
     message = share_message(plan) if shares else mechanism.message
@@ -183,6 +217,22 @@ def report_totals(plan: Plan, packed: bytes) -> IntArray:
     Raises:
         InvalidValue: It is not a valid report of this plan.
         ProtocolError: Reports are in floating point.
+
+    Example:
+        >>> import dpbandits as dp, numpy as np
+        >>> actions = dp.Actions([[1, 0], [0, 1], [0.6, 0.6]])
+        >>> study = dp.Study(
+        ...     actions=actions,
+        ...     horizon=100,
+        ...     schedule=dp.Schedule(cohorts=(20,), first_length=10),
+        ...     privacy=dp.PrivacyRequest(trust="central", epsilon=1, delta=0),
+        ... )
+        >>> plan = dp.ask(study.begin())
+        >>> noise = dp.SimulatedNoise(np.random.default_rng(1))
+        >>> report = dp.respond_with_averages(plan, [0.5] * len(plan.support), noise)
+        >>> from dpbandits.protocol import report_totals
+        >>> len(report_totals(plan, report.payload)) == plan.numbers
+        True
     """
     row = _summable(plan).message.unpack([packed])[0]
     return np.asarray(row.reshape(plan.numbers, -1).sum(axis=1, dtype=np.int64))
@@ -195,6 +245,26 @@ def sums_of(plan: Plan, totals: Sequence[int], reports: int) -> Sums:
         plan: The plan of the cohort.
         totals: The sum of each reported number over all reports.
         reports: How many reports there are.
+
+    Raises:
+        ProtocolError: Reports are in floating point.
+
+    Example:
+        >>> import dpbandits as dp, numpy as np
+        >>> actions = dp.Actions([[1, 0], [0, 1], [0.6, 0.6]])
+        >>> study = dp.Study(
+        ...     actions=actions,
+        ...     horizon=100,
+        ...     schedule=dp.Schedule(cohorts=(20,), first_length=10),
+        ...     privacy=dp.PrivacyRequest(trust="central", epsilon=1, delta=0),
+        ... )
+        >>> plan = dp.ask(study.begin())
+        >>> noise = dp.SimulatedNoise(np.random.default_rng(1))
+        >>> report = dp.respond_with_averages(plan, [0.5] * len(plan.support), noise)
+        >>> from dpbandits.protocol import report_totals, sums_of
+        >>> totals = 20 * report_totals(plan, report.payload)
+        >>> dp.analyze(plan, sums_of(plan, totals, reports=20), noise).reports
+        20
     """
     modulus = 1 << _summable(plan).sum_bits
     return Sums(plan=plan.digest, sums=tuple(int(total) % modulus for total in totals), reports=reports)

@@ -18,14 +18,40 @@ class Custody(Protocol):
 
     The rounds create one per release or failure. They call `open` for every report in the order of
     pseudonyms, or `revealed` once, and only then `noise`. So noise may be a function of the reports.
+
+    Example:
+        >>> import dpbandits as dp, numpy as np
+        >>> from dpbandits.rounds import Custody
+        >>> class Readable:  # reports are stored as they came
+        ...     def open(self, report):
+        ...         return report.sealed
+        ...     def revealed(self, batch):
+        ...         pass
+        ...     def noise(self):
+        ...         return dp.SimulatedNoise(np.random.default_rng(1))
+        ...     def intend(self, record):
+        ...         pass
+        ...     def give_up(self):
+        ...         pass
+        >>> custody: Custody = Readable()
+        >>> custody.noise().simulated
+        True
     """
 
     def open(self, report: StoredReport) -> bytes:
-        """Return the payload of a stored report (`Report.payload`)."""
+        """Return the payload of a stored report (`Report.payload`).
+
+        Args:
+            report: The report as it was stored.
+        """
         ...
 
     def revealed(self, batch: Batch | Sums) -> None:
-        """Record what a collector revealed instead of reports."""
+        """Record what a collector revealed instead of reports.
+
+        Args:
+            batch: What it revealed.
+        """
         ...
 
     def noise(self) -> NoiseSource:
@@ -33,7 +59,11 @@ class Custody(Protocol):
         ...
 
     def intend(self, record: ReleaseRecord) -> None:
-        """Record a release before it is committed, or raise an error to stop it."""
+        """Record a release before it is committed, or raise an error to stop it.
+
+        Args:
+            record: The release.
+        """
         ...
 
     def give_up(self) -> None:
@@ -70,16 +100,46 @@ class Collector(Protocol):
 
     Every call must be idempotent. A call that cannot reach the party raises `Unreachable`, and the rounds
     retry.
+
+    Example:
+        >>> from dpbandits.rounds import Collector
+        >>> class Nothing:  # a party that never has enough reports
+        ...     def open(self, plan, attempt):
+        ...         print("opened for a cohort of", plan.cohort)
+        ...     def is_collecting(self, attempt):
+        ...         return True
+        ...     def close(self, plan, attempt):
+        ...         return None
+        >>> collector: Collector = Nothing()
+        >>> collector.is_collecting(None)
+        True
     """
 
     def open(self, plan: Plan, attempt: Attempt) -> None:
-        """Send the plan and the cohort; the party accepts reports from now on."""
+        """Send the plan and the cohort; the party accepts reports from now on.
+
+        Args:
+            plan: The plan of the phase.
+            attempt: The attempt.
+        """
         ...
 
     def is_collecting(self, attempt: Attempt) -> bool:
-        """Return whether the party still accepts reports."""
+        """Return whether the party still accepts reports.
+
+        Args:
+            attempt: The attempt.
+        """
         ...
 
     def close(self, plan: Plan, attempt: Attempt) -> Batch | Sums | None:
-        """Close the collection; return the sums, or what S returns, or None if there are too few reports."""
+        """Close the collection.
+
+        Args:
+            plan: The plan of the phase.
+            attempt: The attempt.
+
+        Returns:
+            The sums, or what S returns, or None if there are too few reports.
+        """
         ...

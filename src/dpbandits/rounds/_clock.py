@@ -92,6 +92,11 @@ class Deadlines:
         report_seconds: How long an attempt collects reports.
         join_seconds: After this time a phase starts with fewer clients than its cohort, if the minimum is
             there. None waits until the cohort is full.
+
+    Example:
+        >>> from dpbandits.rounds import Deadlines
+        >>> Deadlines(report_seconds=600, join_seconds=60).join_seconds
+        60
     """
 
     report_seconds: float = 3600.0

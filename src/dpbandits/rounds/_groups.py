@@ -53,7 +53,28 @@ class Group:
 
 
 class GroupRounds(Rounds):
-    """A study on a store whose participants join in groups. It needs a `collector`."""
+    """A study on a store whose participants join in groups. It needs a `collector`.
+
+    Example:
+        >>> import dpbandits as dp
+        >>> from dpbandits.rounds import GroupRounds
+        >>> from dpbandits.storage import MemoryStore
+        >>> class Nothing:  # a party that never has enough reports
+        ...     def open(self, plan, attempt):
+        ...         pass
+        ...     def is_collecting(self, attempt):
+        ...         return True
+        ...     def close(self, plan, attempt):
+        ...         return None
+        >>> actions = dp.Actions([[1, 0], [0, 1], [0.6, 0.6]])
+        >>> schedule = dp.Schedule(cohorts=(20,), first_length=10)
+        >>> study = dp.Study(actions=actions, horizon=100, schedule=schedule)
+        >>> rounds = GroupRounds(study, MemoryStore(), collector=Nothing())
+        >>> attempt = rounds.settle()
+        >>> plan = rounds.join_groups({"site-a": 12, "site-b": 8})
+        >>> [(group.name, group.places) for group in rounds.groups(attempt)]
+        [('site-a', 12), ('site-b', 8)]
+    """
 
     def join_groups(self, places: Mapping[str, int]) -> Plan:
         """Let groups join the current attempt, all or none. Their entries are durable on return.
@@ -85,11 +106,19 @@ class GroupRounds(Rounds):
         return self.transactions.run("join", take, alone=True)
 
     def groups(self, attempt: Attempt) -> list[Group]:
-        """Return the groups of an attempt."""
+        """Return the groups of an attempt.
+
+        Args:
+            attempt: The attempt.
+        """
         return [Group.parse(one) for one in self.read(lambda t: t.members(attempt.phase, attempt.number))]
 
     def unanswered(self, attempt: Attempt) -> list[Group]:
-        """Return the groups of an attempt that has not ended, without those whose answer was accepted."""
+        """Return the groups of an attempt that has not ended, without those whose answer was accepted.
+
+        Args:
+            attempt: The attempt.
+        """
         kept = self.read(lambda t: {one.pseudonym for one in t.reports(attempt.phase, attempt.number)})
         return [group for group in self.groups(attempt) if group.pseudonym not in kept]
 

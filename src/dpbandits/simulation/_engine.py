@@ -58,6 +58,11 @@ class Engine:
 
     Raises:
         InvalidValue: The backend is unknown, or takes no address.
+
+    Example:
+        >>> from dpbandits.simulation import Engine
+        >>> Engine(backend="dask", address="tcp://10.0.0.5:8786").local
+        False
     """
 
     backend: str = "loky"
@@ -100,7 +105,11 @@ class Engine:
             raise self.unreachable(error) from None
 
     def unreachable(self, error: BaseException) -> InvalidValue:
-        """Return the error for an address at which the cluster cannot be used."""
+        """Return the error for an address at which the cluster cannot be used.
+
+        Args:
+            error: Why it cannot be used.
+        """
         reason = getattr(error, "strerror", None) or str(error).partition("\n")[0] or type(error).__name__
         return InvalidValue("address", self.address, f"a running {self.backend} cluster ({reason})")
 

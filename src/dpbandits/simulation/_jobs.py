@@ -92,6 +92,14 @@ def run_tasks(
     Raises:
         InvalidValue: The checkpoint is a file that no sweep wrote, or the engine cannot be used.
         WorkersLost: The workers of the engine ended. Finished runs are in the checkpoint.
+
+    Example:
+        >>> import dpbandits as dp
+        >>> from dpbandits.simulation import Simulated, run_tasks
+        >>> setting = dp.Setting.of(actions=20, dimension=3, horizon=1000, trust="none")
+        >>> [(job, trace)] = run_tasks([(Simulated(setting=setting), 7)])
+        >>> trace.rounds
+        1000
     """
     if workers is not None:
         whole(1, workers=workers)

@@ -37,7 +37,16 @@ ACCEPTED, REPEATED, DIFFERENT, CLOSED, UNKNOWN = "accepted", "repeated", "differ
 
 
 class Transaction(ABC):
-    """An atomic set of reads and writes. Reads see the earlier writes of the same transaction."""
+    """An atomic set of reads and writes. Reads see the earlier writes of the same transaction.
+
+    Example:
+        >>> from dpbandits.storage import MemoryStore
+        >>> with MemoryStore().transaction() as transaction:
+        ...     transaction.add_codes(["code " + "0" * 59])
+        ...     client = transaction.enrol("code " + "0" * 59, "token " + "0" * 58)
+        ...     print(transaction.client_of("token " + "0" * 58) == client)
+        True
+    """
 
     @abstractmethod
     def study(self) -> StudyRecord | None:
@@ -46,6 +55,9 @@ class Transaction(ABC):
     @abstractmethod
     def begin_study(self, record: StudyRecord) -> None:
         """Record the study that this store belongs to.
+
+        Args:
+            record: The record, which is kept as it is.
 
         Raises:
             Refused: `already-kept` if the store already has a study.
@@ -59,6 +71,9 @@ class Transaction(ABC):
     def add_plan(self, record: PlanRecord) -> None:
         """Journal the plan of a phase.
 
+        Args:
+            record: The record, which is kept as it is.
+
         Raises:
             Refused: `already-kept` if the phase already has a plan.
         """
@@ -70,6 +85,9 @@ class Transaction(ABC):
     @abstractmethod
     def add_release(self, record: ReleaseRecord) -> None:
         """Journal the release of a phase.
+
+        Args:
+            record: The record, which is kept as it is.
 
         Raises:
             Refused: `already-kept` if the phase already has a release.
@@ -83,6 +101,9 @@ class Transaction(ABC):
     def add_progress(self, record: ProgressRecord) -> None:
         """Journal what was learnt in a phase.
 
+        Args:
+            record: The record, which is kept as it is.
+
         Raises:
             Refused: `already-kept` if the phase already has a record.
         """
@@ -94,6 +115,9 @@ class Transaction(ABC):
     @abstractmethod
     def add_order(self, record: OrderRecord) -> None:
         """Journal an order of the operator.
+
+        Args:
+            record: The record, which is kept as it is.
 
         Raises:
             Refused: `already-kept` if there already is an order with this number.
@@ -115,6 +139,9 @@ class Transaction(ABC):
     def add_attempt(self, attempt: Attempt) -> None:
         """Start an attempt.
 
+        Args:
+            attempt: The attempt.
+
         Raises:
             Refused: `already-kept` if the phase already has an attempt with this number.
         """
@@ -122,6 +149,10 @@ class Transaction(ABC):
     @abstractmethod
     def change_attempt(self, before: Attempt, after: Attempt) -> None:
         """Replace `before` by `after`.
+
+        Args:
+            before: The attempt as it was read.
+            after: The attempt as it shall be.
 
         Raises:
             Refused: `changed` if the stored attempt is no longer equal to `before`.
@@ -172,20 +203,36 @@ class Transaction(ABC):
 
     @abstractmethod
     def client_of(self, token: str) -> str | None:
-        """Return the client with this hashed token; None if there is none."""
+        """Return the client with this hashed token; None if there is none.
+
+        Args:
+            token: The hash of the token.
+        """
 
     def standing(self, token: str) -> tuple[str, LedgerEntry | None] | None:
-        """Return the client with this hashed token, and its ledger entry; None if there is no such client."""
+        """Return the client with this hashed token, and its ledger entry; None if there is no such client.
+
+        Args:
+            token: The hash of the token.
+        """
         client = self.client_of(token)
         return None if client is None else (client, self.entry_of(client=client))
 
     @abstractmethod
     def entry_of(self, *, client: str | None = None, pseudonym: str | None = None) -> LedgerEntry | None:
-        """Return the ledger entry of a client, or of a pseudonym; None if there is none."""
+        """Return the ledger entry of a client, or of a pseudonym; None if there is none.
+
+        Args:
+            client: The name of the client in the ledger, or
+            pseudonym: its pseudonym.
+        """
 
     @abstractmethod
     def burn(self, entries: Sequence[LedgerEntry]) -> None:
         """Use up the single participation of each of these clients.
+
+        Args:
+            entries: One entry per client: all of them are kept, or none.
 
         Raises:
             Refused: `already-asked` if a client, or a pseudonym, is in the ledger already.
@@ -193,15 +240,28 @@ class Transaction(ABC):
 
     @abstractmethod
     def members(self, phase: int, attempt: int) -> tuple[str, ...]:
-        """Return the pseudonyms of an attempt's cohort, sorted."""
+        """Return the pseudonyms of an attempt's cohort, sorted.
+
+        Args:
+            phase: The phase.
+            attempt: The number of the attempt.
+        """
 
     @abstractmethod
     def credentials(self, phase: int, attempt: int) -> dict[str, str]:
-        """Return the hashed token of each member of an attempt's cohort, by pseudonym."""
+        """Return the hashed token of each member of an attempt's cohort, by pseudonym.
+
+        Args:
+            phase: The phase.
+            attempt: The number of the attempt.
+        """
 
     @abstractmethod
     def accept(self, reports: Sequence[StoredReport]) -> list[str]:
         """Store reports, each at most once.
+
+        Args:
+            reports: The reports, as they were received.
 
         Returns:
             One outcome per report: `accepted`, `repeated`, `different`, `closed`, or `unknown` if the
@@ -210,30 +270,65 @@ class Transaction(ABC):
 
     @abstractmethod
     def count_reports(self, phase: int, attempt: int) -> int:
-        """Return how many reports were accepted in this attempt, including deleted ones."""
+        """Return how many reports were accepted in this attempt, including deleted ones.
+
+        Args:
+            phase: The phase.
+            attempt: The number of the attempt.
+        """
 
     @abstractmethod
     def reports(self, phase: int, attempt: int, after: str = "") -> Iterator[StoredReport]:
-        """Return the stored reports with pseudonyms greater than `after`, ordered by pseudonym."""
+        """Return the stored reports with pseudonyms greater than `after`, ordered by pseudonym.
+
+        Args:
+            phase: The phase.
+            attempt: The number of the attempt.
+            after: The pseudonym after which to begin.
+        """
 
     @abstractmethod
     def drop_reports(self, phase: int, attempt: int) -> None:
-        """Delete the reports of an attempt. The ledger keeps which clients reported."""
+        """Delete the reports of an attempt. The ledger keeps which clients reported.
+
+        Args:
+            phase: The phase.
+            attempt: The number of the attempt.
+        """
 
     @abstractmethod
     def batch(self, phase: int, attempt: int) -> bytes | None:
-        """Return the batch of an attempt: the sums that this party computed from its reports; None before."""
+        """Return the batch of an attempt: the sums that this party computed from its reports; None before.
+
+        Args:
+            phase: The phase.
+            attempt: The number of the attempt.
+        """
 
     @abstractmethod
     def keep_batch(self, phase: int, attempt: int, body: bytes) -> None:
         """Journal the batch of an attempt.
+
+        Args:
+            phase: The phase.
+            attempt: The number of the attempt.
+            body: The batch.
 
         Raises:
             Refused: `already-kept` if the attempt already has a batch.
         """
 
     def kept_batch(self, phase: int, attempt: int, body: bytes) -> bytes:
-        """Journal the batch of an attempt, unless another worker did so first; return the journalled one."""
+        """Journal the batch of an attempt, unless another worker did so first.
+
+        Args:
+            phase: The phase.
+            attempt: The number of the attempt.
+            body: The batch.
+
+        Returns:
+            The journalled batch.
+        """
         found = self.batch(phase, attempt)
         if found is None:
             try:
@@ -246,11 +341,32 @@ class Transaction(ABC):
 
 
 class Store(ABC):
-    """Storage that survives the process (except `MemoryStore`)."""
+    """Storage that survives the process (except `MemoryStore`).
+
+    Example:
+        >>> from dpbandits.storage import MemoryStore
+        >>> store = MemoryStore()
+        >>> with store.transaction() as transaction:
+        ...     print(transaction.study(), transaction.plans())
+        None ()
+        >>> try:
+        ...     with store.transaction() as transaction:
+        ...         transaction.add_codes(["0" * 64])
+        ...         raise RuntimeError  # undoes the whole transaction
+        ... except RuntimeError:
+        ...     with store.transaction() as transaction:
+        ...         print(transaction.revoke_codes(["0" * 64]))
+        0
+        >>> store.close()
+    """
 
     @abstractmethod
     def transaction(self) -> AbstractContextManager[Transaction]:
-        """Open a transaction: its writes are durable when it ends, or undone if it ends with an error."""
+        """Open a transaction: its writes are durable when it ends, or undone if it ends with an error.
+
+        Returns:
+            A context manager that yields the transaction.
+        """
 
     def forget(self) -> bool:
         """Erase deleted rows from the disk.

@@ -46,7 +46,18 @@ class _Tables:
 
 
 class MemoryStore(Store):
-    """A store in memory that ends with its process. Each transaction works on copies of all tables."""
+    """A store in memory that ends with its process. Each transaction works on copies of all tables.
+
+    Example:
+        >>> import dpbandits as dp
+        >>> from dpbandits.rounds import Rounds
+        >>> from dpbandits.storage import MemoryStore
+        >>> actions = dp.Actions([[1, 0], [0, 1], [0.6, 0.6]])
+        >>> schedule = dp.Schedule(cohorts=(20,), first_length=10)
+        >>> study = dp.Study(actions=actions, horizon=100, schedule=schedule)
+        >>> Rounds(study, MemoryStore()).settle().state
+        'gathering'
+    """
 
     def __init__(self) -> None:
         self._tables = _Tables()

@@ -34,6 +34,16 @@ class Clients(ABC):
 
     Raises:
         InvalidValue: If the size or the distribution is not accepted.
+
+    Example:
+        >>> import dpbandits as dp, numpy as np
+        >>> from dpbandits.world import Clients
+        >>> class Equal(Clients):
+        ...     def _mean_rewards(self, cohort, support, rng):
+        ...         return np.tile(self.instance.mean_rewards[support], (cohort, 1))
+        >>> instance = dp.Instance(dp.Actions([[1, 0], [0, 1]]), theta=[0.5, 0.2])
+        >>> Equal(instance).averages(3, [0, 1], [100, 100], np.random.default_rng(1)).shape
+        (3, 2)
     """
 
     def __init__(self, instance: Instance, *, size: int | None = None, rewards: str = "gaussian") -> None:

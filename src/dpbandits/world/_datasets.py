@@ -27,6 +27,12 @@ def load(data: str, dimension: int) -> Dataset:
 
     Raises:
         InvalidValue: If the name is unknown or the file cannot be read.
+
+    Example:
+        >>> from dpbandits.world import load
+        >>> data = load("mslr-sample", 5)
+        >>> data.name
+        'mslr-sample'
     """
     kind, _, path = data.partition(":")
     if data == SAMPLE_NAME:

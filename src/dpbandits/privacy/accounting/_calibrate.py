@@ -214,6 +214,11 @@ def discrete_laplace_scale(epsilon: float, coordinates: int, shift: int) -> floa
 
     Raises:
         InvalidValue: If an argument is out of range.
+
+    Example:
+        >>> from dpbandits.privacy.accounting import discrete_laplace_scale
+        >>> discrete_laplace_scale(2.0, coordinates=4, shift=100)
+        200.0
     """
     moved = whole(1, coordinates=coordinates) * whole(1, shift=shift)
     return DiscreteLaplace(scale=pure_scale(epsilon, moved)).scale

@@ -139,6 +139,12 @@ class PureEvent:
 
     Attributes:
         pure_epsilon: The ε for which δ = 0.
+
+    Example:
+        >>> from dpbandits.privacy.accounting import PureEvent
+        >>> event = PureEvent(pure_epsilon=1.0)
+        >>> event.delta(1.0), round(event.delta(0.0), 3)
+        (0.0, 0.462)
     """
 
     pure_epsilon: float

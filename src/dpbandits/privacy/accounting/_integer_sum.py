@@ -104,6 +104,12 @@ class IntegerSum(_Released):
     Raises:
         InvalidValue: If the noise is not one of this package, if a number is out of range, or unless exactly
             one of `shift` and `ends` is given.
+
+    Example:
+        >>> from dpbandits.privacy.accounting import Binomial, IntegerSum
+        >>> event = IntegerSum(noise=Binomial(bits=1000), coordinates=1, shift=2)
+        >>> f"{event.delta(0.5):.3g}"
+        '1.52e-06'
     """
 
     noise: Noise

@@ -72,6 +72,9 @@ class Noise(Protocol):
             low: The first integer.
             high: The last integer.
 
+        Returns:
+            The log-weights, and a bound on their error.
+
         Raises:
             InvalidValue: If there are more than `LARGEST_SUPPORT` integers.
         """
@@ -108,6 +111,12 @@ class Binomial:
     Attributes:
         bits: The number of bits.
         chance: The probability that a bit is one.
+
+    Example:
+        >>> from dpbandits.privacy.accounting import Binomial
+        >>> noise = Binomial(bits=1000)
+        >>> noise.centre, noise.variance
+        (500.0, 250.0)
     """
 
     bits: int

@@ -25,6 +25,13 @@ class NoiseSource(Protocol):
     """The draws that randomizers, the shuffler and the analyzers may request.
 
     All draws are independent. Arguments are checked by _ranges.py.
+
+    Example:
+        >>> import dpbandits as dp, numpy as np
+        >>> from dpbandits.privacy import NoiseSource
+        >>> noise: NoiseSource = dp.SimulatedNoise(np.random.default_rng(1))
+        >>> noise.simulated, noise.discrete_laplace(2.0, (3,)).shape
+        (True, (3,))
     """
 
     @property

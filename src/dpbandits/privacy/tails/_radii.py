@@ -56,6 +56,12 @@ def squared_norms(rows: FloatArray) -> FloatArray:
 
     Args:
         rows: One vector a per row.
+
+    Example:
+        >>> import numpy as np
+        >>> from dpbandits.privacy.tails import squared_norms
+        >>> squared_norms(np.array([[3.0, 4.0], [1.0, 0.0]]))
+        array([25.,  1.])
     """
     return np.asarray(np.einsum("ij,ij->i", rows, rows))
 
@@ -69,6 +75,12 @@ def sub_gaussian_radius(variance: FloatArray, confidence: float) -> FloatArray:
 
     Returns:
         One radius per variance.
+
+    Example:
+        >>> import numpy as np
+        >>> from dpbandits.privacy.tails import sub_gaussian_radius
+        >>> sub_gaussian_radius(np.array([1.0, 4.0]), confidence=0.05).round(3)
+        array([2.448, 4.895])
     """
     return np.sqrt(variance * (2 * math.log(1 / confidence)))
 

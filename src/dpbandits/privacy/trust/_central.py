@@ -22,7 +22,28 @@ _USUAL_COHORT = 2**16
 
 @dataclass(frozen=True, kw_only=True)
 class CentralLattice(NoisyLattice):
-    """R encodes, S is the identity, and A adds one share of integer noise to the sum."""
+    """R encodes, S is the identity, and A adds one share of integer noise to the sum.
+
+    Attributes:
+        coordinates: How many numbers a report has.
+        cohort: The number of clients.
+        bound: Averages are clipped to [−bound, bound], or to a ball with this radius.
+        levels: The number of levels of the grid.
+        noise: The name of the noise distribution: `discrete-gaussian`, `laplace` or `k-norm`.
+        scale: The scale of the noise, in levels.
+        shape: `box` or `ball`, to which averages are clipped.
+        kind: The name in plans; a subclass has its own.
+
+    Example:
+        >>> import dpbandits as dp, numpy as np
+        >>> from dpbandits.privacy.trust import CentralLattice
+        >>> own = CentralLattice(coordinates=2, cohort=100, bound=1, levels=256, noise="laplace", scale=512.0)
+        >>> own.event.delta(1.0)
+        0.0
+        >>> noise = dp.SimulatedNoise(np.random.default_rng(1))
+        >>> own.simulate(np.full((100, 2), 0.25), noise).shape
+        (2,)
+    """
 
     shape: str = "box"
     kind: str = "central-lattice"
@@ -32,7 +53,11 @@ class CentralLattice(NoisyLattice):
     laws = (*NoisyLattice.laws, "ball-norm")
 
     def shares_added(self, reports: int) -> int:  # noqa: ARG002
-        """Return 1: only the server adds noise."""
+        """Return 1: only the server adds noise.
+
+        Args:
+            reports: The number of reports.
+        """
         return 1
 
     @cached_property

@@ -71,6 +71,20 @@ class MeanErrors(ABC):
     Attributes:
         study: The study.
         evidence: The phase.
+
+    Example:
+        >>> import dpbandits as dp, numpy as np
+        >>> from dpbandits.protocol import simulate_release
+        >>> actions = dp.Actions([[1, 0], [0, 1], [0.6, 0.6]])
+        >>> schedule = dp.Schedule(cohorts=(20,), first_length=10)
+        >>> study = dp.Study(actions=actions, horizon=100, schedule=schedule)
+        >>> plan = dp.ask(study.begin())
+        >>> averages = np.tile(actions.matrix[list(plan.support)] @ [0.5, 0.2], (20, 1))
+        >>> release = simulate_release(plan, averages, dp.SimulatedNoise(np.random.default_rng(1)))
+        >>> (evidence,) = dp.tell(study.begin(), plan, release).history
+        >>> errors = study.assignment_rule.errors(study, evidence.unfitted)
+        >>> errors.variances.shape == (plan.numbers,)
+        True
     """
 
     def __init__(self, study: Study, evidence: PhaseEvidence) -> None:
@@ -93,7 +107,11 @@ class MeanErrors(ABC):
         """The variance, along every unit vector, of the mean of the clients' own parameters."""
 
     def factor(self, coefficients: FloatArray) -> FloatArray:
-        """Return F such that FF' is the covariance of coefficients·means, without the `common` part."""
+        """Return F such that FF' is the covariance of coefficients·means, without the `common` part.
+
+        Args:
+            coefficients: As in `radius`.
+        """
         return coefficients * np.sqrt(self.variances)
 
     @abstractmethod
@@ -125,7 +143,11 @@ class MeanErrors(ABC):
         return None
 
     def certain_pull(self, coefficients: FloatArray) -> Pull:
-        """Return how far clipping moves each row of coefficients·means, if `proxies` is not None."""
+        """Return how far clipping moves each row of coefficients·means, if `proxies` is not None.
+
+        Args:
+            coefficients: As in `radius`.
+        """
         nothing = np.zeros(len(coefficients))
         return Pull(most=nothing, slopes=nothing, expected=0.0)
 
@@ -142,6 +164,9 @@ class MeanErrors(ABC):
 
         Returns:
             One positive number per row.
+
+        Raises:
+            NotAvailable: The assignment does not pool phases.
         """
         raise NotAvailable(f"phases are not pooled with assignment {self.study.assignment}")
 
@@ -154,7 +179,10 @@ class MeanErrors(ABC):
     ) -> float:
         """Return an upper bound on the norm of the vector of all ⟨a, e⟩ that fails with a small probability.
 
-        The arguments are those of `radius`.
+        Args:
+            coefficients: As in `radius`.
+            directions: As in `radius`.
+            confidence: The failure probability of the bound; β = `Study.bound_failure` by default.
 
         Raises:
             NotAvailable: The assignment has no such bound.

@@ -71,6 +71,22 @@ class Fit(ABC):
         study: The study.
         evidence: The phase that the model was fitted to.
         errors: The errors of the released means of the phase.
+
+    Example:
+        >>> import dpbandits as dp, numpy as np
+        >>> from dpbandits.protocol import fitted, simulate_release
+        >>> actions = dp.Actions([[1, 0], [0, 1], [0.6, 0.6]])
+        >>> schedule = dp.Schedule(cohorts=(20,), first_length=10)
+        >>> study = dp.Study(actions=actions, horizon=100, schedule=schedule)
+        >>> plan = dp.ask(study.begin())
+        >>> averages = np.tile(actions.matrix[list(plan.support)] @ [0.5, 0.2], (20, 1))
+        >>> release = simulate_release(plan, averages, dp.SimulatedNoise(np.random.default_rng(1)))
+        >>> (evidence,) = dp.tell(study.begin(), plan, release).history
+        >>> fit = fitted(study, evidence.unfitted)
+        >>> fit.estimate.round(2)
+        array([0.5, 0.2])
+        >>> fit.widths(np.array([0, 1])).shape
+        (2,)
     """
 
     def __init__(self, study: Study, evidence: PhaseEvidence, errors: MeanErrors) -> None:
@@ -148,15 +164,36 @@ class Fit(ABC):
         return None
 
     def target_means(self, targets: FloatArray) -> FloatArray:  # noqa: ARG002
-        """Return the estimated mean of reports with these features, for the step `recentred`."""
+        """Return the estimated mean of reports with these features, for the step `recentred`.
+
+        Args:
+            targets: One row of features per reported number.
+
+        Raises:
+            NotAvailable: The model does not support the step.
+        """
         raise NotAvailable(_no_recentring(self.study))
 
     def target_widths(self, targets: FloatArray) -> FloatArray:  # noqa: ARG002
-        """Return the confidence width of each of these means, for the step `recentred`."""
+        """Return the confidence width of each of these means, for the step `recentred`.
+
+        Args:
+            targets: One row of features per reported number.
+
+        Raises:
+            NotAvailable: The model does not support the step.
+        """
         raise NotAvailable(_no_recentring(self.study))
 
     def target_radius(self, targets: FloatArray) -> float:  # noqa: ARG002
-        """Return an upper bound on the norm of the errors of these means, for the step `recentred`."""
+        """Return an upper bound on the norm of the errors of these means, for the step `recentred`.
+
+        Args:
+            targets: One row of features per reported number.
+
+        Raises:
+            NotAvailable: The model does not support the step.
+        """
         raise NotAvailable(_no_recentring(self.study))
 
 
@@ -165,7 +202,15 @@ def _no_recentring(study: Study) -> str:
 
 
 class RewardModel(ABC):
-    """How the mean reward of an action depends on its features and on an unknown parameter."""
+    """How the mean reward of an action depends on its features and on an unknown parameter.
+
+    Example:
+        >>> import numpy as np
+        >>> from dpbandits.protocol import REWARD_MODELS
+        >>> model = REWARD_MODELS["linear"]
+        >>> model.means(np.eye(2), np.array([1]), np.array([0.5, 0.2]))
+        array([0.2])
+    """
 
     name: ClassVar[str]
     """The value of `Study.model` that selects this model."""
@@ -175,7 +220,11 @@ class RewardModel(ABC):
     """Whether its fits have a `comparison`, so that actions can be dropped by all phases together."""
 
     def check(self, study: Study) -> None:  # noqa: B027 - most models serve every study
-        """Raise an `InvalidValue` if the model cannot serve a study with these settings."""
+        """Raise an `InvalidValue` if the model cannot serve a study with these settings.
+
+        Args:
+            study: The study.
+        """
 
     @abstractmethod
     def fit(self, study: Study, evidence: PhaseEvidence, errors: MeanErrors) -> Fit:
@@ -192,14 +241,29 @@ class RewardModel(ABC):
 
     @abstractmethod
     def means(self, matrix: FloatArray, actions: IntArray, parameter: FloatArray) -> FloatArray:
-        """Return the mean rewards of some rows of the action matrix for a given parameter."""
+        """Return the mean rewards of some rows of the action matrix for a given parameter.
+
+        Args:
+            matrix: The features of all actions, one row each.
+            actions: Indices of rows.
+            parameter: The parameter.
+        """
 
     def distance(self, one: FloatArray, other: FloatArray) -> float:  # noqa: ARG002
-        """Return an upper bound on the difference of any action's mean reward between two parameters."""
+        """Return an upper bound on the difference of any action's mean reward between two parameters.
+
+        Args:
+            one: A parameter.
+            other: Another one.
+        """
         return float("inf")
 
     def pool(self, fits: Sequence[Fit]) -> FloatArray:
-        """Return the mean of all phases' estimates, weighted by their precisions."""
+        """Return the mean of all phases' estimates, weighted by their precisions.
+
+        Args:
+            fits: The fits of all phases so far.
+        """
         precision = sum(one.precision for one in fits)
         total = sum(one.precision @ one.estimate for one in fits)
         return np.asarray(np.linalg.pinv(precision, hermitian=True) @ total, dtype=np.float64)

@@ -25,6 +25,14 @@ def register_model(model: Model) -> Model:
 
     Raises:
         InvalidValue: Another model has this name.
+
+    Example:
+        >>> from dpbandits.protocol import REWARD_MODELS, register_model
+        >>> from dpbandits.protocol.model import Linear
+        >>> @register_model
+        ... class Own(Linear):
+        ...     name = "own"
+        >>> del REWARD_MODELS["own"]
     """
     if model.name in REWARD_MODELS and type(REWARD_MODELS[model.name]).__qualname__ != model.__qualname__:
         raise InvalidValue("name", model.name, "a name that no other reward model has")

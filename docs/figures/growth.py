@@ -1,0 +1,18 @@
+"""Regret against ε and T, drawn by its benchmark. It takes several minutes."""
+
+from __future__ import annotations
+
+import runpy
+
+from docs.figures._saving import IMAGES
+
+PROGRAM = IMAGES.parents[1] / "benchmarks" / "growth.py"
+
+
+def draw() -> None:
+    """Measure, print both tables, and draw."""
+    runpy.run_path(str(PROGRAM))["main"](["--plot", str(IMAGES / "growth.png")])
+
+
+if __name__ == "__main__":
+    draw()
