@@ -142,7 +142,7 @@ class NotAvailable(PrivacyError):  # noqa: N818
         ...     dp.PrivacyRequest(trust="central", noise="discrete-gaussian", delta=0)
         ... except NotAvailable as error:
         ...     print(error)
-        noise: got discrete-gaussian with delta 0, expected k-norm, laplace, ball-norm, or delta > 0
+        noise: got discrete-gaussian with delta 0, expected laplace, k-norm, ball-norm, or delta > 0
     """
 
 
