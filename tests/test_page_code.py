@@ -28,7 +28,7 @@ from docs._site._staging import ROOT, written
 
 from dpbandits import cli
 from dpbandits.federation._site_file import _SITE
-from dpbandits.service.config import _study_file
+from dpbandits.service.config import _sections
 from tests.forking import programs
 from tests.plugin_package import install
 from tests.stand_ins import called, refused
@@ -461,7 +461,7 @@ def test_a_file_on_a_page_is_read(block: Block) -> None:
     if "project" in content:
         assert content["project"].keys() == {"name", "version", "dependencies", "entry-points"}
         return
-    known = _study_file._STUDY if "site" not in content else _SITE
+    known = _sections.STUDY if "site" not in content else _SITE
     for section, keys in content.items():
         assert set(keys) <= set(known[section]), section
 
