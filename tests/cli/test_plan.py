@@ -11,6 +11,7 @@ import pytest
 from dpbandits.cli import main
 from dpbandits.cli._plan_reserving import reserve
 from dpbandits.options import Options
+from dpbandits.protocol import Safeguard
 from dpbandits.service.config import TomlFile, study_of
 from dpbandits.simulation import Setting
 
@@ -122,11 +123,14 @@ def test_a_written_plan_reserves_what_a_file_with_participants_reserves(
     table, made = tmp_path / "plans.csv", tmp_path / "study.toml"
     table.write_text("name,price\na,1\nb,2\nc,3\nd,4\n")
     options = ["plan", "--options", str(table), "--current", "b", "--horizon", "5000", "--trust", "central"]
-    options += ["--participants", "2000", "--write", str(made)]
-    assert main([*options, "--notice-misfit", "0.3"]) == 0
+    options += ["--participants", "2000", "--write", str(made), "--reward-range", "0", "4"]
+    options += ["--confidence", "0.9", "--safety-margin", "0.1", "--loss-allowance", "0.25"]
+    assert main([*options, "--notice-misfit", "0.6"]) == 0
+    assert "[safeguard]\nmargin = 0.2\nallowance = 0.5\n\n" in made.read_text()
     study = study_of(TomlFile(made))
     assert study.confirmation is not None
     assert study.fit_test is not None
+    assert study.safeguard == Safeguard(current=1, margin=0.1, allowance=0.25)
     assert (study.confirmation.current, study.confirmation.cohort) == (1, 400)
     assert sum(study.schedule.cohorts or ()) == 2000 - study.after_learning
     shown = capsys.readouterr().err
@@ -134,7 +138,8 @@ def test_a_written_plan_reserves_what_a_file_with_participants_reserves(
     assert "400 participants compare finalists with the current option" in shown
     # A file that names only the participants reserves and plans the same.
     head = made.read_text().split("[schedule]")[0]
-    made.write_text(f"{head}[schedule]\nparticipants = 2000\n[fit_test]\nnotice = 0.3\n")
+    rest = "[fit_test]\nnotice = 0.6\n[safeguard]\nmargin = 0.2\nallowance = 0.5\n"
+    made.write_text(f"{head}[schedule]\nparticipants = 2000\n{rest}")
     assert study_of(TomlFile(made)) == study
     capsys.readouterr()
     given = Namespace(confirm=False, notice_misfit=None, reward_range=None)

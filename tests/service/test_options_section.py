@@ -8,7 +8,7 @@ import pytest
 
 from dpbandits.errors import InvalidValue
 from dpbandits.options import Kernel, Number, Options, Ordered
-from dpbandits.protocol import Confirmation, FitTest
+from dpbandits.protocol import Confirmation, FitTest, Safeguard
 from dpbandits.service.config import TomlFile, read_stored_study, study_of
 
 TABLE = """name,price,gigabytes,contract,network
@@ -209,6 +209,42 @@ def test_participants_of_a_fit_test_are_reserved_if_it_is_asked_for(tmp_path: Pa
     assert given.fit_test == FitTest(cohort=9)
     with pytest.raises(InvalidValue, match=r"notice: got 0.1, expected none, if"):
         read_stored_study(_file(tmp_path, rest=REST + "[fit_test]\nnotice = 0.1\n"))
+
+
+GUARDED = REST.replace("horizon", "confidence = 0.9\nreward_range = [0, 10]\nhorizon")
+
+
+def test_a_safeguard_is_in_units_of_the_reward(tmp_path: Path) -> None:
+    section = "[safeguard]\nmargin = 0.5\nallowance = 1\n"
+    found = read_stored_study(_file(tmp_path, rest=GUARDED + section)).study
+    assert found.safeguard == Safeguard(current=0, margin=0.1, allowance=0.2)
+    (tmp_path / "actions.csv").write_text("0.9,0\n0,0.9\n0.6,0.6\n")
+    numbered = GUARDED.replace("[study]", '[study]\nactions = "actions.csv"')
+    found = read_stored_study(_file(tmp_path, "", numbered + "[safeguard]\nmargin = 0\ncurrent = 2\n")).study
+    assert found.safeguard == Safeguard(current=2, margin=0.0)
+
+
+@pytest.mark.parametrize(
+    ("rest", "section", "message"),
+    [
+        (REST, "margin = 1", "confidence: got None, expected a number such as 0.95"),
+        (GUARDED, "", "safeguard: got no limit, expected a margin"),
+        (GUARDED, "allowance = 0", "allowance: got 0, expected a finite number > 0"),
+        (GUARDED, 'margin = "small"', "margin: got small, expected a finite number >= 0"),
+        (GUARDED, "margin = 1\ncurrent = 2", "current: got 2, expected none: [options] has"),
+        (GUARDED, "loss = 1", "safeguard.loss: got loss, expected one of current, margin, allowance"),
+    ],
+)
+def test_a_wrong_safeguard_is_one_clear_line(tmp_path: Path, rest: str, section: str, message: str) -> None:
+    with pytest.raises(InvalidValue) as caught:
+        read_stored_study(_file(tmp_path, rest=f"{rest}[safeguard]\n{section}\n"))
+    assert message in str(caught.value)
+
+
+def test_a_safeguard_needs_an_option_in_use_today(tmp_path: Path) -> None:
+    unnamed = OPTIONS.replace('current = "basic"\n', "")
+    with pytest.raises(InvalidValue, match="current: got None, expected the option in use today"):
+        read_stored_study(_file(tmp_path, unnamed, GUARDED + "[safeguard]\nmargin = 1\n"))
 
 
 @pytest.mark.parametrize(

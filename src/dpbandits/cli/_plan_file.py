@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 from dpbandits._checks import whole
+from dpbandits.answers import RewardRange
 from dpbandits.cli._options_table import OptionsTable
 from dpbandits.cli._service_extra import require_service
 from dpbandits.errors import InvalidValue
@@ -60,7 +61,7 @@ def write_study(path: Path, study: Study, actions: str | OptionsTable, port: int
         options = [*actions.section(folder), ""]
     else:
         named = [f'actions = "{os.path.relpath(Path(actions).resolve(), folder)}"']
-    lines = [*options, "[study]", *named, *_settings(study), *_reserved(study)]
+    lines = [*options, "[study]", *named, *_settings(study), *_safeguard(study, named), *_reserved(study)]
     rest = _REST if port is None else _loopback(path, port, study)
     path.write_text("\n".join(lines) + "\n" + rest, encoding="utf-8")
 
@@ -94,6 +95,16 @@ def _settings(study: Study) -> list[str]:
         f"first_length = {schedule.first_length}",
         f"growth = {float(schedule.growth)!r}",
     ]
+
+
+def _safeguard(study: Study, named: list[str]) -> list[str]:
+    """Return the section of the safeguard, in units of the reward."""
+    own, half = study.safeguard, RewardRange.of(study.reward_range, bound=study.bound).half
+    if own is None:
+        return []
+    limits = {"margin": own.margin, "allowance": own.allowance}
+    found = [f"{name} = {half * limit!r}" for name, limit in limits.items() if limit is not None]
+    return ["", "[safeguard]", *found, *([f"current = {own.current}"] if named else [])]
 
 
 def _reserved(study: Study) -> list[str]:

@@ -10,6 +10,7 @@
     [confirmation] enabled, cohort or width, finalists, assumes: the last cohort, which compares finalists
                  with `current` of [options]; on by default if there is a `current` and `participants`
     [fit_test]   cohort or notice, plays, coordinates: a cohort that tests whether mean rewards are linear
+    [safeguard]  margin, allowance, current: limits on losses against the option in use today
     [timing]     report_seconds, join_seconds, poll_seconds
     [storage]    url
     [terms]      file (the study's terms, written by `dpbandits terms`)
@@ -33,7 +34,7 @@ from pathlib import Path
 from typing import Any
 
 from dpbandits.privacy import PrivacyRequest
-from dpbandits.protocol import FitTest, Schedule, Study
+from dpbandits.protocol import FitTest, Safeguard, Schedule, Study
 from dpbandits.service.config._options_section import KEYS
 from dpbandits.service.config._toml_file import TomlFile
 from dpbandits.service.shared import Limits, Timing
@@ -60,6 +61,7 @@ _ELSEWHERE = (
     "options",
     "confirmation",
     "fit_test",
+    "safeguard",
 )
 STUDY = {
     "study": _keys(Study, *_ELSEWHERE),
@@ -68,6 +70,7 @@ STUDY = {
     "schedule": ("participants", *_keys(Schedule)),
     "confirmation": ("enabled", "cohort", "width", "finalists", "assumes"),
     "fit_test": ("notice", *_keys(FitTest)),
+    "safeguard": _keys(Safeguard),
     "timing": _keys(Timing),
     "shuffler": ("url", "key", "mode", "token_file", "certificates"),
     "terms": ("file",),

@@ -12,6 +12,7 @@ from dpbandits.privacy import PrivacyRequest
 from dpbandits.protocol import Study, budgeted, spent
 from dpbandits.service.config._options_section import options_of
 from dpbandits.service.config._reserved_cohorts import with_confirmation, with_fit_test
+from dpbandits.service.config._safeguard_section import with_safeguard
 from dpbandits.service.config._schedule_section import schedule_of
 from dpbandits.service.config._toml_file import TomlFile
 
@@ -45,6 +46,7 @@ def described(file: TomlFile, options: Options | None) -> tuple[Study, int | Non
     study = file.build(
         "study", Study, actions=actions, privacy=privacy, schedule=schedule, options=digest, **rewards
     )
+    study = with_safeguard(file, study, options)
     study = with_fit_test(file, study, participants)
     study = with_confirmation(file, study, options, participants)
     return study, None if participants is None else sum(study.schedule.cohorts or ())
