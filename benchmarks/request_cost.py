@@ -9,9 +9,10 @@ on the clock, so other programs on the machine matter less.
     python benchmarks/request_cost.py --waiting
 
 Kinds: a poll of a client that has joined, a report, a request for a path that does not exist, and a poll with
-a guessed credential. With `--waiting` the cohort still waits for the actuator, as it does for most polls of a
-study, and there are no reports. Exits with status 1 if a poll takes more than 2.5 times as long as an empty
-request.
+a guessed credential; with TLS also a new connection that sends the first bytes of a handshake, and one that
+finishes the handshake and sends no request. With `--waiting` the cohort still waits for the actuator, as it
+does for most polls of a study, and there are no reports. Exits with status 1 if a poll takes more than 2.5
+times as long as an empty request.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import argparse
 import asyncio
 import contextlib
 import itertools
+import ssl
 import statistics
 import sys
 import tempfile
@@ -42,6 +44,24 @@ from dpbandits.service.shared._transport import trusting
 
 LIMIT = 2.5
 CONNECTIONS = 64
+NEW = ("half a handshake", "handshake")  # kinds of new connections without a request
+
+
+async def connect(port: int, context: ssl.SSLContext | None, count: int) -> None:
+    """Open new connections from 200 addresses and reset them after 0.1 s."""
+    at_once = asyncio.Semaphore(500)
+
+    async def one(number: int) -> None:
+        async with at_once:
+            address = (f"127.4.0.{1 + number % 200}", 0)
+            _, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context, local_addr=address)
+            if context is None:
+                writer.write(b"\x16\x03\x01\x02\x00\x01")
+            await asyncio.sleep(0.1)
+            writer.transport.abort()
+
+    await asyncio.gather(*(one(number) for number in range(count)))
+    await asyncio.sleep(0.5)  # until the server has noticed
 
 
 @dataclass
@@ -56,6 +76,10 @@ class Costs:
     def of(self, kind: str, count: int) -> float:
         """Return the processor time per request, in microseconds."""
         server = "empty" if kind == "empty" else "coordinator"
+        if kind in NEW:
+            before = self._busy(server)
+            asyncio.run(connect(self.ports[server], self.context if kind == NEW[1] else None, count))
+            return (self._busy(server) - before) / count * 1e6
         made = [self.requests[kind]() for _ in range(count)]
         before = self._busy(server)
         told = asyncio.run(send_all(made, self.ports[server], self.context, CONNECTIONS))
@@ -135,6 +159,7 @@ def main() -> None:
         running(Path(directory), clients, tls=not options.plain, waiting=options.waiting) as costs,
     ):
         kinds = [kind for kind in costs.requests if kind != "report" or not options.waiting]
+        kinds += () if options.plain else NEW
         found: dict[str, list[float]] = {kind: [] for kind in kinds}
         for number in range(options.rounds + 1):  # the first round warms up
             for kind, times in found.items():
@@ -146,7 +171,7 @@ def main() -> None:
         for kind, times in found.items()
     }
     for kind, times in found.items():
-        print(f"{kind:14} {statistics.median(times):6.0f} µs, {ratios[kind]:.2f} times an empty request")
+        print(f"{kind:16} {statistics.median(times):6.0f} µs, {ratios[kind]:.2f} times an empty request")
     raise SystemExit(int(ratios["poll"] > LIMIT))
 
 

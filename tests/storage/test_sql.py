@@ -63,7 +63,7 @@ def test_taking_reports_in_does_not_go_through_the_whole_attempt(tmp_path: Path)
     engine = _engine(url)
     query = _FRESH.format(", ".join("?" * 64))
     with engine.begin() as connection:
-        plan = str(connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {query}", (1, 1, *"x" * 64)).all())
+        plan = str(connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {query}", (1, 1, *"x" * 64, 1, 1)).all())
     engine.dispose()
     assert "ledger_by_attempt" not in plan
     assert plan.count("(pseudonym=?)") == 2

@@ -23,6 +23,7 @@ import errno
 import logging
 import socket
 import ssl
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -36,6 +37,8 @@ _LOOK_AGAIN = (0.02, 0.1, 0.3, 1.0)  # seconds between looks at an unfinished Cl
 _GOODBYE = 5.0  # seconds that a caller has to confirm the end of a TLS connection
 _RECORD_HEAD = 5  # bytes of a TLS record before its content
 _HANDSHAKE = 22  # the type of the record
+_TCP_INFO: int | None = getattr(socket, "TCP_INFO", None) if sys.platform == "linux" else None
+_ESTABLISHED = 1
 _LARGEST_LOOK = 4096  # bytes of a ClientHello that are waited for
 
 log = logging.getLogger("dpbandits.service")
@@ -251,12 +254,25 @@ class Acceptor:
 
 def _seen(accepted: socket.socket) -> bytes | None:
     """Return the first bytes that wait in a socket; none if it has ended, None if nothing has arrived yet."""
+    if _ended(accepted):
+        return b""
     try:
         return accepted.recv(_LARGEST_LOOK, socket.MSG_PEEK)
     except (BlockingIOError, InterruptedError):
         return None
     except OSError:
         return b""
+
+
+def _ended(accepted: socket.socket) -> bool:
+    """Return whether the caller has closed or reset the connection; bytes that it sent before may still wait.
+
+    The first byte of TCP_INFO is the state of the connection. Systems without it find out when they read.
+    """
+    if _TCP_INFO is None:
+        return False
+    state: int = accepted.getsockopt(socket.IPPROTO_TCP, _TCP_INFO, 1)[0]
+    return state != _ESTABLISHED
 
 
 def _whole(seen: bytes) -> bool | None:
