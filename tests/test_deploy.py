@@ -1,4 +1,7 @@
-"""What operators copy: units, the compose file, and the files and tables of docs/deploying.md."""
+"""What operators copy: units, the compose file, and the tables of docs/deploying.md.
+
+tests/test_page_code.py runs the commands of that page, which read its files.
+"""
 
 from __future__ import annotations
 
@@ -10,19 +13,16 @@ import re
 import shutil
 import subprocess
 import sys
-import tomllib
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import yaml
 from packaging.utils import canonicalize_name
 
-from dpbandits.service.config import _sections, read_shuffler, read_study
-from dpbandits.service.shared import Metrics, self_signed
-from dpbandits.service.wire import KeyPair
+from dpbandits.service.config import _sections
+from dpbandits.service.shared import Metrics
 
 from .service.processes import Site
 
@@ -159,33 +159,6 @@ def test_the_health_check_tells_whether_a_service_is_ready(tmp_path: Path) -> No
     with site.running("coordinator", site.coordinator()):
         site.wait_ready(site.url)
         assert status() == 0
-
-
-def _files(path: Path) -> dict[str, Path]:
-    """The two files that the page has its reader write, with the other files that they name."""
-    made = dict[str, Path]()
-    for name, text in re.findall(r"cat > (\S+\.toml) <<END\n(.*?)\nEND\n", PAGE, re.DOTALL):
-        made[name] = path / name
-        made[name].parent.mkdir()
-        made[name].write_text(re.sub(r"\$[A-Z_]+", "0" * 64, text))
-        KeyPair.new().save(made[name].parent / "reports.pem")
-        self_signed(made[name].parent / "certificate.pem", made[name].parent / "tls.pem")
-    home = path / "coordinator"
-    (home / "shuffler.token").write_text("x" * 43)
-    shutil.copy(path / "shuffler" / "certificate.pem", home / "shuffler-certificate.pem")
-    np.savetxt(home / "actions.csv", np.eye(2), delimiter=",")
-    return made
-
-
-def test_the_files_of_the_page_are_read_and_fit_one_another(tmp_path: Path) -> None:
-    made = _files(tmp_path)
-    study = read_study(made["coordinator/study.toml"])
-    shuffler = read_shuffler(made["shuffler/shuffler.toml"])
-    assert study.context.shuffler is not None
-    assert study.context.shuffler.mode == shuffler.context.mode
-    assert study.context.shuffler.url == shuffler.listening.url
-    tokens = tomllib.loads(made["shuffler/shuffler.toml"].read_text())["tokens"]
-    assert set(tokens) == {"operator", "coordinator"}
 
 
 def test_the_page_lists_every_key_and_no_other() -> None:

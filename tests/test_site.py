@@ -22,7 +22,8 @@ from docs._site._staging import ROOT, place, written
 from numpy.typing import NDArray
 
 import dpbandits
-from dpbandits import _plots, errors
+from dpbandits import _plots, errors, vdaf
+from dpbandits.federation.flower._versions import FLOWER
 from dpbandits.service.wire import ERROR_CODES
 
 NAMES = _api.public_names()
@@ -155,6 +156,20 @@ def test_versions_on_the_pages_are_those_of_the_code() -> None:
     cited = (ROOT / "docs" / "research" / "index.md").read_text(encoding="utf-8")
     assert f"version = {{{dpbandits.__version__}}}" in cited
     assert f"version: {dpbandits.__version__}" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert f"(version {dpbandits.__version__.rpartition('.')[0]})" in _text("choose/when-not.md")
+    assert f"({dpbandits.__version__})" in (ROOT / "SECURITY.md").read_text(encoding="utf-8")
+    static = ROOT / "src" / "dpbandits" / "service" / "dashboard" / "static"
+    (htmx,) = re.findall(r'version:"([\d.]+)"', (static / "htmx.min.js").read_text(encoding="utf-8"))
+    (uplot,) = re.findall(r"\(v([\d.]+)\)", (static / "uPlot.iife.min.js").read_text(encoding="utf-8")[:200])
+    assert f"[htmx](https://htmx.org) {htmx} " in _text("dashboard.md")
+    assert f"uPlot) {uplot} " in _text("dashboard.md")
+    assert f"version of Flower than {FLOWER}" in _text("federation.md")
+    (draft,) = re.findall(r"draft-irtf-cfrg-vdaf-(\d+)", vdaf.__doc__ or "")
+    assert f"draft {draft}:" in _text("verified-sums.md")
+
+
+def _text(page: str) -> str:
+    return " ".join((ROOT / "docs" / page).read_text(encoding="utf-8").split())
 
 
 def test_plots_have_the_colours_of_the_dashboard() -> None:

@@ -123,7 +123,11 @@ class Fit(ABC):
         return np.asarray(np.linalg.pinv(self.covariance(), hermitian=True), dtype=np.float64)
 
     def spans(self, directions: FloatArray) -> NDArray[np.bool_]:
-        """Return for each row whether the phase measured it: whether its plays span this direction."""
+        """Return for each row whether the phase measured it: whether its plays span this direction.
+
+        Args:
+            directions: One direction per row.
+        """
         plan = self.evidence.plan
         return spanned(self.study.actions.matrix[list(plan.support)], plan.rank, directions)
 
