@@ -28,7 +28,7 @@ from .helpers import Deployment, small_study
 from .live import served
 
 OPERATOR = new_secret()
-STEPS = Steps(handshake=2.0)
+STEPS = Steps()
 
 
 @dataclass
@@ -90,26 +90,25 @@ def _hello(trusted: ssl.SSLContext) -> bytes:
 
 
 def test_honest_callers_use_up_no_handshakes(rested: Live) -> None:
-    """Each returns its token with its first accepted request: 30 connections, 10 tokens, 5 more a second."""
+    """Each returns its token with its first accepted request: 30 connections, 5 tokens, 5 more a second."""
     began = time.monotonic()
     for _ in range(30):
         rested.ask()
-    assert time.monotonic() - began < 3  # without returned tokens it takes at least 4 seconds
+    assert time.monotonic() - began < 4  # without returned tokens it takes at least 5 seconds
 
 
 def test_handshakes_are_limited_and_each_address_has_its_turn(rested: Live) -> None:
-    """An attacker asks for 25 handshakes at once and never sends a request. 10 begin, then 5 a second."""
+    """An attacker asks for 15 handshakes at once and never sends a request. 5 begin, then 5 a second."""
     hello, opened = _hello(rested.trusted), list[socket.socket]()
-    rested.ask()
-    for _ in range(25):
+    for _ in range(15):
         opened.append(rested.opened("127.0.0.2"))
         opened[-1].sendall(hello)
     time.sleep(0.1)
-    answered = _answered(opened)
-    assert 10 <= answered <= 13
-    assert rested.ask("127.0.0.3") < 1.0  # the second turn; in the order of arrival it would be the 15th
-    assert _answered(opened) < 20
-    assert rested.ask("127.0.0.2") < 6.0  # an honest caller at the attacker's address waits for its turn
+    assert 1 <= _answered(opened) <= 7
+    rested.ask("127.0.0.3")
+    assert _answered(opened) < 12  # the caller's turn was the second one, not the 16th
+    rested.ask("127.0.0.2")  # an honest caller at the attacker's address waits for its turn
+    assert _answered(opened) == 15
     for one in opened:
         one.close()
 
@@ -206,13 +205,13 @@ def test_each_address_has_one_turn_per_round() -> None:
 def test_tokens_of_handshakes_and_of_strangers() -> None:
     now = [0.0]
     rates = Rates(Limits(burst=2, requests_per_second=4.0), clock=lambda: now[0])
-    assert [rates.stranger() for _ in range(5)] == [0.0, 0.0, 0.0, 0.0, 0.25]
+    assert [rates.stranger() for _ in range(3)] == [0.0, 0.0, 0.25]
     rates.no_stranger()
     assert [rates.stranger(), rates.stranger()] == [0.0, 0.25]
     now[0] += 10
     for _ in range(9):
         rates.no_stranger()  # never more than the bucket holds
-    assert sum(rates.stranger() == 0.0 for _ in range(9)) == 4
+    assert sum(rates.stranger() == 0.0 for _ in range(9)) == 2
     assert sum(rates.calm_strangers() for _ in range(30)) == 20
     now[0] += 1
     assert sum(rates.calm_strangers() for _ in range(30)) == 20

@@ -254,9 +254,9 @@ class Acceptor:
 
 def _seen(accepted: socket.socket) -> bytes | None:
     """Return the first bytes that wait in a socket; none if it has ended, None if nothing has arrived yet."""
-    if _ended(accepted):
-        return b""
     try:
+        if _ended(accepted):
+            return b""
         return accepted.recv(_LARGEST_LOOK, socket.MSG_PEEK)
     except (BlockingIOError, InterruptedError):
         return None

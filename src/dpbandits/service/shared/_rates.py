@@ -7,7 +7,7 @@ A bucket holds tokens and is refilled at a rate. `burst` and `requests_per_secon
     an address, for requests without a credential: 10 × `burst` tokens, 10 × `requests_per_second`
     the study, for all addresses together: 10 × `burst` tokens, 10 × `requests_per_second`
     all bad requests together: `burst` tokens, `requests_per_second`
-    all TLS handshakes together: 2 × `burst` tokens, `requests_per_second`
+    all TLS handshakes together: `burst` tokens, `requests_per_second`
     all requests without a credential together: 10 × `burst` tokens, 5 × `requests_per_second`
 
 A bad request takes a token of its address, and so does a connection that ends without a request. A request
@@ -112,7 +112,7 @@ class Rates:
         self._anonymous = _Buckets(10 * burst, 10 * rate, clock)
         self._study = _Buckets(10 * burst, 10 * rate, clock)
         self._bad = _Buckets(burst, rate, clock)
-        self._handshakes = _Buckets(2 * burst, rate, clock)
+        self._handshakes = _Buckets(burst, rate, clock)
         self._unknown = _Buckets(10 * burst, 5 * rate, clock)
         single = (self._study, self._bad, self._handshakes, self._unknown)
         self._all = (self._callers, self._addresses, self._anonymous, *single)
