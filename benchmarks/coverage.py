@@ -32,7 +32,18 @@ from threadpoolctl import threadpool_limits
 
 from dpbandits.actions import Actions
 from dpbandits.privacy import PrivacyRequest, SimulatedNoise
-from dpbandits.protocol import Plan, Schedule, State, Steps, Study, ask, fitted, simulate_release, tell
+from dpbandits.protocol import (
+    LinearFit,
+    Plan,
+    Schedule,
+    State,
+    Steps,
+    Study,
+    ask,
+    fitted,
+    simulate_release,
+    tell,
+)
 from dpbandits.world import Instance, Population
 
 FloatArray = NDArray[np.float64]
@@ -81,6 +92,19 @@ def draw(state: State, plan: Plan, population: Population, rng: np.random.Genera
     return tell(state, plan, simulate_release(plan, averages, SimulatedNoise(rng)))
 
 
+def estimates(
+    state: State, plan: Plan, population: Population, draws: int, rng: np.random.Generator
+) -> tuple[LinearFit, FloatArray]:
+    """Draw releases of one plan. Return the fit, which depends on the plan only, and an estimate per row."""
+    fit = fitted(state.study, draw(state, plan, population, rng).history[-1].unfitted)
+    assert isinstance(fit, LinearFit)
+    noise, means = SimulatedNoise(rng), list[tuple[float, ...]]()
+    for _ in range(draws):
+        averages = population.averages(plan.cohort, plan.support, plan.plays, rng)
+        means.append(simulate_release(plan, averages, noise).means)
+    return fit, np.array(means) @ fit.map.T
+
+
 def measure(
     state: State,
     population: Population,
@@ -91,14 +115,14 @@ def measure(
 ) -> Measured:
     """Draw the same plan many times; widths depend on the plan only. The parameter is θ* by default."""
     plan, truth = ask(state), population.instance
-    learnt = [draw(state, plan, population, rng).history[-1] for _ in range(draws)]
+    fit, found = estimates(state, plan, population, draws, rng)
     active = state.study.actions.matrix[state.active_actions]
     differences = active - truth.actions.matrix[truth.best_action]
     one_side = np.concatenate([active, differences[np.any(differences != 0, axis=1)]])
     directions = np.concatenate([one_side, -one_side])
-    widths = fitted(state.study, learnt[0]).target_widths(directions)
+    widths = fit.target_widths(directions)
     true = truth.theta if parameter is None else parameter
-    errors = (np.array([evidence.estimate for evidence in learnt]) - true) @ directions.T
+    errors = (found - true) @ directions.T
     return Measured(
         phases=draws,
         outside=np.mean(errors > widths, axis=0),

@@ -15,7 +15,17 @@ from dataclasses import dataclass
 import confirmation
 import identification
 import numpy as np
-from coverage import CONFIDENCE, LARGEST_RATIO, TRUSTS, Measured, MeasuredStudy, draw, measure, report
+from coverage import (
+    CONFIDENCE,
+    LARGEST_RATIO,
+    TRUSTS,
+    Measured,
+    MeasuredStudy,
+    draw,
+    estimates,
+    measure,
+    report,
+)
 from numpy.typing import NDArray
 from scipy.stats import binom
 
@@ -104,9 +114,8 @@ def _worst_misfit(
     moved[other] += 1
     bent = Instance(study.actions, linear.theta, measured=linear.mean_rewards + MISFIT * np.sign(moved))
     people = Population(bent, heterogeneity=study.heterogeneity)
-    estimates = [draw(state, plan, people, rng).history[-1].estimate for _ in range(draws)]
     truth = bent.mean_rewards[best] - bent.mean_rewards[other]
-    errors = (np.array(estimates) @ direction[0]) - truth
+    errors = estimates(state, plan, people, draws, rng)[1] @ direction[0] - truth
     width = fit.widths(np.array([other]), towards=best)
     return Measured(
         phases=draws,
