@@ -121,10 +121,9 @@ const among = (...names) => (x) => names.includes(x), listOf = (check) => (x) =>
 const COMMON = { kind: () => true, coordinates: whole(1, 2048), cohort: whole(1, 2 ** 40), bound: real(2 ** -60, 2 ** 60) };
 const SHAPE = { shape: among("box", "ball") }, WEIGHTS = { top_weight: whole(1, 2n ** 62n), other_weight: whole(1, 2n ** 62n) };
 const LATTICE = { ...COMMON, ...SHAPE, levels: whole(1, 2 ** 20), scale: real(2 ** -10, 2 ** 40), noise: among("discrete-gaussian", "laplace", "k-norm") };
-const CENTRAL = { ...LATTICE, noise: among("discrete-gaussian", "laplace", "k-norm", "ball-norm") };
 const SHARED = { least_reports: whole(1, 2 ** 40), silent_share: real(0, 0.99) };
 const KINDS = {
-  "none": COMMON, "central-lattice": CENTRAL, "local-lattice": LATTICE,
+  "none": COMMON, "central-lattice": { ...LATTICE, noise: among("discrete-gaussian", "laplace", "k-norm", "ball-norm") }, "local-lattice": LATTICE,
   "local-list": { ...COMMON, ...SHAPE, ...WEIGHTS, size: whole(2, 4096), near: whole(1, 4095) },
   "local-band": { ...COMMON, ...SHAPE, ...WEIGHTS, levels: whole(1, 256), width: whole(1, 4096) },
   "shuffled-bits": { ...COMMON, ...SHARED, reach: real(2 ** -60, 2 ** 60), levels: whole(1, 2 ** 20), noise_bits: whole(1, 2 ** 40), noise_probability: real(0, 1) },
@@ -169,8 +168,7 @@ export function isPrivate(m, epsilon, delta) { // the section Checking (ε, δ)
   }
   if (m.largest_share != null) delta -= (1 + Math.exp(epsilon)) * m.cohort * replaced(m, m.largest_share);
   if (!(delta >= 0)) return false;
-  if (noise === "k-norm") return g / m.scale <= epsilon;
-  if (noise === "ball-norm") return distance(m) / m.scale <= epsilon;
+  if (noise === "k-norm" || noise === "ball-norm") return (noise === "k-norm" ? g : distance(m)) / m.scale <= epsilon;
   if (noise === "laplace" || noise === "polya") return s * g / m.scale <= epsilon;
   if (noise === "skellam") {
     const v = n * Math.max(1, Math.round(2 ** 31 * m.scale ** 2)) / 2 ** 31, rho = s * g * g / (2 * v), xi = 3 * s * g / (2 * v);
