@@ -36,11 +36,11 @@ for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
 status = calls.recv(1)
 sys.exit(status[0] if status else 70)
 """
-# Sizes of a command on a page that are too large for a test: these words are added at its end.
+# Sizes that are smaller than the defaults, for commands on a page that do not name them.
 SMALLER = {
-    "simulate": ["--runs", "1", "--horizon", "3000"],
-    "audit": ["--samples", "400"],
-    "plan": ["--runs", "0", "--participants", "300", "--horizon", "3000"],
+    "simulate": {"--runs": "1", "--horizon": "3000"},
+    "audit": {"--samples": "400"},
+    "plan": {"--runs": "0"},
 }
 
 
@@ -124,8 +124,9 @@ def _run(words: list[str]) -> None:
     if name == "dpbandits":
         from dpbandits.cli import main
 
-        small = SMALLER.get(rest[0], []) if rest and os.environ.get("PAGE_SIZES") == "small" else []
-        raise SystemExit(main([*rest, *small]))
+        small = SMALLER.get(rest[0], {}) if os.environ.get("PAGE_SIZES") == "small" else {}
+        words = [word for option in small.items() if option[0] not in rest for word in option]
+        raise SystemExit(main([*rest, *words]))
     if name in ("python", "python3") and not rest[0].startswith("-"):
         sys.argv = rest
         sys.path.insert(0, str(Path(rest[0]).parent.absolute()))

@@ -8,12 +8,15 @@ Programs that would change the machine, such as `docker`, only check their words
 from __future__ import annotations
 
 import argparse
+import contextlib
 import doctest
 import io
 import json
 import os
 import re
 import shlex
+import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -31,6 +34,7 @@ from dpbandits.federation._site_file import _SITE
 from dpbandits.service.config import _sections
 from tests.forking import programs
 from tests.plugin_package import install
+from tests.service.processes import free_port
 from tests.stand_ins import called, refused
 from tests.world.files import cellular_text, ranking_text
 
@@ -213,7 +217,9 @@ FIRST = {
     "dpbandits keys destroy coordinator/study.toml": "cp coordinator/reports.pem kept.pem",
     "/opt/dpbandits/bin/pip": f"cp kept.pem coordinator/reports.pem; ln -s {ROOT}/deploy .; mkdir systemd",
 }
-# Folders of the system that are others here.
+# Ports and folders that are others here, and programs of the system.
+PORTS = ("8443", "8444", "8445")
+REAL = ("awk", "curl", "sed", "sqlite3", "ssh-keygen")
 REPLACED = {
     "/opt/dpbandits": "$HERE/opt",
     "/etc/dpbandits": "$HERE/etc",
@@ -237,6 +243,8 @@ for out, page, line, code in pieces:
 
 @pytest.fixture(name="binary", scope="module")
 def _binary() -> Iterator[Path]:
+    if not hasattr(os, "pidfd_open"):
+        pytest.skip("tests/forking.py needs Linux")
     with tempfile.TemporaryDirectory() as folder, programs(Path(folder)) as binary:
         yield binary
 
@@ -329,33 +337,51 @@ def _value(number: str) -> float:
 def test_the_code_of_a_page_runs_and_prints_what_the_page_says(
     name: str, binary: Path, tmp_path: Path
 ) -> None:
-    (tmp_path / "out").mkdir()
+    out = tmp_path / "out"
+    out.mkdir()
     _prepared(name, tmp_path)
-    (tmp_path / "out" / "python.json").write_text(json.dumps(_python(name)))
-    (tmp_path / "out" / "driver.py").write_text(DRIVER)
-    script = f"set -e\nexport PAGE_SIZES\npython out/driver.py out/python.json\n{_shell(name)}\n"
-    path = f"{binary}{os.pathsep}{os.environ['PATH']}"
-    own = {
-        **os.environ,
-        "PATH": path,
-        "HERE": str(tmp_path),
-        "PYTHONPATH": str(tmp_path / "site"),
-        "NO_PROXY": "*",
-    }
-    ran = subprocess.run(
-        ["bash", "-c", script],
-        cwd=tmp_path,
-        env=own,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
-    written_last = max((tmp_path / "out").iterdir(), key=lambda path: path.stat().st_mtime_ns)
-    assert ran.returncode == 0, f"{written_last.name}: {ran.stderr[-2000:]} {_tail(tmp_path / 'out')}"
-    assert _wrong_outputs(name, tmp_path / "out") == []
+    (out / "python.json").write_text(json.dumps(_python(name)))
+    (out / "driver.py").write_text(DRIVER)
+    ports = {port: str(free_port()) for port in PORTS}
+    script = f"python out/driver.py out/python.json\n{_shell(name)}\n"
+    status = _bash(_replaced(script, ports), binary, tmp_path)
+    for path in out.iterdir():  # as if the ports had been free
+        text = path.read_text(encoding="utf-8", errors="replace")
+        path.write_text(_replaced(text, {here: port for port, here in ports.items()}), encoding="utf-8")
+    assert status == 0, _tail(out)
+    assert _wrong_outputs(name, out) == []
     for page, (other, _) in AFTER.items():
-        assert other != name or _wrong_outputs(page, tmp_path / "out") == []
+        assert other != name or _wrong_outputs(page, out) == []
+
+
+def _replaced(text: str, by: dict[str, str]) -> str:
+    for one, other in by.items():
+        text = text.replace(one, other)
+    return text
+
+
+def _bash(script: str, binary: Path, folder: Path) -> int:
+    """Run a script; return its status. Processes that it leaves in the background are ended."""
+    missing = [
+        name for name in REAL if re.search(rf"^\W*{name} ", script, re.MULTILINE) and not shutil.which(name)
+    ]
+    if missing:
+        pytest.skip(f"{missing[0]} is missing")
+    path = f"{binary}{os.pathsep}{os.environ['PATH']}"
+    own = {"PATH": path, "HERE": str(folder), "PYTHONPATH": str(folder / "site"), "NO_PROXY": "*"}
+    text = f"set -e\nexport PAGE_SIZES\ntrap 'kill $(jobs -p) 2> /dev/null || true' EXIT\n{script}"
+    command = ["bash", "-c", text]
+    with (
+        (folder / "out" / "shell").open("w") as said,
+        subprocess.Popen(
+            command, cwd=folder, env={**os.environ, **own}, stdout=said, stderr=said, start_new_session=True
+        ) as ran,
+    ):
+        try:
+            return ran.wait(timeout=600)
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(ran.pid, signal.SIGKILL)
 
 
 def _tail(folder: Path) -> str:
