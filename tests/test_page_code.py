@@ -143,7 +143,7 @@ horizon = 2000
 [privacy]
 trust = "central"
 [schedule]
-cohorts = [50, 100]
+cohorts = [50]
 """
 ACTIONS = "0.9,0.1\n0.5,0.5\n0.2,0.9\n0.7,0.6\n"
 FILES = {
@@ -343,7 +343,8 @@ def test_the_code_of_a_page_runs_and_prints_what_the_page_says(
     (out / "python.json").write_text(json.dumps(_python(name)))
     (out / "driver.py").write_text(DRIVER)
     ports = {port: str(free_port()) for port in PORTS}
-    script = f"python out/driver.py out/python.json\n{_shell(name)}\n"
+    has_python = any(block.language == "python" for _, block in _run_here(name))
+    script = f"{'python out/driver.py out/python.json' if has_python else ''}\n{_shell(name)}\n"
     status = _bash(_replaced(script, ports), binary, tmp_path)
     for path in out.iterdir():  # as if the ports had been free
         text = path.read_text(encoding="utf-8", errors="replace")
