@@ -1,8 +1,8 @@
 """Accepting connections, at a cost that a flood of them cannot raise.
 
 asyncio creates a task, a transport and a protocol for each connection that it accepts, and TLS buffers on
-top. That takes about 0.5 ms, and the handshake itself takes longer than several requests. So a party accepts
-connections itself, and does as little as possible for a caller that may be hostile:
+top. The handshake itself takes longer than several requests. So a party accepts connections itself, and does
+as little as possible for a caller that may be hostile:
 
 1. An address that sent too many bad requests (_rates.py) is refused at once, which takes about 20 µs.
 2. The socket waits until the first message of a handshake, the ClientHello, is there as a whole. Until then
