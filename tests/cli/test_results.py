@@ -6,7 +6,6 @@ import argparse
 import csv
 import io
 import json
-import re
 import subprocess
 import sys
 import tomllib
@@ -182,27 +181,6 @@ def _check_live(folder: Path, port: int, stopped: Any) -> None:
             assert json.loads(_command("results", "study.toml", "--json", "-", folder=folder)) == stopped
         finally:
             stop(process)
-
-
-def test_the_example_of_the_guide_runs(tmp_path: Path) -> None:
-    section = GUIDE.split("\n## A table of options\n")[1].split("\n## ")[0]
-    (script,) = re.findall(r"```sh\n(.*?)```", section, re.DOTALL)
-    assert script.count("dpbandits ") == 3
-    own = f'dpbandits() {{ "{sys.executable}" -m dpbandits.cli "$@"; }}\n'
-    script = own + script.replace("8445", str(free_port()))
-    done = subprocess.run(
-        ["bash", "-e", "-c", script], cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True,
-        timeout=120, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    lines = done.stdout.splitlines()
-    end = lines.index("60 reports were accepted; `dpbandits results` shows the answer")
-    shown = [line.split()[0] for line in lines[end + 1 :] if line]
-    printed = re.findall(r"^    (\w+) ", GUIDE.split("\n## Results\n")[1].split("\n## ")[0], re.MULTILINE)
-    assert len(printed) == 6
-    assert shown[:6] == printed
-    (toml,) = re.findall(r"```toml\n(.*?)```", section, re.DOTALL)
-    assert (tmp_path / "trial.toml").read_text().startswith(toml)
 
 
 def _small(folder: Path) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -28,3 +29,5 @@ def test_a_study_of_real_processes_survives_kills(tmp_path: Path) -> None:
             assert world.examine() == [f"the accepted report of {name[:8]} is lost"]
         finally:
             world.stop()
+            del world
+            gc.collect()  # here, and not during another test, which would fail

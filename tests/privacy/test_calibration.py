@@ -34,7 +34,7 @@ def test_a_ball_keeps_what_was_asked_for(trust: str, coordinates: int, epsilon: 
     "request_",
     [
         PrivacyRequest(trust="none"),
-        PrivacyRequest(trust="central", delta=0),
+        PrivacyRequest(trust="central", delta=0, noise="k-norm"),
         PrivacyRequest(trust="shuffle", noise="binomial"),
         PrivacyRequest(trust="central", preset="paper", delta=0.1),
     ],
