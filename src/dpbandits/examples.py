@@ -6,11 +6,13 @@ get the rewards 0.9, 0.1 and 0.5 from the three actions.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from dpbandits.actions import Actions
 from dpbandits.options import Options
-from dpbandits.privacy import SimulatedNoise
+from dpbandits.privacy import PrivacyRequest, SimulatedNoise
 from dpbandits.protocol import (
     Plan,
     Release,
@@ -81,8 +83,11 @@ def noise() -> SimulatedNoise:
     return SimulatedNoise(np.random.default_rng(1))
 
 
-def plan() -> Plan:
+def plan(privacy: PrivacyRequest | None = None) -> Plan:
     """Return the plan of the first phase of `study`.
+
+    Args:
+        privacy: The privacy of the study; none by default.
 
     Returns:
         The plan. It plays the first two actions five times each.
@@ -93,7 +98,8 @@ def plan() -> Plan:
         >>> plan.support, plan.plays, plan.cohort
         ((0, 1), (5, 5), 20)
     """
-    return ask(study().begin())
+    own = study() if privacy is None else replace(study(), privacy=privacy)
+    return ask(own.begin())
 
 
 def averages(plan: Plan) -> list[float]:

@@ -109,7 +109,7 @@ def test_the_options_survive_json_and_their_encoding_serves_another_table() -> N
     np.testing.assert_array_equal(other.actions.matrix, options.actions.matrix[5:9])
     assert "kernel" not in Options.from_table(TABLE, features=KINDS).to_json()  # digests stay as they were
     assert options.effects(np.ones(6)) == ()
-    assert "net: category; two levels are as far apart as −1 and 1\nkernel: rbf" in str(options)
+    assert "net: category; the distance of two levels is 2, as that of −1 and 1\nkernel: rbf" in str(options)
 
 
 @pytest.mark.parametrize(

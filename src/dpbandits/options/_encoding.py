@@ -184,7 +184,9 @@ class Encoding:
         if isinstance(self.kernel, Kernel):
             for place, feature in enumerate(self.features):
                 if feature.kind == "category":
-                    lines[place] = f"{feature.name}: category; two levels are as far apart as −1 and 1"
+                    lines[place] = (
+                        f"{feature.name}: category; the distance of two levels is 2, as that of −1 and 1"
+                    )
             lines.append(self.kernel.describe())
         lines += [f"{one} × {two}: products of their columns" for one, two in self.interactions]
         lines.append(f"columns ({len(self.columns)}): {', '.join(self.columns)}")

@@ -39,7 +39,7 @@ _ROUNDING = 1e-10  # more than what rounding errors can change in κ₀(x, x) �
 _SMALLEST = 1e-6  # a landmark of which less than this is left would have columns of rounding errors
 _SCALES = (1e-3, 1e3)  # beyond these κ is 0 for all pairs of options, or 1
 _MOST_LANDMARKS = 1000  # a larger matrix would take minutes
-_APART = 4.0  # the squared distance of two levels of a category: that of −1 and 1, the ends of a range
+_LEVELS_SQUARED = 4.0  # the squared distance of two levels of a category: that of −1 and 1
 _INVERSE_E = 0.36787944117144233
 _WHOLE_POWERS = np.cumprod([1.0, *[_INVERSE_E] * 745])  # e^−745 is the smallest power above 0
 _FACTORS = [1.0 / math.factorial(power) for power in range(21)]
@@ -49,8 +49,8 @@ _FACTORS = [1.0 / math.factorial(power) for power in range(21)]
 class Kernel:
     """Kernel columns in place of one column per feature: mean rewards may be any smooth function.
 
-    Numbers and ordered levels are mapped to [−1, 1] first. Two levels of a category are as far apart as −1
-    and 1. All interactions of features are included.
+    Numbers and ordered levels are mapped to [−1, 1] first. The distance of two levels of a category is
+    that of −1 and 1. All interactions of features are included.
 
     Attributes:
         shape: "rbf", the squared exponential kernel exp(−r²/2), or "matern", the Matérn kernel with ν = 5/2,
@@ -159,8 +159,8 @@ class Basis:
     def _similar(self, place: int) -> FloatArray:
         squared = np.zeros(len(self._points))
         for column, category in enumerate(self._categories):
-            apart = self._points[:, column] - self._points[place, column]
-            squared = squared + (_APART * (apart != 0) if category else apart * apart)
+            steps = self._points[:, column] - self._points[place, column]
+            squared = squared + (_LEVELS_SQUARED * (steps != 0) if category else steps * steps)
         return self._kernel.similarity(squared)
 
     def add(self, place: int) -> None:

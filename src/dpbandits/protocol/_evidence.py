@@ -27,16 +27,9 @@ class PhaseEvidence:
         estimate: The parameter that the reward model estimated; empty before the fit.
 
     Example:
-        >>> import dpbandits as dp, numpy as np
-        >>> from dpbandits.protocol import simulate_release
-        >>> actions = dp.Actions([[1, 0], [0, 1], [0.6, 0.6]])
-        >>> schedule = dp.Schedule(cohorts=(20,), first_length=10)
-        >>> study = dp.Study(actions=actions, horizon=100, schedule=schedule)
-        >>> plan = dp.ask(study.begin())
-        >>> averages = np.tile(actions.matrix[list(plan.support)] @ [0.5, 0.2], (20, 1))
-        >>> release = simulate_release(plan, averages, dp.SimulatedNoise(np.random.default_rng(1)))
-        >>> (evidence,) = dp.tell(study.begin(), plan, release).history
-        >>> evidence.reports, len(evidence.means) == plan.numbers
+        >>> from dpbandits import examples
+        >>> (evidence,) = examples.after_one_phase(examples.study()).history
+        >>> evidence.reports, len(evidence.means) == evidence.plan.numbers
         (20, True)
     """
 

@@ -72,10 +72,8 @@ def ask(state: State) -> Plan:
 
     Example:
         >>> import dpbandits as dp
-        >>> actions = dp.Actions([[1, 0], [0, 1], [0.6, 0.6]])
-        >>> schedule = dp.Schedule(cohorts=(20,), first_length=10)
-        >>> study = dp.Study(actions=actions, horizon=100, schedule=schedule)
-        >>> plan = dp.ask(study.begin())
+        >>> from dpbandits import examples
+        >>> plan = dp.ask(examples.study().begin())
         >>> plan.phase, plan.rounds, plan.cohort
         (1, 10, 20)
     """
@@ -118,7 +116,7 @@ def _near_enough(state: State) -> bool:
 def gap_bound(state: State) -> float:
     """Return an upper bound on the gap of the best guess, from the last release and from all releases.
 
-    All bounds hold together with the confidence of the study (docs/theory.md, Theorems 1 and 4).
+    All bounds hold together with the confidence of the study (docs/theory.md, Theorems 1 and 9).
 
     Args:
         state: The state after at least one release.
@@ -127,18 +125,8 @@ def gap_bound(state: State) -> float:
         The largest upper confidence bound on how much better another active action may be; 0 if one is left.
 
     Example:
-        >>> import dpbandits as dp
-        >>> actions = dp.Actions([[1, 0], [0, 1], [0.6, 0.6]])
-        >>> schedule = dp.Schedule(cohorts=(20,), first_length=10)
-        >>> study = dp.Study(actions=actions, horizon=100, schedule=schedule)
-        >>> import numpy as np
-        >>> noise = dp.SimulatedNoise(np.random.default_rng(1))
-        >>> plan = dp.ask(study.begin())
-        >>> rewards = [0.9, 0.1, 0.5]
-        >>> averages = [rewards[action] for action in plan.support]
-        >>> reports = [dp.respond_with_averages(plan, averages, noise) for _ in range(plan.cohort)]
-        >>> release = dp.analyze(plan, dp.shuffle(plan, reports, noise), noise)
-        >>> state = dp.tell(study.begin(), plan, release)
+        >>> from dpbandits import examples
+        >>> state = examples.after_one_phase(examples.study())
         >>> from dpbandits.protocol import gap_bound
         >>> gap_bound(state) >= 0
         True
@@ -226,17 +214,10 @@ def tell(state: State, plan: Plan, release: Release | None) -> State:
 
     Example:
         >>> import dpbandits as dp
-        >>> actions = dp.Actions([[1, 0], [0, 1], [0.6, 0.6]])
-        >>> schedule = dp.Schedule(cohorts=(20,), first_length=10)
-        >>> study = dp.Study(actions=actions, horizon=100, schedule=schedule)
-        >>> import numpy as np
-        >>> noise = dp.SimulatedNoise(np.random.default_rng(1))
-        >>> plan = dp.ask(study.begin())
-        >>> rewards = [0.9, 0.1, 0.5]
-        >>> averages = [rewards[action] for action in plan.support]
-        >>> reports = [dp.respond_with_averages(plan, averages, noise) for _ in range(plan.cohort)]
-        >>> release = dp.analyze(plan, dp.shuffle(plan, reports, noise), noise)
-        >>> state = dp.tell(study.begin(), plan, release)
+        >>> from dpbandits import examples
+        >>> plan = examples.plan()
+        >>> release = examples.release(plan)
+        >>> state = dp.tell(examples.study().begin(), plan, release)
         >>> state.phase, state.clients_asked, state.progress[-1].leader
         (2, 20, 0)
     """
@@ -346,17 +327,9 @@ def replay(study: Study, releases: Iterable[Release]) -> State:
 
     Example:
         >>> import dpbandits as dp
-        >>> actions = dp.Actions([[1, 0], [0, 1], [0.6, 0.6]])
-        >>> schedule = dp.Schedule(cohorts=(20,), first_length=10)
-        >>> study = dp.Study(actions=actions, horizon=100, schedule=schedule)
-        >>> import numpy as np
-        >>> noise = dp.SimulatedNoise(np.random.default_rng(1))
-        >>> plan = dp.ask(study.begin())
-        >>> rewards = [0.9, 0.1, 0.5]
-        >>> averages = [rewards[action] for action in plan.support]
-        >>> reports = [dp.respond_with_averages(plan, averages, noise) for _ in range(plan.cohort)]
-        >>> release = dp.analyze(plan, dp.shuffle(plan, reports, noise), noise)
-        >>> dp.replay(study, [release]) == dp.tell(study.begin(), plan, release)
+        >>> from dpbandits import examples
+        >>> study, release = examples.study(), examples.release(examples.plan())
+        >>> dp.replay(study, [release]) == examples.after_one_phase(study)
         True
     """
     state = study.begin()
@@ -382,18 +355,8 @@ def leader(state: State) -> int:
         After a confirmation, see `confirmed_leader`.
 
     Example:
-        >>> import dpbandits as dp
-        >>> actions = dp.Actions([[1, 0], [0, 1], [0.6, 0.6]])
-        >>> schedule = dp.Schedule(cohorts=(20,), first_length=10)
-        >>> study = dp.Study(actions=actions, horizon=100, schedule=schedule)
-        >>> import numpy as np
-        >>> noise = dp.SimulatedNoise(np.random.default_rng(1))
-        >>> plan = dp.ask(study.begin())
-        >>> rewards = [0.9, 0.1, 0.5]
-        >>> averages = [rewards[action] for action in plan.support]
-        >>> reports = [dp.respond_with_averages(plan, averages, noise) for _ in range(plan.cohort)]
-        >>> release = dp.analyze(plan, dp.shuffle(plan, reports, noise), noise)
-        >>> state = dp.tell(study.begin(), plan, release)
+        >>> from dpbandits import examples
+        >>> state = examples.after_one_phase(examples.study())
         >>> from dpbandits.protocol import leader
         >>> leader(state)
         0
@@ -415,18 +378,8 @@ def best_estimate(state: State) -> FloatArray:
         The estimate from all phases together or, without the step `pooled`, from the last phase.
 
     Example:
-        >>> import dpbandits as dp
-        >>> actions = dp.Actions([[1, 0], [0, 1], [0.6, 0.6]])
-        >>> schedule = dp.Schedule(cohorts=(20,), first_length=10)
-        >>> study = dp.Study(actions=actions, horizon=100, schedule=schedule)
-        >>> import numpy as np
-        >>> noise = dp.SimulatedNoise(np.random.default_rng(1))
-        >>> plan = dp.ask(study.begin())
-        >>> rewards = [0.9, 0.1, 0.5]
-        >>> averages = [rewards[action] for action in plan.support]
-        >>> reports = [dp.respond_with_averages(plan, averages, noise) for _ in range(plan.cohort)]
-        >>> release = dp.analyze(plan, dp.shuffle(plan, reports, noise), noise)
-        >>> state = dp.tell(study.begin(), plan, release)
+        >>> from dpbandits import examples
+        >>> state = examples.after_one_phase(examples.study())
         >>> from dpbandits.protocol import best_estimate
         >>> best_estimate(state).round(3)
         array([0.9, 0.1])

@@ -36,18 +36,8 @@ class Progress:
         requested_delta: The δ that the mechanism was calibrated to; None in the same cases.
 
     Example:
-        >>> import dpbandits as dp
-        >>> actions = dp.Actions([[1, 0], [0, 1], [0.6, 0.6]])
-        >>> schedule = dp.Schedule(cohorts=(20,), first_length=10)
-        >>> study = dp.Study(actions=actions, horizon=100, schedule=schedule)
-        >>> import numpy as np
-        >>> noise = dp.SimulatedNoise(np.random.default_rng(1))
-        >>> plan = dp.ask(study.begin())
-        >>> rewards = [0.9, 0.1, 0.5]
-        >>> averages = [rewards[action] for action in plan.support]
-        >>> reports = [dp.respond_with_averages(plan, averages, noise) for _ in range(plan.cohort)]
-        >>> release = dp.analyze(plan, dp.shuffle(plan, reports, noise), noise)
-        >>> state = dp.tell(study.begin(), plan, release)
+        >>> from dpbandits import examples
+        >>> state = examples.after_one_phase(examples.study())
         >>> progress = state.progress[-1]
         >>> progress.phase, progress.actions_left, progress.cohort
         (1, 1, 20)

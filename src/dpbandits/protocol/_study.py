@@ -358,10 +358,8 @@ class State:
             are none. `barred_actions` has their indices.
 
     Example:
-        >>> import dpbandits as dp
-        >>> actions = dp.Actions([[1, 0], [0, 1], [0.6, 0.6]])
-        >>> schedule = dp.Schedule(cohorts=(20,), first_length=10)
-        >>> study = dp.Study(actions=actions, horizon=100, schedule=schedule)
+        >>> from dpbandits import examples
+        >>> study = examples.study()
         >>> state = study.begin()
         >>> state.phase, state.ended, state.clients_left
         (1, False, inf)

@@ -53,15 +53,9 @@ def nothing(plan: Plan) -> Sums:
         plan: The plan of the cohort.
 
     Example:
-        >>> import dpbandits as dp, numpy as np
-        >>> actions = dp.Actions([[1, 0], [0, 1], [0.6, 0.6]])
-        >>> study = dp.Study(
-        ...     actions=actions,
-        ...     horizon=100,
-        ...     schedule=dp.Schedule(cohorts=(20,), first_length=10),
-        ...     privacy=dp.PrivacyRequest(trust="central", epsilon=1, delta=0),
-        ... )
-        >>> plan = dp.ask(study.begin())
+        >>> import dpbandits as dp
+        >>> from dpbandits import examples
+        >>> plan = examples.plan(dp.PrivacyRequest(trust="central", delta=0))
         >>> from dpbandits.protocol import nothing
         >>> nothing(plan).reports
         0
@@ -102,17 +96,10 @@ def add_up(plan: Plan, sums: Sums, packed: Iterable[bytes], *, shares: bool = Fa
         ProtocolError: Reports are in floating point.
 
     Example:
-        >>> import dpbandits as dp, numpy as np
-        >>> actions = dp.Actions([[1, 0], [0, 1], [0.6, 0.6]])
-        >>> study = dp.Study(
-        ...     actions=actions,
-        ...     horizon=100,
-        ...     schedule=dp.Schedule(cohorts=(20,), first_length=10),
-        ...     privacy=dp.PrivacyRequest(trust="central", epsilon=1, delta=0),
-        ... )
-        >>> plan = dp.ask(study.begin())
-        >>> noise = dp.SimulatedNoise(np.random.default_rng(1))
-        >>> report = dp.respond_with_averages(plan, [0.5] * len(plan.support), noise)
+        >>> import dpbandits as dp
+        >>> from dpbandits import examples
+        >>> plan = examples.plan(dp.PrivacyRequest(trust="central", delta=0))
+        >>> report = examples.reports(plan)[0]
         >>> from dpbandits.protocol import add_up, nothing
         >>> add_up(plan, nothing(plan), [report.payload] * 20).reports
         20
@@ -219,17 +206,10 @@ def report_totals(plan: Plan, packed: bytes) -> IntArray:
         ProtocolError: Reports are in floating point.
 
     Example:
-        >>> import dpbandits as dp, numpy as np
-        >>> actions = dp.Actions([[1, 0], [0, 1], [0.6, 0.6]])
-        >>> study = dp.Study(
-        ...     actions=actions,
-        ...     horizon=100,
-        ...     schedule=dp.Schedule(cohorts=(20,), first_length=10),
-        ...     privacy=dp.PrivacyRequest(trust="central", epsilon=1, delta=0),
-        ... )
-        >>> plan = dp.ask(study.begin())
-        >>> noise = dp.SimulatedNoise(np.random.default_rng(1))
-        >>> report = dp.respond_with_averages(plan, [0.5] * len(plan.support), noise)
+        >>> import dpbandits as dp
+        >>> from dpbandits import examples
+        >>> plan = examples.plan(dp.PrivacyRequest(trust="central", delta=0))
+        >>> report = examples.reports(plan)[0]
         >>> from dpbandits.protocol import report_totals
         >>> len(report_totals(plan, report.payload)) == plan.numbers
         True
@@ -250,20 +230,13 @@ def sums_of(plan: Plan, totals: Sequence[int], reports: int) -> Sums:
         ProtocolError: Reports are in floating point.
 
     Example:
-        >>> import dpbandits as dp, numpy as np
-        >>> actions = dp.Actions([[1, 0], [0, 1], [0.6, 0.6]])
-        >>> study = dp.Study(
-        ...     actions=actions,
-        ...     horizon=100,
-        ...     schedule=dp.Schedule(cohorts=(20,), first_length=10),
-        ...     privacy=dp.PrivacyRequest(trust="central", epsilon=1, delta=0),
-        ... )
-        >>> plan = dp.ask(study.begin())
-        >>> noise = dp.SimulatedNoise(np.random.default_rng(1))
-        >>> report = dp.respond_with_averages(plan, [0.5] * len(plan.support), noise)
+        >>> import dpbandits as dp
+        >>> from dpbandits import examples
+        >>> plan = examples.plan(dp.PrivacyRequest(trust="central", delta=0))
+        >>> report = examples.reports(plan)[0]
         >>> from dpbandits.protocol import report_totals, sums_of
         >>> totals = 20 * report_totals(plan, report.payload)
-        >>> dp.analyze(plan, sums_of(plan, totals, reports=20), noise).reports
+        >>> dp.analyze(plan, sums_of(plan, totals, reports=20), examples.noise()).reports
         20
     """
     modulus = 1 << _summable(plan).sum_bits

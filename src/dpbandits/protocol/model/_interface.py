@@ -73,18 +73,14 @@ class Fit(ABC):
         errors: The errors of the released means of the phase.
 
     Example:
-        >>> import dpbandits as dp, numpy as np
-        >>> from dpbandits.protocol import fitted, simulate_release
-        >>> actions = dp.Actions([[1, 0], [0, 1], [0.6, 0.6]])
-        >>> schedule = dp.Schedule(cohorts=(20,), first_length=10)
-        >>> study = dp.Study(actions=actions, horizon=100, schedule=schedule)
-        >>> plan = dp.ask(study.begin())
-        >>> averages = np.tile(actions.matrix[list(plan.support)] @ [0.5, 0.2], (20, 1))
-        >>> release = simulate_release(plan, averages, dp.SimulatedNoise(np.random.default_rng(1)))
-        >>> (evidence,) = dp.tell(study.begin(), plan, release).history
+        >>> import numpy as np
+        >>> from dpbandits import examples
+        >>> from dpbandits.protocol import fitted
+        >>> study = examples.study()
+        >>> (evidence,) = examples.after_one_phase(study).history
         >>> fit = fitted(study, evidence.unfitted)
         >>> fit.estimate.round(2)
-        array([0.5, 0.2])
+        array([0.9, 0.1])
         >>> fit.widths(np.array([0, 1])).shape
         (2,)
     """
