@@ -1,6 +1,6 @@
 """The processor time of one coordinator per request, by kind of request, relative to an empty handler.
 
-A real coordinator (`dpbandits serve`) with SQLite and the same server with a handler that does nothing get
+A real coordinator (`dpbandits serve`) with SQLite and uvicorn (with h11) with a handler that does nothing get
 the same number of requests in alternation, over kept connections. Processor time is compared instead of time
 on the clock, so other programs on the machine matter less.
 
@@ -110,7 +110,7 @@ def running(directory: Path, clients: int, *, tls: bool, waiting: bool) -> Itera
     empty = [
         sys.executable,
         str(Path(__file__).with_name("service_load.py")),
-        "serve-empty",
+        "serve-plain",
         str(port),
         *pair,
     ]

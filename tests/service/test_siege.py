@@ -126,7 +126,7 @@ def _seconds_until_closed(opened: socket.socket, trickle: bytes = b"") -> float:
     [
         ("head", b"", b""),  # never sends a request
         ("head", b"GET /v1/stu", b"dy?" + b"x" * 200),  # slow head
-        ("head", b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\nGET", b"x" * 200),  # slow second head
+        ("head", b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\nGET /", b"x" * 200),  # slow second head
         ("body", _head("/v1/tasks", 300), b"x" * 200),  # slow body
         ("rest", _head(REPORTS, 1000 * LARGE), b"x" * 200),  # goes on with a refused body
     ],
@@ -164,17 +164,63 @@ def test_a_large_body_is_read_after_its_ticket_is_known_and_in_bounded_memory(li
         one.close()
 
 
-def test_two_lengths_are_refused_and_the_connection_ends(live: Besieged) -> None:
-    both = _head("/v1/tasks", 5, live.member.token, "Transfer-Encoding: chunked\r\n")
-    refused = _opened(live.port, both + b"0\r\n\r\n" + b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n")
-    refused.settimeout(2)
+HEALTH = b"GET /healthz HTTP/1.1\r\nHost: a\r\n"
+CHUNKED = b"POST /v1/tasks HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+def _reply(port: int, *parts: bytes) -> bytes:
+    """Return all that a server replies until it ends the connection, or for a second."""
+    opened = socket.create_connection(("127.0.0.1", port), timeout=1)
     reply = b""
-    with contextlib.suppress(ConnectionResetError):
-        while part := refused.recv(4096):
-            reply += part
-    assert reply.startswith(b"HTTP/1.1 400 ")
-    assert reply.count(b"HTTP/1.1") == 1  # what could be a smuggled request is not answered
-    refused.close()
+    with contextlib.suppress(ConnectionError):
+        for part in parts:
+            opened.sendall(part)
+            time.sleep(0.05)  # so that the parts arrive separately
+        with contextlib.suppress(TimeoutError):
+            while received := opened.recv(4096):
+                reply += received
+            reply += b"<end>"
+    opened.close()
+    return reply
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        pytest.param(
+            [_head("/v1/tasks", 5, more="Transfer-Encoding: chunked\r\n") + b"0\r\n\r\n"], id="lengths"
+        ),
+        pytest.param([CHUNKED.replace(b"chunked", b"gzip, chunked") + b"0\r\n\r\n"], id="encoding"),
+        pytest.param([HEALTH + b"X: " + b"y" * 9000 + b"\r\n\r\n"], id="field"),
+        pytest.param([HEALTH + b"X: y\r\n" * 2000], id="fields"),
+        pytest.param([HEALTH + b"X: " + b"y" * 9000], id="unfinished"),
+        pytest.param([HEALTH + b"X: " + b"y" * 5000, b"y" * 5000], id="unfinished in two"),
+        pytest.param([CHUNKED + b"0\r\n" + b"X: y\r\n" * 3000], id="trailers"),
+        pytest.param([CHUNKED + b"zz\r\n"], id="chunk"),
+        pytest.param(
+            [_head(REPORTS, 3, more="Connection: upgrade\r\nUpgrade: h2c\r\n") + b"abc"], id="upgrade"
+        ),
+    ],
+)
+def test_a_request_that_is_ambiguous_or_unbounded_is_refused_and_the_connection_ends(
+    live: Besieged, sent: list[bytes]
+) -> None:
+    smuggled = HEALTH + b"\r\n"
+    reply = _reply(live.port, *sent[:-1], sent[-1] + smuggled)
+    assert reply.startswith(b"HTTP/1.1 400 ") or reply in (b"", b"<end>")
+    assert reply.count(b"HTTP/1.1") <= 1  # what could be a smuggled request is not answered
+    live.served()
+
+
+def test_few_requests_may_wait_for_a_reply_and_garbage_ends_the_connection(live: Besieged) -> None:
+    assert _reply(live.port, (HEALTH + b"\r\n") * 4).count(b"HTTP/1.1 200 ") == 4
+    assert b" 200 " not in _reply(live.port, (HEALTH + b"\r\n") * 40)
+    assert b" 200 " not in _reply(live.port, HEALTH + b"\r\n\0\0\0\0")
+    assert b" 200 " not in _reply(live.port, HEALTH + b"\r\n" + HEALTH + b"X: " + b"y" * 9000)
+    other = _reply(live.port, HEALTH + b"Connection: upgrade\r\nUpgrade: h2c\r\n\r\n")
+    assert b" 200 " in other
+    assert other.endswith(b"<end>")
+    live.served()
 
 
 def test_waiting_connections_make_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -111,3 +111,26 @@ def test_a_missing_database_is_one_line(postgres: str) -> None:
     with pytest.raises(StorageError, match='database "no_such_study" does not exist') as raised:
         SqlStore(postgres.replace("/postgres?", "/no_such_study?"))
     assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("tested", [True, False])
+def test_a_connection_that_ended_while_it_was_idle_is_replaced(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch, tested: bool
+) -> None:
+    """Without the test before its use, the first transaction after a restart of the server fails."""
+    monkeypatch.setattr("dpbandits.storage._sql._IDLE", 0.0 if tested else 60.0)
+    store, other = SqlStore(postgres_url), SqlStore(postgres_url)
+    with store.transaction() as transaction:
+        transaction.add_attempt(ATTEMPT)
+    with other._engine.begin() as connection:
+        connection.exec_driver_sql(
+            "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity "
+            "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )
+    if not tested:
+        with pytest.raises(StorageError), store.transaction() as transaction:
+            transaction.latest()
+    with store.transaction() as transaction:
+        assert transaction.latest() == ATTEMPT
+    store.close()
+    other.close()

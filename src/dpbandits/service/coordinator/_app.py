@@ -88,6 +88,10 @@ class CoordinatorService(Served):
         clients.pace.polled(call.secret)
         return reply
 
+    def accepted(self, pseudonym: str) -> None:
+        """Let the store answer the later polls of a client that has reported."""
+        self._polls.forget(pseudonym)
+
     async def slot(self, call: Call) -> ReportSlot:
         """Return the place that a client's report belongs to."""
         plan = await self._plan(call.phase)

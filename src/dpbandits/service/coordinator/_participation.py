@@ -109,17 +109,17 @@ class Participation:
         )
 
     def still_in_cohort(self, latest: Attempt, have: str) -> TaskReply | None:
-        """Return the task of a client that has joined the latest attempt, without reading the store.
+        """Return the task of a client that has joined the latest attempt and not reported, without the store.
 
         Args:
             latest: The latest attempt, which the client has joined.
             have: As for `task`.
 
         Returns:
-            The task; None if it depends on what else the store has: whether the client has reported.
+            The task; None if it depends on what else the store has: the attempt is over.
         """
         state, plan = _TASK.get(latest.state), self._rounds.journal.known_plan(latest.phase)
-        if state is None or plan is None or (state == "report" and not self._context.shuffled):
+        if state is None or plan is None:
             return None
         return self._in_cohort(state, plan, latest.number, latest, have=have, reported=False)
 

@@ -1,10 +1,14 @@
 """Polls of clients that have joined are answered from memory.
 
-Most polls learn nothing: the client has joined, and its cohort waits for others or for the actuator. Whether
-a client has joined an attempt never changes, so it is remembered. The latest attempt is read from the store
-for many polls together: again after every change that this process commits and, because other workers and
-commands may change it, at least four times per second. All other polls read the store: those that may join,
-those of cohorts that may report in this model, and those after the end of the attempt.
+Most polls learn nothing: the client has joined, and its cohort waits for others or for the actuator. When it
+may report, all clients of the cohort ask within a few seconds. Whether a client has joined an attempt never
+changes, so it is remembered until its report is accepted. The latest attempt is read from the store for many
+polls together: again after every change that this process commits and, because other workers and commands
+may change it, at least four times per second. All other polls read the store: those that may join, those of
+clients that have reported to this worker, and those after the end of the attempt.
+
+If another worker accepted the client's report, a reply from memory has `reported` false. This does no harm:
+in this state clients send their report, and the same report is accepted again.
 """
 
 from __future__ import annotations
@@ -25,9 +29,9 @@ _REMEMBERED = 50_000  # clients
 
 
 class _Place(NamedTuple):
-    """What a client has joined, and under which name."""
+    """What a client has joined."""
 
-    pseudonym: str
+    client: str
     phase: int
     attempt: int
 
@@ -47,7 +51,7 @@ class Polls:
         self._clients = clients
         self._writer = writer
         self._clock = clock
-        self._places: OrderedDict[str, _Place] = OrderedDict()
+        self._places: OrderedDict[str, _Place] = OrderedDict()  # by the pseudonym
         self._latest: Attempt | None = None
         self._version, self._until = -1, 0.0
         self._reading: asyncio.Future[Attempt | None] | None = None
@@ -59,22 +63,26 @@ class Polls:
             secret: The client's token.
             request: Its request.
         """
-        client = hashed(secret)
-        place = self._places.get(client)
-        if place is None or place.pseudonym != request.pseudonym:
+        place = self._places.get(request.pseudonym)
+        if place is None or place.client != hashed(secret):
             return None
         latest = await self._read()
         if latest is None or (latest.phase, latest.number) != (place.phase, place.attempt):
-            self._places.pop(client, None)
+            self.forget(request.pseudonym)
             return None
         return self._clients.still_in_cohort(latest, request.have)
 
     def learn(self, secret: str, request: TaskRequest, reply: TaskReply) -> None:
-        """Remember a client that has joined, from a reply that is committed."""
-        if reply.state == "joined" and reply.phase is not None and reply.attempt is not None:
-            self._places[hashed(secret)] = _Place(request.pseudonym, reply.phase, reply.attempt)
+        """Remember a client that has joined and not reported, from a reply that is committed."""
+        in_cohort = reply.state in ("joined", "report") and not reply.reported
+        if in_cohort and reply.phase is not None and reply.attempt is not None:
+            self._places[request.pseudonym] = _Place(hashed(secret), reply.phase, reply.attempt)
             if len(self._places) > _REMEMBERED:
                 self._places.popitem(last=False)
+
+    def forget(self, pseudonym: str) -> None:
+        """Ask the store from now on: the client's report was accepted, or its attempt is over."""
+        self._places.pop(pseudonym, None)
 
     async def _read(self) -> Attempt | None:
         if self._version == self._writer.changes and self._clock() < self._until:

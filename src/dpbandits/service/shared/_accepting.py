@@ -19,6 +19,7 @@ that exist come first. Without TLS there is no handshake to wait for, and only t
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import logging
 import socket
@@ -33,7 +34,8 @@ from dpbandits.service.shared._turns import Turns
 _AT_ONCE = 32  # connections that are accepted in one pass of the event loop
 _BREAK = 0.005  # seconds until more are accepted, if there were as many
 _FULL_BREAK = 1.0  # seconds until more are accepted, if there are no open files left
-_LOOK_AGAIN = (0.02, 0.1, 0.3, 1.0)  # seconds between looks at an unfinished ClientHello; the last repeats
+_LEAST = 16  # bytes that are waited for at first: fewer than any ClientHello, or any HTTP request, has
+_LOOKS = 3  # looks at a ClientHello; the kernel reports it when it is there as a whole, so two suffice
 _GOODBYE = 5.0  # seconds that a caller has to confirm the end of a TLS connection
 _RECORD_HEAD = 5  # bytes of a TLS record before its content
 _HANDSHAKE = 22  # the type of the record
@@ -133,6 +135,7 @@ class Acceptor:
             self._connect(caller)
         elif self._make_room():
             self._held[caller] = self._unfinished[caller] = None
+            _wait_for(accepted, _LEAST)
             self._loop.add_reader(accepted.fileno(), self._look, caller)
             self._watch()
         else:
@@ -153,24 +156,22 @@ class Acceptor:
 
     def _look(self, caller: _Caller) -> None:
         """Look whether the ClientHello has arrived, and leave it in the socket."""
-        if caller not in self._unfinished:
-            return
-        if caller.looks == 0:
-            self._loop.remove_reader(caller.socket.fileno())  # it would be called without end
-        caller.looks += 1
         seen = _seen(caller.socket)
-        whole = None if seen is None else _whole(seen)
-        if whole is None:
-            pause = _LOOK_AGAIN[min(caller.looks, len(_LOOK_AGAIN)) - 1]
-            self._loop.call_later(pause, self._look, caller)
-        elif whole:
-            del self._unfinished[caller]
-            self._turns.add(caller)
-            self._plan_handshake()
-        else:
+        if seen is None:
+            return
+        caller.looks += 1
+        length = _length(seen)
+        if length is None or caller.looks > _LOOKS:
             if seen:
                 self._door.invalid()
             self._drop(caller)
+        elif len(seen) < length:
+            _wait_for(caller.socket, length)
+        else:
+            self._loop.remove_reader(caller.socket.fileno())
+            del self._unfinished[caller]
+            self._turns.add(caller)
+            self._plan_handshake()
 
     def _plan_handshake(self, seconds: float = 0.0) -> None:
         if not self._planned and self._turns:
@@ -201,6 +202,7 @@ class Acceptor:
 
     async def _begin_connection(self, caller: _Caller) -> None:
         caller.connecting = True  # from here on, asyncio closes the socket
+        _wait_for(caller.socket, 1)
         connection, tls = self._connection(), self._door.tls
         longest = self._door.steps.handshake
         times = {} if tls is None else {"ssl_handshake_timeout": longest, "ssl_shutdown_timeout": _GOODBYE}
@@ -239,7 +241,7 @@ class Acceptor:
         self._discard(caller)
 
     def _discard(self, caller: _Caller) -> None:
-        if caller.looks == 0:
+        if caller in self._unfinished:
             self._loop.remove_reader(caller.socket.fileno())
         self._release(caller)
         caller.socket.close()
@@ -275,14 +277,22 @@ def _ended(accepted: socket.socket) -> bool:
     return state != _ESTABLISHED
 
 
-def _whole(seen: bytes) -> bool | None:
-    """Return whether bytes are a ClientHello; None if they are only a part of one.
+def _wait_for(accepted: socket.socket, size: int) -> None:
+    """Let the kernel report the socket when this many bytes have arrived, or when the caller has ended it.
+
+    Otherwise each byte of an unfinished message would wake the event loop.
+    """
+    with contextlib.suppress(OSError):  # it has ended meanwhile, which the next look finds out
+        accepted.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, size)
+
+
+def _length(seen: bytes) -> int | None:
+    """Return how many bytes a ClientHello has that begins so; None if it is none.
 
     A hello of several records counts as whole with the first one, and a very large one with its first 4 KiB.
     """
     if not seen or seen[0] != _HANDSHAKE:
-        return False
-    if len(seen) < _RECORD_HEAD:
         return None
-    length = _RECORD_HEAD + int.from_bytes(seen[3:_RECORD_HEAD], "big")
-    return True if len(seen) >= min(length, _LARGEST_LOOK) else None
+    if len(seen) < _RECORD_HEAD:
+        return _LEAST
+    return min(_RECORD_HEAD + int.from_bytes(seen[3:_RECORD_HEAD], "big"), _LARGEST_LOOK)

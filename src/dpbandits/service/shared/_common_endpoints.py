@@ -65,6 +65,10 @@ class Served(ABC):
             raise
         outcome: str = await self.writer.run_async("report", report)
         accept(outcome)
+        self.accepted(report.pseudonym)
+
+    def accepted(self, pseudonym: str) -> None:  # noqa: B027 - a party may have nothing to do
+        """Called after the report of a client was stored."""
 
     async def run(self, name: str, work: Callable[[Transaction], Result], *, alone: bool = False) -> Result:
         """Run `work` in a transaction; it is durable when this returns.

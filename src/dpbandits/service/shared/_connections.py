@@ -20,12 +20,13 @@ import gc
 import resource
 import ssl
 from asyncio import sslproto
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, cast
 
-import h11
-from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
+import httptools
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from dpbandits._checks import positive
 from dpbandits.service.shared._metrics import Metrics
@@ -36,6 +37,10 @@ PROVEN = "dpbandits.proven"
 
 BODY_RATE = 16_384  # bytes of a body that extend its time by one second
 HEAD_BYTES = 8_192  # the largest head of a request
+_INVALID = "Invalid HTTP request received."
+_BLANK = b"\r\n\r\n"  # the end of a head
+_FRAMING = (b"content-length", b"transfer-encoding")
+_WAITING = 8  # requests of one connection that may wait for the reply to an earlier one
 _TLS_BUFFER = 32_768  # bytes that asyncio reserves per TLS connection: twice a TLS record, not 256 KiB
 _RESERVE = 64  # open files for stores, helper processes and calls to the shuffler
 _ENDED = 500  # ended connections after which memory is given back to the system
@@ -192,8 +197,16 @@ class Door:
             self._watch()
 
 
-class Connection(H11Protocol):
-    """One connection of a caller. `door` has its limits; uvicorn passes the other arguments."""
+class _UnacceptableError(Exception):
+    """A request that HTTP allows, but a party does not."""
+
+
+class Connection(HttpToolsProtocol):
+    """One connection of a caller. `door` has its limits; uvicorn passes the other arguments.
+
+    The parser, httptools, bounds neither the head of a request nor its trailers nor the number of requests
+    that wait for the reply to an earlier one. So these limits are here.
+    """
 
     def __init__(self, door: Door, **given: Any) -> None:
         super().__init__(**given)
@@ -201,6 +214,11 @@ class Connection(H11Protocol):
         self.begun = False  # whether requests can arrive: the handshake is over
         self._received = 0
         self._answered = 0
+        self._part = "idle"  # the part of a request that arrives: its head, its body, or none
+        self._head = 0  # bytes of an unfinished head
+        self._fields = 0  # bytes of the path, the header fields and the trailers of one request
+        self._ended = False  # whether a request ended in the current chunk of bytes
+        self._unanswered = deque[Any]()  # the scopes of the requests whose reply is due, the oldest first
         self._step: tuple[str, int] = ("", 0)
         self._since = 0.0
         self._before = 0
@@ -223,7 +241,23 @@ class Connection(H11Protocol):
     def data_received(self, data: bytes) -> None:
         """Handle bytes of the caller."""
         self._received += len(data)
-        super().data_received(data)
+        self._ended = False
+        self._unset_keepalive_if_required()
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade:  # another protocol is not offered: reply, and end the connection
+            self.cycle.keep_alive = False
+        except httptools.HttpParserError:
+            self.send_400_response(_INVALID)
+        else:
+            if self._part == "head":
+                self._check_unfinished(data)
+
+    def _check_unfinished(self, data: bytes) -> None:
+        """Limit the head that has not ended: the parser keeps a field without an end, and reports nothing."""
+        self._head = len(data) - max(0, data.rfind(_BLANK) + 4) if self._ended else self._head + len(data)
+        if self._head > HEAD_BYTES:
+            self.send_400_response(_INVALID)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the connection at once, so that its memory can be freed."""
@@ -231,11 +265,49 @@ class Connection(H11Protocol):
         super().connection_lost(exc)
         self._unset_keepalive_if_required()
 
+    def on_message_begin(self) -> None:
+        """Begin the head of a request."""
+        self._part, self._fields = "head", 0
+        super().on_message_begin()
+
+    def on_url(self, url: bytes) -> None:
+        """Receive a part of the path."""
+        self._count(len(url))
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Receive a header field. Trailers, which follow a body, only count: no handler looks at them."""
+        self._count(len(name) + len(value))
+        if self._part == "head":
+            super().on_header(name, value)
+
+    def _count(self, size: int) -> None:
+        self._fields += size
+        if self._fields > HEAD_BYTES:
+            raise _UnacceptableError("the head is too large")
+
+    def on_headers_complete(self) -> None:
+        """Begin the request, or let it wait for the reply to an earlier one."""
+        self._part, self._head = "body", 0
+        if len(self.pipeline) >= _WAITING:
+            raise _UnacceptableError("too many requests wait")
+        if self.parser.should_upgrade() and any(name in _FRAMING for name, _ in self.headers):
+            raise _UnacceptableError("the parser would skip the body of a request for another protocol")
+        super().on_headers_complete()
+        self._unanswered.append(self.scope)
+
+    def on_message_complete(self) -> None:
+        """End the request."""
+        self._part, self._ended = "idle", True
+        super().on_message_complete()
+
     def send_400_response(self, msg: str) -> None:
-        """Refuse what is no HTTP request, unless a reply has already begun."""
+        """Refuse what is no HTTP request, unless the reply to an earlier one is still due."""
         self._door.invalid()
         self._door.bad(self.address)
-        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+        due = len(self._unanswered)
+        broken_body = due == 1 and self._part == "body" and not self.cycle.response_started
+        if not due or broken_body:
             super().send_400_response(msg)
         else:
             self.end()
@@ -243,7 +315,7 @@ class Connection(H11Protocol):
     def on_response_complete(self) -> None:
         """Count the request, and remember whether it was accepted; a refused one ends what is remembered."""
         self._answered += 1
-        proven = PROVEN in self.scope
+        proven = PROVEN in self._unanswered.popleft()
         if proven != (PROVEN in self.app_state):
             self.app_state = {PROVEN: True} if proven else {}
         if proven:
@@ -276,9 +348,7 @@ class Connection(H11Protocol):
             return "head"
         if not cycle.response_complete:
             return "body" if cycle.more_body else "work"
-        if self.conn.their_state is h11.SEND_BODY:
-            return "rest"
-        return "head" if self.conn.trailing_data[0] else "idle"
+        return "rest" if self._part == "body" else self._part
 
 
 class _OneWrite:

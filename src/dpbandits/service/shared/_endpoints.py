@@ -71,8 +71,8 @@ class _Application(Starlette):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await super().__call__(scope, receive, send)
-        elif _two_lengths(scope):
-            await _TWO_LENGTHS(scope, receive, send)
+        elif _encoded(scope):
+            await _ENCODED(scope, receive, send)
         else:
             found = self._found(scope)
             await (self._elsewhere if found is None else found)(scope, receive, send)
@@ -104,10 +104,10 @@ class _Application(Starlette):
         return None if any(path.startswith(getattr(one, "path", "")) for one in others) else self._nowhere
 
 
-def _two_lengths(scope: Scope) -> bool:
-    """Return whether a request has two lengths: a proxy and this server could disagree where it ends."""
-    names = [name for name, _ in scope["headers"]]
-    return b"transfer-encoding" in names and b"content-length" in names
+def _encoded(scope: Scope) -> bool:
+    """Return whether a body has another encoding than chunks: a proxy could disagree where it ends."""
+    named = (value for name, value in scope["headers"] if name == b"transfer-encoding")
+    return any(value.lower() != b"chunked" for value in named)
 
 
 def application(endpoints: Sequence[Endpoint], guard: Guard, **options: Any) -> Starlette:
@@ -416,5 +416,5 @@ async def _wrong_method(methods: Mapping[str, Endpoint], scope: Scope, guard: Gu
     return response
 
 
-_TWO_LENGTHS = _refusal(Refused("ambiguous", "both Content-Length and Transfer-Encoding"))
-_TWO_LENGTHS.headers["Connection"] = "close"
+_ENCODED = _refusal(Refused("ambiguous", "Transfer-Encoding: expected chunked"))
+_ENCODED.headers["Connection"] = "close"

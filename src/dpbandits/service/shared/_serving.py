@@ -21,7 +21,7 @@ from starlette.applications import Starlette
 from dpbandits._checks import whole
 from dpbandits.errors import InvalidValue
 from dpbandits.service.shared._accepting import Acceptor
-from dpbandits.service.shared._connections import HEAD_BYTES, Connection, Door, Steps, most_connections
+from dpbandits.service.shared._connections import Connection, Door, Steps, most_connections
 from dpbandits.service.shared._endpoint import Guard
 
 LOOPBACK_HOSTS = ("127.0.0.1", "::1", "localhost")
@@ -121,7 +121,6 @@ def server_for(
         access_log=False,
         server_header=False,
         loop="asyncio",
-        h11_max_incomplete_event_size=HEAD_BYTES,
         timeout_graceful_shutdown=_GRACE,
         timeout_keep_alive=cast("int", steps.idle),
         lifespan="on",
