@@ -86,8 +86,10 @@ from .protocol._safeguard import (
 from .protocol._schedule import (
     Schedule as Schedule,
 )
-from .protocol._study import (
+from .protocol._state import (
     State as State,
+)
+from .protocol._study import (
     Study as Study,
 )
 from .rounds._in_process import (
