@@ -40,6 +40,8 @@ from .privacy._guarantee import (
 )
 from .privacy._mechanism import (
     Mechanism as Mechanism,
+)
+from .privacy._registry import (
     register as register,
 )
 from .privacy._trust_model import (
