@@ -36,6 +36,7 @@ from dpbandits.protocol.model import LinearFit, fitted
 
 _SHARE = 0.2  # of the participants, if no width is asked for
 _MOST = 0.5  # of the participants, for a width that is asked for
+_LEVEL = 0.95  # with this probability all intervals cover the truth
 _WORTH = 0.5  # of the bound: a wider interval is not worth the participants
 _PLAYS = 32  # plays of each option, if the horizon allows it
 _MOST_ROUNDS = 0.05  # the largest part of the horizon that is played for a confirmation
@@ -99,13 +100,12 @@ def reserved(
     return sized(high)
 
 
-def predicted_width(study: Study, confirmation: Confirmation, *, level: float = 0.95) -> float:
-    """Return the half width of the intervals that a confirmation will have, if everybody reports.
+def predicted_width(study: Study, confirmation: Confirmation) -> float:
+    """Return the half width of the intervals at level 95 % of a confirmation in which everybody reports.
 
     Args:
         study: The study.
         confirmation: The confirmation.
-        level: The probability with which all intervals cover the truth.
 
     Returns:
         The width for the largest number of finalists, on the study's scale of rewards; infinite if no
@@ -120,7 +120,7 @@ def predicted_width(study: Study, confirmation: Confirmation, *, level: float = 
     except PrivacyError:  # no mechanism for this number of clients
         return math.inf
     evidence = confirmation_evidence(confirmed, plan, confirmation.cohort)
-    return _expected_radius(confirmed, evidence, left_after_clipping(1 - level))
+    return _expected_radius(confirmed, evidence, left_after_clipping(1 - _LEVEL))
 
 
 def _expected_radius(study: Study, evidence: PhaseEvidence, failure: float) -> float:
