@@ -1,4 +1,4 @@
-"""`dpbandits serve --conformance`: whole exchanges with a live server that no client takes for a study."""
+"""`dpbandits serve --conformance`: exchanges with a live server, which no client mistakes for a study."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The files of the demonstration: a study of a mobile network with made-up phones, keys, tokens, rewards."""
+"""The files of the demonstration: a study of a mobile network, its keys and tokens, and made-up rewards."""
 
 from __future__ import annotations
 
