@@ -1,4 +1,4 @@
-"""Clicks: the best of 20 options with click rates from 1 % to 3 %, and how wide the widths are.
+"""Clicks: the best of 20 options with click rates from 1 % to 3 %, and how wide their confidence widths are.
 
 20 options without features in common (indicator vectors), whose rates are equally spaced, so that the best is
 .105 % better than the second. Rewards are 0 or 1, the rates of a client deviate by about .5 %, central ε = 1,

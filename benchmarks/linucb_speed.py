@@ -1,4 +1,4 @@
-"""One LinUCB run against its textbook form: T = 5·10⁴, d = 20, k = 1000, CPU time, one BLAS thread.
+"""The CPU time of LinUCB, compared with its textbook form: T = 5·10⁴, d = 20, k = 1000, one BLAS thread.
 
 The textbook form inverts or solves from scratch in every round and scores all arms; it is written in three
 ways. Our version updates V⁻¹ and the score and width of every arm by a rank-one step. Each round of the

@@ -1,7 +1,7 @@
 """Safeguards: mean losses of phases against the option in use today, and options that are not played again.
 
 Each study has 30 options in five dimensions and a confidence of .95. Clients with normal rewards are
-simulated. θ*, of length .3, and the option in use today, one of the five best, are drawn anew in every study.
+simulated. θ*, of length .3, and the option in use today, one of the five best, are drawn for each study.
 The margin is .05 and the allowance .02. For each trust model and objective the program prints
 
 - broken: the share of studies in which a phase loses more than the allowance in truth, or in which an option

@@ -1,4 +1,4 @@
-"""A besieged coordinator: thousands of polling clients over TLS, a flood of bad requests, and slow sockets.
+"""A coordinator under attack: thousands of polling clients over TLS, floods of bad requests, slow sockets.
 
 A real coordinator (`dpbandits serve`) on SQLite or PostgreSQL has 5,000 clients with a connection each. They
 poll as often as it tells them. It is measured in four stages: alone; with 2,000 bad requests a second from

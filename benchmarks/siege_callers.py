@@ -1,4 +1,4 @@
-"""Callers of a besieged coordinator, started and controlled by siege.py.
+"""The clients and the attackers of siege.py, which starts and controls them.
 
     siege_callers.py clients SETTINGS.json   # honest clients; reads lines `SECONDS FIRST LAST`
     siege_callers.py flood SETTINGS.json     # bad requests, an open loop

@@ -1,4 +1,4 @@
-"""The solvers with which ours is compared, written from the literature and kept as simple as there.
+"""Two published solvers, with which the search for designs is compared, as simple as in the literature.
 
 `todd`: M. J. Todd, *Minimum-Volume Ellipsoids* (SIAM, 2016), chapter 3, for max log det X'diag(u)X: the start
 of Kumar and Yıldırım (J. Optim. Theory Appl. 126, 2005), Wolfe–Atwood steps with away steps and rank-one

@@ -1,4 +1,4 @@
-"""A study of real processes with lying clients: mode `verified` excludes them, in `split` they win.
+"""A study of real processes with lying clients: mode `verified` leaves them out, `split` is misled.
 
     python benchmarks/verified_liars.py --clients 2000 --liars 20 --mode verified
     python benchmarks/verified_liars.py --clients 2000 --liars 20 --mode split

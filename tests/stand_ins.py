@@ -1,8 +1,8 @@
-"""Programs on the pages that would change this machine, or need another one: here they check their words.
+"""Stand-ins for programs on the pages that would change this machine or need another: they check arguments.
 
-Each returns 0 if the words would work in this repository: the extra of `pip install` exists, the target of
-`make` does, the services of `docker compose` are those of the file, and so on. Otherwise the page is wrong,
-and the program says why.
+Each returns 0 if the arguments would work in this repository: the extra of `pip install` exists, the target
+of `make` does, the services of `docker compose` are those of the file, and so on. Otherwise the page is
+wrong, and the program says why.
 """
 
 from __future__ import annotations

@@ -40,6 +40,8 @@ from .privacy._guarantee import (
 )
 from .privacy._mechanism import (
     Mechanism as Mechanism,
+)
+from .privacy._registry import (
     register as register,
 )
 from .privacy._trust_model import (
@@ -86,8 +88,10 @@ from .protocol._safeguard import (
 from .protocol._schedule import (
     Schedule as Schedule,
 )
-from .protocol._study import (
+from .protocol._state import (
     State as State,
+)
+from .protocol._study import (
     Study as Study,
 )
 from .rounds._in_process import (

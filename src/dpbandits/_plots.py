@@ -24,14 +24,13 @@ BAD = "#b3261e"
 TRUST_COLOURS = {"none": "#000000", "central": "#0072B2", "shuffle": "#009E73", "local": "#D55E00"}
 
 
-def new_figure(width: float, height: float, *, rows: int = 1, columns: int = 1) -> tuple[Figure, Any]:
+def new_figure(width: float, height: float, *, columns: int = 1) -> tuple[Figure, Any]:
     """Return an empty figure in the style of the library, and its axes.
 
     Args:
         width: The width in inches.
         height: The height in inches.
-        rows: The number of rows of axes.
-        columns: The number of columns of axes.
+        columns: The number of axes, which stand in one row.
 
     Returns:
         The figure, and its axes: one, or an array of several.
@@ -39,8 +38,8 @@ def new_figure(width: float, height: float, *, rows: int = 1, columns: int = 1) 
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), layout="constrained", dpi=150)
-    axes = figure.subplots(rows, columns)
-    for one in axes.flat if rows * columns > 1 else (axes,):
+    axes = figure.subplots(1, columns)
+    for one in axes.flat if columns > 1 else (axes,):
         tidy(one)
     return figure, axes
 

@@ -1,4 +1,4 @@
-"""`dpbandits doctor` finds each kind of trouble, and says nothing else of a healthy study."""
+"""`dpbandits doctor` finds each kind of trouble, and none in a healthy study."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tutorial notebook runs, shows what it says it shows, and the privatizer that it adds is sound.
+"""The tutorial notebook runs, its stored outputs are real, and the privatizer that it adds is private.
 
 False-alarm rate of each statistical check: 10⁻⁶; each also rejects a planted error.
 """

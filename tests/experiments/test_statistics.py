@@ -1,4 +1,4 @@
-"""Statistics of experiments: orders, differences and powers are told from chance."""
+"""Statistics of experiments: they distinguish orders, differences and powers from chance."""
 
 from __future__ import annotations
 

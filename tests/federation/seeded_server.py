@@ -1,4 +1,4 @@
-"""The ServerApp with seeded noise, for tests: no file and no option of the library leads here."""
+"""The ServerApp with seeded noise, for tests. No file or option of the library can select it."""
 
 from __future__ import annotations
 

@@ -18,13 +18,14 @@ from dpbandits.privacy import TRUST_MODELS
 from dpbandits.protocol import Plan, ask
 from dpbandits.service.actuator import Actuator, play_all
 from dpbandits.service.client import AsyncClient, ClientCore, Consent, MemoryFile, take_part
-from dpbandits.service.client._agent import Recorder, take_part_in_turn
-from dpbandits.service.client._client import Client, ClientMemory
+from dpbandits.service.client._agent import Recorder
+from dpbandits.service.client._client import ClientMemory
 from dpbandits.service.coordinator import coordinator_app
 from dpbandits.service.shared import AsyncTransport, Patience, Roles, Timing, Transport
 from dpbandits.service.shared._dialogue import Incoming
 from dpbandits.service.wire import hashed, new_secret
 
+from .blocking_client import Client, take_part_in_turn
 from .helpers import Deployment, client_averages, small_study
 from .live import served
 

@@ -1,4 +1,4 @@
-"""`dpbandits serve --conformance`: whole exchanges with a live server that no client takes for a study."""
+"""`dpbandits serve --conformance`: exchanges with a live server, which no client mistakes for a study."""
 
 from __future__ import annotations
 
@@ -17,13 +17,12 @@ import pytest
 
 from dpbandits.errors import InvalidValue, Refused
 from dpbandits.service.client import ClientCore, Consent
-from dpbandits.service.client._agent import take_part_in_turn
-from dpbandits.service.client._client import Client
 from dpbandits.service.coordinator import Context, Coordinator
 from dpbandits.service.shared import Transport
 from dpbandits.service.wire import KeyPair, Pins
 from dpbandits.storage import MemoryStore, open_store
 
+from .blocking_client import Client, take_part_in_turn
 from .helpers import Deployment, small_study
 from .processes import ENVIRONMENT, HERE, stop
 

@@ -1,4 +1,4 @@
-"""The dashboard without a browser: sessions, forms, headers, what it serves in each trust model, weight."""
+"""The dashboard without a browser: sessions, forms, headers, content in each trust model, page size."""
 
 from __future__ import annotations
 

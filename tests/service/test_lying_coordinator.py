@@ -20,11 +20,10 @@ from dpbandits.errors import Refused
 from dpbandits.privacy.trust import ShuffledBits, SummedShares
 from dpbandits.protocol import Plan
 from dpbandits.service.client import ClientCore, Consent
-from dpbandits.service.client._agent import take_part_in_turn
-from dpbandits.service.client._client import Client
 from dpbandits.service.shared import Patience, Transport
 from dpbandits.service.wire import KeyPair, PartyTerms, Pins, PublicKey, SignedTerms, SigningKey, Terms
 
+from .blocking_client import Client, take_part_in_turn
 from .helpers import small_study
 from .hostile import HostileCoordinator
 from .processes import ENVIRONMENT, free_port

@@ -1,4 +1,4 @@
-"""The client and the actuator of docs/how-to/own-client.md run as they stand, and a study learns."""
+"""The client and the actuator of docs/how-to/own-client.md run unchanged, and a study learns from them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Corrupted reports, each among honest ones: how many of each kind are accepted.
+"""Counts how many corrupted reports of each kind Prio3 accepts, in batches with honest ones.
 
     python -m tests.vdaf.corruptions --reports 10000 --seed 1
 

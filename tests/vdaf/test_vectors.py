@@ -1,4 +1,4 @@
-"""All test vectors of the specification, byte for byte, and every malformed one."""
+"""Prio3 gives the bytes of all test vectors of the specification, and rejects the malformed ones."""
 
 from __future__ import annotations
 

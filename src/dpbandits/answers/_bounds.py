@@ -162,7 +162,7 @@ class Bounds:
     @cached_property
     def covariance(self) -> FloatArray:
         """The covariance of `estimate` for fixed designs: the inverse of the sum of all precisions."""
-        total = sum(fitted(self._study, one).precision for one in self._end.history)
+        total = sum(one.precision for one in self._end.fits)
         return np.asarray(np.linalg.pinv(total, hermitian=True), dtype=np.float64)
 
     def means(self, options: Sequence[int]) -> Ends:
@@ -177,8 +177,7 @@ class Bounds:
         """Return the intervals from all phases together; infinite for directions that are not known."""
         if not chance or not known.any():
             return []
-        fits = [fitted(self._study, one.unfitted) for one in self._end.history]
-        found = pooled_along(self._study, fits, np.asarray(directions[known], dtype=np.float64))
+        found = pooled_along(self._study, self._end.fits, np.asarray(directions[known], dtype=np.float64))
         if found is None:
             return []
         lows, highs = np.full(len(directions), -np.inf), np.full(len(directions), np.inf)

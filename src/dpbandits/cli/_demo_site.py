@@ -1,4 +1,4 @@
-"""The files of the demonstration: a study of a mobile network with made-up phones, keys, tokens, rewards."""
+"""The files of the demonstration: a study of a mobile network, its keys and tokens, and made-up rewards."""
 
 from __future__ import annotations
 
@@ -44,14 +44,7 @@ url = "sqlite:///study.sqlite"
 [keys]
 reports = "coordinator.pem"
 
-[server]
-port = {port}
-certificate = "certificate.pem"
-key = "tls.pem"
-
-[limits]
-requests_per_second = 10000
-burst = 100000
+{server}
 
 [tokens]
 operator = "{operator}"
@@ -65,6 +58,14 @@ mode = "split"
 token_file = "shuffler.token"
 certificates = "certificate.pem"
 """
+_SERVER = """[server]
+port = {port}
+certificate = "certificate.pem"
+key = "tls.pem"
+
+[limits]
+requests_per_second = 10000
+burst = 100000"""
 CURRENT = "round-robin, tilt 2°, 20 W, 30 % broadband"
 
 
@@ -188,7 +189,7 @@ def _study_file(site: DemoSite, port: int, hashes: dict[str, str], shuffler_key:
         cohorts=list(site.cohorts),
         report_seconds=site.report_seconds,
         poll_seconds=min(8.0, site.report_seconds / 2.5),  # more than once before the deadline
-        port=port,
+        server=_SERVER.format(port=port),
         shuffler_url=site.shuffler_url,
         shuffler_key=shuffler_key,
         **{role: hashes[role] for role in ("operator", "actuator", "reader")},
@@ -205,14 +206,7 @@ url = "sqlite:///shuffler.sqlite"
 [keys]
 reports = "shuffler.pem"
 
-[server]
-port = {port}
-certificate = "certificate.pem"
-key = "tls.pem"
-
-[limits]
-requests_per_second = 10000
-burst = 100000
+{_SERVER.format(port=port)}
 
 [tokens]
 coordinator = "{coordinator}"

@@ -13,7 +13,7 @@ from typing import Any
 from dpbandits.cli._parser import add_value, number, whole_number
 from dpbandits.errors import InvalidValue
 from dpbandits.options import Options, read_columns
-from dpbandits.service.config import read_options
+from dpbandits.service.config import OPTIONS_KEYS, read_options
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,28 +64,14 @@ def add_table_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-_KEYS = (
-    "features",
-    "current",
-    "log",
-    "squared",
-    "ordered",
-    "steps",
-    "baseline",
-    "interactions",
-    "kernel",
-    "length_scale",
-    "rank",
-)
-
-
 def options_table(options: argparse.Namespace) -> OptionsTable | None:
     """Return the table that the options describe; None without `--options`.
 
     Raises:
         InvalidValue: The table cannot be encoded, or an option needs `--options`.
     """
-    given = {key: value for key in _KEYS if (value := getattr(options, key)) is not None}
+    optional = [key for key in OPTIONS_KEYS if key not in ("table", "label")]
+    given = {key: value for key in optional if (value := getattr(options, key)) is not None}
     table: Path | None = options.options_table
     if table is None:
         for key in given:

@@ -53,13 +53,7 @@ def offering(noise: str | None) -> list[str]:
 
 
 def add_privacy_options(
-    group: Any,
-    *,
-    epsilon: float | None,
-    delta: float | None,
-    preset: str = "tight",
-    epsilon_note: str = "",
-    delta_note: str = "",
+    group: Any, *, epsilon: float | None, delta: float | None, epsilon_note: str = "", delta_note: str = ""
 ) -> None:
     """Add `--preset`, `--noise`, `--epsilon`, `--delta`, `--bound` and `--silent-share`.
 
@@ -67,12 +61,11 @@ def add_privacy_options(
         group: The argument group.
         epsilon: The default of `--epsilon`. None leaves it to the command.
         delta: The default of `--delta`. None leaves it to the command.
-        preset: The default of `--preset`.
         epsilon_note: Text after the help of `--epsilon`, about a default that the command chooses.
         delta_note: The same for `--delta`.
     """
     presets = "exact calibration, or the paper's constants as printed"
-    add_choice(group, "--preset", PRESETS, presets, preset)
+    add_choice(group, "--preset", PRESETS, presets, "tight")
     add_choice(group, "--noise", NOISES, "noise distribution (default: the trust model's)")
     add_value(group, "--epsilon", number, "E", f"privacy ε{epsilon_note}", epsilon)
     add_value(group, "--delta", number, "D", f"privacy δ; 0 for pure differential privacy{delta_note}", delta)

@@ -1,4 +1,4 @@
-"""The dimensions that the actions span, and coordinates in which no action is small.
+"""The dimensions that the actions span, and coordinates of the actions in these dimensions.
 
 Rank tolerance: each column is first divided by its largest entry, so that a feature measured in small units
 counts as much as any other. The rank is the number of singular values above 1e-10 of the largest. What lies

@@ -1,4 +1,4 @@
-"""Jobs that are not a single run of one setting."""
+"""Jobs of experiments that are more than one run of the learner: LinUCB, and fixed cohorts of equal cost."""
 
 from __future__ import annotations
 

@@ -1,3 +1,6 @@
+from ._effects import (
+    Effect as Effect,
+)
 from ._encoding import (
     Encoding as Encoding,
 )
@@ -14,7 +17,6 @@ from ._kinds import (
     Ordered as Ordered,
 )
 from ._options import (
-    Effect as Effect,
     Options as Options,
 )
 from ._tables import (

@@ -9,56 +9,26 @@ print(options)             # how the table was encoded
 from __future__ import annotations
 
 import hashlib
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import combinations, product
+from itertools import product
 from typing import Any
 
 import msgspec
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpbandits._arrays import FloatArray
-from dpbandits._checks import finite_matrix
 from dpbandits.actions import Actions
 from dpbandits.errors import InvalidValue
-from dpbandits.options._encoding import Encoding, check_independent
-from dpbandits.options._feature import Feature, fit_feature, inferred
-from dpbandits.options._kernel import Kernel, largest_left_out, with_landmarks
-from dpbandits.options._kinds import Kind, Level, checked_kind, is_level, listed, shown
+from dpbandits.options._effects import Effect, effects_of
+from dpbandits.options._encoding import Encoding
+from dpbandits.options._fitting import Interactions, check_columns, fit_encoding, kinds_of
+from dpbandits.options._kernel import Kernel, largest_left_out
+from dpbandits.options._kinds import Kind, Level, is_level, listed, shown
 from dpbandits.options._tables import Columns, read_columns
 
 Features = Sequence[str] | Mapping[str, Kind | None] | Encoding
-Interactions = Sequence[tuple[str, str]] | str
-_LONGER = 1 + 1e-9  # so that rounding makes no row longer than 1, and none has to be shortened
-
-
-@dataclass(frozen=True, kw_only=True)
-class Effect:
-    """The effect of one term on the mean reward, in the user's units.
-
-    Attributes:
-        term: The term, for example `price`, `colour=red`, or `price × colour=red`.
-        estimate: How much the mean reward changes if the term grows by 1 and all other terms stay.
-        deviation: The standard deviation of the estimate; None if it is not known.
-        low: The lower end of the confidence interval; None if there is none.
-        high: The upper end.
-
-    Example:
-        >>> import dpbandits as dp
-        >>> options = dp.Options.from_table({"name": ["a", "b"], "price": [1, 3]})
-        >>> effect = options.effects([0.5, 0.2])[1]
-        >>> effect.term, round(effect.estimate, 3)
-        ('price', 0.141)
-    """
-
-    term: str
-    estimate: float
-    deviation: float | None = None
-    low: float | None = None
-    high: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,9 +106,10 @@ class Options:
                 if given is not None and given != ():
                     raise InvalidValue(name, shown(given), "none with an encoding, which has its own")
             encoding = features
-            _check_columns(columns, [one.name for one in encoding.features])
+            check_columns(columns, [one.name for one in encoding.features])
         else:
-            encoding = _fitted(columns, rows, _kinds(columns, label, features, rows), interactions, kernel)
+            kinds = kinds_of(columns, label, features, rows)
+            encoding = fit_encoding(columns, rows, kinds, interactions, kernel)
         used = {one.name: tuple(columns[one.name]) for one in encoding.features}
         return cls(labels=names, table=used, encoding=encoding, current=current)
 
@@ -175,7 +146,7 @@ class Options:
             raise InvalidValue("grid", "no factors", "values of at least one factor, such as tilt=[2, 4]")
         for name, values in given.items():
             _check_factor(name, values)
-        _check_columns(given, list(features or {}), field="features")
+        check_columns(given, list(features or {}), field="features")
         chosen = list(product(*given.values()))
         table = {name: [row[place] for row in chosen] for place, name in enumerate(given)}
         names = [_grid_label(dict(zip(given, row, strict=True))) for row in chosen]
@@ -262,18 +233,7 @@ class Options:
         Raises:
             InvalidValue: The estimate or the covariance has the wrong shape.
         """
-        size, translation = len(self.encoding.columns), self.encoding.translation()
-        vector = finite_matrix(theta=np.atleast_2d(np.asarray(theta)))
-        if vector.shape != (1, size):
-            raise InvalidValue("theta", f"shape {np.shape(theta)}", f"{size} numbers, one per column")
-        deviations: list[float | None] = [None] * len(translation)
-        if covariance is not None:
-            deviations = list(_deviations(translation, np.asarray(covariance)))
-        estimates = (translation @ vector[0]).tolist()
-        return tuple(
-            Effect(term=term, estimate=estimate, deviation=deviation)
-            for term, estimate, deviation in zip(self.encoding.terms, estimates, deviations, strict=True)
-        )
+        return effects_of(self.encoding, theta, covariance)
 
     def with_current(self, current: str | None) -> Options:
         """Return the same options with another one in use today.
@@ -326,20 +286,12 @@ class Options:
         return f"Options({len(self)} x {len(self.encoding.columns)}, features: {features}{today})"
 
 
-def _deviations(translation: FloatArray, covariance: FloatArray) -> list[float]:
-    matrix, size = finite_matrix(covariance=covariance), translation.shape[1]
-    if matrix.shape != (size, size):
-        raise InvalidValue("covariance", f"shape {matrix.shape}", f"({size}, {size})")
-    variances = np.einsum("ij,jk,ik->i", translation, matrix, translation)
-    return [float(root) for root in np.sqrt(np.maximum(variances, 0.0))]
-
-
 def _row_names(labels: Sequence[str]) -> list[str]:
     return [f"row {number} ({label})" for number, label in enumerate(labels, 1)]
 
 
 def _labels(columns: Columns, label: str) -> tuple[str, ...]:
-    _check_columns(columns, [label], field="label")
+    check_columns(columns, [label], field="label")
     for number, value in enumerate(columns[label], 1):
         if not is_level(value) or not str(value).strip():
             state = "a missing value" if value is None else shown(value)
@@ -357,88 +309,6 @@ def _check_labels(labels: Sequence[str], current: object) -> None:
         raise InvalidValue("table", f"{len(labels)} option", "at least two options")
     if current is not None and (not isinstance(current, str) or current not in labels):
         raise InvalidValue("current", shown(current), f"one of {listed(labels)}")
-
-
-def _check_columns(columns: Mapping[str, Any], wanted: Sequence[object], *, field: str = "features") -> None:
-    for name in wanted:
-        if not isinstance(name, str) or name not in columns:
-            raise InvalidValue(field, shown(name), f"a column of the table: {listed(list(columns))}")
-
-
-def _kinds(columns: Columns, label: str, features: object, rows: Sequence[str]) -> dict[str, Kind]:
-    """Return the kind of each feature, in order."""
-    wanted: dict[str, object]
-    if features is None:
-        wanted = {name: None for name in columns if name != label}
-    elif isinstance(features, Mapping):
-        wanted = dict(features)
-    elif isinstance(features, str) or not isinstance(features, Sequence):
-        expected = "a list of columns, or a mapping from columns to kinds"
-        raise InvalidValue("features", shown(features), expected)
-    else:
-        _check_columns(columns, features)
-        wanted = dict.fromkeys(features)
-        if len(wanted) != len(features):
-            twice = next(name for name in features if list(features).count(name) > 1)
-            raise InvalidValue("features", f"{twice!r} twice", "each column once")
-    if not wanted:
-        raise InvalidValue("features", "none", "at least one column that is not the label")
-    _check_columns(columns, list(wanted))
-    return {
-        name: inferred(name, columns[name], rows) if kind is None else checked_kind(name, kind)
-        for name, kind in wanted.items()
-    }
-
-
-def _fitted(
-    columns: Columns,
-    rows: Sequence[str],
-    kinds: dict[str, Kind],
-    interactions: Interactions,
-    kernel: object,
-) -> Encoding:
-    features = tuple(fit_feature(name, kind, columns[name], rows) for name, kind in kinds.items())
-    if kernel is not None:
-        return _with_kernel(columns, rows, features, interactions, kernel)
-    found = Encoding(features=features, interactions=_pairs(features, interactions))
-    if len(found.columns) > len(rows):
-        expected = f"at most {len(rows)}, the number of options; use fewer features, levels or interactions"
-        raise InvalidValue("features", f"{len(found.columns)} columns ({listed(found.columns)})", expected)
-    matrix = found.unscaled(columns, rows)
-    check_independent(found.columns, matrix)
-    return replace(found, length=float(np.linalg.norm(matrix, axis=1).max()))
-
-
-def _with_kernel(
-    columns: Columns, rows: Sequence[str], features: tuple[Feature, ...], interactions: object, kernel: object
-) -> Encoding:
-    if not isinstance(kernel, Kernel):
-        raise InvalidValue("kernel", shown(kernel), "Kernel(...) or None")
-    chosen = with_landmarks(kernel, features, columns, rows)
-    found = Encoding(features=features, interactions=_pairs(features, interactions), kernel=chosen)
-    squares = np.ones(len(rows))
-    for column in found.kernel_basis(columns, rows).columns:  # in this order on every processor
-        squares = squares + column * column
-    return replace(found, length=math.sqrt(float(squares.max())) * _LONGER)
-
-
-def _pairs(features: Sequence[Feature], interactions: object) -> tuple[tuple[str, str], ...]:
-    names = [feature.name for feature in features]
-    if interactions == "all":
-        return tuple(combinations(names, 2))
-    expected = f'"all", or a list of pairs of {listed(names)}'
-    if isinstance(interactions, str) or not isinstance(interactions, Sequence):
-        raise InvalidValue("interactions", shown(interactions), expected)
-    found = list[tuple[str, str]]()
-    for pair in interactions:
-        ends = tuple(pair) if isinstance(pair, Sequence) and not isinstance(pair, str) else ()
-        known = all(isinstance(end, str) and end in names for end in ends)
-        if len(ends) != 2 or not known or ends[0] == ends[1]:
-            raise InvalidValue("interactions", shown(pair), expected)
-        if set(ends) in [set(earlier) for earlier in found]:
-            raise InvalidValue("interactions", f"{shown(pair)} twice", "each pair once")
-        found.append((ends[0], ends[1]))
-    return tuple(found)
 
 
 def _check_factor(name: str, values: Any) -> None:

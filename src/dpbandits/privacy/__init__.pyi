@@ -23,7 +23,6 @@ from ._limits import (
 from ._mechanism import (
     SHAPES as SHAPES,
     Mechanism as Mechanism,
-    register as register,
 )
 from ._message import (
     Message as Message,
@@ -38,6 +37,7 @@ from ._per_action import (
 from ._registry import (
     MECHANISMS as MECHANISMS,
     TRUST_MODELS as TRUST_MODELS,
+    register as register,
 )
 from ._trust_model import (
     TrustModel as TrustModel,

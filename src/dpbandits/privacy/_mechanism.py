@@ -2,7 +2,7 @@
 
 A mechanism is one immutable value that holds three things, so that none can change without the others:
 
-    randomize, shuffle, analyze   its samplers
+    randomize, shuffle, analyze   its samplers; `ReportFormat` says what a report looks like
     event                         the privacy that it costs
     error_radius                  the error of the released mean (`ErrorOfMeans`), from which confidence
                                   widths are computed
@@ -19,11 +19,9 @@ a complete example.
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
 from collections.abc import Iterable
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, final
+from typing import TYPE_CHECKING, Any, ClassVar, final
 
 import numpy as np
 
@@ -32,8 +30,9 @@ from dpbandits._checks import one_of, whole
 from dpbandits.errors import InvalidValue, NotAvailable, TooFewReports
 from dpbandits.privacy._error_of_means import ErrorOfMeans
 from dpbandits.privacy._limits import checked_bound, checked_cohort, checked_coordinates
-from dpbandits.privacy._message import Message, Payload, Reach
-from dpbandits.privacy._registry import MECHANISMS, TRUST_MODELS
+from dpbandits.privacy._message import Payload
+from dpbandits.privacy._registry import TRUST_MODELS
+from dpbandits.privacy._report_format import ReportFormat
 from dpbandits.privacy.noise import NoiseSource
 from dpbandits.privacy.tails import squared_norms
 
@@ -45,7 +44,7 @@ SHAPES = ("box", "ball")
 _ABSURD = 1e9
 
 
-class Mechanism(ErrorOfMeans):
+class Mechanism(ErrorOfMeans, ReportFormat):
     """R, S and A for a cohort of clients that report averages.
 
     Attributes:
@@ -282,14 +281,6 @@ class Mechanism(ErrorOfMeans):
         """
         return payloads
 
-    def batch_shape(self, reports: int) -> tuple[int, ...]:
-        """Return the shape of the output of `shuffle` for this many reports.
-
-        Args:
-            reports: The number of reports.
-        """
-        return (reports, *self.message.shape)
-
     @abstractmethod
     def _randomize(self, clipped: FloatArray, noise: NoiseSource) -> Payload: ...
 
@@ -303,58 +294,6 @@ class Mechanism(ErrorOfMeans):
     @abstractmethod
     def _simulated_mean(self, total: Payload, reports: int, noise: NoiseSource) -> FloatArray:
         """Return the released mean, given the sum of all contributions: adds the noise."""
-
-    @cached_property
-    def message(self) -> Message:
-        """The format of one report, which the reader checks. The default accepts any finite numbers."""
-        return Message(kind="numbers", shape=(self.coordinates,), low=-math.inf, high=math.inf)
-
-    @property
-    def limits_reports(self) -> bool:
-        """Whether `message` limits what one report adds to the sums. Only then can clients prove it."""
-        return self.message.kind != "numbers"
-
-    @property
-    def unit_of_message(self) -> float:
-        """The value of one unit of a report's entry, in the units of the rewards; for bits, of one bit."""
-        return 1.0
-
-    def reach_of_one(self, reports: int, *, checked: bool = True) -> Reach:
-        """Return how far one report can move the means that are released over `reports` clients.
-
-        Args:
-            reports: The number of reports in the release.
-            checked: Whether each single report is checked. Reports that are split into shares are not, so
-                nothing bounds their reach.
-        """
-        message, unit = self.message, self.unit_of_message / whole(1, reports=reports)
-        entries = math.prod(message.shape[1:])  # all bits of one number are added up
-        spread = (message.high - message.low) * entries * unit if checked else math.inf
-        honest = 2 * self.bound / reports
-        if message.largest_square is None:
-            return Reach(mean=spread, honest=honest)
-        # Two points of a ball differ by at most its diameter, which is the largest √Σ(2x − 2c)².
-        length = math.sqrt(message.largest_square) * unit if checked else math.inf
-        return Reach(mean=min(spread, length), honest=honest, length=length, honest_length=honest)
-
-    @property
-    def sum_bits(self) -> int:
-        """Sums of integer reports are known modulo 2^sum_bits, which is enough for a whole cohort."""
-        return 63
-
-    def batch_of_sums(self, sums: Payload, reports: int) -> Payload:  # noqa: ARG002
-        """Return a batch for which `analyze` gives the same result as for any reports with these sums.
-
-        Args:
-            sums: The sum of each reported number.
-            reports: The number of reports.
-        """
-        return sums[None, :]
-
-    @property
-    def message_size(self) -> int:
-        """The size of one report, in `unit`. The default is one number per average."""
-        return self.coordinates
 
     @property
     @abstractmethod
@@ -387,35 +326,3 @@ def honest_clients(cohorts: Iterable[tuple[int, int]]) -> str:
         sizes = f"at least {few} in the smallest, {more[-1]} in the largest"
         shown = f"in every cohort enough reporting clients ({sizes})"
     return f"{shown} are real, add their noise and keep it secret"
-
-
-SomeMechanism = TypeVar("SomeMechanism", bound=type[Mechanism])
-
-
-def register(mechanism: SomeMechanism) -> SomeMechanism:
-    """Register a mechanism under its `kind`, so that requests can name it and plans can be decoded.
-
-    Args:
-        mechanism: The class. Its `trust` is the name of the trust model that it belongs to.
-
-    Returns:
-        The same class, so that `@register` works as a decorator.
-
-    Raises:
-        InvalidValue: If another module has registered the kind.
-
-    Example:
-        >>> from dataclasses import dataclass
-        >>> import dpbandits as dp
-        >>> from dpbandits.privacy import MECHANISMS
-        >>> from dpbandits.privacy.trust import NoPrivacy
-        >>> @dp.register
-        ... @dataclass(frozen=True, kw_only=True)
-        ... class Plain(NoPrivacy):
-        ...     kind: str = "plain"
-        >>> MECHANISMS["plain"] is Plain
-        True
-        >>> MECHANISMS.remove("plain")
-    """
-    MECHANISMS.add(mechanism.kind, mechanism, origin=mechanism.__module__)
-    return mechanism

@@ -96,3 +96,35 @@ MECHANISMS: Registry[type[Mechanism]] = Registry("kind")
 
 TRUST_MODELS: Registry[TrustModel] = Registry("trust")
 """Every trust model by its name: none, central, local, shuffle, and those of plugins."""
+
+
+SomeMechanism = TypeVar("SomeMechanism", bound="type[Mechanism]")
+
+
+def register(mechanism: SomeMechanism) -> SomeMechanism:
+    """Register a mechanism under its `kind`, so that requests can name it and plans can be decoded.
+
+    Args:
+        mechanism: The class. Its `trust` is the name of the trust model that it belongs to.
+
+    Returns:
+        The same class, so that `@register` works as a decorator.
+
+    Raises:
+        InvalidValue: If another module has registered the kind.
+
+    Example:
+        >>> from dataclasses import dataclass
+        >>> import dpbandits as dp
+        >>> from dpbandits.privacy import MECHANISMS
+        >>> from dpbandits.privacy.trust import NoPrivacy
+        >>> @dp.register
+        ... @dataclass(frozen=True, kw_only=True)
+        ... class Plain(NoPrivacy):
+        ...     kind: str = "plain"
+        >>> MECHANISMS["plain"] is Plain
+        True
+        >>> MECHANISMS.remove("plain")
+    """
+    MECHANISMS.add(mechanism.kind, mechanism, origin=mechanism.__module__)
+    return mechanism

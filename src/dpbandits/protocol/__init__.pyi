@@ -11,10 +11,12 @@ from ._confirmation import (
     CLIPPING_SHARE as CLIPPING_SHARE,
     Confirmation as Confirmation,
     left_after_clipping as left_after_clipping,
-    predicted_width as predicted_width,
-    reserved as reserved,
     tabular_evidence as tabular_evidence,
     to_current as to_current,
+)
+from ._confirmation_size import (
+    predicted_width as predicted_width,
+    reserved as reserved,
     usual_plays as usual_plays,
 )
 from ._evidence import (
@@ -37,11 +39,13 @@ from ._lack_of_fit import (
     fit_verdict as fit_verdict,
     reserved_fit_test as reserved_fit_test,
 )
-from ._learner import (
-    ask as ask,
+from ._leader import (
     best_estimate as best_estimate,
     gap_bound as gap_bound,
     leader as leader,
+)
+from ._learner import (
+    ask as ask,
     replay as replay,
     tell as tell,
 )
@@ -91,6 +95,9 @@ from ._safeguard import (
 from ._schedule import (
     Schedule as Schedule,
 )
+from ._state import (
+    State as State,
+)
 from ._steps import (
     STEP_NAMES as STEP_NAMES,
     Steps as Steps,
@@ -98,7 +105,6 @@ from ._steps import (
 from ._study import (
     OBJECTIVES as OBJECTIVES,
     WHEN_CLIENTS_RUN_OUT as WHEN_CLIENTS_RUN_OUT,
-    State as State,
     Study as Study,
 )
 from ._sums import (

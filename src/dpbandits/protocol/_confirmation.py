@@ -21,35 +21,26 @@ import numpy as np
 from dpbandits._arrays import FloatArray
 from dpbandits._checks import one_of, whole
 from dpbandits.actions import Actions
-from dpbandits.errors import InvalidValue, PrivacyError
-from dpbandits.privacy import Mechanism, SimulatedNoise, calibrate
-from dpbandits.privacy.tails import Tail, tail_of_bounded, tail_of_people
-from dpbandits.protocol._clipping import MARGIN, clip_radius, clipping_factor, on_grid
+from dpbandits.errors import InvalidValue
+from dpbandits.privacy import calibrate
+from dpbandits.protocol._clipping import MARGIN, clip_radius, on_grid
 from dpbandits.protocol._evidence import PhaseEvidence
 from dpbandits.protocol._messages import Plan
 from dpbandits.protocol._reporting import FAR, Reporting, Statistics, clipping_bias, first_least
 from dpbandits.protocol._schedule import Schedule
-from dpbandits.protocol.assignment import CohortErrors
 from dpbandits.protocol.model import LinearFit, fitted
 
 if TYPE_CHECKING:
-    from dpbandits.protocol._study import State, Study
+    from dpbandits.protocol._state import State
+    from dpbandits.protocol._study import Study
 
 ASSUMPTIONS = ("spread", "range")
 MOST_FINALISTS = 20
-_LONG = (
-    10**7
-)  # the horizon of the study of finalists: its own bounds on clipping fail with probability 3/_LONG
-_SHARE = 0.2  # of the participants, if no width is asked for
-_MOST = 0.5  # of the participants, for a width that is asked for
-_WORTH = 0.5  # of the bound: a wider interval is not worth the participants
-_PLAYS = 32  # plays of each option, if the horizon allows it
-_MOST_ROUNDS = 0.05  # the largest part of the horizon that is played for a confirmation
+# The horizon of the study of finalists: its own bounds on clipping fail with probability 3/_LONG.
+_LONG = 10**7
 _CHOICE = 0.05  # the probability that the choice of the model is wrongly replaced
 _TIE = 1e-9  # scores that differ by less are ordered by their index
 CLIPPING_SHARE = 0.02  # the part of the failure probability with which clipping may move means further
-# How a width is predicted: the quantiles or draws of the noise, and the search for the radius.
-_QUANTILES, _DRAWS, _HALVINGS, _FARTHEST, _CAUTION = 400, 4000, 30, 12.0, 1.01
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,11 +58,10 @@ class Confirmation:
             1-sub-Gaussian noise. Neither assumes that mean rewards are linear in the features.
 
     Example:
+        >>> from dataclasses import replace
         >>> import dpbandits as dp
-        >>> actions = dp.Actions([[1, 0], [0, 1], [0.6, 0.6]])
-        >>> schedule = dp.Schedule(cohorts=(20,), first_length=10)
-        >>> confirmation = dp.Confirmation(current=0, cohort=50)
-        >>> study = dp.Study(actions=actions, horizon=1000, schedule=schedule, confirmation=confirmation)
+        >>> from dpbandits import examples
+        >>> study = replace(examples.study(), confirmation=dp.Confirmation(current=0, cohort=50))
         >>> study.confirmation.cohort, study.confirmation.assumes
         (50, 'spread')
     """
@@ -187,11 +177,11 @@ def confirmation_plan(state: State, options: tuple[int, ...]) -> Plan:
         options: The options, from `finalists`.
     """
     tabular = study_of_finalists(state.study, options)
-    plan = _planned(tabular)
+    plan = planned(tabular)
     return replace(plan, study=state.study.name, phase=state.phase, support=options)
 
 
-def _planned(tabular: Study) -> Plan:
+def planned(tabular: Study) -> Plan:
     """Return the plan of a study of finalists, which reports averages or differences, whichever is better."""
     count, clients = tabular.actions.count, tabular.schedule.cohort(1)
     plays = (tabular.schedule.length(1) // count,) * count
@@ -329,134 +319,3 @@ def confirmed_leader(state: State, best: int) -> int:
     sure = ahead - confirmation_radii(state.study, evidence, directions, _CHOICE / len(directions))
     first = int(np.argmax(np.round(ahead / _TIE)))
     return int(np.delete(options, place)[first]) if sure[first] > 0 else best
-
-
-def usual_plays(study: Study, *, finalists: int = 3) -> int:
-    """Return how often each option is played by default, which is at most a twentieth of the horizon."""
-    return max(1, min(_PLAYS, math.floor(_MOST_ROUNDS * study.horizon / (finalists + 1))))
-
-
-def reserved(
-    study: Study,
-    participants: int,
-    *,
-    current: int,
-    assumes: str = "spread",
-    finalists: int = 3,
-    width: float | None = None,
-) -> Confirmation | None:
-    """Return the confirmation of a study with a budget of participants, or None if it is not worth it.
-
-    Without a `width`, a fifth of the participants is reserved. If the interval of a difference to the current
-    option would then be wider than half the bound on each side, nothing is reserved.
-
-    Args:
-        study: The study; its schedule is not used.
-        participants: How many clients the study asks in total.
-        current: The index of the current option.
-        assumes: See `Confirmation.assumes`.
-        finalists: See `Confirmation.finalists`.
-        width: The wanted half width of the interval of a difference at level 95 %, on the study's scale of
-            rewards. The smallest cohort that is predicted to reach it is reserved.
-
-    Raises:
-        InvalidValue: Half of the participants do not suffice for the width.
-    """
-    count = study.actions.count
-    if count < 2 or study.assignment != "everyone":
-        return None
-    finalists = min(whole(1, MOST_FINALISTS, finalists=finalists), count - 1)
-    plays = usual_plays(study, finalists=finalists) if assumes == "spread" else 1
-
-    def sized(cohort: int) -> Confirmation:
-        return Confirmation(current=current, cohort=cohort, plays=plays, finalists=finalists, assumes=assumes)
-
-    if width is None:
-        found = sized(max(1, int(_SHARE * participants)))
-        return found if predicted_width(study, found) <= _WORTH * study.bound else None
-    low, high = 0, max(1, int(_MOST * participants))
-    if predicted_width(study, sized(high)) > width:
-        expected = f"more than {predicted_width(study, sized(high)):.3g}, or more participants"
-        raise InvalidValue("confirmation width", f"{width:.3g}", expected)
-    while high - low > 1:
-        middle = (low + high) // 2
-        if predicted_width(study, sized(middle)) <= width:
-            high = middle
-        else:
-            low = middle
-    return sized(high)
-
-
-def predicted_width(study: Study, confirmation: Confirmation, *, level: float = 0.95) -> float:
-    """Return the half width of the intervals that a confirmation will have, if everybody reports.
-
-    Args:
-        study: The study.
-        confirmation: The confirmation.
-        level: The probability with which all intervals cover the truth.
-
-    Returns:
-        The width for the largest number of finalists, on the study's scale of rewards; infinite if no
-        mechanism can be calibrated for the cohort. It is a prediction for independent clients, and usually
-        slightly too large.
-    """
-    others = [place for place in range(study.actions.count) if place != confirmation.current]
-    options = (*others[: confirmation.finalists], confirmation.current)
-    try:
-        confirmed = replace(study, confirmation=confirmation, schedule=Schedule(cohorts=(1,)))
-        plan = replace(_planned(study_of_finalists(confirmed, options)), support=options)
-    except PrivacyError:  # no mechanism for this number of clients
-        return math.inf
-    evidence = confirmation_evidence(confirmed, plan, confirmation.cohort)
-    return _expected_radius(confirmed, evidence, left_after_clipping(1 - level))
-
-
-def _expected_radius(study: Study, evidence: PhaseEvidence, failure: float) -> float:
-    """Return the radius of each difference to the current option, if all of them fail with this probability.
-
-    Its computation in `dpbandits.answers` rests on draws of the noise for all differences at once. Here each
-    difference has its share, and the noise has normal quantiles if it is sub-Gaussian.
-    """
-    tabular, own = tabular_evidence(study, evidence)
-    fit, reports, mechanism = fitted(tabular, own), own.reports, own.plan.asked_mechanism
-    others = len(own.plan.support) - 1
-    direction, chance = to_current(others)[:1], (1 - CLIPPING_SHARE) * failure / (2 * others)
-    assert isinstance(fit, LinearFit)
-    assert isinstance(fit.errors, CohortErrors)
-    noise = _noise(mechanism, direction @ fit.map, reports)
-    if study.reward_variance is not None or noise is None:
-        return float(confirmation_radii(study, evidence, direction, chance)[0])
-    tail = _people(study, fit, direction)
-    low, high = 0.0, _FARTHEST * float(np.hypot(tail.units[0], np.abs(noise).max()))
-    for _ in range(_HALVINGS):
-        middle = (low + high) / 2
-        missed = float(np.mean(tail((middle - noise[:, None]) / tail.units)))
-        low, high = (low, middle) if missed <= chance else (middle, high)
-    each = CLIPPING_SHARE * failure / max(1, len(own.clipping_bias))
-    pull = float(fit.errors.pull(direction @ fit.map)[0])
-    return _CAUTION * (high + pull * clipping_factor(reports, tabular.bound_failure, each))
-
-
-def _noise(mechanism: Mechanism, coefficients: FloatArray, reports: int) -> FloatArray | None:
-    """Return values of the noise of one difference that are equally likely; None if it cannot be drawn."""
-    from scipy.special import ndtri
-
-    deviation = mechanism.error_deviation(reports) * float(np.linalg.norm(coefficients))
-    count = 1 if mechanism.sub_gaussian else _DRAWS
-    drawn = mechanism.noise_draws(count, reports, SimulatedNoise(np.random.default_rng(0)))
-    if drawn is None:
-        return None
-    if not mechanism.sub_gaussian:
-        return np.asarray(drawn @ coefficients[0])
-    return np.asarray(deviation * ndtri((np.arange(_QUANTILES) + 0.5) / _QUANTILES))
-
-
-def _people(study: Study, fit: LinearFit, direction: FloatArray) -> Tail:
-    """Return the tail of what independent clients contribute to the error of one difference."""
-    assert study.confirmation is not None
-    assert isinstance(fit.errors, CohortErrors)
-    reports = fit.evidence.reports
-    if study.confirmation.assumes == "spread":
-        return tail_of_people(fit.errors.sampling_variances(direction @ fit.map, direction), reports)
-    reach = study.bound * np.abs(fit.on_averages(direction)).sum(axis=1, keepdims=True)
-    return tail_of_bounded(reach, np.array([float(reports)]), np.zeros(1))

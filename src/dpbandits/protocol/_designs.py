@@ -27,7 +27,7 @@ from dpbandits.design import (
 from dpbandits.protocol._bitmap import unpacked
 from dpbandits.protocol._messages import Plan
 from dpbandits.protocol._safe_plays import with_current
-from dpbandits.protocol._study import State
+from dpbandits.protocol._state import State
 from dpbandits.protocol.model import Fit
 
 ROUNDING = 1e-9

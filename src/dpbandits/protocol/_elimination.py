@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from dpbandits._arrays import FloatArray, IntArray
 from dpbandits.protocol._pooling import pooled_leads
-from dpbandits.protocol._study import State, Study
+from dpbandits.protocol._state import State
+from dpbandits.protocol._study import Study
 from dpbandits.protocol.model import Bracket, Fit
 
 Exact = Callable[[IntArray], FloatArray]

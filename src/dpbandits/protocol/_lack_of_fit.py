@@ -33,7 +33,8 @@ from dpbandits.protocol._reporting import FAR, Reporting, Statistics, first_leas
 from dpbandits.protocol._schedule import Schedule
 
 if TYPE_CHECKING:
-    from dpbandits.protocol._study import State, Study
+    from dpbandits.protocol._state import State
+    from dpbandits.protocol._study import Study
 
 MOST_COORDINATES = 100
 FIT_LEVEL = 0.01

@@ -22,26 +22,24 @@ from dataclasses import replace
 
 import numpy as np
 
-from dpbandits._arrays import FloatArray, IntArray
 from dpbandits.errors import PlanMismatch, ProtocolError, StudyEnded
 from dpbandits.protocol._confirmation import (
     confirmation_evidence,
     confirmation_plan,
-    confirmed_leader,
     finalists,
     may_confirm,
 )
-from dpbandits.protocol._designs import ROUNDING, active_design, identifying, whole_plays
-from dpbandits.protocol._elimination import FEW, first_best, pooled_survivors, survivors
+from dpbandits.protocol._designs import active_design, identifying, whole_plays
+from dpbandits.protocol._elimination import pooled_survivors, survivors
 from dpbandits.protocol._lack_of_fit import (
     fit_test_evidence,
     fit_test_plan,
     may_test_fit,
     tested_actions,
 )
+from dpbandits.protocol._leader import best_estimate, gap_bound, leader
 from dpbandits.protocol._messages import Plan, Release
-from dpbandits.protocol._pooling import pooled_along, pooled_leads
-from dpbandits.protocol._progress import Progress
+from dpbandits.protocol._recording import recorded, recorded_without_release
 from dpbandits.protocol._safe_plays import (
     barred_after,
     current_only,
@@ -52,10 +50,9 @@ from dpbandits.protocol._safe_plays import (
     with_current,
     without_barred,
 )
-from dpbandits.protocol._study import State, Study
+from dpbandits.protocol._state import State
+from dpbandits.protocol._study import Study
 from dpbandits.protocol.model import Fit, fitted
-
-_MANY = 1 << 14  # with more candidates for the leader than this, their scores are not recomputed
 
 
 def ask(state: State) -> Plan:
@@ -111,42 +108,6 @@ def _near_enough(state: State) -> bool:
     """Return whether the gap of the best guess is at most `stop_gap`, with the confidence of the study."""
     wanted = state.study.stop_gap
     return wanted > 0 and bool(state.history) and gap_bound(state) <= wanted
-
-
-def gap_bound(state: State) -> float:
-    """Return an upper bound on the gap of the best guess, from the last release and from all releases.
-
-    All bounds hold together with the confidence of the study (docs/theory.md, Theorems 1 and 9).
-
-    Args:
-        state: The state after at least one release.
-
-    Returns:
-        The largest upper confidence bound on how much better another active action may be; 0 if one is left.
-
-    Example:
-        >>> from dpbandits import examples
-        >>> state = examples.after_one_phase(examples.study())
-        >>> from dpbandits.protocol import gap_bound
-        >>> gap_bound(state) >= 0
-        True
-    """
-    study, active, best = state.study, state.active_actions, leader(state)
-    others = active[active != best]
-    if not len(others):
-        return 0.0
-    fit = fitted(study, state.history[-1].unfitted)
-    scores = study.reward_model.means(study.actions.matrix, active, fit.estimate)
-    behind = float(scores[np.searchsorted(active, best)])
-    reach = scores[active != best] - behind + fit.widths(others, towards=best)
-    leads = pooled_leads(study, _fits(state), best, others) if len(others) <= FEW else None
-    if leads is not None:
-        reach = np.minimum(reach, leads.widths(study.pair_failures[1]) - leads.estimates)
-    return max(0.0, float(np.max(reach)))
-
-
-def _fits(state: State) -> list[Fit]:
-    return [fitted(state.study, evidence.unfitted) for evidence in state.history]
 
 
 def _last_fit(state: State) -> Fit | None:
@@ -224,7 +185,7 @@ def tell(state: State, plan: Plan, release: Release | None) -> State:
     _check(state, plan, release)
     played = replace(state, rounds_played=state.rounds_played + plan.rounds, phase=state.phase + 1)
     if release is None:
-        return _without_release(played, plan)
+        return recorded_without_release(played, plan)
     if _is_after_learning(state, plan):
         return _after_learning(state, played, plan, release)
     study, active = state.study, state.active_actions
@@ -236,9 +197,9 @@ def tell(state: State, plan: Plan, release: Release | None) -> State:
     if not keep.all():  # copies of a million numbers are noticed
         active, scores = active[keep], scores[keep]
     if study.pools:
-        keep = pooled_survivors(study, [*_fits(state), fit], active)
+        keep = pooled_survivors(study, [*state.fits, fit], active)
         active, scores = active[keep], scores[keep]
-    barred = barred_after(state, [*_fits(state), fit])
+    barred = barred_after(state, [*state.fits, fit])
     if barred:
         active = without_barred(state, active, barred)
         scores = study.reward_model.means(study.actions.matrix, active, fit.estimate)
@@ -252,7 +213,7 @@ def tell(state: State, plan: Plan, release: Release | None) -> State:
         history=(*state.history, replace(evidence, estimate=tuple(fit.estimate.tolist()))),
         barred=barred,
     )
-    return _recorded(after, fit, active, scores)
+    return recorded(after, fit, active, scores)
 
 
 def _is_after_learning(state: State, plan: Plan) -> bool:
@@ -342,127 +303,3 @@ def replay(study: Study, releases: Iterable[Release]) -> State:
             )
         state = tell(state, plan, release)
     return state
-
-
-def leader(state: State) -> int:
-    """Return the index of the best guess among the active actions.
-
-    Args:
-        state: The state after any number of phases.
-
-    Returns:
-        The active action with the largest estimated mean; before the first release, the first active action.
-        After a confirmation, see `confirmed_leader`.
-
-    Example:
-        >>> from dpbandits import examples
-        >>> state = examples.after_one_phase(examples.study())
-        >>> from dpbandits.protocol import leader
-        >>> leader(state)
-        0
-    """
-    study, active = state.study, state.active_actions
-    if not state.history:
-        return int(active[0])
-    scores = study.reward_model.means(study.actions.matrix, active, best_estimate(state))
-    return confirmed_leader(state, int(active[first_best(scores)]))
-
-
-def best_estimate(state: State) -> FloatArray:
-    """Return the estimate from which `leader` follows, after the first release.
-
-    Args:
-        state: The state after at least one release.
-
-    Returns:
-        The estimate from all phases together or, without the step `pooled`, from the last phase.
-
-    Example:
-        >>> from dpbandits import examples
-        >>> state = examples.after_one_phase(examples.study())
-        >>> from dpbandits.protocol import best_estimate
-        >>> best_estimate(state).round(3)
-        array([0.9, 0.1])
-    """
-    if not state.study.learning.pooled:
-        return np.array(state.estimate)
-    return state.study.reward_model.pool(_fits(state))
-
-
-def _place_of_leader(state: State, fit: Fit, active: IntArray, scores: FloatArray) -> int:
-    """Return the index of the leader within `active`, starting from the scores by the last estimate.
-
-    The score of an action by the pooled estimate differs from its score by the last estimate by at most the
-    model's distance between the two estimates. So only actions within twice that distance of the best score
-    need to be scored by the pooled estimate. If more than 2¹⁴ actions are that close, the last estimate alone
-    decides, to avoid a pass over all actions.
-    """
-    best, model = first_best(scores), state.study.reward_model
-    if not state.study.learning.pooled:
-        return best
-    pooled = best_estimate(state)
-    distance = model.distance(pooled, fit.estimate)
-    near = np.flatnonzero(scores >= scores[best] - 2 * distance * (1 + ROUNDING) - ROUNDING)
-    if near.size > _MANY:
-        return best
-    return int(near[first_best(model.means(state.study.actions.matrix, active[near], pooled))])
-
-
-def _recorded(after: State, fit: Fit, kept: IntArray, scores: FloatArray) -> State:
-    """Return the state with a `Progress` record of the phase that was just fitted."""
-    study, evidence, common = after.study, fit.evidence, fit.common_width
-    place = _place_of_leader(after, fit, kept, scores)
-    mean, width = float(scores[place]), common
-    if width is None:
-        mean, width = _mean_of(after, fit, int(kept[place]), mean)
-    private = study.privacy.trust_model.private
-    progress = Progress(
-        phase=evidence.plan.phase,
-        actions_left=len(kept),
-        leader=int(kept[place]),
-        estimated_mean=mean,
-        width=width,
-        largest_width=after.width,
-        cohort=evidence.plan.cohort,
-        reports=evidence.reports,
-        rounds_played=after.rounds_played,
-        clients_asked=after.clients_asked,
-        requested_epsilon=study.privacy.epsilon if private else None,
-        requested_delta=study.privacy.delta if private else None,
-    )
-    return replace(after, progress=(*after.progress, progress))
-
-
-def _mean_of(after: State, fit: Fit, action: int, score: float) -> tuple[float, float]:
-    """Return the estimated mean reward of an action with its width, from all phases together if it may.
-
-    After one phase its own width is smaller than one that holds in all phases.
-    """
-    study, direction = after.study, np.asarray(after.study.actions.matrix[[action]], dtype=np.float64)
-    measured = [one for one in _fits(after) if one.spans(direction).all()] if study.pools else []
-    pooled = pooled_along(study, measured, direction) if len(measured) > 1 else None
-    if pooled is not None:
-        return float(pooled.estimates[0]), float(pooled.widths(study.bound_failure)[0])
-    if fit.spans(direction).all():
-        return score, float(fit.widths(np.array([action]))[0])
-    return score, 2 * study.bound  # a safeguard has left the current option alone, which was not measured
-
-
-def _without_release(played: State, plan: Plan) -> State:
-    """Return the state with a `Progress` record of a phase that asked nobody, so that only rounds change."""
-    before = played.progress[-1] if played.progress else None
-    progress = Progress(
-        phase=plan.phase,
-        actions_left=len(played.active_actions),
-        leader=leader(played) if before is None else before.leader,
-        estimated_mean=None if before is None else before.estimated_mean,
-        width=None if before is None else before.width,
-        largest_width=played.width,
-        cohort=0,
-        reports=0,
-        rounds_played=played.rounds_played,
-        clients_asked=played.clients_asked,
-        requested_epsilon=None,
-        requested_delta=None,
-    )
-    return replace(played, progress=(*played.progress, progress))

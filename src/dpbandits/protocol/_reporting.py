@@ -14,7 +14,7 @@ radius.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Protocol
@@ -145,14 +145,7 @@ class Reporting:
 
     def deviation(self, study: Study, clients: int) -> float:
         """Return roughly the standard deviation of the error that privacy adds to the mean of each number."""
-        return typical_deviation(
-            study.noise_request,
-            coordinates=len(self.statistics.targets),
-            clients=clients,
-            bound=self.bound,
-            shape=self.shape,
-            confidence=study.bound_failure,
-        )
+        return self._error(typical_deviation, study, clients)
 
     def tails(self, study: Study, clients: int) -> str:
         """Return how heavy the tails of that error are; see `noise_tails`."""
@@ -166,7 +159,10 @@ class Reporting:
 
     def width(self, study: Study, clients: int) -> float:
         """Return roughly the radius of that error at the confidence of the study."""
-        return least_width(
+        return self._error(least_width, study, clients)
+
+    def _error(self, predicted: Callable[..., float], study: Study, clients: int) -> float:
+        return predicted(
             study.noise_request,
             coordinates=len(self.statistics.targets),
             clients=clients,

@@ -24,9 +24,10 @@ from dpbandits.protocol._linear_algebra import spanned
 from dpbandits.protocol._messages import MOST_PLAYS, Plan
 from dpbandits.protocol._pooling import pooled_along
 from dpbandits.protocol._safeguard import Safeguard
-from dpbandits.protocol._study import State, Study
+from dpbandits.protocol._state import State
+from dpbandits.protocol._study import Study
 from dpbandits.protocol.assignment import Played
-from dpbandits.protocol.model import Fit, fitted
+from dpbandits.protocol.model import Fit
 
 _MOST_POOLED = 1 << 14  # with more options than this, only bounds of single phases are used
 _ROUNDING = 1e-12  # relative; 44 rounds that are computed as 44.000000000001 are not 45
@@ -136,10 +137,9 @@ def worst_losses(state: State, options: Sequence[int]) -> FloatArray:
     """
     places, study = np.asarray(options), state.study
     others = places != _safeguard(study).current
-    fits = [fitted(study, evidence.unfitted) for evidence in state.history]
     found = np.zeros(len(places))
-    if fits:
-        found[others] = loss_bounds(study, fits, places[others]).high
+    if state.history:
+        found[others] = loss_bounds(study, state.fits, places[others]).high
     else:
         found[others] = 2 * study.bound
     return found

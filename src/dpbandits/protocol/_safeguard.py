@@ -35,13 +35,11 @@ class Safeguard:
             option, so they take more rounds. None for no limit.
 
     Example:
+        >>> from dataclasses import replace
         >>> import dpbandits as dp
-        >>> actions = dp.Actions([[1, 0], [0, 1], [0.6, 0.6]])
-        >>> schedule = dp.Schedule(cohorts=(20,), first_length=10)
+        >>> from dpbandits import examples
         >>> safeguard = dp.Safeguard(current=2, margin=0.02, allowance=0.5)
-        >>> study = dp.Study(
-        ...     actions=actions, horizon=1000, schedule=schedule, confidence=0.95, safeguard=safeguard
-        ... )
+        >>> study = replace(examples.study(), horizon=1000, confidence=0.95, safeguard=safeguard)
         >>> plan = dp.ask(study.begin())
         >>> plan.support, plan.plays
         ((0, 1, 2), (5, 5, 30))

@@ -56,7 +56,7 @@ class GroupRounds(Rounds):
     """A study on a store whose participants join in groups. It needs a `collector`.
 
     Example:
-        >>> import dpbandits as dp
+        >>> from dpbandits import examples
         >>> from dpbandits.rounds import GroupRounds
         >>> from dpbandits.storage import MemoryStore
         >>> class Nothing:  # a party that never has enough reports
@@ -66,10 +66,7 @@ class GroupRounds(Rounds):
         ...         return True
         ...     def close(self, plan, attempt):
         ...         return None
-        >>> actions = dp.Actions([[1, 0], [0, 1], [0.6, 0.6]])
-        >>> schedule = dp.Schedule(cohorts=(20,), first_length=10)
-        >>> study = dp.Study(actions=actions, horizon=100, schedule=schedule)
-        >>> rounds = GroupRounds(study, MemoryStore(), collector=Nothing())
+        >>> rounds = GroupRounds(examples.study(), MemoryStore(), collector=Nothing())
         >>> attempt = rounds.settle()
         >>> plan = rounds.join_groups({"site-a": 12, "site-b": 8})
         >>> [(group.name, group.places) for group in rounds.groups(attempt)]

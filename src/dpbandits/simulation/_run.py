@@ -33,10 +33,9 @@ def simulate(study: Study, population: Clients, *, seed: int) -> RunTrace:
 
     Example:
         >>> import dpbandits as dp
-        >>> actions = dp.Actions([[1, 0], [0, 1], [0.6, 0.6]])
-        >>> schedule = dp.Schedule(cohorts=(20,), first_length=10)
-        >>> study = dp.Study(actions=actions, horizon=100, schedule=schedule)
-        >>> population = dp.Population(dp.Instance(actions, theta=[0.9, 0.1]), heterogeneity=0.1)
+        >>> from dpbandits import examples
+        >>> study = examples.study()
+        >>> population = dp.Population(dp.Instance(study.actions, theta=[0.9, 0.1]), heterogeneity=0.1)
         >>> dp.simulate(study, population, seed=7).rounds
         100
     """

@@ -49,13 +49,10 @@ class MemoryStore(Store):
     """A store in memory that ends with its process. Each transaction works on copies of all tables.
 
     Example:
-        >>> import dpbandits as dp
+        >>> from dpbandits import examples
         >>> from dpbandits.rounds import Rounds
         >>> from dpbandits.storage import MemoryStore
-        >>> actions = dp.Actions([[1, 0], [0, 1], [0.6, 0.6]])
-        >>> schedule = dp.Schedule(cohorts=(20,), first_length=10)
-        >>> study = dp.Study(actions=actions, horizon=100, schedule=schedule)
-        >>> Rounds(study, MemoryStore()).settle().state
+        >>> Rounds(examples.study(), MemoryStore()).settle().state
         'gathering'
     """
 

@@ -1,4 +1,4 @@
-"""lower ≤ exact ≤ upper, in rational arithmetic; and that opposite ends are the worst inputs."""
+"""Bounds on δ(ε) contain the exact value, in rational arithmetic, and opposite ends are the worst inputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The event of an unknown one of several events."""
+"""The privacy event if exactly one of several events took place, and it is not known which."""
 
 from __future__ import annotations
 

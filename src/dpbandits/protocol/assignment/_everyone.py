@@ -30,7 +30,8 @@ from dpbandits.protocol._reporting import Reporting, Statistics, choose, clippin
 from dpbandits.protocol.assignment._interface import Assignment, Crowd, MeanErrors, Played, Pull
 
 if TYPE_CHECKING:
-    from dpbandits.protocol._study import State, Study
+    from dpbandits.protocol._state import State
+    from dpbandits.protocol._study import Study
     from dpbandits.protocol.model import Fit
 
 _SLACK = 1e-9  # relative allowance for rounding errors in eigenvalues and factors

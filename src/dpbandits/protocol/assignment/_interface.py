@@ -21,7 +21,8 @@ from dpbandits.protocol._evidence import PhaseEvidence
 from dpbandits.protocol._messages import Plan
 
 if TYPE_CHECKING:
-    from dpbandits.protocol._study import State, Study
+    from dpbandits.protocol._state import State
+    from dpbandits.protocol._study import Study
     from dpbandits.protocol.model import Fit
 
 

@@ -36,7 +36,8 @@ from dpbandits.protocol._messages import Plan
 from dpbandits.protocol.assignment._interface import Assignment, Crowd, MeanErrors, Played
 
 if TYPE_CHECKING:
-    from dpbandits.protocol._study import State, Study
+    from dpbandits.protocol._state import State
+    from dpbandits.protocol._study import Study
     from dpbandits.protocol.model import Fit
 
 # Clipping cuts about _CUT·√n of n rewards. It then moves the mean by about a hundredth of the standard

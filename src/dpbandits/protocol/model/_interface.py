@@ -33,7 +33,8 @@ from dpbandits.protocol._linear_algebra import spanned
 from dpbandits.protocol.assignment import MeanErrors, Pull
 
 if TYPE_CHECKING:
-    from dpbandits.protocol._study import State, Study
+    from dpbandits.protocol._state import State
+    from dpbandits.protocol._study import Study
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -18,7 +18,8 @@ from dpbandits.protocol.model._interface import Bracket, Comparison, Fit, Reward
 from dpbandits.protocol.model._linear_bounds import BLOCK, bracket
 
 if TYPE_CHECKING:
-    from dpbandits.protocol._study import State, Study
+    from dpbandits.protocol._state import State
+    from dpbandits.protocol._study import Study
 
 _SPARSE = 8  # if fewer than one row in eight is needed, the needed rows are copied first
 

@@ -23,7 +23,8 @@ from dpbandits.protocol._linear_algebra import extremes
 from dpbandits.protocol.model._interface import Bracket, fitted
 
 if TYPE_CHECKING:
-    from dpbandits.protocol._study import State, Study
+    from dpbandits.protocol._state import State
+    from dpbandits.protocol._study import Study
     from dpbandits.protocol.model._linear import LinearFit
 
 BLOCK = 1 << 11  # rows that are processed at once, so that their coefficients stay in the processor's cache

@@ -1,21 +1,19 @@
 """The reference agent: it takes part in a study, from enrolment to its one report.
 
-`take_part` runs the agent in an event loop, `take_part_in_turn` runs it synchronously. `Recorder` averages
-the rewards that the agent observes.
+`take_part` runs the agent in an event loop. `Recorder` averages the rewards that the agent observes.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
-import time
 from collections.abc import Callable, Sequence
 
 from dpbandits._checks import at_least_zero_below_one, whole
 from dpbandits.answers import RewardRange
 from dpbandits.errors import InvalidValue, Refused, Unreachable
 from dpbandits.protocol import Plan
-from dpbandits.service.client._client import AsyncClient, Client, ClientCore
+from dpbandits.service.client._client import AsyncClient, ClientCore
 from dpbandits.service.wire import TaskReply
 
 Averages = Callable[[Plan], Sequence[float]]
@@ -162,29 +160,6 @@ async def take_part(client: AsyncClient, code: str, averages: Averages, *, patie
             return _accepted(client.core, task)
         seconds = task.poll_seconds * random.uniform(*_VARIED)
         await asyncio.sleep(seconds)
-    return False
-
-
-def take_part_in_turn(client: Client, code: str, averages: Averages, *, patience: int = 100_000) -> bool:
-    """Do the same as `take_part`, synchronously."""
-    seconds = _UNREACHED
-    for _ in range(patience):
-        try:
-            client.enrol(code)
-            task = client.task()
-            if task.state == "report":
-                client.report(averages(_plan(client.core)))
-                return True
-        except Unreachable as error:
-            client.core.trouble = str(error)
-            time.sleep(seconds)
-            continue
-        except Refused as refusal:
-            return _too_late(refusal)
-        if task.state in DONE:
-            return _accepted(client.core, task)
-        seconds = task.poll_seconds * random.uniform(*_VARIED)
-        time.sleep(seconds)
     return False
 
 

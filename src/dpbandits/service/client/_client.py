@@ -24,7 +24,7 @@ from dpbandits.errors import InvalidValue, Refused
 from dpbandits.privacy import NoiseSource, SecureNoise, checked_bound, tamed
 from dpbandits.protocol import Plan, decode, packed_report
 from dpbandits.service.client._consent import Consent
-from dpbandits.service.shared import AsyncTransport, Dialogue, Transport, call, tell
+from dpbandits.service.shared import AsyncTransport, Dialogue, call, tell
 from dpbandits.service.wire import (
     SHARED_MODES,
     ClientReply,
@@ -264,30 +264,6 @@ def _rewards(about: StudyReply) -> RewardRange | None:
         return RewardRange.of((found.low, found.high), bound=checked_bound(found.bound))
     except InvalidValue as error:
         raise Refused("other-terms", f"the study's range of rewards is not one: {error}") from None
-
-
-class Client:
-    """A synchronous client; each method carries out the `ClientCore` dialogue of the same name."""
-
-    def __init__(self, core: ClientCore, transport: Transport) -> None:
-        self.core = core
-        self._transport = transport
-
-    def agree(self) -> Terms:
-        """Request the study's terms and agree to them; see `ClientCore.agree`."""
-        return self._transport.hold(self.core.agree()).terms
-
-    def enrol(self, code: str) -> None:
-        """Enrol in the study with a one-time code; see `ClientCore.enrol`."""
-        self._transport.hold(self.core.enrol(code))
-
-    def task(self) -> TaskReply:
-        """Request this client's task; see `ClientCore.task`."""
-        return self._transport.hold(self.core.task())
-
-    def report(self, averages: Sequence[float]) -> None:
-        """Randomize the averages and send the report; see `ClientCore.report`."""
-        self._transport.hold(self.core.report(averages))
 
 
 class AsyncClient:

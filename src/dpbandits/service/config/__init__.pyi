@@ -7,6 +7,7 @@ from ._ended import (
     ended_study as ended_study,
 )
 from ._options_section import (
+    OPTIONS_KEYS as OPTIONS_KEYS,
     options_of as options_of,
     read_options as read_options,
 )

@@ -22,28 +22,13 @@ steps and interactions, so these keys are refused with it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
 from dpbandits.errors import InvalidValue
 from dpbandits.options import Category, Kernel, Kind, Number, Options, Ordered, read_columns
 from dpbandits.service.config._toml_file import TomlFile
-
-KEYS = (
-    "table",
-    "label",
-    "features",
-    "current",
-    "log",
-    "squared",
-    "ordered",
-    "steps",
-    "baseline",
-    "interactions",
-    "kernel",
-    "length_scale",
-    "rank",
-)
 
 
 def options_of(file: TomlFile) -> Options | None:
@@ -125,6 +110,9 @@ def read_options(
         kernel=_kernel(kernel, length_scale, rank),
         current=current,
     )
+
+
+OPTIONS_KEYS = tuple(signature(read_options).parameters)
 
 
 def _kernel(shape: str | None, length_scale: float | None, rank: int | None) -> Kernel | None:

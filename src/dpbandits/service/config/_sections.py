@@ -35,7 +35,7 @@ from typing import Any
 
 from dpbandits.privacy import PrivacyRequest
 from dpbandits.protocol import FitTest, Safeguard, Schedule, Study
-from dpbandits.service.config._options_section import KEYS
+from dpbandits.service.config._options_section import OPTIONS_KEYS
 from dpbandits.service.config._toml_file import TomlFile
 from dpbandits.service.shared import Limits, Timing
 
@@ -65,7 +65,7 @@ _ELSEWHERE = (
 )
 STUDY = {
     "study": _keys(Study, *_ELSEWHERE),
-    "options": KEYS,
+    "options": OPTIONS_KEYS,
     "privacy": _keys(PrivacyRequest, "sampled_share"),  # clients join first come, first served
     "schedule": ("participants", *_keys(Schedule)),
     "confirmation": ("enabled", "cohort", "width", "finalists", "assumes"),
