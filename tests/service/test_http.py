@@ -190,7 +190,7 @@ def test_a_caller_that_is_too_fast_must_wait() -> None:
 
 
 def test_failed_attempts_are_limited_by_address(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dpbandits.service.shared._endpoints._PAUSE", 0.02)
+    monkeypatch.setattr("dpbandits.service.shared._refusing._PAUSE", 0.02)
     monkeypatch.setattr(Rates, "calm", lambda _rates: True)  # too many of all addresses would end connections
     with _coordinator(SLOW) as live, httpx.Client(base_url=live.http.base_url) as other:
         assert live.call("operator", "GET", "/v1/status").status_code == 200

@@ -253,7 +253,7 @@ def test_a_flood_of_guessed_credentials_does_not_reach_the_store(
         async def pause() -> None:
             pauses.append(len(reads))
 
-        monkeypatch.setattr("dpbandits.service.shared._endpoints._pause", pause)
+        monkeypatch.setattr("dpbandits.service.shared._refusing._pause", pause)
         body = {"json": {"pseudonym": "0" * 64}}
         guesses = [{"Authorization": f"Bearer {new_secret()}"} for _ in range(12)]
         with httpx.Client(base_url=flooded.http.base_url) as other:
@@ -283,7 +283,7 @@ def test_too_many_requests_without_a_credential_are_slow(
         async def pause() -> None:
             pauses.append("")
 
-        monkeypatch.setattr("dpbandits.service.shared._endpoints._pause", pause)
+        monkeypatch.setattr("dpbandits.service.shared._refusing._pause", pause)
         flooded.app.mount("/pages", PlainTextResponse("a page"))  # not in the table of endpoints
         while flooded.app.state.guard.rates.calm_strangers():
             pass
