@@ -39,13 +39,7 @@ from dpbandits._arrays import FloatArray
 from dpbandits.answers._directions import MergedDirections, differences
 from dpbandits.answers._radii import Knowledge, misfit_of, radii
 from dpbandits.privacy import Mechanism, SimulatedNoise
-from dpbandits.privacy.tails import (
-    SubGaussianTail,
-    Tail,
-    squared_norms,
-    tail_of_bounded,
-    tail_of_people,
-)
+from dpbandits.privacy.tails import SubGaussianTail, Tail, squared_norms, tail_of_bounded, tail_of_people
 from dpbandits.protocol import CohortErrors, LinearFit, PhaseEvidence, Study, clipping_factor, fitted
 
 _DRAWS = 4000

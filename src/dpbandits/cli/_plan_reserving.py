@@ -11,15 +11,7 @@ from dpbandits.answers import RewardRange
 from dpbandits.cli._parser import add_value, number
 from dpbandits.errors import InvalidValue
 from dpbandits.options import Options
-from dpbandits.protocol import (
-    Confirmation,
-    FitTest,
-    Schedule,
-    Spending,
-    Study,
-    reserved,
-    reserved_fit_test,
-)
+from dpbandits.protocol import Confirmation, FitTest, Schedule, Spending, Study, reserved, reserved_fit_test
 from dpbandits.simulation import Setting
 
 

@@ -1,7 +1,7 @@
 """Calibration: `calibrate` turns a privacy request into a mechanism with enough noise.
 
-Each trust model calibrates its own mechanisms (trust/). This file has the entry point and the functions that
-several trust models use. There are two presets:
+Each trust model calibrates its own mechanisms (trust/, _scales.py). This file has the entry point, the choice
+of the noise, and predictions of its error. There are two presets:
 
     tight   the least noise for which the requested (ε, δ) is proved
     paper   the constants as printed; the mechanism's `event` states the (ε, δ) that they actually give
@@ -17,25 +17,17 @@ import numpy as np
 
 from dpbandits._checks import one_of, whole
 from dpbandits.errors import InvalidValue
-from dpbandits.privacy import accounting
 from dpbandits.privacy._guarantee import PrivacyRequest
-from dpbandits.privacy._lattice import enough_levels
 from dpbandits.privacy._limits import checked_bound, checked_cohort, checked_coordinates
 from dpbandits.privacy._mechanism import SHAPES, Mechanism
-from dpbandits.privacy._noisy_lattice import encoded_distance
-from dpbandits.privacy.noise import LAWS, GaussianLaw, diagonal
+from dpbandits.privacy._scales import deviation_of_sum
+from dpbandits.privacy.noise import LAWS
 from dpbandits.privacy.tails import sub_gaussian_factor
 
-# Upper bounds on the variance of rounding to the grid, as a share of the variance of the noise. FINE is for
-# mechanisms in which a finer grid costs nothing, COARSE for those in which it costs communication.
-FINE, COARSE = 0.005, 0.04
 CONFIDENCE = 1e-6
 """The failure probability at which noises are compared if the caller states none."""
 _HEAVY = ("k-norm", "laplace", "polya", "ball-norm")  # noises with heavier tails than normal ones
 _FINE_SCALE = 4096.0  # a scale at which the grid does not matter
-# In a ball, a grid has at least _LENGTHENED·√coordinates levels, and the standard deviation of one client's
-# share of the noise is at least _LEAST_SHARE levels.
-_LENGTHENED, _LEAST_SHARE = 256, 2.5
 
 
 def calibrate(
@@ -228,83 +220,11 @@ def _tail_factor(noise: str, coordinates: int, confidence: float, draws: int) ->
     """Return the radius of a sum of draws of noise in a diagonal direction, divided by its deviation."""
     if noise not in _HEAVY:
         return sub_gaussian_factor(confidence)
-    law = LAWS["laplace" if noise == "polya" else noise](
-        scale=_FINE_SCALE
-    )  # a sum of Pólya shares is Laplace
+    name = "laplace" if noise == "polya" else noise  # a sum of Pólya shares is Laplace
+    law = LAWS[name](scale=_FINE_SCALE)
     diagonal = np.full((1, coordinates), coordinates**-0.5)
     radius = law.radius(diagonal, np.zeros(1), confidence, draws)
     return float(radius[0]) / math.sqrt(draws * law.variance(coordinates))
-
-
-def levels_and_scale(
-    request: PrivacyRequest, coordinates: int, values: int, *, shape: str, shares: int, rounding: float
-) -> tuple[int, float]:
-    """Return the number of levels of a grid, and the scale of one share of noise on it.
-
-    Args:
-        request: The privacy that `shares` shares of noise must provide together.
-        coordinates: The number of values in one report.
-        values: The number of rounded values per draw of noise. It is the cohort if the noise is
-            calibrated to the sum, and 1 if each client adds all of its noise.
-        shape: "box" or "ball".
-        shares: The least number of shares of noise in the sum.
-        rounding: The most variance that rounding may add, as a share of the variance of the noise.
-
-    Returns:
-        The number of levels, and the scale in levels.
-    """
-    noise, epsilon, delta = request.mechanism_noise, request.epsilon, request.delta
-    deviation = _deviation(request, coordinates, shape)
-    levels = enough_levels(deviation_per_level=deviation, reports=values, share=rounding)
-    if shape == "ball":  # rounding increases distances a little, and shares must be wide
-        finest = max(_LENGTHENED * math.sqrt(coordinates), _LEAST_SHARE * math.sqrt(shares) / deviation)
-        levels = max(levels, 1 << math.ceil(math.log2(finest)))
-        distance = encoded_distance(levels, coordinates)
-        if noise == "ball-norm":
-            return levels, accounting.pure_scale(epsilon, distance)
-        return levels, accounting.least_ball_scale(epsilon, delta, coordinates, distance, shares)
-    if noise == "k-norm":  # the noise covers s extra levels of radius; on a fine grid they are negligible
-        levels = max(levels, 2 ** math.ceil(math.log2(max(1.0, 4 * coordinates * epsilon))))
-    return levels, _scale(noise, epsilon, delta, coordinates, levels, shares)
-
-
-def _deviation(request: PrivacyRequest, coordinates: int, shape: str, diameter: float = 1.0) -> float:
-    """Return nearly the standard deviation of the noise that a sum of values needs.
-
-    The diameter is that of the range of each value, or that of the ball.
-    """
-    noise, epsilon = request.mechanism_noise, request.epsilon
-    if shape == "box" and noise == "k-norm":
-        return diameter * math.sqrt((coordinates + 1) * (coordinates + 2) / 3) / epsilon
-    if shape == "box" and noise in ("laplace", "polya"):
-        return diameter * math.sqrt(2) * coordinates / epsilon
-    distance = diameter if shape == "ball" else diameter * math.sqrt(coordinates)
-    if noise == "ball-norm":
-        return distance * math.sqrt(coordinates + 1) / epsilon
-    return distance * accounting.gaussian_noise_ratio(epsilon, request.delta)
-
-
-@lru_cache(maxsize=4096)
-def _scale(noise: str, epsilon: float, delta: float, coordinates: int, levels: int, shares: int) -> float:
-    """Return the least scale of each of `shares` shares of noise for which (ε, δ) is proved."""
-    if noise == "k-norm":
-        return accounting.discrete_laplace_scale(epsilon, 1, levels)
-    if noise == "ball-norm":
-        return accounting.pure_scale(epsilon, diagonal(levels, coordinates))
-    if noise in ("laplace", "polya"):
-        if delta == 0:
-            return accounting.discrete_laplace_scale(epsilon, coordinates, levels)
-        return accounting.least_discrete_laplace_scale(epsilon, delta, coordinates, levels)
-    if noise == "skellam":
-        variance = accounting.least_skellam_variance(epsilon, delta, coordinates, levels) / shares
-        return math.sqrt(variance + 2**-31)  # the sampler rounds the mean of a share to a multiple of 2⁻³²
-    if shares == 1:
-        # On a fine grid the scale of the continuous Gaussian is correct to within 10⁻⁴. Try that first: one
-        # evaluation of δ is much faster than a search.
-        near = accounting.gaussian_noise_ratio(epsilon, delta) * math.sqrt(coordinates) * levels * (1 + 1e-4)
-        if GaussianLaw(scale=near).event(coordinates, levels).delta(epsilon) <= delta:
-            return near
-    return accounting.least_discrete_gaussian_sigma(epsilon, delta, coordinates, levels, shares=shares)
 
 
 def typical_deviation(
@@ -347,7 +267,7 @@ def _typical_deviation(
     if model.typical_error is None or noise in model.quick_noises or model.named(noise) is not None:
         mechanism = calibrate(request, coordinates=coordinates, cohort=clients, bound=bound, shape=shape)
         return mechanism.error_deviation(clients)
-    return model.typical_error(request, _deviation(request, coordinates, shape, 2 * bound), clients)
+    return model.typical_error(request, deviation_of_sum(request, coordinates, shape, 2 * bound), clients)
 
 
 def _with_noise(

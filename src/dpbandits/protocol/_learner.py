@@ -23,20 +23,10 @@ from dataclasses import replace
 import numpy as np
 
 from dpbandits.errors import PlanMismatch, ProtocolError, StudyEnded
-from dpbandits.protocol._confirmation import (
-    confirmation_evidence,
-    confirmation_plan,
-    finalists,
-    may_confirm,
-)
+from dpbandits.protocol._confirmation import confirmation_evidence, confirmation_plan, finalists, may_confirm
 from dpbandits.protocol._designs import active_design, identifying, whole_plays
 from dpbandits.protocol._elimination import pooled_survivors, survivors
-from dpbandits.protocol._lack_of_fit import (
-    fit_test_evidence,
-    fit_test_plan,
-    may_test_fit,
-    tested_actions,
-)
+from dpbandits.protocol._lack_of_fit import fit_test_evidence, fit_test_plan, may_test_fit, tested_actions
 from dpbandits.protocol._leader import best_estimate, gap_bound, leader
 from dpbandits.protocol._messages import Plan, Release
 from dpbandits.protocol._recording import recorded, recorded_without_release

@@ -10,16 +10,7 @@ from dpbandits.actions import Actions
 from dpbandits.errors import InvalidValue
 from dpbandits.options import Options
 from dpbandits.privacy import PrivacyRequest
-from dpbandits.protocol import (
-    OBJECTIVES,
-    STEP_NAMES,
-    Safeguard,
-    Schedule,
-    Spending,
-    Steps,
-    Study,
-    budgeted,
-)
+from dpbandits.protocol import OBJECTIVES, STEP_NAMES, Safeguard, Schedule, Spending, Steps, Study, budgeted
 from dpbandits.simulation._cohorts import Cohorts
 from dpbandits.simulation._problem import PAPER_POPULATION, Problem
 from dpbandits.world import Clients, Instance

@@ -51,33 +51,16 @@ class Encoding:
         noise = Binomial(bits=self.reports * self.bits)
         return IntegerSum(noise=noise, coordinates=self.coordinates, shift=self.levels)
 
-    @property
-    def rounding_ratio(self) -> float:
-        """An upper bound on the standard deviation with rounding divided by that of the noise alone."""
-        return math.sqrt(1 + 1 / self.bits)
-
-    def error_ratio(self, epsilon: float, delta: float) -> float:
-        """Return an upper bound on the error of the decoded sum, relative to the Gaussian of (ε, δ).
-
-        Args:
-            epsilon: The ε of the guarantee.
-            delta: The δ of the guarantee.
-
-        Returns:
-            The ratio of the two standard deviations.
-        """
-        gaussian = gaussian_noise_ratio(epsilon, delta) * math.sqrt(self.coordinates)
-        return math.sqrt(self.reports * (self.bits + 1)) / (2 * self.levels * gaussian)
-
 
 def choose_encoding(epsilon: float, delta: float, coordinates: int, reports: int) -> Encoding:
     """Choose the fewest levels, and then the fewest bits, with both ratios at most 1.05.
 
-    The two ratios are the error ratio against the Gaussian and the rounding ratio. Levels are tried in
-    increasing order. Let x = 4g²sρ²/n, the Gaussian's variance in fair bits per report. The error ratio is
-    √((b + 1)/x), so at most b = ⌊1.05²·x⌋ − 1 bits are allowed. The rounding ratio needs at least 1/(1.05² −
-    1) bits, that is 10. One evaluation of δ decides whether the largest allowed number of bits is enough. If
-    it is, the code searches for the least number.
+    The two ratios are the error ratio against the Gaussian and the rounding ratio √(1 + 1/b), which bounds
+    the deviation with rounding relative to that of the noise alone. Levels are tried in increasing order. Let
+    x = 4g²sρ²/n, the Gaussian's variance in fair bits per report. The error ratio is √((b + 1)/x), so at most
+    b = ⌊1.05²·x⌋ − 1 bits are allowed. The rounding ratio needs at least 1/(1.05² − 1) bits, that is 10. One
+    evaluation of δ decides whether the largest allowed number of bits is enough. If it is, the code searches
+    for the least number.
 
     Args:
         epsilon: The ε of the guarantee.

@@ -19,12 +19,12 @@ import numpy as np
 
 from dpbandits._arrays import FloatArray
 from dpbandits._checks import whole
-from dpbandits.privacy._calibration import COARSE, levels_and_scale
 from dpbandits.privacy._guarantee import PrivacyRequest
 from dpbandits.privacy._limits import checked_cohort
 from dpbandits.privacy._mechanism import Mechanism
 from dpbandits.privacy._message import Message, Payload
 from dpbandits.privacy._noisy_lattice import NoisyLattice, sent_message
+from dpbandits.privacy._scales import COARSE, levels_and_scale
 from dpbandits.privacy.noise import GaussianLaw, NoiseLaw, NoiseSource
 
 SERVER_GAUSSIAN = "server-gaussian"

@@ -11,12 +11,12 @@ import numpy as np
 from dpbandits._arrays import FloatArray
 from dpbandits._checks import between
 from dpbandits.privacy import accounting
-from dpbandits.privacy._calibration import FINE, levels_and_scale
 from dpbandits.privacy._guarantee import PrivacyRequest
 from dpbandits.privacy._limits import LARGEST, SMALLEST
 from dpbandits.privacy._mechanism import Mechanism
 from dpbandits.privacy._message import Payload
 from dpbandits.privacy._noisy_lattice import NoisyLattice
+from dpbandits.privacy._scales import FINE, levels_and_scale
 from dpbandits.privacy._trust_model import Calibrate, TrustModel
 from dpbandits.privacy.noise import NoiseSource, simulated_only
 

@@ -17,12 +17,12 @@ import numpy as np
 from dpbandits._arrays import FloatArray
 from dpbandits._checks import whole
 from dpbandits.privacy import accounting
-from dpbandits.privacy._calibration import COARSE, levels_and_scale
 from dpbandits.privacy._guarantee import PrivacyRequest
 from dpbandits.privacy._limits import checked_cohort
 from dpbandits.privacy._mechanism import Mechanism
 from dpbandits.privacy._message import Message, Payload
 from dpbandits.privacy._noisy_lattice import NoisyLattice, chance_replaced, least_largest, sent_message
+from dpbandits.privacy._scales import COARSE, levels_and_scale
 from dpbandits.privacy.noise import LAWS, NoiseLaw, NoiseSource
 from dpbandits.privacy.trust._shared_noise import SharedNoise, noisy_reports
 

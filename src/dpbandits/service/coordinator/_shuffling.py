@@ -17,12 +17,7 @@ import logging
 from dpbandits.errors import ProtocolError
 from dpbandits.protocol import Plan, Sums, combine, decode, encode
 from dpbandits.service.coordinator._context import Context
-from dpbandits.service.coordinator._revealed import (
-    OwnSums,
-    checked_collection,
-    own_sums,
-    revealed_sums,
-)
+from dpbandits.service.coordinator._revealed import OwnSums, checked_collection, own_sums, revealed_sums
 from dpbandits.service.coordinator._shuffler_link import ShufflerLink
 from dpbandits.service.coordinator._verifying import OwnShare, Verification, ahead
 from dpbandits.service.shared import Writer

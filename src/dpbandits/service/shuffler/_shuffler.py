@@ -62,15 +62,7 @@ from dpbandits.service.wire import (
     set_checksum,
     verification_key,
 )
-from dpbandits.storage import (
-    Attempt,
-    LedgerEntry,
-    PlanRecord,
-    Store,
-    StoredReport,
-    StudyRecord,
-    Transaction,
-)
+from dpbandits.storage import Attempt, LedgerEntry, PlanRecord, Store, StoredReport, StudyRecord, Transaction
 from dpbandits.vdaf import LEADER
 
 # The name of a collection's state for each state of the stored attempt.

@@ -3,14 +3,7 @@
 from __future__ import annotations
 
 from dpbandits.protocol import Sums
-from dpbandits.service.wire._messages import (
-    CollectionState,
-    Digest,
-    PlanText,
-    ShufflerMode,
-    Strict,
-    Wire,
-)
+from dpbandits.service.wire._messages import CollectionState, Digest, PlanText, ShufflerMode, Strict, Wire
 
 SHARES_AT_ONCE = 1000  # the largest number of shares on one page of `SharesReply`
 
