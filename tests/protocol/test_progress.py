@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpbandits.protocol import Schedule, Study, _learner, fitted, leader
+from dpbandits.protocol import Schedule, Study, _leader, fitted, leader
 from tests.protocol.helpers import people, run, small_study
 
 STUDIES = [
@@ -88,7 +88,7 @@ def test_before_anybody_is_asked_there_is_no_estimate() -> None:
 
 
 def test_while_too_many_are_near_the_last_estimate_decides_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_learner, "_MANY", -1)
+    monkeypatch.setattr(_leader, "_MANY", -1)
     for after in run(small_study("local", "tight", horizon=20_000))[0][1:]:
         scores = after.study.actions.matrix[after.active_actions] @ np.array(after.estimate)
         assert after.progress[-1].leader == after.active_actions[np.argmax(scores)]
