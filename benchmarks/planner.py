@@ -2,8 +2,9 @@
 
 A grid of 240 settings and three named examples, all with paired seeds: the plans of a setting are simulated
 with the same θ*, clients and noise seeds. θ* with near ties are drawn more often, with smaller weights: they
-are rare and dominate the mean. All means are weighted. Finished settings are kept in a file, one JSON line
-each, and are not repeated.
+are rare and dominate the mean. All means are weighted. Wrong guesses at the end of a study are rare, too, and
+dominate the mean: regrets are averaged over the errors of the last estimate (`averaged_regret.py`). Finished
+settings are kept in a file, one JSON line each, and are not repeated.
 
     python benchmarks/planner.py [--most 1280] [--share 1/4] [--sample 30] [--file PATH.jsonl]
 
@@ -12,13 +13,12 @@ targets are: at most 1.15 times the best of the eight in 90 % of the settings, n
 than two standard errors, and predicted over simulated mean between .67 and 1.5 in 90 % of the settings.
 
 Every setting has at least 80 seeds. After each batch of 20, the simple plans that are clearly not the best
-get no more. A setting ends when both of its figures are on one side of their limits by more than three
-standard errors, when the standard errors are below 2 % of the figures, or at `--most` seeds.
+get no more, and none does once the ratio to the best one is clear. A setting ends when both of its figures
+are on one side of their limits by more than three standard errors, when the standard errors are small, or at
+`--most` seeds.
 
-Rare errors dominate the means. With few seeds the least of eight noisy means is too small, so the ratio to it
-is too large. Two more figures pool all settings. The mean of simulated over predicted regret has no such
-bias. The ratio to the simple plan that is the best on the other half of the seeds is too small, because that
-plan is not always the best one. The ratio to the true best of the eight lies between the two.
+Two more figures check the averages over errors, on all runs of all settings: the realised regret divided by
+the averaged one, and the squared errors of the estimates in units of their variances. Both should be 1.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from averaged_regret import Run, averaged_run
 from threadpoolctl import threadpool_limits
 
 from dpbandits.actions import Actions
 from dpbandits.privacy import PrivacyRequest
 from dpbandits.protocol import Schedule, Spending, Study, budgeted, predict, spent
 from dpbandits.protocol._near_ties import drawn_parameters
-from dpbandits.simulation import simulate
 from dpbandits.world import Instance, Population
 
 PRIVACY = (
@@ -61,7 +61,7 @@ TRUTH = 987  # the seed of the simulated θ*, which are not those of the predict
 WITHIN, NEVER, LOW, HIGH, SHARE = 1.15, 1.5, 0.67, 1.5, 0.9
 BATCH, FEWEST = 20, 80  # seeds that are added at a time, and the fewest
 CLEARLY = 3.0  # standard errors
-EXACT = 0.02  # a relative standard error that is small enough
+EXACT, NEAR = 0.02, 0.05  # relative standard errors that are small enough: of a ratio, and of a mean
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,22 +168,32 @@ def examine(case: Case, most: int) -> dict[str, Any]:
         "tolerance": found.design_tolerance,
         "predicted": predict(spent(study, found)).regret,
         "regrets": {name: [] for name in plans},
+        "checks": [0.0] * 4,
     }
     drawn = drawn_parameters(study.actions, most, TRUTH)
     studies = {name: spent(study, plan) for name, plan in plans.items()}
+    running = list(plans)
     for first in range(0, most, BATCH):
-        for seed in range(first, min(first + BATCH, most)):
+        last = min(first + BATCH, most)
+        for seed in range(first, last):
             instance = Instance(study.actions, drawn.thetas[seed])
             people = Population(instance, heterogeneity=case.heterogeneity)
-            for name, regrets in line["regrets"].items():
-                if len(regrets) == seed:
-                    regrets.append(simulate(studies[name], people, seed=seed).regret)
-        line["weights"] = drawn.weights[: first + BATCH].tolist()
+            for name in running:
+                add(line, name, averaged_run(studies[name], people, seed=seed), drawn.weights[seed])
+        line["weights"] = drawn.weights[:last].tolist()
         verdict = Verdict.of(line)
-        if first + BATCH >= FEWEST and verdict.decided:
-            break
-        line["regrets"] = {name: line["regrets"][name] for name in ("budgeted", *verdict.possible)}
+        if last >= FEWEST:
+            if verdict.compared and verdict.predicted:
+                break
+            running = ["budgeted", *(() if verdict.compared else verdict.possible)]
     return line
+
+
+def add(line: dict[str, Any], name: str, run: Run, weight: float) -> None:
+    """Add one run to the line of its setting."""
+    line["regrets"][name].append(run.regret)
+    added = (weight * run.realised, weight * run.regret, run.squares, run.numbers)
+    line["checks"] = [sum(pair) for pair in zip(line["checks"], added, strict=True)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -209,12 +219,13 @@ class Verdict:
     @staticmethod
     def of(line: dict[str, Any]) -> Verdict:
         """Compute the figures of one line of the file."""
-        weights = np.array(line["weights"])
-        own = np.array(line["regrets"]["budgeted"])
+        weights, own = np.array(line["weights"]), np.array(line["regrets"]["budgeted"])
         simple = {name: np.array(one) for name, one in line["regrets"].items() if name != "budgeted"}
+        seeds = max(map(len, simple.values()))  # plans that have fewer are clearly not the best
+        simple = {name: one for name, one in simple.items() if len(one) == seeds}
         best = min(simple.values(), key=lambda values: weighted(values, weights)[0])
         (mean, error), least = weighted(own, weights), weighted(best, weights)[0]
-        ratio = mean / least
+        ratio = weighted(own[:seeds], weights)[0] / least
 
         def may_be_best(values: Any) -> bool:
             excess, error = weighted(values - best, weights)
@@ -224,7 +235,7 @@ class Verdict:
             mean=mean,
             error=error,
             ratio=ratio,
-            ratio_error=weighted(own - ratio * best, weights)[1] / least,
+            ratio_error=weighted(own[:seeds] - ratio * best, weights)[1] / least,
             agreement=line["predicted"] / mean,
             possible=tuple(name for name, values in simple.items() if may_be_best(values)),
         )
@@ -235,49 +246,34 @@ class Verdict:
         return self.ratio > NEVER + 2 * self.ratio_error
 
     @property
-    def decided(self) -> bool:
-        """Whether more seeds would change neither figure's side of its limits."""
-        if self.error <= EXACT * self.mean and self.ratio_error <= EXACT * self.ratio:
-            return True
+    def compared(self) -> bool:
+        """Whether it is clear on which side of its limit the ratio is, or the error is small."""
+        return self.ratio_error <= max(EXACT * self.ratio, abs(self.ratio - WITHIN) / CLEARLY)
+
+    @property
+    def predicted(self) -> bool:
+        """Whether the same is true of the agreement and its limits."""
         relative = self.error / self.mean
-        outside = [abs(math.log(self.agreement / limit)) > CLEARLY * relative for limit in (LOW, HIGH)]
-        return all(outside) and abs(self.ratio - WITHIN) > CLEARLY * self.ratio_error
+        clear = [abs(math.log(self.agreement / limit)) > CLEARLY * relative for limit in (LOW, HIGH)]
+        return relative <= NEAR or all(clear)
 
 
 def weighted(values: Any, weights: Any) -> tuple[float, float]:
-    """Return a weighted mean and its standard error."""
+    """Return the weighted mean of the values and its standard error; there may be more weights."""
+    weights = weights[: len(values)]
     mean = float(np.average(values, weights=weights))
     return mean, float(np.sqrt(np.sum((weights * (np.array(values) - mean)) ** 2)) / np.sum(weights))
 
 
-def held_out(line: dict[str, Any]) -> tuple[float, float]:
-    """Return the regret of the plan and of the best simple plan, both divided by the predicted regret.
-
-    The best is chosen on one half of the seeds and evaluated on the other, and then the other way round.
-    """
-    weights, own = np.array(line["weights"]), np.array(line["regrets"]["budgeted"])
-    simple = [
-        np.array(one)
-        for name, one in line["regrets"].items()
-        if name != "budgeted" and len(one) == len(weights)
-    ]
-    found = np.zeros(2)
-    for half in (0, 1):
-        chosen = np.arange(len(weights)) // 2 % 2 == half  # every second seed is near a tie
-        best = min(simple, key=lambda one: weighted(one[chosen], weights[chosen])[0])
-        found += [weighted(one[~chosen], weights[~chosen])[0] for one in (own, best)]
-    return float(found[0] / 2 / line["predicted"]), float(found[1] / 2 / line["predicted"])
-
-
-def pooled(lines: list[dict[str, Any]]) -> str:
-    """Return the figures of all settings together, with their standard errors over settings."""
-    ratios = np.array([1 / Verdict.of(line).agreement for line in lines])
-    own, best = np.array([held_out(line) for line in lines]).T
-    ratio, count = own.sum() / best.sum(), len(lines)
-    error = np.std(own - ratio * best) / best.mean() / math.sqrt(count)
+def checks(lines: list[dict[str, Any]]) -> str:
+    """Return the figures that check the averages over errors, with standard errors over settings."""
+    realised, averaged, squares, numbers = np.array([line["checks"] for line in lines]).T
+    shares, count = realised / averaged, np.sqrt(len(lines))
+    each, ratio = squares / np.maximum(numbers, 1), squares.sum() / numbers.sum()
     return (
-        f"simulated ÷ predicted, mean over settings: {ratios.mean():.2f} ± {ratios.std() / count**0.5:.2f}\n"
-        f"÷ the plan that is best on the other half of the seeds, all settings: {ratio:.2f} ± {error:.2f}"
+        f"realised ÷ averaged regret, mean over settings: {shares.mean():.3f} ± {shares.std() / count:.3f}\n"
+        f"squared errors ÷ variances: {ratio:.3f}, of single settings {each[numbers > 0].min():.2f} to "
+        f"{each.max():.2f}"
     )
 
 
@@ -311,7 +307,7 @@ def summary(lines: list[dict[str, Any]]) -> bool:
         f"above {WITHIN} × by more than two standard errors: {above}\n"
         f"above {NEVER} × by more than two standard errors: {far} (target 0)\n"
         f"predicted ÷ simulated between {LOW} and {HIGH} in {agree:.0%} (target {SHARE:.0%})\n"
-        f"planning took {min(seconds):.1f} to {max(seconds):.1f} s of processor time\n{pooled(lines)}"
+        f"planning took {min(seconds):.1f} to {max(seconds):.1f} s of processor time\n{checks(lines)}"
     )
     return within >= SHARE and far == 0 and agree >= SHARE
 

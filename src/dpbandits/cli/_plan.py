@@ -35,7 +35,8 @@ DESCRIPTION = (
     "prior on the actual actions, and with --runs also simulated. With --confidence, the table has the "
     "expected participants until one action is left."
 )
-_DRAWS = 32  # θ* per row; with the paper's schedule, more than half a second
+_PREDICTED_PHASES = 256  # phases per row, of all θ* together: one phase takes about 1 ms
+_FEWEST_DRAWS = 32  # θ* per row
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -175,8 +176,10 @@ def _row(setting: Setting, spending: Spending) -> Row:
 
 def _figures(study: Study) -> dict[str, Any]:
     """The predicted figures of a row."""
+    phases = max(1, study.schedule.reporting_phases(study.horizon))
+    draws = max(_FEWEST_DRAWS, _PREDICTED_PHASES // phases)
     with threadpool_limits(limits=1):  # more threads only cost processor time
-        prediction, mechanism = predict(study, draws=_DRAWS), _first_mechanism(study)
+        prediction, mechanism = predict(study, draws=draws), _first_mechanism(study)
     return {
         "predicted_regret": prediction.regret,
         "predicted_median": prediction.median_regret,

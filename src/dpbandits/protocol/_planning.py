@@ -23,16 +23,16 @@ from dpbandits.actions import Actions
 from dpbandits.errors import InvalidValue
 from dpbandits.privacy import PrivacyRequest
 from dpbandits.protocol._predicted_phase import PhaseCache
-from dpbandits.protocol._prediction import DRAWS, predicted_costs
+from dpbandits.protocol._prediction import SEARCH_DRAWS, predicted_costs
 from dpbandits.protocol._schedule import Schedule
 from dpbandits.protocol._study import Study
 
 # Candidates are compared with few draws of θ* first. Those that are not much worse are compared with more.
-_FIRST_DRAWS, _SEARCH_DRAWS = 4, 10
+_FIRST_DRAWS, _MORE_DRAWS = 4, 10
 _MUCH_WORSE = 1.3
 # Near ties may then be ranked wrongly. So the best `_NEAR` candidates are compared with more draws, and the
-# best `_COMPARED` of these with all draws.
-_NEAR, _REFINING_DRAWS, _COMPARED = 6, 24, 3
+# best `_COMPARED` of these with all.
+_NEAR, _REFINING_DRAWS, _COMPARED = 6, 24, 6
 _MISSES = 2  # the search along one coordinate ends after this many values in a row that are not better
 _LARGEST_PLANNED = 20_000  # with more actions than this, planning uses a random sample of them
 _WORTH = 0.01  # a cohort is dropped if the cost without it is at most this share larger
@@ -202,7 +202,7 @@ class _Search:
         for _ in range(2):
             before = best
             for name, values in choices.items():
-                best = self.along(best, name, values, _SEARCH_DRAWS)
+                best = self.along(best, name, values, _MORE_DRAWS)
             if best == before:
                 return
 
@@ -221,7 +221,7 @@ class _Search:
 
     def refine(self) -> None:
         """Search again around the best candidate along two coordinates, with more draws."""
-        near = self.nearest(_NEAR, _SEARCH_DRAWS)
+        near = self.nearest(_NEAR, _MORE_DRAWS)
         best = self.origins[min(near, key=lambda one: self.cost(one, _REFINING_DRAWS))]
         for name in ("first_length", "design_tolerance"):
             best = self.along(best, name, self.choices()[name], _REFINING_DRAWS)
@@ -232,11 +232,11 @@ class _Search:
         return sorted(found, key=lambda one: self.cost(one, draws))[:count]
 
     def best(self) -> Spending:
-        """Return the best spending by all draws, without cohorts that do not help."""
-        best = min(self.nearest(_COMPARED, _REFINING_DRAWS), key=lambda one: self.cost(one, DRAWS))
-        most = self.cost(best, DRAWS) * (1 + _WORTH)
-        while fewer := [one for one in _fewer_cohorts(best) if self.cost(one, DRAWS) <= most]:
-            best = min(fewer, key=lambda one: self.cost(one, DRAWS))
+        """Return the best spending by all draws of a search, without cohorts that do not help."""
+        best = min(self.nearest(_COMPARED, _REFINING_DRAWS), key=lambda one: self.cost(one, SEARCH_DRAWS))
+        most = self.cost(best, SEARCH_DRAWS) * (1 + _WORTH)
+        while fewer := [one for one in _fewer_cohorts(best) if self.cost(one, SEARCH_DRAWS) <= most]:
+            best = min(fewer, key=lambda one: self.cost(one, SEARCH_DRAWS))
         return best
 
     def spending(self, candidate: Candidate) -> Spending:
