@@ -80,6 +80,13 @@ def test_several_trust_models_have_rows_each_and_progress_is_shown_without_a_ter
     assert document["settings"]["trust"] == ["central", "none", "local"]
     assert document["settings"]["minimum_share"] == 0.8
     assert "planned 9 of 9 rows: local, budgeted at ε = 2" in shown.err
+    told = " ".join(shown.out.split())
+    assert "local, budgeted at ε = 2, first cohort: list has the least predicted error; " in told
+    assert "without trust in anybody, no unbiased report can have less than" in told
+    last = document["rows"][-1]
+    assert 0.95 <= (last["least_deviation"] / last["deviation"]) ** 2 <= 1  # the variance is at most 1.05 ×
+    assert last["noises"]["list"] == min(last["noises"].values())
+    assert [row["least_deviation"] is None for row in document["rows"]] == [True] * 6 + [False] * 3
     for heading in ("trust", "median", "finds the best", "gap of the choice", "report"):
         assert heading.split()[0] in shown.out
     assert sorted(path.name for path in tmp_path.glob("*.png")) == [

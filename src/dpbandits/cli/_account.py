@@ -15,6 +15,7 @@ from rich.table import Table
 from dpbandits._checks import at_least_zero_below_one, whole
 from dpbandits.cli._account_study import run_studies
 from dpbandits.cli._modes import modes_of, shown_mode
+from dpbandits.cli._noises import above_least_local, compared_noises, shown_noises
 from dpbandits.cli._parser import add_choice, add_value, number, whole_number
 from dpbandits.cli._plot import check_plot, plot_curve
 from dpbandits.cli._privacy_options import (
@@ -28,9 +29,8 @@ from dpbandits.cli._reach import bounded, reach_of, shown_reach
 from dpbandits.cli._terminal import console
 from dpbandits.cli._writing import check_writable, write_document
 from dpbandits.errors import InvalidValue
-from dpbandits.privacy import Mechanism, PrivacyRequest, noise_widths
+from dpbandits.privacy import Mechanism, PrivacyRequest
 from dpbandits.privacy.accounting import Event, gaussian_noise_ratio
-from dpbandits.privacy.trust import LocalList
 from dpbandits.protocol import decode, encode
 
 DESCRIPTION = (
@@ -142,7 +142,7 @@ def _account(request: PrivacyRequest, mechanism: Mechanism, options: argparse.Na
             "epsilon_at_delta": bounded(event.epsilon(at_delta)),
         },
         error=_error(request, mechanism),
-        compared=_compared(request, mechanism),
+        compared=compared_noises(request, mechanism),
         reach=reach_of(mechanism),
         modes=modes_of(mechanism),
         parameters={
@@ -174,27 +174,13 @@ def _curve(event: Event, claimed: float) -> list[dict[str, float]]:
 def _error(request: PrivacyRequest, mechanism: Mechanism) -> dict[str, float | None]:
     """The deviation of a mean, compared with exact central Gaussian noise and with the local optimum."""
     deviation = mechanism.error_deviation(mechanism.cohort)
-    least = mechanism.above_least if isinstance(mechanism, LocalList) else None
+    least = above_least_local(mechanism)
     if request.pure:
         return {"sd_of_mean": deviation, "ratio_to_central_gaussian": None, "ratio_to_least_local": least}
     distance = 2 * mechanism.bound * (1 if mechanism.shape == "ball" else math.sqrt(mechanism.coordinates))
     gaussian = gaussian_noise_ratio(request.epsilon, request.delta) * distance / mechanism.cohort
     ratio = deviation / gaussian
     return {"sd_of_mean": deviation, "ratio_to_central_gaussian": ratio, "ratio_to_least_local": least}
-
-
-def _compared(request: PrivacyRequest, mechanism: Mechanism) -> dict[str, float]:
-    """The predicted error of each noise; empty if the request names a noise, or has only one."""
-    sizes = {"coordinates": mechanism.coordinates, "clients": mechanism.cohort}
-    if len(request.noises) == 1 or request.preset != "tight":
-        return {}
-    return noise_widths(request, **sizes, bound=mechanism.bound, shape=mechanism.shape)
-
-
-def _shown_noises(compared: dict[str, float], chosen: str) -> str:
-    """The other noises with their predicted error, as multiples of that of the chosen one."""
-    others = sorted((width, noise) for noise, width in compared.items() if noise != chosen)
-    return ", ".join(f"{noise} {width / compared[chosen]:.3g} ×" for width, noise in others)
 
 
 def _show(account: Account) -> None:
@@ -217,8 +203,7 @@ def _show(account: Account) -> None:
     if (least := error["ratio_to_least_local"]) is not None:
         show(f"          {least:.4g} × the least variance of any unbiased report that trusts nobody")
     if account.compared:
-        others = _shown_noises(account.compared, given["noise"]) or "no other noise fits"
-        show(f"noise     {given['noise']} has the least predicted error; {others}")
+        show(f"noise     {shown_noises(account.compared, given['noise'])}")
     show(f"reach     {shown_reach(account.reach, given['trust'])}")
     for place, entry in enumerate(account.modes):
         show(f"{'' if place else 'modes':10}{shown_mode(entry)}")

@@ -12,6 +12,7 @@ from threadpoolctl import threadpool_limits
 
 from dpbandits._checks import two_ends
 from dpbandits.cli._modes import modes_of
+from dpbandits.cli._noises import compared_noises, least_local_deviation
 from dpbandits.cli._options_table import OptionsTable, add_table_options, options_table, show_left_out
 from dpbandits.cli._parser import add_value, number, whole_number
 from dpbandits.cli._plan_file import check_new, write_study
@@ -190,9 +191,22 @@ def _figures(study: Study) -> dict[str, Any]:
         "bound_on_regret": prediction.bound,
         "first_elimination": prediction.first_elimination,
         "report_bytes": None if mechanism is None else mechanism.message.size,
+        **({} if mechanism is None else _noise(study, mechanism)),
         "reach": None if mechanism is None else reach_of(mechanism),
         "modes": [] if mechanism is None else modes_of(mechanism),
         "cover_loss": study.actions.loss * study.horizon,
+    }
+
+
+def _noise(study: Study, mechanism: Mechanism) -> dict[str, Any]:
+    """The noise of a mechanism, and what it is compared with."""
+    if not study.privacy.trust_model.private:
+        return {}
+    return {
+        "noise": mechanism.noise_name,
+        "noises": compared_noises(study.noise_request, mechanism, confidence=study.bound_failure),
+        "deviation": mechanism.error_deviation(mechanism.cohort),
+        "least_deviation": least_local_deviation(mechanism),
     }
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from rich.table import Table
 
 from dpbandits.cli._modes import shown_mode
+from dpbandits.cli._noises import shown_noises
 from dpbandits.cli._output import cover_note, provenance
 from dpbandits.cli._reach import shown_reach
 from dpbandits.cli._terminal import console
@@ -55,6 +56,14 @@ class Row:
     communication: float | None = None
     unit: str | None = None
     first_elimination: int | None = None
+    noise: str | None = None
+    """The noise of the first phase; None without privacy, or if no client is asked."""
+    noises: dict[str, float] = field(default_factory=dict)
+    """The predicted error of each noise that could be used there; empty if the request names a noise."""
+    deviation: float | None = None
+    """The standard deviation that this noise adds to a mean of the first phase."""
+    least_deviation: float | None = None
+    """The least that any unbiased reports could have, in the local model."""
     reach: dict[str, float | None] | None = None
     """How far one lying client can move a mean of the first phase; None if no client is asked."""
     modes: list[dict[str, Any]] = field(default_factory=list)
@@ -147,6 +156,13 @@ def _notes(row: Row) -> list[str]:
     if row.refused:
         return [f"{row.name}: needs {row.participants:,} clients, but the population has {row.population:,}."]
     notes = list[str]()
+    if row.noise in row.noises:
+        notes.append(f"{row.name}, first cohort: {shown_noises(row.noises, row.noise)}")
+    if row.least_deviation is not None:
+        notes.append(
+            f"{row.name}, first cohort: privacy adds an error of {row.deviation:.4g} to each mean; without "
+            f"trust in anybody, no unbiased report can have less than {row.least_deviation:.4g}"
+        )
     if row.reach is not None:
         notes.append(f"{row.name}, first cohort: {shown_reach(row.reach, row.trust)}")
     notes += [f"{row.name}, mode {shown_mode(entry)}" for entry in row.modes]
