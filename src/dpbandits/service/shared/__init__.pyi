@@ -7,7 +7,6 @@ from ._common_endpoints import (
 from ._connections import (
     PROVEN as PROVEN,
     Steps as Steps,
-    most_connections as most_connections,
 )
 from ._dialogue import (
     Dialogue as Dialogue,
@@ -25,6 +24,9 @@ from ._logs import (
 )
 from ._metrics import (
     Metrics as Metrics,
+)
+from ._process_limits import (
+    most_connections as most_connections,
 )
 from ._rates import (
     Rates as Rates,

@@ -15,13 +15,9 @@ One timer per second checks all connections. A request itself sets no timer.
 from __future__ import annotations
 
 import asyncio
-import ctypes
-import gc
-import resource
 import ssl
 from asyncio import sslproto
 from collections import deque
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -30,6 +26,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 
 from dpbandits._checks import positive
 from dpbandits.service.shared._metrics import Metrics
+from dpbandits.service.shared._process_limits import give_memory_back
 from dpbandits.service.shared._rates import Rates
 
 PROVEN = "dpbandits.proven"
@@ -42,7 +39,6 @@ _BLANK = b"\r\n\r\n"  # the end of a head
 _FRAMING = (b"content-length", b"transfer-encoding")
 _WAITING = 8  # requests of one connection that may wait for the reply to an earlier one
 _TLS_BUFFER = 32_768  # bytes that asyncio reserves per TLS connection: twice a TLS record, not 256 KiB
-_RESERVE = 64  # open files for stores, helper processes and calls to the shuffler
 _ENDED = 500  # ended connections after which memory is given back to the system
 _GIVE_BACK = 10.0  # seconds between two times, because all requests wait meanwhile
 
@@ -383,30 +379,3 @@ class _OneWrite:
         """Close the connection after everything has been written."""
         self._flush()
         self._transport.close()
-
-
-def most_connections(backlog: int, *, limit: int | None = None) -> int:
-    """Return how many connections may be open, so that open files suffice.
-
-    Args:
-        backlog: How many more sockets may wait for their handshake, or be in it.
-        limit: The number of open files; by default the limit of this process.
-    """
-    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0] if limit is None else limit
-    return max(limit - backlog - _RESERVE, limit // 2, 1)
-
-
-def _trimmer() -> Callable[[int], object] | None:
-    """Return glibc's `malloc_trim`, or None on other systems."""
-    try:
-        return getattr(ctypes.CDLL(None), "malloc_trim", None)
-    except (OSError, TypeError):
-        return None
-
-
-def give_memory_back() -> None:
-    """Free what ended connections used, and give it back to the system."""
-    gc.collect()
-    trim = _trimmer()
-    if trim is not None:
-        trim(0)

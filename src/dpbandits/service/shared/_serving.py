@@ -21,8 +21,9 @@ from starlette.applications import Starlette
 from dpbandits._checks import whole
 from dpbandits.errors import InvalidValue
 from dpbandits.service.shared._accepting import Acceptor
-from dpbandits.service.shared._connections import Connection, Door, Steps, most_connections
+from dpbandits.service.shared._connections import Connection, Door, Steps
 from dpbandits.service.shared._endpoint import Guard
+from dpbandits.service.shared._process_limits import most_connections
 
 LOOPBACK_HOSTS = ("127.0.0.1", "::1", "localhost")
 _GRACE = 10  # seconds that open requests have to finish after SIGTERM or SIGINT
