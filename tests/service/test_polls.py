@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dpbandits.errors import StorageError
+from dpbandits.errors import Refused, StorageError
 from dpbandits.service.coordinator._polls import Polls
 from dpbandits.service.wire import TaskReply, TaskRequest
 
@@ -115,3 +115,16 @@ def test_a_store_that_cannot_be_read_fails_every_poll_and_later_ones_try_again(a
             asked.remembered(*members)
     writer.run_async = honest  # type: ignore[method-assign]
     assert asked.remembered(*members) == replies
+
+
+def test_guessed_credentials_do_not_make_other_polls_read_the_store(asked: Asked) -> None:
+    members = asked.members[:-1]
+    replies = [asked.stored(member) for member in members]
+    assert asked.remembered(*members) == replies
+    before, writer = asked.reads, asked.deployed.coordinator.writer
+    task = asked.deployed.coordinator.clients.task
+    for number in range(3):
+        with pytest.raises(Refused, match="no such client"):
+            writer.run("join", lambda t, own=number: task(t, f"guess {own}", "pseudonym"))
+        assert asked.remembered(*members) == replies
+    assert asked.reads == before

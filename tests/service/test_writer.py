@@ -149,3 +149,28 @@ def test_a_caller_that_has_gone_away_does_no_harm() -> None:
         writer.run("enrol", lambda t: t.enrol("gone", "token"))
     writer.close()
     assert not writer.alive
+
+
+def test_refused_jobs_and_reads_are_no_changes() -> None:
+    store = CountingStore()
+    writer = Writer(store)
+
+    def refuse(_transaction: Transaction) -> None:
+        raise Refused("unknown-credential", "no such client")
+
+    for alone in (False, True):
+        with pytest.raises(Refused):
+            writer.run("join", refuse, alone=alone)
+    writer.run("read", lambda t: t.latest())
+    go = _blocked(writer)  # two refusals in one group, behind a job that is a change
+    refused = [writer.submit("join", refuse) for _ in range(2)]
+    go.set()
+    assert all(isinstance(one.exception(30), Refused) for one in refused)
+    assert writer.changes == 1
+    writer.run("codes", lambda t: t.add_codes(["code"]))
+    assert writer.changes == 2
+    store.failures = [StorageError("storage: gone")]
+    with pytest.raises(StorageError):  # it may have been committed
+        writer.run("codes", lambda t: t.add_codes(["another"]))
+    assert writer.changes == 3
+    writer.close()

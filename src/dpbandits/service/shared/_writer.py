@@ -70,7 +70,7 @@ class Writer:
         self._hook = hook
         self._queue: queue.SimpleQueue[list[_Job] | None] = queue.SimpleQueue()
         self.changes = 0
-        """Increases with every commit of other jobs than those named `read`, before callers get results."""
+        """Increases before callers get results, unless all jobs were refused or are named `read`."""
         self._since: float | None = None  # when the current transaction began, if it has a single step
         self._passing: dict[asyncio.AbstractEventLoop, list[_Job]] = {}
         self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
@@ -164,8 +164,10 @@ class Writer:
             outcomes = [self._again(jobs[0], error)] if len(jobs) == 1 else self._one_by_one(jobs)
         finally:
             self._since = None
-        self.changes += any(job.name != READ for job in jobs)
-        _fulfil(list(zip(jobs, outcomes, strict=True)))
+        settled = list(zip(jobs, outcomes, strict=True))
+        # Refused jobs change nothing. If they counted, bad requests would make polls read the store.
+        self.changes += any(job.name != READ and not isinstance(found, Refused) for job, found in settled)
+        _fulfil(settled)
 
     def _one_by_one(self, jobs: list[_Job]) -> list[Any]:
         """Commit each job alone. If the first one finds the store unreachable, fail the others at once."""
