@@ -27,12 +27,16 @@ from dpbandits.protocol._prediction import SEARCH_DRAWS, predicted_costs
 from dpbandits.protocol._schedule import Schedule
 from dpbandits.protocol._study import Study
 
-# Candidates are compared with few draws of θ* first. Those that are not much worse are compared with more.
-_FIRST_DRAWS, _MORE_DRAWS = 4, 10
+# How many draws of θ* compare a candidate with the best so far, by its number of phases: at first; if it is
+# not much worse; and when the search is refined. Rare near ties need many draws. All draws share the first
+# phase, so a plan with few phases can have more of them in the same time.
+_DRAWS = {1: (24, 48, 64), 2: (8, 20, 40)}
+_FEWEST_DRAWS = (4, 10, 24)
+_FIRST, _MORE, _REFINING = 0, 1, 2
 _MUCH_WORSE = 1.3
-# Near ties may then be ranked wrongly. So the best `_NEAR` candidates are compared with more draws, and the
-# best `_COMPARED` of these with all.
-_NEAR, _REFINING_DRAWS, _COMPARED = 6, 24, 6
+# Candidates with many phases may then be ranked wrongly. So the best `_NEAR` are compared with more draws,
+# and the best `_COMPARED` of these with all.
+_NEAR, _COMPARED = 6, 6
 _MISSES = 2  # the search along one coordinate ends after this many values in a row that are not better
 _LARGEST_PLANNED = 20_000  # with more actions than this, planning uses a random sample of them
 _WORTH = 0.01  # a cohort is dropped if the cost without it is at most this share larger
@@ -149,6 +153,7 @@ class _Search:
         participants: How many clients may be asked.
         known: The predicted cost of each spending for each draw of θ* so far, and the weights of the draws.
         origins: The candidate of each spending.
+        found: The best candidate of each descent.
         phases: The predicted phases so far; many candidates begin with the same ones.
     """
 
@@ -156,6 +161,7 @@ class _Search:
     participants: int
     known: dict[Spending, tuple[FloatArray, FloatArray]] = field(default_factory=dict)
     origins: dict[Spending, Candidate] = field(default_factory=dict)
+    found: list[Candidate] = field(default_factory=list)
     phases: PhaseCache = field(default_factory=dict)
 
     def choices(self) -> dict[str, tuple[float, ...]]:
@@ -182,11 +188,12 @@ class _Search:
             self.known[spending] = regrets, weights
         return float(np.average(regrets[:draws], weights=weights[:draws]))
 
-    def improves(self, spending: Spending, best: Spending, draws: int) -> bool:
+    def improves(self, spending: Spending, best: Spending, stage: int) -> bool:
         """Return whether a spending is better than the best so far. A much worse one gets few draws."""
-        if self.cost(spending, _FIRST_DRAWS) > _MUCH_WORSE * self.cost(best, _FIRST_DRAWS):
+        draws = _DRAWS.get(len(spending.schedule.cohorts or ()), _FEWEST_DRAWS)
+        if self.cost(spending, draws[_FIRST]) > _MUCH_WORSE * self.cost(best, draws[_FIRST]):
             return False
-        return self.cost(spending, draws) < self.cost(best, draws)
+        return self.cost(spending, draws[stage]) < self.cost(best, draws[stage])
 
     def descend(self, phases: int, factor: int, growth: float, tolerance: float) -> None:
         """Run two passes of coordinate descent from a plan with equal cohorts."""
@@ -202,18 +209,19 @@ class _Search:
         for _ in range(2):
             before = best
             for name, values in choices.items():
-                best = self.along(best, name, values, _MORE_DRAWS)
+                best = self.along(best, name, values, _MORE)
             if best == before:
-                return
+                break
+        self.found.append(best)
 
-    def along(self, start: Candidate, name: str, values: tuple[float, ...], draws: int) -> Candidate:
+    def along(self, start: Candidate, name: str, values: tuple[float, ...], stage: int) -> Candidate:
         """Return the best candidate that is found by walking up and down the values of one coordinate."""
         best, place = start, values.index(start[name])
         for walk in (values[place + 1 :], values[:place][::-1]):
             misses = 0
             for value in walk:
                 candidate = {**start, name: value}
-                better = self.improves(self.spending(candidate), self.spending(best), draws)
+                better = self.improves(self.spending(candidate), self.spending(best), stage)
                 best, misses = (candidate, 0) if better else (best, misses + 1)
                 if misses == _MISSES:
                     break
@@ -221,10 +229,10 @@ class _Search:
 
     def refine(self) -> None:
         """Search again around the best candidate along two coordinates, with more draws."""
-        near = self.nearest(_NEAR, _MORE_DRAWS)
-        best = self.origins[min(near, key=lambda one: self.cost(one, _REFINING_DRAWS))]
+        near = [*self.nearest(_NEAR, _FEWEST_DRAWS[_MORE]), *map(self.spending, self.found)]
+        best = self.origins[min(near, key=lambda one: self.cost(one, _FEWEST_DRAWS[_REFINING]))]
         for name in ("first_length", "design_tolerance"):
-            best = self.along(best, name, self.choices()[name], _REFINING_DRAWS)
+            best = self.along(best, name, self.choices()[name], _REFINING)
 
     def nearest(self, count: int, draws: int) -> list[Spending]:
         """Return the best candidates by `draws` draws, of those that have as many."""
@@ -233,7 +241,8 @@ class _Search:
 
     def best(self) -> Spending:
         """Return the best spending by all draws of a search, without cohorts that do not help."""
-        best = min(self.nearest(_COMPARED, _REFINING_DRAWS), key=lambda one: self.cost(one, SEARCH_DRAWS))
+        near = self.nearest(_COMPARED, _FEWEST_DRAWS[_REFINING])
+        best = min(near, key=lambda one: self.cost(one, SEARCH_DRAWS))
         most = self.cost(best, SEARCH_DRAWS) * (1 + _WORTH)
         while fewer := [one for one in _fewer_cohorts(best) if self.cost(one, SEARCH_DRAWS) <= most]:
             best = min(fewer, key=lambda one: self.cost(one, SEARCH_DRAWS))
