@@ -12,10 +12,10 @@ settings are kept in a file, one JSON line each, and are not repeated.
 targets are: at most 1.15 times the best of the eight in 90 % of the settings, nowhere above 1.5 times by more
 than two standard errors, and predicted over simulated mean between .67 and 1.5 in 90 % of the settings.
 
-Every setting has at least 80 seeds. After each batch of 20, the simple plans that are clearly not the best
-get no more, and none does once the ratio to the best one is clear. A setting ends when both of its figures
-are on one side of their limits by more than three standard errors, when the standard errors are small, or at
-`--most` seeds.
+Every setting has at least 80 seeds. From 40 on, after each batch of 20, the simple plans that are clearly not
+the best get no more, and none does once the ratio to the best one is clear. A setting ends when both of its
+figures are on one side of their limits by more than three standard errors, when the standard errors are
+small, or at `--most` seeds.
 
 Two more figures check the averages over errors, on all runs of all settings: the realised regret divided by
 the averaged one, and the squared errors of the estimates in units of their variances. Both should be 1.
@@ -59,7 +59,7 @@ FAMILIES = ("sphere", "mixed options", "low-rank")
 SETTINGS = 240
 TRUTH = 987  # the seed of the simulated θ*, which are not those of the prediction
 WITHIN, NEVER, LOW, HIGH, SHARE = 1.15, 1.5, 0.67, 1.5, 0.9
-BATCH, FEWEST = 20, 80  # seeds that are added at a time, and the fewest
+BATCH, FIRST, FEWEST = 20, 40, 80  # seeds: added at a time, before a plan is left out, and the fewest
 CLEARLY = 3.0  # standard errors
 EXACT, NEAR = 0.02, 0.05  # relative standard errors that are small enough: of a ratio, and of a mean
 
@@ -182,10 +182,10 @@ def examine(case: Case, most: int) -> dict[str, Any]:
                 add(line, name, averaged_run(studies[name], people, seed=seed), drawn.weights[seed])
         line["weights"] = drawn.weights[:last].tolist()
         verdict = Verdict.of(line)
-        if last >= FEWEST:
-            if verdict.compared and verdict.predicted:
-                break
-            running = ["budgeted", *(() if verdict.compared else verdict.possible)]
+        if last >= FEWEST and verdict.compared and verdict.predicted:
+            break
+        if last >= FIRST:
+            running = ["budgeted", *(verdict.possible if last < FEWEST or not verdict.compared else ())]
     return line
 
 
