@@ -262,7 +262,8 @@ def weighted(values: Any, weights: Any) -> tuple[float, float]:
     """Return the weighted mean of the values and its standard error; there may be more weights."""
     weights = weights[: len(values)]
     mean = float(np.average(values, weights=weights))
-    return mean, float(np.sqrt(np.sum((weights * (np.array(values) - mean)) ** 2)) / np.sum(weights))
+    pairs = (weights * (np.array(values) - mean)).reshape(-1, 2).sum(axis=1)  # two θ* share a circle
+    return mean, float(np.sqrt(np.sum(pairs**2)) / np.sum(weights))
 
 
 def checks(lines: list[dict[str, Any]]) -> str:

@@ -25,6 +25,7 @@ from dpbandits.protocol import (
     tell,
 )
 from dpbandits.protocol._near_ties import drawn_parameters
+from dpbandits.protocol._predicted_paths import TOGETHER
 from dpbandits.simulation import simulate
 from dpbandits.world import Instance, Population
 
@@ -108,7 +109,8 @@ def _planned(objective: str) -> Study:
 def test_the_predicted_participants_are_those_of_simulations() -> None:
     """Over the θ* of the prediction, with their weights."""
     study = _planned("identification")
-    drawn, found = drawn_parameters(study.actions, 64, 0), predict(study)
+    drawn = drawn_parameters(study.actions, 64, 0, together=TOGETHER)
+    found = predict(study, draws=64)
     people = [
         Population(Instance(study.actions, theta), heterogeneity=study.heterogeneity)
         for theta in drawn.thetas

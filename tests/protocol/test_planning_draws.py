@@ -66,18 +66,21 @@ def test_a_guess_without_errors_is_right() -> None:
     assert tied.right == 1.0  # every action is the best
 
 
+@pytest.mark.parametrize("together", [2, 4])
 @pytest.mark.parametrize(("count", "dimension"), [(60, 4), (2, 2), (6, 20), (2, 1)])
-def test_weighted_draws_have_the_statistics_of_uniform_ones(count: int, dimension: int) -> None:
+def test_weighted_draws_have_the_statistics_of_uniform_ones(
+    count: int, dimension: int, together: int
+) -> None:
     actions = Actions.generate("sphere", count=count, dimension=dimension, rng=0)
-    drawn = drawn_parameters(actions, 3000, 5)
+    drawn = drawn_parameters(actions, 1500 * together, 5, together=together)
     uniform = np.random.default_rng(1).standard_normal((100_000, dimension))
     uniform /= np.linalg.norm(uniform, axis=1, keepdims=True)
     assert np.linalg.norm(drawn.thetas, axis=1) == pytest.approx(1)
-    assert drawn.weights.max() <= 2
+    assert drawn.weights.max() <= together
     for limit in (0.003, 0.03, 0.3, 3.0):
         few, many = (_margins(actions, thetas) < limit for thetas in (drawn.thetas, uniform))
-        terms = drawn.weights * few
-        error = np.hypot(np.std(terms) / len(few) ** 0.5, np.std(many) / len(many) ** 0.5)
+        terms = (drawn.weights * few).reshape(-1, together).mean(axis=1)  # groups are independent
+        error = np.hypot(np.std(terms) / len(terms) ** 0.5, np.std(many) / len(many) ** 0.5)
         assert abs(terms.mean() - many.mean()) <= SIGMAS * error + 1e-12
         if limit == 0.003 and dimension > 1:  # without weights the test would fail
             assert few.mean() > many.mean() + SIGMAS * error
@@ -94,6 +97,19 @@ def test_more_draws_keep_the_first_ones() -> None:
     few, many = drawn_parameters(actions, 5, 1), drawn_parameters(actions, 9, 1)
     assert (many.thetas[:5] == few.thetas).all()
     assert (many.weights[:5] == few.weights).all()
+
+
+def test_draws_of_a_group_have_one_tie_at_different_distances() -> None:
+    actions = Actions.generate("sphere", count=30, dimension=3, rng=0)
+    margins = _margins(actions, drawn_parameters(actions, 400, 1, together=4).thetas).reshape(-1, 4)[:, 1:]
+    farther = margins[:, 1:] / margins[:, :-1]
+    assert np.median(farther) == pytest.approx(1e4 ** (1 / 3), rel=0.2)  # three intervals of 3·10⁻⁵ to .3
+
+
+def test_a_guess_that_is_almost_never_wrong_is_right() -> None:
+    gaps, errors = np.array([0.0, 1.0]), np.array([[0.0], [1 / 38.4]])  # the expected gap is about 10⁻³²³
+    draws = ErrorDraws.drawn(np.random.default_rng(0), 16, 1)
+    assert best_guess(gaps, errors, draws).expected_gap == 0
 
 
 def test_actions_on_a_line_have_draws_without_weights() -> None:

@@ -24,6 +24,7 @@ from scipy.special import ndtr, ndtri
 from dpbandits._arrays import FloatArray
 
 _TIE = 1e-12  # an action with a smaller gap is as good as the best one
+_NEVER = 1e-200  # a smaller expected gap counts as none; its inverse would overflow
 _UNLIKELY = 1e-9  # actions that contribute less than this share of the largest contribution are left out
 
 
@@ -104,7 +105,7 @@ def best_guess(gaps: FloatArray, errors: FloatArray, draws: ErrorDraws) -> Guess
     worse = (gaps > _TIE) & (sizes > 0)
     chances = np.where(worse, ndtr(-gaps / np.where(worse, sizes, 1.0)), 0.0)
     expected, total = float(gaps @ chances), float(chances.sum())
-    if expected <= 0:
+    if expected < _NEVER:
         return RIGHT
     weights = gaps / expected + 1 / total
     terms = weights * chances

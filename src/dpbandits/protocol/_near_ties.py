@@ -2,10 +2,13 @@
 
 If noise is small, the mean regret is dominated by the rare θ* for which two actions are nearly equally good:
 there the best guess may be wrong, for the rest of the horizon. A few draws often contain no near tie. So θ*
-is drawn in two steps. A great circle is drawn uniformly. On it, the best action changes at a few angles. Half
-of the draws are uniform on the circle; the others have a logarithmically uniform distance to one of these
-angles. Each draw has the weight (uniform density) / (density of the draws), which is at most 2. So weighted
-means are means over the uniform distribution.
+is drawn in groups. A great circle is drawn uniformly. On it, the best action changes at a few angles. The
+first draw of a group is uniform on the circle; the others have logarithmically uniform distances, one in each
+of as many intervals, to one of these angles. Each draw has the weight (uniform density) / (density of the
+draws), which is at most the size of a group. So weighted means are means over the uniform distribution.
+
+The noise of a study decides at which distance a tie matters. With several distances per tie, one of them is
+near it. A study drops mostly the same actions for all of them, so they share the phases of a prediction.
 """
 
 from __future__ import annotations
@@ -36,43 +39,53 @@ class Parameters:
     weights: FloatArray
 
 
-def drawn_parameters(actions: Actions, draws: int, seed: int) -> Parameters:
+def drawn_parameters(actions: Actions, draws: int, seed: int, *, together: int = 2) -> Parameters:
     """Draw θ*. With more draws, the first ones stay the same.
 
     Args:
         actions: The actions, which decide where ties are.
         draws: How many θ* are drawn.
         seed: The seed.
+        together: The size of a group, at least 2. Draws of different groups are independent.
 
     Returns:
-        The draws and their weights. Every second draw, beginning with the first, is uniform on its circle.
+        The draws and their weights. The first of each group is uniform on its circle.
     """
-    found = [_drawn(actions, np.random.default_rng([seed, number]), number) for number in range(draws)]
+    groups = [
+        _group(actions, np.random.default_rng([seed, number]), number, together)
+        for number in range(-(-draws // together))
+    ]
+    found = [draw for group in groups for draw in group][:draws]
     return Parameters(
         thetas=np.array([theta for theta, _ in found]), weights=np.array([weight for _, weight in found])
     )
 
 
-def _drawn(actions: Actions, rng: np.random.Generator, number: int) -> tuple[FloatArray, float]:
-    start = rng.standard_normal(actions.dimension)
-    start /= np.linalg.norm(start)
+def _group(
+    actions: Actions, rng: np.random.Generator, number: int, together: int
+) -> list[tuple[FloatArray, float]]:
+    """Return the draws on one circle, each with its weight."""
     if actions.dimension == 1:
-        return start, 1.0
-    side = rng.standard_normal(actions.dimension)
-    side -= (side @ start) * start
-    side /= np.linalg.norm(side)
+        return [(np.array([rng.choice([-1.0, 1.0])]), 1.0) for _ in range(together)]
+    start, side = np.linalg.qr(rng.standard_normal((actions.dimension, 2)))[0].T
     ties = _ties(actions.matrix @ np.stack([start, side], axis=1))
-    angle = float(rng.uniform(0, 2 * math.pi))
+    angles = rng.uniform(0, 2 * math.pi, together)
+    if len(ties):
+        shares = (np.arange(together - 1) + _radical_inverse(number + 1)) / (together - 1)
+        distances = _NEAREST * np.exp(_RATIO * shares)
+        angles[1:] = rng.choice(ties) + rng.choice([-1, 1], together - 1) * distances
+    thetas = np.outer(np.cos(angles), start) + np.outer(np.sin(angles), side)
+    return [(theta, _weight(angle, ties, together)) for theta, angle in zip(thetas, angles, strict=True)]
+
+
+def _weight(angle: float, ties: FloatArray, together: int) -> float:
+    """Return the uniform density at an angle, divided by the density of the draws of a group."""
     if not len(ties):
-        return math.cos(angle) * start + math.sin(angle) * side, 1.0
-    if number % 2:
-        distance = _NEAREST * math.exp(_RATIO * _radical_inverse(number // 2 + 1))
-        angle = float(rng.choice(ties)) + float(rng.choice([-1, 1])) * distance
+        return 1.0
     distances = np.abs((angle - ties + math.pi) % (2 * math.pi) - math.pi)
     near = (distances >= _NEAREST * (1 - 1e-9)) & (distances <= _FARTHEST)
     density = float(np.sum(1 / (2 * _RATIO * distances[near]))) / len(ties)
-    weight = 1 / (0.5 + 0.5 * 2 * math.pi * density)
-    return math.cos(angle) * start + math.sin(angle) * side, weight
+    return together / (1 + (together - 1) * 2 * math.pi * density)
 
 
 def _ties(points: FloatArray) -> FloatArray:

@@ -30,8 +30,8 @@ from dpbandits.protocol._study import Study
 # How many draws of θ* compare a candidate with the best so far, by its number of phases: at first; if it is
 # not much worse; and when the search is refined. Rare near ties need many draws. All draws share the first
 # phase, so a plan with few phases can have more of them in the same time.
-_DRAWS = {1: (24, 48, 64), 2: (8, 20, 40)}
-_FEWEST_DRAWS = (4, 10, 24)
+_DRAWS = {1: (48, 96, 128), 2: (16, 40, 80)}
+_FEWEST_DRAWS = (8, 20, 48)
 _FIRST, _MORE, _REFINING = 0, 1, 2
 _MUCH_WORSE = 1.3
 # Candidates with many phases may then be ranked wrongly. So the best `_NEAR` are compared with more draws,

@@ -21,7 +21,10 @@ from dpbandits.protocol._predicted_errors import Knowledge, Pooled
 from dpbandits.protocol._predicted_phase import PhaseCache, PredictedPhase, predicted_phase
 from dpbandits.protocol._study import Study
 
-_ERRORS = 16  # draws of the errors per θ*
+TOGETHER = 4
+"""How many θ* are drawn together: they have a tie in common, and mostly the same phases."""
+
+_ERRORS = 8  # draws of the errors per θ*
 _TIME_UNIFORM = 1.1  # widths that hold in all phases, over those of one phase with the same information
 _TINY = 1e-50
 
@@ -46,7 +49,7 @@ class Truths:
 @lru_cache(maxsize=8)
 def drawn_truths(actions: Actions, draws: int, seed: int) -> Truths:
     """Draw θ* and the random numbers. With more draws, the first ones stay the same."""
-    drawn = drawn_parameters(actions, draws, seed)
+    drawn = drawn_parameters(actions, draws, seed, together=TOGETHER)
     rewards = drawn.thetas @ actions.matrix.T
     best = np.argmax(rewards, axis=1)
     rng = np.random.default_rng([seed, 1])
