@@ -21,9 +21,9 @@ from dpbandits.protocol import (
     Study,
     ask,
     fitted,
-    predict,
     tell,
 )
+from dpbandits.protocol._predicted_phase import predicted_phase
 from dpbandits.protocol.assignment import growth
 
 RATE = 0.03
@@ -119,16 +119,18 @@ def test_a_variance_that_a_study_cannot_use_is_refused() -> None:
 
 
 def test_the_planner_predicts_widths_with_the_variance() -> None:
-    """The bound on the regret after one phase is proportional to the widths. They are √v times as large."""
-    bounds, widths = list[float](), list[float]()
+    """The widths of differences after one phase are √v times as large."""
+    predicted, widths = list[float](), list[float]()
     for variance in (VARIANCE, None):
         study = _study(schedule=Schedule(cohorts=(400,), first_length=200), reward_variance=variance)
         state = study.begin()
         plan = ask(state)
         zeros = Release(plan=plan.digest, means=(0.0,) * plan.numbers, reports=400, simulated=True)
         widths.append(tell(state, plan, zeros).width or 0.0)
-        bounds.append(predict(study, draws=40).bound)
-    assert bounds[0] / bounds[1] == pytest.approx(widths[0] / widths[1], rel=0.1)
+        phase = predicted_phase(study, np.arange(ACTIONS.count), (), {})
+        assert phase is not None
+        predicted.append(float(phase.knowledge.widths_between(ACTIONS.matrix, ACTIONS.matrix).max()))
+    assert predicted[0] / predicted[1] == pytest.approx(widths[0] / widths[1], rel=0.1)
     assert widths[0] / widths[1] == pytest.approx(VARIANCE**0.5, rel=0.1)
 
 
