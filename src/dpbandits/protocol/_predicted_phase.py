@@ -83,18 +83,24 @@ def _designed(
     if key not in phases:
         if len(phases) * study.actions.dimension**2 > _MOST_NUMBERS:
             phases.clear()
-        knowledge = _knowledge(study, played.statistics(length, study), played.rank, clients, before)
+        knowledge = _knowledge(study, played, length, clients, before)
         phases[key] = PredictedPhase(support=played.support, plays=played.plays(length), knowledge=knowledge)
     return phases[key]
 
 
 def _knowledge(
-    study: Study, statistics: Statistics, rank: int, clients: int, before: Knowledge | None
+    study: Study, played: PlayedDesign, length: float, clients: int, before: Knowledge | None
 ) -> Knowledge:
-    """Return the errors of the estimate after a phase with these statistics."""
+    """Return the errors of the estimate after a phase.
+
+    The average of one client has heavier tails than a stated variance suggests, and is clipped accordingly.
+    The mean over the cohort is nearly normal, with that variance.
+    """
+    statistics, rank = played.statistics(length, study), played.rank
     reporting = choose(study, statistics, rank, clients, before)
     estimator = reporting.estimator(study, rank, clients)
-    of_plays = reporting.statistics.weights_on_averages(estimator) / np.sqrt(clients * statistics.plays)
+    plays = clients * played.plays(length) / (study.reward_variance or 1.0)
+    of_plays = reporting.statistics.weights_on_averages(estimator) / np.sqrt(plays)
     level, deviation = math.sqrt(2 * math.log(1 / study.bound_failure)), reporting.deviation(study, clients)
     private = study.privacy.trust_model.private
     wide = max(deviation, reporting.width(study, clients) / level) if private else 0.0
