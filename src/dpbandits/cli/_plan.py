@@ -36,8 +36,8 @@ DESCRIPTION = (
     "prior on the actual actions, and with --runs also simulated. With --confidence, the table has the "
     "expected participants until one action is left."
 )
-_PREDICTED_PHASES = 512  # phases per row, of all θ* together: one phase takes about half a millisecond
-_FEWEST_DRAWS = 64  # θ* per row
+_PREDICTED_PHASES = 160  # phases per row, of all θ* together: one phase takes up to 1 ms
+_FEWEST_DRAWS = 16  # θ* per row
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from dpbandits._arrays import FloatArray, IntArray
 from dpbandits.actions import Actions
 from dpbandits.design import near_g_optimal
-from dpbandits.protocol._bitmap import packed
+from dpbandits.protocol._bitmap import packed, unpacked
 from dpbandits.protocol._designs import MOST_COMPARED, WORTH, difference_design
 from dpbandits.protocol._predicted_errors import Knowledge
 from dpbandits.protocol._reporting import Statistics, choose
@@ -46,11 +46,11 @@ def predicted_phase(
     schedule, number = study.schedule, len(known) + 1
     if not schedule.asks(number) or schedule.length(number) > study.horizon:
         return None
-    design = _usual_design(study.actions, active.tobytes(), study.design_tolerance)
+    left = packed(active, study.actions.count)
+    design = _usual_design(study.actions, left, study.design_tolerance)
     usual = _designed(study, design, known, phases)
     if study.objective == "regret" or not _worth_comparing(study, active, usual.knowledge):
         return usual
-    left = packed(active, study.actions.count)
     other = difference_design(study.actions, left, study.design_tolerance)
     rows = study.actions.matrix[other.support]
     played = PlayedDesign(support=other.support, rows=rows, weights=other.weights, rank=other.rank)
@@ -147,9 +147,9 @@ class PlayedDesign:
         return self._statistics[key]
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=4096)  # about as many sets of actions are left in all phases of one search
 def _usual_design(actions: Actions, active: bytes, tolerance: float) -> PlayedDesign:
-    left = np.frombuffer(active, dtype=np.int64)
+    left = unpacked(active, actions.count)
     rows = actions.matrix[left]
     design = near_g_optimal(rows, tolerance=tolerance)
     support = design.support

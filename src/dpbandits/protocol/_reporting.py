@@ -179,7 +179,7 @@ class Reporting:
         return least_squares(self.statistics.rows, 1 / variances, rank)
 
 
-@lru_cache(maxsize=128)
+@lru_cache(maxsize=2048)
 def _estimator_of_mixed(statistics: Statistics, rank: int) -> FloatArray:
     return least_squares(statistics.targets, np.ones(rank), rank)
 
@@ -258,7 +258,7 @@ def _clipped(study: Study, statistics: Statistics, shape: str, before: Known | N
     )
 
 
-@lru_cache(maxsize=128)
+@lru_cache(maxsize=2048)
 def whitened(statistics: Statistics, rank: int) -> Statistics:
     """Return the statistics L⁻¹·B'·D·y of the averages y, which have identity covariance.
 
