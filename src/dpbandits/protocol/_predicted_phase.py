@@ -147,7 +147,7 @@ class PlayedDesign:
         return self._statistics[key]
 
 
-@lru_cache(maxsize=4096)  # about as many sets of actions are left in all phases of one search
+@lru_cache(maxsize=2048)  # about as many sets of actions are left in all phases of one search
 def _usual_design(actions: Actions, active: bytes, tolerance: float) -> PlayedDesign:
     left = unpacked(active, actions.count)
     rows = actions.matrix[left]

@@ -15,9 +15,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Protocol
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 from scipy.linalg import cholesky, qr, solve_triangular
@@ -29,6 +29,8 @@ from dpbandits.protocol._linear_algebra import least_squares
 
 if TYPE_CHECKING:
     from dpbandits.protocol._study import Study
+
+Computed = TypeVar("Computed")
 
 # The mixing matrix is rounded to this many binary digits, so that machines whose floating-point results
 # differ in the last bits compute the same plan. Everything else is computed from the rounded matrix.
@@ -66,6 +68,14 @@ class Statistics:
     plays: FloatArray
     heterogeneity: float
     mixing: FloatArray | None = None
+    _kept: dict[tuple[Any, ...], Any] = field(init=False, repr=False, default_factory=dict)
+
+    def once(self, key: tuple[Any, ...], compute: Callable[[], Computed]) -> Computed:
+        """Return what is computed from these statistics, which a search does many times, only once."""
+        if key not in self._kept:
+            self._kept[key] = compute()
+        found: Computed = self._kept[key]
+        return found
 
     @cached_property
     def targets(self) -> FloatArray:
@@ -118,6 +128,10 @@ class Statistics:
             off = np.array([before.target_radius(self.targets) + math.sqrt(len(self.targets)) / GRID])
         if before is not None and study.misfit:  # the estimate does not know what the model leaves out
             off = off + study.misfit * self.reach(shape, 1.0)
+        return self.scattered(shape, off)
+
+    def scattered(self, shape: str, off: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return what `residuals` returns, given bounds on the numbers without the scatter of one client."""
         if shape == "box":
             return off, np.sqrt(np.diag(self.covariance))
         return off + math.sqrt(float(self._spectrum.sum())), np.sqrt(self._spectrum[-1:])
@@ -174,14 +188,10 @@ class Reporting:
     def estimator(self, study: Study, rank: int, clients: int) -> FloatArray:
         """Return the least-squares map from the reported numbers, with roughly the learner's weights."""
         if self.statistics.mixing is not None:
-            return _estimator_of_mixed(self.statistics, rank)
+            targets = self.statistics.targets
+            return self.statistics.once(("map", rank), lambda: least_squares(targets, np.ones(rank), rank))
         variances = 1 / (clients * self.statistics.plays) + self.deviation(study, clients) ** 2
         return least_squares(self.statistics.rows, 1 / variances, rank)
-
-
-@lru_cache(maxsize=2048)
-def _estimator_of_mixed(statistics: Statistics, rank: int) -> FloatArray:
-    return least_squares(statistics.targets, np.ones(rank), rank)
 
 
 def choose(study: Study, statistics: Statistics, rank: int, clients: int, before: Known | None) -> Reporting:
@@ -240,15 +250,16 @@ def _clipped(study: Study, statistics: Statistics, shape: str, before: Known | N
     """Choose the clip radius: around zero, or around the last estimate if that radius is smaller."""
 
     private = study.privacy.trust_model.private
-
-    def radius(known: Known | None) -> float:
-        margin = MARGIN if private else FAR
-        return float(on_grid(clip_radius(*statistics.residuals(study, shape, known), margin), up=True))
-
-    around_zero = radius(None)
+    margin = MARGIN if private else FAR
+    around_zero = statistics.once(
+        ("radius", shape, study.bound, margin),
+        lambda: _radius(statistics.scattered(shape, statistics.reach(shape, study.bound)), margin),
+    )
     if study.bounded_rewards:
         around_zero = min(around_zero, float(on_grid(statistics.reach(shape, study.bound).max(), up=True)))
-    around_estimate = radius(before) if private and before is not None else math.inf
+    around_estimate = math.inf
+    if private and before is not None:
+        around_estimate = _radius(statistics.residuals(study, shape, before), margin)
     recentred = around_estimate < around_zero
     return Reporting(
         statistics=statistics,
@@ -258,13 +269,20 @@ def _clipped(study: Study, statistics: Statistics, shape: str, before: Known | N
     )
 
 
-@lru_cache(maxsize=2048)
+def _radius(residuals: tuple[FloatArray, FloatArray], margin: float) -> float:
+    return float(on_grid(clip_radius(*residuals, margin), up=True))
+
+
 def whitened(statistics: Statistics, rank: int) -> Statistics:
     """Return the statistics L⁻¹·B'·D·y of the averages y, which have identity covariance.
 
     D = diag(√T), and B is an orthonormal basis of the columns of DX. B'Dy = B'DX·θ_u + noise of identity
     covariance, and LL' = I + σ²·B'DX·(B'DX)' is its covariance with the clients' own deviations included.
     """
+    return statistics.once(("whitened", rank), lambda: _whitened(statistics, rank))
+
+
+def _whitened(statistics: Statistics, rank: int) -> Statistics:
     roots = np.sqrt(statistics.plays)[:, None]
     scaled = roots * statistics.rows
     basis = _column_basis(scaled, rank)
