@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from dpbandits.protocol._messages import Plan
 
@@ -42,7 +43,7 @@ class PhaseEvidence:
     clipping_scales: tuple[float, ...] = ()
     estimate: tuple[float, ...] = ()
 
-    @property
+    @cached_property
     def unfitted(self) -> PhaseEvidence:
         """The evidence as it was before the fit, without the estimate."""
         return replace(self, estimate=())

@@ -53,6 +53,12 @@ class LinearFit(Fit):
         return np.asarray(scaled @ scaled.T + self.errors.common * np.eye(len(scaled)), dtype=np.float64)
 
     @cached_property
+    def basis(self) -> FloatArray:
+        """Orthonormal columns that span the active actions."""
+        left = np.linalg.svd(self.map, full_matrices=False)[0]
+        return np.asarray(left[:, : self.evidence.plan.rank], dtype=np.float64)
+
+    @cached_property
     def precision(self) -> FloatArray:
         """The inverse of C on the span."""
         rank = self.evidence.plan.rank
@@ -173,7 +179,7 @@ class Linear(RewardModel):
         """Return the pooled estimate, computed in the span of the first phase, which contains the others."""
         first = fits[0]
         assert isinstance(first, LinearFit)
-        basis = np.linalg.svd(first.map, full_matrices=False)[0][:, : first.evidence.plan.rank]
+        basis = first.basis
         precision, total = np.zeros((basis.shape[1],) * 2), np.zeros(basis.shape[1])
         for one in fits:
             own = one.precision @ basis

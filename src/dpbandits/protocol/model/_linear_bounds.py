@@ -49,7 +49,7 @@ def bracket(
     as with one mechanism per action. `reference` is an earlier phase with the same design, or the phase that
     was fitted.
     """
-    study, basis = state.study, _basis(fit)
+    study, basis = state.study, fit.basis
     own, first = fit.covariance(), fitted(study, _bare(reference)).covariance()
     span = fit.errors.factors(basis.T @ fit.map, basis.T @ own @ basis)
     ends = extremes(basis.T @ own @ basis, basis.T @ first @ basis)
@@ -68,11 +68,6 @@ def _root(squares: FloatArray, error: float, factor: float) -> FloatArray:
     np.sqrt(found, out=found)
     found *= factor
     return found
-
-
-def _basis(fit: LinearFit) -> FloatArray:
-    left = np.linalg.svd(fit.map, full_matrices=False)[0]
-    return np.asarray(left[:, : fit.evidence.plan.rank], dtype=np.float64)
 
 
 def _squares(forms: _Forms, study: Study, active: IntArray, towards: int | None) -> tuple[FloatArray, float]:
