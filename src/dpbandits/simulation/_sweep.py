@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import ClassVar
 
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from dpbandits._checks import whole
 from dpbandits.protocol import Spending, digest
@@ -46,7 +46,7 @@ def run_once(setting: Setting, seed: int, spending: Spending | None = None) -> R
         spending: What `setting.planned()` returned. None plans again.
     """
     # Several BLAS threads round differently, so results would depend on the number of workers.
-    with threadpool_limits(limits=1):
+    with _blas().limit(limits=1):
         instance = setting.instance(seed)
         study = setting.study(instance.actions, spending)
         return simulate(study, setting.people(instance), seed=seed)
@@ -94,6 +94,14 @@ def sweep(
         yield named[done.name], run
 
 
+@cache
+def _blas() -> ThreadpoolController:
+    """Find the BLAS libraries once per process: the search takes about as long as a phase."""
+    import scipy.linalg  # noqa: F401  so that its BLAS is loaded, and limited as well
+
+    return ThreadpoolController()
+
+
 def _planned(setting: Setting) -> Simulated:
-    with threadpool_limits(limits=1):
+    with _blas().limit(limits=1):
         return Simulated(setting=setting, spending=setting.planned())
