@@ -53,7 +53,7 @@ def test_a_hopeless_study_is_predicted_to_eliminate_nothing() -> None:
 
 
 def test_a_planned_budget_is_spent_exactly_and_beats_the_papers_schedule() -> None:
-    study = _study("central", schedule=Schedule())
+    study = _study("central", schedule=Schedule.exponential())
     spending = budgeted(study, 2000)
     assert sum(spending.schedule.cohorts or ()) == 2000
     planned = replace(study, schedule=spending.schedule, design_tolerance=spending.design_tolerance)
@@ -126,7 +126,7 @@ def test_a_study_has_no_schedule_by_omission() -> None:
     with pytest.raises(TypeError, match="schedule"):
         Study(actions=actions, horizon=1000)  # type: ignore[call-arg]
     with pytest.raises(InvalidValue, match="schedule"):
-        plan_study(actions=actions, horizon=1000, participants=10, schedule=Schedule())
+        plan_study(actions=actions, horizon=1000, participants=10, schedule=Schedule.exponential())
     with pytest.raises(InvalidValue, match="participants"):
         plan_study(actions=actions, horizon=1000, participants=0)
     assert Schedule.exponential(0.7).participants(1000) == Schedule(alpha=0.7).participants(1000)

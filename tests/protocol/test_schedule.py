@@ -7,9 +7,11 @@ import pytest
 from dpbandits.errors import InvalidValue
 from dpbandits.protocol import Schedule
 
+from .helpers import small_study
+
 
 def test_phases_double_from_two() -> None:
-    assert [Schedule().length(phase) for phase in range(1, 7)] == [2, 4, 8, 16, 32, 64]
+    assert [Schedule.exponential().length(phase) for phase in range(1, 7)] == [2, 4, 8, 16, 32, 64]
 
 
 def test_cohorts_of_the_paper() -> None:
@@ -34,7 +36,7 @@ def test_participants_of_the_main_experiments() -> None:
     ("horizon", "phases"), [(1, 0), (2, 1), (5, 1), (6, 2), (13, 2), (14, 3), (50_000, 14), (10**6, 18)]
 )
 def test_how_many_phases_can_report(horizon: int, phases: int) -> None:
-    assert Schedule().reporting_phases(horizon) == phases
+    assert Schedule.exponential().reporting_phases(horizon) == phases
 
 
 def test_fixed_and_capped_cohorts() -> None:
@@ -46,6 +48,13 @@ def test_fixed_and_capped_cohorts() -> None:
 def test_an_absurd_growth_is_refused() -> None:
     with pytest.raises(InvalidValue, match="phase 2 would ask 2\\^100"):
         Schedule(alpha=50).participants(10)
+
+
+def test_a_schedule_names_one_rule_and_no_rule_is_the_default() -> None:
+    with pytest.raises(InvalidValue, match="schedule: got alpha and cohorts, expected one of alpha"):
+        Schedule(alpha=0.8, cohorts=(10,))
+    with pytest.raises(InvalidValue, match="schedule: got no rule for the number of clients"):
+        small_study(schedule=Schedule(first_length=50))
 
 
 @pytest.mark.parametrize(

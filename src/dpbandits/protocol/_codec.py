@@ -31,7 +31,7 @@ def encode(value: Any) -> bytes:
         >>> import dpbandits as dp
         >>> from dpbandits import examples
         >>> dp.encode(examples.study().schedule)[:40]
-        b'{"alpha":0.8,"fixed_cohort":null,"maximu'
+        b'{"alpha":null,"fixed_cohort":null,"maxim'
     """
     return _ENCODER.encode(value)
 

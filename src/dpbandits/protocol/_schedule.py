@@ -20,6 +20,7 @@ from dpbandits._checks import between, positive, whole
 from dpbandits.design import support_bound
 from dpbandits.errors import InvalidValue
 
+_RULES = ("alpha", "fixed_cohort", "cohorts")
 _LARGEST_EXPONENT = 62  # a cohort must fit a 64-bit integer
 
 
@@ -28,12 +29,16 @@ class Schedule:
     """Phases whose lengths grow by a factor, with cohorts from a rule or from a list.
 
     Attributes:
-        alpha: The exponent α of the rule ⌈2^{αl}⌉. Not used with `fixed_cohort` or `cohorts`.
-        fixed_cohort: The size of every cohort; None for the rule above.
+        alpha: The exponent α of the paper's rule ⌈2^{αl}⌉; None for another rule.
+        fixed_cohort: The size of every cohort; None for another rule.
         maximum_cohort: The largest cohort; None for no limit.
         first_length: The nominal number of rounds of the first phase.
         growth: The factor from one phase length to the next, between 1.1 and 1000.
         cohorts: The size of each cohort in order; None for a rule.
+
+    Raises:
+        InvalidValue: More than one of `alpha`, `fixed_cohort` and `cohorts` is given, or a number is out of
+            range. If none of the three is given, the schedule suits only a study with one client per round.
 
     Example:
         >>> import dpbandits as dp
@@ -44,7 +49,7 @@ class Schedule:
         256
     """
 
-    alpha: float = 0.8
+    alpha: float | None = None
     fixed_cohort: int | None = None
     maximum_cohort: int | None = None
     first_length: int = 2
@@ -54,14 +59,18 @@ class Schedule:
     def __post_init__(self) -> None:
         whole(1, first_length=self.first_length)
         # Convert to float, so that 4 and 4.0 give the same digest.
-        object.__setattr__(self, "alpha", positive(alpha=self.alpha))
         object.__setattr__(self, "growth", between(1.1, 1000, growth=self.growth))
+        if self.alpha is not None:
+            object.__setattr__(self, "alpha", positive(alpha=self.alpha))
         if self.fixed_cohort is not None:
             whole(1, fixed_cohort=self.fixed_cohort)
         if self.maximum_cohort is not None:
             whole(1, maximum_cohort=self.maximum_cohort)
         if self.cohorts is not None:
             whole(1, cohorts=min(self.cohorts, default=0))
+        given = [name for name in _RULES if getattr(self, name) is not None]
+        if len(given) > 1:
+            raise InvalidValue("schedule", " and ".join(given), "one of " + ", ".join(_RULES))
 
     @staticmethod
     def exponential(alpha: float = 0.8, *, maximum_cohort: int | None = None) -> Schedule:
@@ -141,6 +150,9 @@ class Schedule:
 
         Args:
             phase: The phase, counted from 1.
+
+        Raises:
+            InvalidValue: The schedule has no rule for cohorts, or its cohorts have no such phase.
         """
         if self.cohorts is not None:
             size = self.cohorts[whole(1, len(self.cohorts), phase=phase) - 1]
@@ -149,6 +161,9 @@ class Schedule:
         return size if self.maximum_cohort is None else min(size, self.maximum_cohort)
 
     def _growing_cohort(self, phase: int) -> int:
+        if self.alpha is None:
+            expected = "one of " + ", ".join(_RULES) + "; `plan_study` plans cohorts"
+            raise InvalidValue("schedule", "no rule for the number of clients", expected)
         exponent = round(self.alpha * phase, 12)  # 0.7·10 is not exactly 7 in floating point
         if exponent <= _LARGEST_EXPONENT:
             return math.ceil(2**exponent)

@@ -145,7 +145,7 @@ class Study:
         self._check_variance()
         self.reward_model.check(self)
         # Raises here, before any client is asked, if no mechanism can meet the privacy request.
-        self.assignment_rule.check_privacy(self)
+        self.assignment_rule.check(self)
         if self.confirmation is not None:
             self.confirmation.check(self)
         if self.fit_test is not None:

@@ -195,8 +195,9 @@ class Setting:
     def exponential(self) -> Schedule:
         """Return the paper's schedule of growing cohorts, or the fixed cohorts of DPE-FixedU."""
         own = self.cohorts
-        fixed = own.fixed_cohort if self.algorithm == "dpe-fixed" else None
-        return Schedule(alpha=own.alpha, fixed_cohort=fixed, maximum_cohort=own.maximum_cohort)
+        if self.algorithm == "dpe-fixed":
+            return Schedule(fixed_cohort=own.fixed_cohort, maximum_cohort=own.maximum_cohort)
+        return Schedule.exponential(own.alpha, maximum_cohort=own.maximum_cohort)
 
     def planned(self) -> Spending:
         """Return the schedule and the design tolerance, planned for the actions of the run with seed 0.

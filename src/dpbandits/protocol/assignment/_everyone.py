@@ -42,8 +42,9 @@ _BLOCK = 1 << 20  # numbers in a block; arrays of this size are reused and not r
 class Everyone(Assignment):
     """One cohort per phase, whose clients report on all supported actions."""
 
-    def check_privacy(self, study: Study) -> None:
-        """Raise the calibration's error if the study's privacy request cannot be met."""
+    def check(self, study: Study) -> None:
+        """Raise if the schedule has no cohorts, or if the study's privacy request cannot be met."""
+        study.schedule.cohort(1)
         calibrate(study.noise_request, coordinates=1, cohort=study.privacy.smallest_cohort, bound=study.bound)
 
     def participants(self, study: Study) -> int:

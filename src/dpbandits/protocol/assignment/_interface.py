@@ -209,8 +209,8 @@ class Assignment(ABC):
     """A rule for how many clients a phase asks, and on which actions each of them reports."""
 
     @abstractmethod
-    def check_privacy(self, study: Study) -> None:
-        """Raise the calibration's error if the study's privacy request cannot be met."""
+    def check(self, study: Study) -> None:
+        """Raise if the schedule does not suit the assignment, or the privacy request cannot be met."""
 
     @abstractmethod
     def participants(self, study: Study) -> int:
