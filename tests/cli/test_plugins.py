@@ -81,6 +81,31 @@ def test_commands_take_the_trust_model_of_a_plugin(site_packages: Path) -> None:
     assert json.loads(ran.stdout)["parameters"]["kind"] == "enclave-sum", ran.stderr
 
 
+OWN_MODEL = """
+from dpbandits.protocol import register_model
+from dpbandits.protocol.model import Linear
+
+@register_model
+class Own(Linear):
+    name = "own"
+"""
+ITS_USER = """
+from dataclasses import replace
+from dpbandits import examples
+study = replace(examples.study(), model="own", misfit=0.01)
+print(type(study.reward_model).__module__, study.misfit)
+"""
+
+
+def test_a_study_takes_the_reward_model_of_a_plugin(tmp_path: Path) -> None:
+    site = install(
+        tmp_path / "site", package="own-model", module="own_model", source=OWN_MODEL, entry="o = own_model"
+    )
+    command = [sys.executable, "-c", ITS_USER]
+    ran = subprocess.run(command, capture_output=True, text=True, env=_environment(site), check=False)
+    assert ran.stdout == "own_model 0.01\n", ran.stderr
+
+
 def test_a_name_that_nobody_registers_is_refused_in_one_line(site_packages: Path) -> None:
     ran = _run(site_packages, "account", "--noise", "two-bit")
     assert ran.returncode == 2

@@ -237,6 +237,16 @@ def test_a_client_decodes_plans_and_reports_without_scipy() -> None:
     assert shown.stdout == "[]\n"
 
 
+@pytest.mark.parametrize("name", [name for name, model in TRUST_MODELS.items() if model.private])
+def test_a_model_lists_the_noises_whose_mechanisms_are_sub_gaussian(name: str) -> None:
+    model = TRUST_MODELS[name]
+    for noise in model.noises:
+        delta = 0.0 if model.is_pure(noise) else 1e-6
+        request = PrivacyRequest(trust=name, epsilon=1, delta=delta, noise=noise)
+        mechanism = calibrate(request, coordinates=2, cohort=100, bound=1.0)
+        assert mechanism.sub_gaussian == (noise in model.sub_gaussian_noises), noise
+
+
 def test_every_mechanism_belongs_to_a_registered_model() -> None:
     assert {made.trust for made in MECHANISMS.values()} <= set(TRUST_MODELS)
     for name, model in TRUST_MODELS.items():

@@ -160,7 +160,7 @@ def test_a_name_is_given_once() -> None:
         name = "linear"
 
     before = REWARD_MODELS["linear"]
-    with pytest.raises(InvalidValue, match="name: got linear"):
+    with pytest.raises(InvalidValue, match="model: got linear from"):
         register_model(Other)
     assert REWARD_MODELS["linear"] is before
 

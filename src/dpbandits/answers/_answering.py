@@ -203,7 +203,8 @@ class _Answering:
 
     def _effects(self) -> tuple[Effect, ...]:
         """Return the effects with intervals, in the units of the reward."""
-        if self._options is None or self._end.study.model != "linear" or not self._options.encoding.terms:
+        linear = self._end.study.reward_model.linear_in_features
+        if self._options is None or not linear or not self._options.encoding.terms:
             return ()
         translation, half = self._options.encoding.translation(), self._rewards.half
         covariance = None if self._bounds is None else self._bounds.covariance

@@ -123,7 +123,7 @@ class Bounds:
     def __init__(self, states: Sequence[State], *, knowledge: Knowledge, failure: float) -> None:
         self._end, self._knowledge = states[-1], knowledge
         self._study = self._end.study
-        if self._study.model != "linear":
+        if not self._study.reward_model.linear_in_features:
             raise InvalidValue("model", self._study.model, "linear: other reward models have no intervals")
         if not self._study.learning.recentred and not self._study.bounded_rewards:
             # Clients clip at the bound, and nothing limits how far this moves the means.
@@ -141,7 +141,7 @@ class Bounds:
     def _phase(self, before: State, evidence: PhaseEvidence, failure: float) -> _Phase:
         fit = fitted(self._study, evidence)
         assert isinstance(fit, LinearFit)
-        basis = np.linalg.svd(fit.map, full_matrices=False)[0][:, : evidence.plan.rank]
+        basis = fit.basis
         active = np.zeros(self._study.actions.count, dtype=bool)
         active[before.active_actions] = True
         errors = PhaseErrors(

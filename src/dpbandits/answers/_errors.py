@@ -78,6 +78,8 @@ class PhaseErrors:
         fit = fitted(study, evidence)
         assert isinstance(fit, LinearFit)
         self._fit = fit
+        # The errors of one cohort; None if each action has a cohort of its own.
+        self._cohort = fit.errors if isinstance(fit.errors, CohortErrors) else None
 
     def each(self, directions: FloatArray, chance: float) -> FloatArray:
         """Return radii, each of which is exceeded with probability at most `chance`, on each side.
@@ -183,7 +185,7 @@ class PhaseErrors:
     def _bounded_rewards(self) -> bool:
         """Whether rewards lie in [−1, 1], so that their sums have a better tail than exp(−z²/2)."""
         study = self._study
-        if self._evidence.counts or not isinstance(self._fit.errors, CohortErrors):
+        if self._cohort is None:
             return False
         independent = study.bounded_rewards and study.bound <= 1 and study.heterogeneity == 0
         return self._knowledge.only_range or (self._knowledge is Knowledge.MODEL and independent)
@@ -191,7 +193,7 @@ class PhaseErrors:
     @property
     def _by_person(self) -> bool:
         """Whether the error is a sum over independent people, each with the same variance proxy."""
-        if self._evidence.counts or not isinstance(self._fit.errors, CohortErrors):
+        if self._cohort is None:
             return False
         known = self._knowledge is Knowledge.MODEL and self._study.reward_variance is None
         return self._independent and known
@@ -230,8 +232,8 @@ class PhaseErrors:
     @cached_property
     def _draws(self) -> FloatArray | None:
         """Draws of the known part of θ̃ − θ*, one per row; None if nothing is known, or nothing is random."""
-        errors, evidence, plan = self._fit.errors, self._evidence, self._evidence.plan
-        if not isinstance(errors, CohortErrors) or evidence.counts:
+        errors, evidence, plan = self._cohort, self._evidence, self._evidence.plan
+        if errors is None:
             return None
         if self._study.reward_variance is not None:  # its bounds hold for limited rates only
             return None
@@ -252,8 +254,8 @@ class PhaseErrors:
 
     def _proxies(self, directions: FloatArray) -> FloatArray:
         """Return the proxies q of G."""
-        errors, reports = self._fit.errors, self._evidence.reports
-        assert isinstance(errors, CohortErrors)
+        errors, reports = self._cohort, self._evidence.reports
+        assert errors is not None
         coefficients = directions @ self._fit.map
         proxies = self._evidence.plan.asked_mechanism.rounding_proxy(reports) * squared_norms(coefficients)
         if self._knowledge is Knowledge.MODEL:
@@ -281,8 +283,8 @@ class PhaseErrors:
 
         The study bounds clipping at β = 1/(kT); here β may be larger, so the bound is shortened.
         """
-        errors, off = self._fit.errors, misfit_of(self._study, self._fit, directions)
-        assert isinstance(errors, CohortErrors)
+        errors, off = self._cohort, misfit_of(self._study, self._fit, directions)
+        assert errors is not None
         if self._knowledge.only_range:  # clipping at the range loses nothing
             return off
         each = self._clipping / max(1, len(self._evidence.clipping_bias))

@@ -37,6 +37,7 @@ from ._per_action import (
 from ._registry import (
     MECHANISMS as MECHANISMS,
     TRUST_MODELS as TRUST_MODELS,
+    Registry as Registry,
     register as register,
 )
 from ._trust_model import (

@@ -26,7 +26,6 @@ from dpbandits.privacy.tails import sub_gaussian_factor
 
 CONFIDENCE = 1e-6
 """The failure probability at which noises are compared if the caller states none."""
-_HEAVY = ("k-norm", "laplace", "polya", "ball-norm")  # noises with heavier tails than normal ones
 _FINE_SCALE = 4096.0  # a scale at which the grid does not matter
 
 
@@ -218,10 +217,9 @@ def _width(request: PrivacyRequest, coordinates: int, clients: int, shape: str, 
 @lru_cache(maxsize=1024)
 def _tail_factor(noise: str, coordinates: int, confidence: float, draws: int) -> float:
     """Return the radius of a sum of draws of noise in a diagonal direction, divided by its deviation."""
-    if noise not in _HEAVY:
+    if _tails_of(noise) == "normal":
         return sub_gaussian_factor(confidence)
-    name = "laplace" if noise == "polya" else noise  # a sum of Pólya shares is Laplace
-    law = LAWS[name](scale=_FINE_SCALE)
+    law = LAWS[LAWS[noise].law_of_sum or noise](scale=_FINE_SCALE)
     diagonal = np.full((1, coordinates), coordinates**-0.5)
     radius = law.radius(diagonal, np.zeros(1), confidence, draws)
     return float(radius[0]) / math.sqrt(draws * law.variance(coordinates))
@@ -296,13 +294,16 @@ def noise_tails(
         confidence: The failure probability at which noises are compared.
 
     Returns:
-        "normal"; "each" if the noise of each number is Laplace noise; "common" if the largest coordinate of
-        the noise has a gamma distribution, and "ball" if its length has one. A sum of the noise of many
-        clients is nearly normal.
+        One of the values of `NoiseLaw.tails`. A sum of the noise of many clients is nearly normal. A single
+        number with noise of another kind has Laplace noise.
     """
     if not request.trust_model.private or request.trust_model.noise_per_client:
         return "normal"
     noise = _with_noise(request, coordinates, clients, shape, confidence).mechanism_noise
-    if noise not in _HEAVY:
-        return "normal"
-    return {"k-norm": "common", "ball-norm": "ball"}.get(noise, "each") if coordinates > 1 else "each"
+    tails = _tails_of(noise)
+    return tails if tails == "normal" or coordinates > 1 else "each"
+
+
+def _tails_of(noise: str) -> str:
+    """Return `NoiseLaw.tails`. Noises that are not a law of their own are bits, lists or normal."""
+    return LAWS[noise].tails if noise in LAWS else "normal"

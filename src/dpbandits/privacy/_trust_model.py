@@ -87,6 +87,8 @@ class TrustModel:
             name a noise.
         ball_noises: The noises that are accounted for in an ℓ2 ball. Without any, reports are always clipped
             to a box.
+        sub_gaussian_noises: The noises that leave a sub-Gaussian error in the mean. Only phases with such
+            noise are pooled.
         quick_noises: The noises that are calibrated in no time, so that planning calibrates them instead of
             using `typical_error`.
         laplace_noise: The noise whose sum is discrete Laplace noise, the best one if each client reports one
@@ -122,6 +124,7 @@ class TrustModel:
     simulated_noises: tuple[str, ...] = ()
     defaults: Mapping[tuple[str, bool], tuple[str, ...]] = field(default_factory=dict)
     ball_noises: tuple[str, ...] = ()
+    sub_gaussian_noises: tuple[str, ...] = ()
     quick_noises: tuple[str, ...] = ()
     laplace_noise: str | None = None
     server_noise: str | None = None
@@ -133,6 +136,7 @@ class TrustModel:
         one_of(ADDERS, noise_by=self.noise_by)
         one_of(VIEWS, view=self.view)
         named = (*self.pure_noises, *self.simulated_noises, *self.ball_noises, *self.quick_noises)
+        named += self.sub_gaussian_noises
         for noise in (*named, *((self.server_noise,) if self.server_noise else ())):
             one_of(self.noises, noise=noise)
         for mechanism in self.mechanisms:

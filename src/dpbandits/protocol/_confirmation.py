@@ -92,8 +92,7 @@ class Confirmation:
         """
         whole(0, study.actions.count - 1, current=self.current)
         whole(2, actions=study.actions.count)
-        if study.assignment != "everyone":
-            raise InvalidValue("assignment", study.assignment, "everyone, if the study has a confirmation")
+        study.require_one_cohort("a confirmation")
         if self.assumes == "range" and not study.bounded_rewards:
             raise InvalidValue("assumes", "range", "spread, since rewards are not bounded")
         if not study.learning.recentred and not study.bounded_rewards:

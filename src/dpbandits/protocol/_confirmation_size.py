@@ -76,7 +76,7 @@ def reserved(
         InvalidValue: Half of the participants do not suffice for the width.
     """
     count = study.actions.count
-    if count < 2 or study.assignment != "everyone":
+    if count < 2 or not study.assignment_rule.one_cohort:
         return None
     finalists = min(whole(1, MOST_FINALISTS, finalists=finalists), count - 1)
     plays = usual_plays(study, finalists=finalists) if assumes == "spread" else 1

@@ -83,9 +83,8 @@ class FitTest:
             InvalidValue: The study has another assignment or reward model, or too few actions.
             PrivacyError: No mechanism meets the privacy of the study.
         """
-        if study.assignment != "everyone":
-            raise InvalidValue("assignment", study.assignment, "everyone, if the study has a fit test")
-        if study.model != "linear":
+        study.require_one_cohort("a fit test")
+        if not study.reward_model.linear_in_features:
             raise InvalidValue("model", study.model, "linear, if the study has a fit test")
         if study.actions.count <= study.actions.dimension:
             expected = f"more than {study.actions.dimension}, since fewer fit every linear model"

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpbandits._arrays import FloatArray
-from dpbandits._checks import one_of, whole
+from dpbandits._checks import whole
 from dpbandits.protocol._predicted_paths import Outcome, drawn_truths, outcomes_of
 from dpbandits.protocol._predicted_phase import PhaseCache
 from dpbandits.protocol._study import Study
@@ -83,7 +83,7 @@ def predict(study: Study, *, draws: int = DRAWS, seed: int = 0) -> Prediction:
         >>> predict(examples.study(), draws=2).regret > 0
         True
     """
-    one_of(("everyone",), assignment=study.assignment)
+    study.require_one_cohort("a prediction")
     truths = drawn_truths(study.actions, whole(1, draws=draws), seed)
     return _summary(study, outcomes_of(study, truths, np.arange(draws), {}), truths.weights)
 

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 WHEN_CLIENTS_RUN_OUT = ("error", "stop")
 OBJECTIVES = ("regret", "identification")
 LARGEST_CONFIDENCE = 0.999999
-_SUB_GAUSSIAN = ("none", "gaussian", "discrete-gaussian", "server-gaussian", "binomial")
 _POOLED = 0.8  # the share of 1 − confidence for bounds from all phases together
 _GAPS = 0.1  # the share of these for bounds on gaps, if the study does not stop because of a gap
 _LOSSES = 0.2  # the share of all bounds from all phases for those on losses, in a study with a safeguard
@@ -178,7 +177,7 @@ class Study:
         if self.reward_variance is None:
             return
         positive(reward_variance=self.reward_variance)
-        if not self.bounded_rewards or self.assignment != "everyone":
+        if not self.bounded_rewards or not self.assignment_rule.one_cohort:
             expected = "none, unless rewards are bounded and the assignment is everyone"
             raise InvalidValue("reward_variance", self.reward_variance, expected)
 
@@ -197,7 +196,7 @@ class Study:
     def _check_misfit(self) -> None:
         if not between(0, self.bound, misfit=self.misfit):
             return
-        if self.model != "linear":
+        if not self.reward_model.linear_in_features:
             raise InvalidValue("misfit", self.misfit, f"0 with the reward model {self.model}")
         if self.privacy.preset == "paper" and not self.learning.differences:
             raise InvalidValue("misfit", self.misfit, "0 in preset paper, whose width does not allow for it")
@@ -213,6 +212,18 @@ class Study:
     def assignment_rule(self) -> Assignment:
         """The implementation of `assignment`."""
         return ASSIGNMENTS[self.assignment]
+
+    def require_one_cohort(self, purpose: str) -> None:
+        """Raise unless every client of a phase reports on all of its actions.
+
+        Args:
+            purpose: What needs it, for the message.
+
+        Raises:
+            InvalidValue: Each action has a cohort of its own.
+        """
+        if not self.assignment_rule.one_cohort:
+            raise InvalidValue("assignment", self.assignment, f"everyone: {purpose} needs one cohort")
 
     @property
     def confirming(self) -> int:
@@ -272,7 +283,9 @@ class Study:
             return False
         if self.reward_variance is not None:
             return False
-        return self.reward_model.compares and self.privacy.noises[0] in _SUB_GAUSSIAN
+        trust = self.privacy.trust_model
+        sub_gaussian = not trust.private or self.privacy.noises[0] in trust.sub_gaussian_noises
+        return self.reward_model.compares and sub_gaussian
 
     @cached_property
     def noise_request(self) -> PrivacyRequest:

@@ -104,7 +104,7 @@ class Machine:
         hook: Hook = lambda _step: None,
     ) -> None:
         self.noise = noise or SecureNoise()
-        check_study(study, self.noise)
+        check_study(study, simulated=self.noise.simulated)
         self.study = study
         self._store = store
         self._deadlines = deadlines or Deadlines()
@@ -352,16 +352,19 @@ class Machine:
         return self.transactions.run("read", work)
 
 
-def check_study(study: Study, noise: NoiseSource) -> None:
+def check_study(study: Study, *, simulated: bool = False) -> None:
     """Check that a study can be run outside a simulation.
+
+    Args:
+        study: The study.
+        simulated: Whether the noise of releases is simulated. It may then be in floating point.
 
     Raises:
         InvalidValue: The assignment is not `everyone`.
         FloatingPointNoise: The study requests noise in floating point, and the source is not simulated.
     """
-    if study.assignment != "everyone":
-        raise InvalidValue("assignment", study.assignment, "everyone: rounds support no other")
-    if study.privacy.only_simulated and not noise.simulated:
+    study.require_one_cohort("a deployed study")
+    if study.privacy.only_simulated and not simulated:
         raise FloatingPointNoise(
             f"noise: got {study.privacy.mechanism_noise}, expected integer noise such as discrete-gaussian: "
             "noise in floating point is for simulations only"

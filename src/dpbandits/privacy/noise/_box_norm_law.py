@@ -26,6 +26,7 @@ class BoxNormLaw(NoiseLaw):
     """
 
     independent_coordinates = False
+    tails = "common"
 
     def draw(self, rows: int, coordinates: int, noise: NoiseSource) -> IntArray:
         """Draw independent rows."""

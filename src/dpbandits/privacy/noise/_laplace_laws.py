@@ -18,6 +18,8 @@ from dpbandits.privacy.noise._sources import NoiseSource, SimulatedNoise
 class LaplaceLaw(CumulantLaw):
     """The discrete Laplace: pure privacy, for the ℓ1 distance."""
 
+    tails = "each"
+
     def exceeded(self, coordinates: int, largest: int) -> float:
         """Return 2·coordinates·q^(largest + 1), q = e^(−1/scale).
 
@@ -60,6 +62,8 @@ class PolyaLaw(LaplaceLaw):
 
     A Pólya variable with parameters (1/shares, q) has the generating function ((1 − q)/(1 − qz))^(1/shares).
     """
+
+    law_of_sum = "laplace"
 
     def __post_init__(self) -> None:
         super().__post_init__()

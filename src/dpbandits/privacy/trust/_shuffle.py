@@ -67,6 +67,7 @@ SHUFFLE = TrustModel(
         ("paper", False): ("binomial",),
     },
     ball_noises=("discrete-gaussian", SERVER_GAUSSIAN),
+    sub_gaussian_noises=("binomial", "discrete-gaussian", SERVER_GAUSSIAN),
     laplace_noise="polya",
     server_noise=SERVER_GAUSSIAN,
     shuffler=True,

@@ -118,6 +118,7 @@ def single_party(
             ("paper", True): ("laplace",),
         },
         ball_noises=("discrete-gaussian", *lists, *ball_laws),
+        sub_gaussian_noises=("gaussian", "discrete-gaussian"),
         quick_noises=lists,
         laplace_noise="laplace",
         typical_error=lambda _request, on_sum, clients: typical_error(on_sum, clients),

@@ -42,6 +42,8 @@ _BLOCK = 1 << 20  # numbers in a block; arrays of this size are reused and not r
 class Everyone(Assignment):
     """One cohort per phase, whose clients report on all supported actions."""
 
+    one_cohort = True
+
     def check(self, study: Study) -> None:
         """Raise if the schedule has no cohorts, or if the study's privacy request cannot be met."""
         study.schedule.cohort(1)

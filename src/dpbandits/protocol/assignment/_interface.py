@@ -11,7 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 import numpy as np
 
@@ -207,6 +207,9 @@ class MeanErrors(ABC):
 
 class Assignment(ABC):
     """A rule for how many clients a phase asks, and on which actions each of them reports."""
+
+    one_cohort: ClassVar[bool]
+    """Whether a phase has one cohort, in which every client reports on all actions."""
 
     @abstractmethod
     def check(self, study: Study) -> None:

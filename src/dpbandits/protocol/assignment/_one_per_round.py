@@ -50,6 +50,8 @@ _NOBODY = 40.0
 class OnePerRound(Assignment):
     """One cohort per action, with one client per round."""
 
+    one_cohort = False
+
     def check(self, study: Study) -> None:
         """Raise the calibration's error if the study's privacy request cannot be met."""
         calibrate_per_action(study.privacy, cohorts=[1], bounds=[study.bound])

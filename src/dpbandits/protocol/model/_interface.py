@@ -219,6 +219,9 @@ class RewardModel(ABC):
     """The steps beyond the paper that the model supports, see `Steps`. Studies with it take no others."""
     compares: ClassVar[bool] = False
     """Whether its fits have a `comparison`, so that actions can be dropped by all phases together."""
+    linear_in_features: ClassVar[bool] = False
+    """Whether the mean reward of an action is a linear function of its features, and fits are `LinearFit`.
+    Fit tests, a stated `misfit`, effects of features and intervals of answers need this."""
 
     def check(self, study: Study) -> None:  # noqa: B027 - most models serve every study
         """Raise an `InvalidValue` if the model cannot serve a study with these settings.

@@ -157,6 +157,7 @@ class Linear(RewardModel):
     name = "linear"
     steps = STEP_NAMES
     compares = True
+    linear_in_features = True
 
     def fit(self, study: Study, evidence: PhaseEvidence, errors: MeanErrors) -> LinearFit:
         """Fit by least squares in the span of the active actions."""

@@ -1,17 +1,17 @@
-"""`REWARD_MODELS`: the values that `Study.model` can have, and the decorator that adds one."""
+"""`REWARD_MODELS`: the reward models by name, built-in ones and those of plugins, and how to add one."""
 
 from __future__ import annotations
 
 from typing import TypeVar
 
-from dpbandits.errors import InvalidValue
+from dpbandits.privacy import Registry
 from dpbandits.protocol.model._interface import RewardModel
 from dpbandits.protocol.model._linear import Linear
 
 Model = TypeVar("Model", bound=type[RewardModel])
 
-REWARD_MODELS: dict[str, RewardModel] = {Linear.name: Linear()}
-"""The registered reward models by name."""
+REWARD_MODELS: Registry[RewardModel] = Registry("model")
+"""The reward models that `Study.model` can name."""
 
 
 def register_model(model: Model) -> Model:
@@ -24,7 +24,7 @@ def register_model(model: Model) -> Model:
         The class itself.
 
     Raises:
-        InvalidValue: Another model has this name.
+        InvalidValue: Another module has registered the name.
 
     Example:
         >>> from dpbandits.protocol import REWARD_MODELS, register_model
@@ -32,9 +32,10 @@ def register_model(model: Model) -> Model:
         >>> @register_model
         ... class Own(Linear):
         ...     name = "own"
-        >>> del REWARD_MODELS["own"]
+        >>> REWARD_MODELS.remove("own")
     """
-    if model.name in REWARD_MODELS and type(REWARD_MODELS[model.name]).__qualname__ != model.__qualname__:
-        raise InvalidValue("name", model.name, "a name that no other reward model has")
-    REWARD_MODELS[model.name] = model()
+    REWARD_MODELS.add(model.name, model(), origin=model.__module__)
     return model
+
+
+register_model(Linear)

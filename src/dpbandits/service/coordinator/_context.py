@@ -7,11 +7,11 @@ from functools import cached_property
 
 import msgspec
 
-from dpbandits.errors import FloatingPointNoise, InvalidValue, Refused
+from dpbandits.errors import InvalidValue, Refused
 from dpbandits.options import Options
 from dpbandits.privacy import NoiseSource, SecureNoise
 from dpbandits.protocol import Plan, Spending, Study, budgeted, decode, encode, spent
-from dpbandits.rounds import Clock, Hook
+from dpbandits.rounds import Clock, Hook, check_study
 from dpbandits.service.coordinator._watermark import Watermark
 from dpbandits.service.shared import Limits, ShufflerAddress, Timing
 from dpbandits.service.wire import (
@@ -85,13 +85,7 @@ class Context:
 
     def __post_init__(self) -> None:
         privacy = self.study.privacy
-        if self.study.assignment != "everyone":
-            raise InvalidValue("assignment", self.study.assignment, "everyone: the service supports no other")
-        if privacy.only_simulated:
-            raise FloatingPointNoise(
-                f"noise: got {privacy.mechanism_noise}, expected integer noise such as discrete-gaussian: "
-                "noise in floating point is for simulations only"
-            )
+        check_study(self.study)
         if privacy.trust_model.shuffler != (self.shuffler is not None):
             given = None if self.shuffler is None else self.shuffler.url
             raise InvalidValue("shuffler", given, "one in the shuffle model, and none in other models")
