@@ -18,6 +18,9 @@ from ._in_process import (
 from ._journal import (
     JournalRecords as JournalRecords,
 )
+from ._machine import (
+    stops as stops,
+)
 from ._orders import (
     CLOSED as CLOSED,
     PAUSED as PAUSED,
