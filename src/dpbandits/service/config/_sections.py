@@ -2,7 +2,7 @@
 
     [study]      actions (a file; none with [options]), horizon, bound, bounded_rewards, heterogeneity,
                  population, when_clients_run_out, design_tolerance, confidence, stop_when_decided, stop_gap,
-                 objective
+                 objective, model, reward_range, reward_variance, misfit
     [options]    a table of options with names, see _options_section.py
     [privacy]    trust, epsilon, delta, preset, noise, minimum_share, silent_share
     [schedule]   participants (the schedule is then planned at the first start), cohorts, alpha or
