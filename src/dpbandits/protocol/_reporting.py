@@ -300,9 +300,8 @@ def _column_basis(matrix: FloatArray, rank: int) -> FloatArray:
     basis, triangular = qr(matrix, mode="economic")
     sizes = np.abs(np.diag(triangular))
     independent = np.flatnonzero(sizes > _INDEPENDENT * sizes.max())
-    if (
-        len(independent) != rank
-    ):  # QR without pivoting miscounts if independent columns follow a dependent one
+    # QR without pivoting miscounts if independent columns follow a dependent one.
+    if len(independent) != rank:
         independent = _first_independent(matrix, rank)
     if len(independent) < matrix.shape[1]:
         basis, triangular = qr(matrix[:, independent], mode="economic")
