@@ -1,4 +1,4 @@
-"""Kernel columns on mean rewards that are a curve, against linear columns and one column per option.
+"""Compare kernel columns with linear columns and one column per option, on mean rewards that are a curve.
 
 60 prices from 4 to 26. The share of buyers falls with the price, so that the revenue rises and falls:
 
