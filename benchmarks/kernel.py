@@ -65,7 +65,7 @@ def truth() -> FloatArray:
 def norm_of(means: FloatArray) -> float:
     """Return the least norm of a function of the kernel's space that has these means up to a constant.
 
-    Directions with eigenvalues that are rounding errors are left out; the means have next to nothing in them.
+    Directions whose eigenvalues are only rounding errors are left out: the means have almost no part in them.
     """
     points = np.linspace(-1, 1, len(means))
     gram = KERNEL.similarity(np.square(points[:, None] - points[None, :]))

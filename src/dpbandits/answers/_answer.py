@@ -52,7 +52,7 @@ class OptionResult:
         behind: By how much the best option is estimated to be better.
         behind_low: The lower end of the interval of that difference.
         behind_high: The upper end.
-        may_be_best: Whether the study did not drop it.
+        may_be_best: Whether the study has not dropped the option.
         action: Its row in the actions, counted from 0.
 
     Example:
@@ -143,7 +143,7 @@ class FitCheck:
         at_least: A lower bound on the largest deviation, in units of the reward; 0 if `explained`.
         level: The probability of a false alarm.
         coordinates: How many residual coordinates were tested.
-        participants: How many clients reported them.
+        participants: How many clients reported these coordinates.
     """
 
     explained: bool

@@ -40,7 +40,7 @@ these states, by these transitions only:
   `report_seconds` again; this also holds after a restart. If the collector had closed and only its reply was
   lost, clients could not report, so the rounds do not wait for them.
 - Reports are accepted until the attempt is closed, not until the deadline on the clock. Closing is one
-  transaction: a report is accepted before it or refused after it.
+  transaction: a report that arrives before it is accepted, and one that arrives later is refused.
 - The operator may pause, resume and close a study (_orders.py). Every step reads the orders first.
 - Plans that have been journalled never change: they are compared with the computed plans on every start.
 """
@@ -81,7 +81,7 @@ class Machine:
         transactions: Runs steps in transactions; by default each step has its own.
         custody: Creates the `Custody` of an attempt from its plan and number; by default reports are stored
             unencrypted.
-        collector: The party that collects reports; None if this store does.
+        collector: The party that collects reports; None if reports are sent here.
         check_plan: Called with each new plan that asks clients, before it is journalled.
         hook: Called with the name of each journal step, for fault injection.
 

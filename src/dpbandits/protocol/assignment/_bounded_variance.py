@@ -95,7 +95,7 @@ class BoundedVarianceErrors(CohortErrors):
 
         The noise of the plays has the cumulant of a normal variable with the proxy V·φ(λ·b·w), V its variance
         and w the largest weight of a single reward, for every rate up to λ. A bound that a radius r attains
-        uses rates of at most r/proxy, up to the grid. So λ is increased until it is at least twice that.
+        uses rates of at most r/proxy, up to the grid. So λ is increased until it is at least 2·r/proxy.
         """
         study, reports, chance = self.study, self.evidence.reports, confidence or self.study.bound_failure
         plan = self.evidence.plan
