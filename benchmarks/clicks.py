@@ -1,4 +1,4 @@
-"""Clicks: the best of 20 options with click rates from 1 % to 3 %, and how wide their confidence widths are.
+"""Clicks: the best of 20 options with click rates from 1 % to 3 %, and the confidence widths of their means.
 
 20 options without features in common (indicator vectors), whose rates are equally spaced, so that the best is
 .105 % better than the second. Rewards are 0 or 1, the rates of a client deviate by about .5 %, central ε = 1,
@@ -8,6 +8,8 @@ without, the statement that rewards have a variance of at most .03.
 - found: the share of studies whose best guess is the best option. It must be at least 95 % with the
   statement;
 - left: how many options are left at the end; dropped: the share of studies that dropped the best option;
+- width: the largest width of the last phase (`State.width`) on the scale of click rates, on average over the
+  studies;
 - ratio: the width of an option's mean after the last phase at level .95, one-sided, divided by the empirical
   .95-quantile of the error, over all options and studies. It must be at most 2 with the statement, and errors
   may exceed these widths in at most 5 % (outside).

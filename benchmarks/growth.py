@@ -2,7 +2,7 @@
 
 ε varies at T = 10⁶, and T varies at ε = 1. There are as many participants as the paper's schedule with α = .8
 uses, from an unlimited population, so they grow like T^.8. The paper's bound grows like T^(1 − α/2) = T^.6;
-the exponent fitted to the measured means (least squares of logarithms) is printed with it.
+the exponent fitted to the measured means (least squares of logarithms) is printed next to this bound.
 
 Regret is heavy-tailed over instances: usually a few plays of each supported action, and occasionally a wrong
 best guess played to the end. So means of few runs vary much; see the standard errors.

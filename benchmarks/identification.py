@@ -7,11 +7,12 @@ Three instances, σ = .1, up to 10⁶ rounds. Schedules are planned with the obj
 - mixed options: 60 options with a constant, three features that are 0 or 1, and four between −1 and 1;
 - Soare's: the unit vectors of R⁸ and a direction at an angle of .107 to the first, which is the best option.
 
-θ* of the first two is a fixed draw from the sphere. It was chosen for its oracle, which needs about 210
-participants; for nine draws in ten it needs fewer. The oracle knows θ* and plays without limit: it needs
+For the first two, θ* is one fixed draw from the sphere. It is a hard one: the oracle needs about 210
+participants for it, and fewer for nine draws in ten. The oracle knows θ* and plays without limit: it needs
 2·log(20)·σ²·max ‖x* − x‖²/gap² participants to show at an error of .05 that x* is better than each x. `wrong`
 is the share of studies that dropped the best option, `open` the share that asked everybody and had several
-options left. Rows with `--before` use the last phase alone, β = 1/(kT) and designs of the active options.
+options left. `--before` adds a row per instance with the earlier method, which is not judged: it eliminates
+by the last phase alone, with β = 1/(kT), designs of the active options and the schedules in `BEFORE`.
 
     python benchmarks/identification.py [--studies 300] [--coverage 1300] [--before] [--trust none]
 

@@ -1,4 +1,4 @@
-"""Kernel columns on mean rewards that are a curve, against linear columns and one column per option.
+"""Compare kernel columns with linear columns and one column per option, on mean rewards that are a curve.
 
 60 prices from 4 to 26. The share of buyers falls with the price, so that the revenue rises and falls:
 
@@ -65,7 +65,7 @@ def truth() -> FloatArray:
 def norm_of(means: FloatArray) -> float:
     """Return the least norm of a function of the kernel's space that has these means up to a constant.
 
-    Directions with eigenvalues that are rounding errors are left out; the means have next to nothing in them.
+    Directions whose eigenvalues are only rounding errors are left out: the means have almost no part in them.
     """
     points = np.linspace(-1, 1, len(means))
     gram = KERNEL.similarity(np.square(points[:, None] - points[None, :]))

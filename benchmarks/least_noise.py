@@ -6,7 +6,8 @@
 For each setting the radius of the error of a mean (β = 10⁻⁶, in a diagonal direction) is computed from the
 calibrated mechanism of every noise that can be named, in the box that contains the reports and, where it is
 accounted for, in the ball. Two ratios must not exceed 1.01: the chosen noise to the best named one in the
-same region, and the best choice at δ = 10⁻⁶ to the best choice at δ = 0.
+same region, and the best choice at δ = 10⁻⁶ to the best choice at δ = 0. With `--check`, the exit status is 1
+if a ratio exceeds this limit.
 
 `--whitened` compares all noises of the central model where the learner clips later phases: reports with
 identity covariance are clipped to a box of half side m or to a ball of radius √numbers + m, where m is the
@@ -84,7 +85,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--numbers", type=int, nargs="+", default=list(NUMBERS))
     parser.add_argument("--clients", type=int, default=5000)
-    parser.add_argument("--check", action="store_true")
+    parser.add_argument("--check", action="store_true", help="exit with status 1 if a ratio is too large")
     parser.add_argument("--whitened", action="store_true")
     options = parser.parse_args()
     if options.whitened:

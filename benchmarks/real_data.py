@@ -1,4 +1,7 @@
-"""Plans and results on real data. All results are semi-real.
+"""Plans and results on real data.
+
+All results are semi-real: actions, θ* and the differences between users come from the data, and single
+rewards are drawn (docs/real-data.md).
 
 The data are the ranking sample that ships with the package, and the cellular measurements if their path is
 given, each with every kind of users and in every trust model. The plan predicts, before any client is asked,

@@ -8,7 +8,7 @@ instances.
 `--families` adds other families of problems. There, the ratio of private to non-private regret must stay
 within 1.5 times that of the main setting, no row may be worse than `paper`, and the best action must survive.
 A near tie that is guessed wrongly costs hundreds of times the median run, so means need many runs: 500 if a
-run is cheap; `--share` runs a part of them.
+run is cheap. `--share` runs only a part of these runs.
 """
 
 from __future__ import annotations

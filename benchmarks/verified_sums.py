@@ -4,7 +4,8 @@
     python benchmarks/verified_sums.py --ball
 
 With `--ball` reports also prove that the whole vector is in a ball whose diameter is the range of a number,
-with room for rounding. The difference of the two results is the price of the shorter reach of a liar.
+with room for rounding. The difference between the two results is the cost of limiting how far one dishonest
+client can move the sums.
 
 All times are processor times of one core. Rates are also printed as ratios: verification in batches over
 verification of one report at a time, and verification over the hashing that it contains.
@@ -165,7 +166,8 @@ def main() -> None:
     vdaf, longest = instance(options)
     honest = vdaf.circuit.largest
     print(f"{options.numbers} numbers of {options.bits} bits, {vdaf.proofs} proofs, chunk {chunk_of(vdaf)}")
-    print(f"a liar moves the vector of sums by {longest / honest:.3f} times the largest number")
+    reach = f"{longest / honest:.3f} times the largest number"
+    print(f"one dishonest client can move the vector of sums by up to {reach}")
     total = sizes(vdaf)
     rate, client = measure(vdaf, options.reports)
     if (options.numbers, options.bits) != (20, 13):

@@ -12,9 +12,15 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*(ROOT / "docs").rglob("*.md"), *ROOT.glob("*.md")])
-ROOMS = "|".join(one.name for one in (ROOT / "src" / "dpbandits").iterdir() if one.is_dir())
-CITED = re.compile(rf"(?<![\w/])(?:src/dpbandits/)?((?:{ROOMS})/[\w/]*\w\.py)(?:: ([\w.]+)`)?")
+PACKAGES = "|".join(one.name for one in (ROOT / "src" / "dpbandits").iterdir() if one.is_dir())
+CITED = re.compile(rf"(?<![\w/])(?:src/dpbandits/)?((?:{PACKAGES})/[\w/]*\w\.py)(?:: ([\w.]+)`)?")
 OTHERS = re.compile(r"`?((?:tests|benchmarks|examples)/[\w/]*\w\.(?:py|ipynb))")
+QUOTED = re.compile(r"`([\w./-]*\w\.py)\b[^`\n]*`")
+FILES = {
+    f"/{path.relative_to(ROOT).as_posix()}"
+    for folder in ("src", "docs", "tests", "benchmarks", "examples")
+    for path in (ROOT / folder).rglob("*.py")
+}
 LINK = re.compile(r"\]\(([^)#:]+\.\w+)(?:#[\w-]+)?\)")
 
 
@@ -40,6 +46,8 @@ def _missing(text: str, page: Path) -> list[str]:
         elif member and member not in _defined(path):
             missing.append(f"{name}: {member}")
     missing += [name for name in OTHERS.findall(text) if not (ROOT / name).is_file()]
+    quoted = QUOTED.findall(text) if page.is_relative_to(ROOT / "docs") else []
+    missing += [name for name in quoted if not any(one.endswith(f"/{name}") for one in FILES)]
     linked = [name for name in LINK.findall(text) if not _generated(page.parent / name)]
     return missing + [name for name in linked if not (page.parent / name).exists()]
 
@@ -56,8 +64,8 @@ def test_what_a_page_names_exists(page: Path) -> None:
 
 
 def test_a_wrong_name_is_found() -> None:
-    text = "`privacy/_nothing.py`, `protocol/_learner.py: nothing`, [a](nowhere.md), benchmarks/nothing.py"
-    assert len(_missing(text, PAGES[0])) == 4
+    text = "`accounting/_nothing.py`, `protocol/_learner.py: nothing`, [a](nowhere.md), benchmarks/nothing.py"
+    assert len(_missing(text, ROOT / "docs" / "index.md")) == 4
 
 
 # A figure is a number of at least four digits, without zeros at its end: 151,868 or 0.4823, and not 2,000.
@@ -70,7 +78,7 @@ def _figures(text: str) -> frozenset[str]:
 
 
 def _is_figure(number: str) -> bool:
-    """Return whether it is no year, port, size, round number, or power of two."""
+    """Return whether a number is a figure: not a year, port, size, round number, or power of two."""
     digits = number.replace(",", "")
     whole = int(digits) if digits.isdigit() else 0
     power = whole > 0 and (whole & (whole - 1) == 0 or whole & (whole + 1) == 0)

@@ -1,4 +1,4 @@
-"""Names for the array types that every room uses."""
+"""Names for the array types that every package uses."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
     DpbanditsError
     ├── InvalidValue            (also a ValueError) an argument or the content of a file is not accepted
-    ├── NotEnoughClients        the study needs more clients than the population still has
+    ├── NotEnoughClients        the study needs more clients than the population has
     ├── PrivacyError
     │   ├── OutsideTheorem      a parameter lies outside the conditions under which privacy is proved
     │   ├── NotAvailable        no proved mechanism exists for the requested combination
@@ -70,7 +70,7 @@ class InvalidValue(DpbanditsError, ValueError):  # noqa: N818  (a value, not an 
 
 
 class NotEnoughClients(DpbanditsError):  # noqa: N818
-    """The study needs more clients than the population still has.
+    """The study needs more clients than the population has.
 
     Attributes:
         needed: The largest number of clients that the study can need.
@@ -93,8 +93,8 @@ class NotEnoughClients(DpbanditsError):  # noqa: N818
         self.population = population
         super().__init__(
             f"population: this study needs up to {needed:,} clients, each serving once, but the "
-            f"population has {population:,}; lower alpha or the horizon, cap the cohort, enlarge the "
-            "population, or set when-clients-run-out to stop"
+            f"population has {population:,}; ask fewer clients (smaller cohorts, a lower alpha or a shorter "
+            'horizon), enlarge the population, or set when_clients_run_out to "stop"'
         )
 
     def __reduce__(self) -> tuple[type[NotEnoughClients], tuple[int, int]]:

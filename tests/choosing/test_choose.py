@@ -120,7 +120,7 @@ def test_what_is_known_about_rewards_and_models_is_used(monkeypatch: pytest.Monk
     assert known.participants == 400
     assert _choose(trust="none", confirm=False).confirmation is None
     for setting in ({"reward_variance": 1.0}, {"notice_misfit": 1.0}):
-        with pytest.raises(InvalidValue, match="expected none for people about whom only the range"):
+        with pytest.raises(InvalidValue, match="expected none, because only the range of these rewards"):
             _choose(people=_clients(400), **setting)
 
 

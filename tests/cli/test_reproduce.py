@@ -14,7 +14,7 @@ from dpbandits.cli._reproduce import cache_file
 from dpbandits.experiments import EXPERIMENTS, _drawing as drawing
 from dpbandits.experiments._jobs import LinUCB
 
-from ..experiments.helpers import EXPERIMENT, Page  # noqa: TID252  (one small experiment serves both rooms)
+from ..experiments.helpers import EXPERIMENT, Page  # noqa: TID252  (one experiment serves both packages)
 from .helpers import check_refused, interrupt
 
 OPTIONS = ["reproduce", "--quick", "--runs", "3", "--workers", "1"]

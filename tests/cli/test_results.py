@@ -215,7 +215,10 @@ def test_a_kernel_is_written_into_the_file(tmp_path: Path, capsys: pytest.Captur
     expected = Options.from_table(table, kernel=Kernel(shape="matern", length_scale=1.5, rank=3))
     assert found.options == expected
     show_left_out(found)
-    said = f"kernel: 3 columns leave out at most {expected.left_out:.2g} of the norm of the mean reward\n"
+    said = (
+        "kernel: mean rewards deviate from a linear function of the 3 columns by at most "
+        f"{expected.left_out:.2g} times their norm in the space of the kernel\n"
+    )
     assert capsys.readouterr().err == said
     section = tomllib.loads("\n".join(found.section(tmp_path)))["options"]
     assert read_options(table, **{key: section[key] for key in section if key != "table"}) == expected

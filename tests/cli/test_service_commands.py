@@ -125,10 +125,10 @@ def test_one_unknown_code_does_not_end_the_others_and_a_restart_repeats_nothing(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["serve"], "either a study file, --example or --conformance"),
-        (["serve", "x.toml", "--example"], "either a study file, --example or --conformance"),
+        (["serve"], "exactly one of: a study file, --example, --conformance"),
+        (["serve", "x.toml", "--example"], "exactly one of: a study file, --example, --conformance"),
         (["serve", "x.toml", "--trust", "none"], "none without --conformance"),
-        (["serve", "x.toml", "--conformance"], "either a study file, --example or --conformance"),
+        (["serve", "x.toml", "--conformance"], "exactly one of: a study file, --example, --conformance"),
         (["serve", "missing.toml"], "an existing TOML file"),
         (["shuffler", "missing.toml"], "an existing TOML file"),
         (["client", "https://127.0.0.1:1", "--codes", "missing", "--rewards", "x.csv"], "an existing file"),

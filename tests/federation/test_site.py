@@ -127,7 +127,7 @@ def test_dropouts_send_no_report_and_errors_say_nothing_about_users(federation: 
     assert refused(site.reply(request(plan, 2, users=5))) == (
         "no-data: the data source of the site failed: ValueError"
     )
-    assert "another number of averages" in refused(site.reply(request(plan, 3, users=3)))
+    assert "did not return one average per user and action" in refused(site.reply(request(plan, 3, users=3)))
     assert "dropped out" in refused(site.reply(request(plan, 4, users=1)))
 
 

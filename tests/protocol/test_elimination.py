@@ -150,7 +150,7 @@ def test_phases_with_one_design_share_the_pass(monkeypatch: pytest.MonkeyPatch) 
     assert {reference for _, reference in calls} == {1}
 
 
-def test_of_a_mechanism_that_says_nothing_nothing_is_assumed() -> None:
+def test_nothing_is_assumed_about_a_mechanism_with_its_own_error_radius() -> None:
     @dataclass(frozen=True, kw_only=True)
     class Odd(NoPrivacy):
         def error_radius(self, *arguments: Any) -> Any:

@@ -92,13 +92,13 @@ def test_what_does_not_fit_is_refused() -> None:
         analyze(plan, replace(shuffle(plan, reports, _noise()), plan="x"), _noise())
     with pytest.raises(ProtocolError, match="shape"):
         simulate_release(plan, np.zeros((1, 1)), _noise())
-    with pytest.raises(ProtocolError, match="asks nobody"):
+    with pytest.raises(ProtocolError, match="asks no clients"):
         shuffle(replace(plan, mechanism=None), [], _noise())
 
 
 def test_only_simulated_noise_may_take_the_short_cut() -> None:
     plan = _plan()
-    with pytest.raises(ProtocolError, match="simulated noise only"):
+    with pytest.raises(ProtocolError, match="expected simulated noise"):
         simulate_release(plan, np.zeros((plan.cohort, len(plan.support))), SecureNoise())
 
 

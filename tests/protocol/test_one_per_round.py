@@ -176,13 +176,13 @@ def test_a_release_simulated_at_once_is_that_of_its_parts(trust: str, preset: st
         release = simulate_groups(plan, groups, _noise(seed))[0]
         assert release == gather(plan, releases)
         state = tell(state, plan, release)
-    with pytest.raises(ProtocolError, match="simulated noise only"):
+    with pytest.raises(ProtocolError, match="expected simulated noise"):
         simulate_groups(plan, groups, SecureNoise())
 
 
 def test_nothing_is_simulated_where_nobody_is_asked() -> None:
     plan = replace(ask(small_study("central").begin()), mechanism=None)
-    with pytest.raises(ProtocolError, match="phase 1 plays and asks nobody"):
+    with pytest.raises(ProtocolError, match="phase 1 only plays: it asks no clients"):
         simulate_groups(plan, [], _noise())
 
 

@@ -125,7 +125,7 @@ def test_scaled_normal_noise_has_the_tails_of_laplace_noise(coordinates: int) ->
         terms = drawn.weights * 2 * ndtr(-limit / np.sqrt(drawn.variances[:, 0]))
         error = terms.std() / len(terms) ** 0.5
         assert abs(terms.mean() - np.exp(-(2**0.5) * limit)) < SIGMAS * error
-        if limit == 4.0:  # normal noise of the same variance is told from it
+        if limit == 4.0:  # the test distinguishes it from normal noise of the same variance
             assert terms.mean() > 40 * ndtr(-limit) + SIGMAS * error
 
 

@@ -114,7 +114,7 @@ def test_a_conformance_test_refuses_a_real_store_and_a_study_file(tmp_path: Path
     command = [sys.executable, "-m", "dpbandits.cli", "serve", "--conformance", "study.toml"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode != 0
-    assert "either a study file, --example or --conformance" in done.stderr
+    assert "exactly one of: a study file, --example, --conformance" in done.stderr
 
 
 def test_the_store_of_a_test_serves_no_study_and_its_shuffler_no_other() -> None:

@@ -1,4 +1,4 @@
-"""Replies of a liar: compressed, endless or huge ones take no memory and are refused."""
+"""Replies of a dishonest server: a compressed, endless or huge reply is refused, and takes little memory."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Reply = Callable[[BaseHTTPRequestHandler], None]
 
 
 @contextlib.contextmanager
-def _liar(reply: Reply) -> Iterator[tuple[str, list[str]]]:
+def _dishonest_server(reply: Reply) -> Iterator[tuple[str, list[str]]]:
     """Serve one kind of reply; yield the URL and the Accept-Encoding headers of the requests."""
     asked = list[str]()
 
@@ -104,7 +104,7 @@ def test_a_reply_that_would_fill_the_memory_is_refused(reply: Reply, error: str,
         with pytest.raises(Refused, match=error):
             ask_sync(url) if kind == "sync" else asyncio.run(ask(url))
 
-    with _liar(reply) as (url, asked):
+    with _dishonest_server(reply) as (url, asked):
         assert _peak(refused) < 32 << 20
     assert asked == ["identity"]
 
@@ -115,7 +115,7 @@ def test_a_busy_party_that_sends_a_large_error_is_retried() -> None:
             transport.hold(call("GET", url, StudyReply))
 
     patience = Patience(tries=2, first_seconds=0.001)
-    with _liar(_busy) as (url, asked):
+    with _dishonest_server(_busy) as (url, asked):
         assert _peak(unreachable) < 32 << 20
     assert len(asked) == 2
 
@@ -125,5 +125,5 @@ def test_a_shuffler_cannot_fill_the_memory_of_its_coordinator() -> None:
         with pytest.raises(Refused, match="compressed"):
             HttpLink(url, "token").look(1, 1)
 
-    with _liar(_compressed) as (url, _):
+    with _dishonest_server(_compressed) as (url, _):
         assert _peak(refused) < 32 << 20

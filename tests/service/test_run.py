@@ -1,4 +1,4 @@
-"""A real server process ends cleanly on a signal."""
+"""A real server process: a port that is in use, the limit on open files, and a clean end on a signal."""
 
 from __future__ import annotations
 

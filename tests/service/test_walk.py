@@ -10,7 +10,7 @@ import pytest
 from .walk import Walk, walk
 
 PAGE = Path(__file__).parents[2] / "docs" / "architecture.md"
-MOST_HOPS = 16
+MOST_STEPS = 16
 MOST_SHAPES = 9
 
 
@@ -21,19 +21,19 @@ def found() -> Walk:
 
 @pytest.fixture(scope="module")
 def section() -> str:
-    return PAGE.read_text(encoding="utf-8").split("## The way of one report")[1].split("\n## ")[0]
+    return PAGE.read_text(encoding="utf-8").split("## The path of one report")[1].split("\n## ")[0]
 
 
-def test_the_table_has_one_row_per_hop_from_the_averages_to_the_eliminated_actions(
+def test_the_table_has_one_row_per_step_from_the_averages_to_the_eliminated_actions(
     found: Walk, section: str
 ) -> None:
     rows = re.findall(r"^\| (\d+) \|[^|]*\| (\S+) \| `([\w.]+)` \|", section, flags=re.MULTILINE)
-    assert [f"{file}: {function}" for _, file, function in rows] == found.hops
-    assert [int(number) for number, *_ in rows] == list(range(1, len(found.hops) + 1))
-    assert found.hops[0].endswith("ClientCore.report")
-    assert found.hops[-1].endswith("survivors")
-    assert f"There are {len(found.hops)} hops." in section
-    assert len(found.hops) <= MOST_HOPS
+    assert [f"{file}: {function}" for _, file, function in rows] == found.steps
+    assert [int(number) for number, *_ in rows] == list(range(1, len(found.steps) + 1))
+    assert found.steps[0].endswith("ClientCore.report")
+    assert found.steps[-1].endswith("survivors")
+    assert f"There are {len(found.steps)} steps." in section
+    assert len(found.steps) <= MOST_STEPS
 
 
 def test_the_page_names_every_other_function_that_gets_the_data(found: Walk, section: str) -> None:
@@ -46,7 +46,7 @@ def test_the_page_names_every_other_function_that_gets_the_data(found: Walk, sec
 
 
 def test_the_page_names_the_shapes(found: Walk, section: str) -> None:
-    told = re.search(r"The data has (\d+) shapes on the way: (.*?)\.", section, flags=re.DOTALL)
+    told = re.search(r"The data has (\d+) shapes on this path: (.*?)\.", section, flags=re.DOTALL)
     assert told is not None
     names = re.split(r",\s+|\s+and\s+", told[2].replace("`", ""))
     assert {"sequence of numbers" if name == "numbers" else name for name in names} == {*found.shapes}

@@ -5,15 +5,15 @@ the most parties: client, shuffler, coordinator. A profiler records every call a
 package's functions until `survivors` has dropped actions. It recognises the data by its values: one client's
 averages and report, then the sums of its cohort, the released means, the estimate and the scores.
 
-- A hop takes the data over from the function before it, and passes it, or what it made of it, to the next.
-- A helper gets the data from its caller, converts it and returns it. It passes it to no function but checks.
-- A check only looks at the data and returns none of it. It passes it to no function but helpers and checks.
+- A step receives the data from an earlier step and passes its result on to another function.
+- A helper gets the data from its caller, converts it and returns it. It passes the data only to checks.
+- A check only reads the data and returns none of it. It passes the data only to helpers and checks.
 
 Not counted: carriers, which move the data unchanged (`CARRIERS`: the store, the writer, the transport);
 constructors; and the arithmetic inside `Mechanism.randomize` and `Mechanism.analyze`. A nested function
-counts as its enclosing one. `survivors`, where the way ends, is a hop.
+counts as its enclosing one. `survivors`, where the path ends, is a step.
 
-A shape is the type of a value that a hop receives or passes on. Bytes and text count by their content:
+A shape is the type of a value that a step receives or passes on. Bytes and text count by their content:
 packed, sealed, JSON. Two kinds of values that hold a shape unchanged do not count: `RECORDS`, which a
 store keeps, and `KEEPERS`, which exist while the data is processed.
 """
@@ -156,7 +156,7 @@ class Walk:
     """What each function received or passed on, in the order in which the functions are reached."""
 
     shapes_of: dict[str, set[str]]
-    hops: list[str]
+    steps: list[str]
     helpers: list[str]
     checks: list[str]
 
@@ -183,37 +183,38 @@ class Walk:
                     given[caller].add(called)
             if called == END and event.kind == "return":
                 break
-        found = {name: shapes for name, shapes in shapes_of.items() if _on_the_way(name)}
+        found = {name: shapes for name, shapes in shapes_of.items() if _on_the_path(name)}
         return _sorted_out(found, given, taking, returning)
 
     @property
     def shapes(self) -> list[str]:
-        """Return the distinct shapes that the hops receive or pass on."""
-        found = {shape for hop in self.hops for shape in self.shapes_of[hop]}
+        """Return the distinct shapes that the steps receive or pass on."""
+        found = {shape for step in self.steps for shape in self.shapes_of[step]}
         return sorted(found - {*KEEPERS, *RECORDS})
 
     def __str__(self) -> str:
         lines = [
-            f"{n:3} {hop} ({', '.join(sorted(self.shapes_of[hop]))})" for n, hop in enumerate(self.hops, 1)
+            f"{n:3} {step} ({', '.join(sorted(self.shapes_of[step]))})"
+            for n, step in enumerate(self.steps, 1)
         ]
         return "\n".join(
             [
                 *lines,
-                f"{len(self.hops)} hops, {len(self.shapes)} shapes: {', '.join(self.shapes)}",
+                f"{len(self.steps)} steps, {len(self.shapes)} shapes: {', '.join(self.shapes)}",
                 f"{len(self.helpers)} helpers: {', '.join(self.helpers)}",
                 f"{len(self.checks)} checks: {', '.join(self.checks)}",
             ]
         )
 
 
-def _on_the_way(name: str) -> bool:
+def _on_the_path(name: str) -> bool:
     return name == COUNTED or (bool(name) and not name.startswith(CARRIERS))
 
 
 def _sorted_out(
     shapes_of: dict[str, set[str]], given: dict[str, set[str]], taking: set[str], returning: set[str]
 ) -> Walk:
-    """Sort the functions into hops, helpers and checks."""
+    """Sort the functions into steps, helpers and checks."""
     helpers, checks = set[str](), set[str]()
     open_ = [name for name in shapes_of if name in taking and name != END]
     found = True

@@ -16,7 +16,7 @@ PACKAGE = Path(dpbandits.__file__).parent
 
 
 def _listed() -> list[tuple[str, str]]:
-    section = PAGE.read_text(encoding="utf-8").split("## The way of one reward")[1].split("\n## ")[0]
+    section = PAGE.read_text(encoding="utf-8").split("## The path of one reward")[1].split("\n## ")[0]
     return re.findall(r"^\| (\S+\.py) \| `([\w.]+)` \|", section, flags=re.MULTILINE)
 
 

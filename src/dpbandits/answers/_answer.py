@@ -52,7 +52,7 @@ class OptionResult:
         behind: By how much the best option is estimated to be better.
         behind_low: The lower end of the interval of that difference.
         behind_high: The upper end.
-        may_be_best: Whether the study did not drop it.
+        may_be_best: Whether the study has not dropped the option.
         action: Its row in the actions, counted from 0.
 
     Example:
@@ -117,7 +117,7 @@ class Confirmed:
 
     @property
     def decided(self) -> bool:
-        """Whether a finalist is better than the current option at the level, or none is."""
+        """Whether the interval of the first finalist lies above 0, or those of all finalists below 0."""
         return self.compared[0].low > 0 or all(one.high < 0 for one in self.compared)
 
     def __str__(self) -> str:
@@ -137,12 +137,13 @@ class FitCheck:
     """The test of lack of fit: whether a linear function of the features explains what was measured.
 
     Attributes:
-        explained: Whether it does. If it does, this is false with a probability of at most `level`.
+        explained: Whether the test found no lack of fit. If the features do explain the mean rewards, this is
+            False with a probability of at most `level`.
         about: An estimate of the root mean square of what the features leave out, in units of the reward.
         at_least: A lower bound on the largest deviation, in units of the reward; 0 if `explained`.
         level: The probability of a false alarm.
         coordinates: How many residual coordinates were tested.
-        participants: How many clients reported them.
+        participants: How many clients reported these coordinates.
     """
 
     explained: bool

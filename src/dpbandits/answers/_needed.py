@@ -20,17 +20,17 @@ _MOST_OPTIONS = 5000  # with more options left, the design of the further study 
 def participants_to_decide(state: State, answer: Answer) -> int | None:
     """Return how many clients a further study of the options left would need, to a factor of 2.
 
-    The study asks one cohort, with as many plays as the longest phase of this study, and is assumed to find
-    the same lead over the runner-up. Its interval of that lead is then above 0. This is a prediction: it
-    influences no interval and no choice.
+    The further study asks one cohort, whose phase is as long as the longest phase of this study. It is
+    assumed to find the same lead over the runner-up. The result is the number of clients at which the
+    interval of this lead lies above 0. It is only a prediction: no interval and no choice depends on it.
 
     Args:
         state: The state after at least one release.
         answer: The answer of this state.
 
     Returns:
-        The number of clients; None if there is no runner-up, or if more than 4,096 times the clients of this
-        study would be needed, or if this cannot be predicted.
+        The number of clients. None if there is no runner-up, if more than 2,048 times the clients of this
+        study would be needed, or if the number cannot be predicted.
 
     Example:
         >>> from dpbandits import examples

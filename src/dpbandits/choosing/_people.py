@@ -42,7 +42,7 @@ class Ran:
 
     Attributes:
         state: The learner's state at the end.
-        stopped: Why no more people were asked although more phases were planned; empty if they were.
+        stopped: Why the study stopped asking people before its last planned phase; empty if it did not.
     """
 
     state: State
@@ -96,7 +96,7 @@ class PlayingPeople(People):
             seed: Determines their rewards, as far as these are drawn here.
 
         Raises:
-            InvalidValue: There are fewer.
+            InvalidValue: There are fewer than `count`.
         """
 
     def run(self, study: Study, *, seed: int | None, noise: NoiseSource) -> Ran:
@@ -117,7 +117,7 @@ def people_of(
         heterogeneity: As in `choose`.
 
     Raises:
-        InvalidValue: `people` is none of the accepted kinds.
+        InvalidValue: `people` is not of an accepted kind.
     """
     sigma = None if heterogeneity is None else non_negative(heterogeneity=heterogeneity)
     if isinstance(people, Replay):
@@ -312,9 +312,8 @@ class SimulatedPeople(PlayingPeople):
         return {str(number): averages for number in range(1, count + 1)}
 
 
-_GUESS = (
-    0.5  # σ of a study that does not know it; the intervals do not depend on it, see `Knowledge.only_range`
-)
+# σ of a study for which it is not known. The intervals do not depend on it, see `Knowledge.only_range`.
+_GUESS = 0.5
 
 
 def _too_few(found: int, count: int) -> InvalidValue:

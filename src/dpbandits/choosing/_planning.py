@@ -18,6 +18,7 @@ from dpbandits.protocol import Schedule, Steps, Study, ask, plan_study, reserved
 _LONG = 10**9  # a horizon into which every first phase fits
 _NAMED = 6  # columns that an error message names
 _MOST_DOUBLINGS = 12  # how far an error message looks for a sufficient number of participants
+_ONLY_RANGE = "none, because only the range of these rewards is known; for clients, state a heterogeneity"
 
 
 def planned(
@@ -42,20 +43,20 @@ def planned(
         horizon: The total number of rounds.
         privacy: The trust model and (ε, δ).
         failure: The probability with which an interval may miss the truth.
-        confirm: As in `choose`, a number being on the scale of the study.
+        confirm: As in `choose`; a number is on the scale of the study.
         misfit: As in `choose`, on the scale of the study.
         variance: `reward_variance` of `choose`, on the scale of the study.
         notice: `notice_misfit` of `choose`, on the scale of the study.
 
     Returns:
-        The study, with the schedule that the people ask for. Else `plan_study` plans it.
+        The study. Its schedule is that of `people.schedule`; if that is None, `plan_study` plans it.
 
     Raises:
-        InvalidValue: The horizon is too short, or the intervals would be wider than the range of rewards.
+        InvalidValue: The horizon is too short; the intervals would be wider than the range of rewards; or
+            `variance` or `notice` is given for people about whom only the range of rewards is known.
     """
     if variance is not None and people.knowledge.only_range:
-        expected = "none for people about whom only the range of rewards is known: state a heterogeneity"
-        raise InvalidValue("reward_variance", variance, expected)
+        raise InvalidValue("reward_variance", variance, _ONLY_RANGE)
     # If nothing is known about a person's rewards, they are clipped at the range only, which loses nothing.
     steps = None if not people.knowledge.only_range else Steps().without("recentred", "whitened")
     settings: dict[str, Any] = {
@@ -103,8 +104,7 @@ def _reserved(
     (participants,) = study.schedule.cohorts or (0,)
     if notice is not None:
         if people.knowledge.only_range:
-            expected = "none for people about whom only the range of rewards is known: state a heterogeneity"
-            raise InvalidValue("notice_misfit", notice, expected)
+            raise InvalidValue("notice_misfit", notice, _ONLY_RANGE)
         test = reserved_fit_test(study, participants, notice)
         study = replace(study, fit_test=test, schedule=_smaller(study, test.cohort))
     if confirm is False or options.current is None or people.assignment != "everyone":

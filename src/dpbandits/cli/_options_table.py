@@ -92,10 +92,13 @@ def options_table(options: argparse.Namespace) -> OptionsTable | None:
 
 
 def show_left_out(table: OptionsTable | None) -> None:
-    """Print to standard error what the columns of a kernel leave out, which `misfit` has to cover."""
+    """Print to standard error what the columns of a kernel leave out. `misfit` has to cover it."""
     if table is not None and table.options.left_out:
         columns, left = len(table.options.encoding.columns), table.options.left_out
-        line = f"kernel: {columns} columns leave out at most {left:.2g} of the norm of the mean reward"
+        line = (
+            f"kernel: mean rewards deviate from a linear function of the {columns} columns by at most "
+            f"{left:.2g} times their norm in the space of the kernel"
+        )
         print(line, file=sys.stderr)
 
 

@@ -46,7 +46,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     several = "whom clients trust; several give rows for each (default: shuffle)"
     group.add_argument("--trust", choices=TRUSTS, nargs="+", default=["shuffle"], help=several)
     add_privacy_options(group, epsilon=1.0, delta=1e-6)
-    share = "share of a cohort that must report; the noise suffices for these alone"
+    share = "share of a cohort that must report; the noise is calibrated for this many reports"
     add_value(group, "--minimum-share", number, "Q", share, Setting().privacy.minimum_share)
     sampled = "largest share of --population that is asked; who is asked is secret (central model only)"
     add_value(group, "--sampled-share", number, "Q", sampled, 1.0)
@@ -72,7 +72,7 @@ def run(options: argparse.Namespace) -> int:
     check_plot(options.plot)
     check_writable(options.json)
     check_runs(options)
-    _check_range(options)
+    _read_range(options)
     check_reserving(options)
     table = options_table(options)
     show_left_out(table)
@@ -87,15 +87,19 @@ def run(options: argparse.Namespace) -> int:
         for setting in settings:
             planned.append(_planned(setting))
             progress.advance(task)
-            if progress.disable:  # standard error is no terminal
+            if progress.disable:  # standard error is not a terminal
                 done = f"planned {len(planned)} of {len(settings)} rows: {planned[-1][2].name}"
                 print(done, file=sys.stderr, flush=True)
     _output(with_runs(planned, options), settings, options)
     return 0
 
 
-def _check_range(options: argparse.Namespace) -> None:
-    """Check `--reward-range`. Clients clip rewards to it, so they are bounded unless stated otherwise."""
+def _read_range(options: argparse.Namespace) -> None:
+    """Check `--reward-range` and convert it to two floats.
+
+    Clients clip rewards to this range, so rewards count as bounded unless --bounded-rewards or
+    --no-bounded-rewards is given.
+    """
     if options.reward_range is None:
         return
     options.reward_range = two_ends(reward_range=options.reward_range)

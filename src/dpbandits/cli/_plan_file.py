@@ -24,10 +24,13 @@ _SHUFFLER = """
 
 
 def check_new(path: Path | None, setting: Setting, port: int | None = None) -> None:
-    """Check before the planning that the file, and keys if a port is given, can be written after it.
+    """Check that the study file can be written, and the files of its keys and tokens if a port is given.
+
+    This is checked before the planning, which takes time.
 
     Raises:
-        InvalidValue: A file exists already, the port is none, or the setting has no file of actions.
+        InvalidValue: A file exists already, the port is not between 1 and 65535, a port is given without a
+            path, or the setting has neither options nor a file of actions.
     """
     if path is None:
         if port is not None:

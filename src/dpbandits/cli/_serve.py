@@ -15,7 +15,7 @@ DESCRIPTION = (
     "Run the coordinator of the study in STUDY.toml until the process is stopped. With --rewards: also run "
     "clients whose average rewards are in a file, and an actuator, until the study ends. With --example: run "
     "a whole small study with simulated clients, from start to end. With --conformance: test clients in "
-    "other languages against a server that is no study and keeps nothing."
+    "other languages against a test server, which runs no study and stores nothing."
 )
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 
@@ -35,12 +35,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Serve the study of a file, or run the example."""
+    """Serve the study of a file, rehearse it, run the example, or serve the conformance test."""
     require_service()
     if options.example + options.conformance + (options.study is not None) != 1:
-        raise InvalidValue("STUDY.toml", options.study, "either a study file, --example or --conformance")
+        expected = "exactly one of: a study file, --example, --conformance"
+        raise InvalidValue("STUDY.toml", options.study, expected)
     if options.study is None and options.rewards is not None:
-        raise InvalidValue("rewards", options.rewards, "a study file: --example has its own rewards")
+        expected = "a study file as well: --example has its own rewards, and --conformance needs none"
+        raise InvalidValue("rewards", options.rewards, expected)
     if options.conformance:
         from dpbandits.cli._serve_conformance import serve_conformance
 

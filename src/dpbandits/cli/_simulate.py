@@ -59,7 +59,7 @@ def _add_algorithm(group: Any) -> None:
         delta_note=" (default: 1e-6; 0.25 with --paper-setting)",
     )
     add_paper_options(group)
-    share = "share of a cohort that must report; the noise suffices for these alone"
+    share = "share of a cohort that must report; the noise is calibrated for this many reports"
     add_value(group, "--minimum-share", number, "Q", share, default.privacy.minimum_share)
     sampled = "largest share of --population that is asked; who is asked is secret (central model only)"
     add_value(group, "--sampled-share", number, "Q", sampled, 1.0)

@@ -30,13 +30,11 @@ def run(options: argparse.Namespace) -> int:
     require_service()
     import msgspec
 
-    from dpbandits.service.config import read_study
+    from dpbandits.service.config import read_study, require_cohorts
     from dpbandits.service.wire import SignedTerms, SigningKey, new_run
 
     context = read_study(options.study).context
-    if context.participants is not None:
-        expected = "cohorts, which terms must name: `dpbandits plan --write` writes a study file with them"
-        raise InvalidValue("schedule.participants", context.participants, expected)
+    require_cohorts(context.participants)
     key = None if options.sign is None else SigningKey.load(options.sign)
     signed = context.signed or SignedTerms.of(context.terms_for(new_run()))
     if key is not None:

@@ -24,13 +24,14 @@ from dpbandits._arrays import FloatArray, IntArray
 from dpbandits.design._span import find_span
 
 _STEPS = 200
-_PACE = 8.0  # of the weights of the differences
+_PACE = 8.0  # the step size of the weights of the differences
 _NEAR = 0.95  # the search ends when the design is proved to be this close to the best
-# Weights below the first of these are dropped, because each supported action is played at least once. If that
-# makes the estimates much worse, only those below the next are.
+# Weights below the first of these limits are dropped, because each supported action is played at least once.
+# If that makes the largest v'V⁻¹v more than `_WORSE` times as large, the next limit is tried.
 _LEAST = (1 / 16, 1 / 32, 1 / 64, 1 / 128, 1 / 512, 0.0)
 _WORSE = 1.1
-_SLACK = 1e-6  # of a step of the grid: a multiple up to rounding is not rounded up
+# In steps of the grid: a weight that exceeds a multiple only by a rounding error is not rounded up.
+_SLACK = 1e-6
 _RIDGE = 1e-12  # keeps V invertible where no difference needs it
 _GRID = 1024  # weights are rounded up to multiples of 1/_GRID, so that all processors get the same design
 # The options themselves count as differences of this relative length. Then the design spans them, too, and
@@ -47,7 +48,9 @@ class DifferenceDesign:
         weights: The weight of each supported action; the weights sum to one.
         rank: The dimension of the span of the supported actions.
         largest: The largest v'V⁻¹v over all differences v of two of the options.
-        efficiency: A lower bound on the smallest possible maximum over the search's own one: 1 is optimal.
+        efficiency: A lower bound on the ratio of the smallest possible maximum to the maximum that the search
+            found, before small weights were dropped. 1 is optimal. The maxima include the options themselves,
+            scaled by `_MEANS`.
     """
 
     support: IntArray

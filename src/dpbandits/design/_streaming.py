@@ -1,6 +1,6 @@
-"""The span of many actions, block by block; used if a sample does not determine it.
+"""The span of many actions, block by block; used if a sample does not determine the span.
 
-Columns are divided by their largest entries, as in `span`, and the triangle of the QR factorisation is
+Columns are divided by their largest entries, as in `find_span`, and the triangle of the QR factorisation is
 updated block by block. If a sample does not span all dimensions found, the rows that span best are chosen in
 the same way, by pivoting. So even a single row that leaves a hyperplane is found among millions that do not.
 """

@@ -40,7 +40,7 @@ class LinUCB(_OfSetting):
 class MatchedFixedCohort(_OfSetting):
     """DPE-FixedU, with the U that gives the communication of DPE on the same instance.
 
-    The cohort of the phases of a result is U.
+    In the result, U is the cohort of every phase that asks clients.
     """
 
     kind: str = "matched-fixed-cohort"

@@ -141,7 +141,7 @@ def _cell(cell: Cell) -> str:
 
 
 def shown(cell: float | int | None) -> str:
-    """Format a number with four digits, or with all digits before the point."""
+    """Format a number with four significant digits, or as a whole number if it is 1,000 or more."""
     if cell is None:
         return "–"
     if isinstance(cell, int) or abs(cell) >= 1000:

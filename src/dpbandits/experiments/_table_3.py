@@ -14,7 +14,6 @@ from dpbandits.experiments._growth import (
     power_table,
 )
 from dpbandits.experiments._models import PRESETS
-from dpbandits.simulation import ALGORITHMS
 
 NAMES = {"none": "PE", "central": "CDP-PE", "shuffle": "SDP-PE", "local": "LDP-PE"}
 REGRET = Quantity(
@@ -26,10 +25,8 @@ REGRET = Quantity(
 HORIZONS = (10**4, 10**5, 10**6)
 
 
-def measured() -> Growth | None:
-    """Return the runs, or None if the algorithm is not available."""
-    if "pe" not in ALGORITHMS:
-        return None
+def measured() -> Growth:
+    """Return the runs."""
     presets = {
         preset: setting.changed(algorithm="pe", heterogeneity=0.0, population=None)
         for preset, setting in PRESETS.items()
@@ -39,16 +36,12 @@ def measured() -> Growth | None:
 
 def works(scale: Scale) -> list[Work]:
     """Return every point."""
-    growth = measured()
-    return [] if growth is None else growth.works(scale)
+    return measured().works(scale)
 
 
 def examine(results: Results, scale: Scale) -> Findings:
-    """Return the bounds, and measurements if the algorithm is available."""
-    growth = measured()
-    if growth is None:
-        return Findings(tables=(_bounds_table(),), panels=(), checks=())
-    series = growth.series(results, scale, REGRET)
+    """Return the bounds and the measurements."""
+    series = measured().series(results, scale, REGRET)
     return Findings(
         tables=(_bounds_table(), measured_table(series, REGRET, vacuous=True), power_table(series, REGRET)),
         panels=tuple(growth_panel(series, REGRET, preset) for preset in PRESETS),

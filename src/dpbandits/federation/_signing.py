@@ -1,8 +1,9 @@
 """Signatures of sites: each answer is signed with the key that the site also identifies its node with.
 
 Answers are encrypted to the operator's public key, which everybody knows. Without a signature, a party that
-carries messages could replace the answers of all sites but one, and so remove the noise that protects its
-users. The signed bytes have the place of the answer, so that it fits no other phase, attempt or study.
+carries messages could replace the answers of all sites except one, and so remove the noise that protects the
+users of that site. The signed bytes contain the study, phase, attempt, plan and group (`Place`), so a
+signature is not valid for any other answer.
 """
 
 from __future__ import annotations
@@ -39,8 +40,12 @@ class SiteKey:
     def load(path: Path) -> SiteKey:
         """Read a private key in the format of OpenSSH.
 
+        Args:
+            path: The file.
+
         Raises:
             InvalidValue: The file has no such key.
+            FileNotFoundError: There is no such file.
         """
         try:
             private = load_ssh_private_key(path.read_bytes(), None)
@@ -56,7 +61,12 @@ class SiteKey:
         return PublicSiteKey(self._private.public_key())
 
     def sign(self, sealed: bytes, place: Place) -> bytes:
-        """Return a signature of a sealed report for a place."""
+        """Return a signature of a sealed report for a place.
+
+        Args:
+            sealed: The sealed report.
+            place: The study, phase, attempt, plan and group that the report belongs to.
+        """
         return self._private.sign(_signed(sealed, place), ECDSA(SHA384()))
 
 
@@ -70,8 +80,12 @@ class PublicSiteKey:
     def load(path: Path) -> PublicSiteKey:
         """Read a public key in the format of OpenSSH.
 
+        Args:
+            path: The file.
+
         Raises:
             InvalidValue: The file has no such key.
+            FileNotFoundError: There is no such file.
         """
         try:
             public = load_ssh_public_key(path.read_bytes())
@@ -87,7 +101,13 @@ class PublicSiteKey:
         return self._public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
 
     def accepts(self, sealed: bytes, place: Place, signature: bytes) -> bool:
-        """Return whether the owner of the key signed a sealed report for a place."""
+        """Return whether the owner of the key signed a sealed report for a place.
+
+        Args:
+            sealed: The sealed report.
+            place: As in `SiteKey.sign`.
+            signature: What `SiteKey.sign` returned.
+        """
         try:
             self._public.verify(signature, _signed(sealed, place), ECDSA(SHA384()))
         except InvalidSignature:

@@ -151,7 +151,9 @@ class Site:
             log.exception("data-source")
             raise Refused("no-data", f"the data source of the site failed: {type(error).__name__}") from None
         if averages.shape != (len(users), len(plan.support)):
-            raise Refused("no-data", "the data source of the site returned another number of averages")
+            raise Refused(
+                "no-data", "the data source of the site did not return one average per user and action"
+            )
         present = averages[~np.isnan(averages).all(axis=1)]
         if not len(present):
             raise Refused("no-users", "all users that were chosen dropped out")
@@ -184,6 +186,10 @@ class Site:
 
 
 def unexpected(error: Exception) -> bytes:
-    """Return the refusal of a site that failed in a way that its driver needs no details of."""
+    """Return a refusal for an unexpected error.
+
+    It has the message of an error of this library, and only the type of any other error, whose message may
+    contain data.
+    """
     told = str(error) if isinstance(error, DpbanditsError) else type(error).__name__
     return packed(Refusal(reason="failed", message=told[:2000]))

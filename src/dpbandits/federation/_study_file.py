@@ -3,7 +3,8 @@
     [federation]  address (host:port of the SuperLink), certificate, key, authority (the certificate that
                   signed it; by default itself), sites (a folder with the public key of each site, NAME.pub),
                   folder (for Flower's own files)
-    [timing]      report_seconds, join_seconds and poll_seconds are those of `Patience`
+    [timing]      report_seconds, join_seconds, poll_seconds: `answer_seconds`, `join_seconds` and
+                  `poll_seconds` of `Patience`
 
 Paths are relative to the directory of the file. No setting changes how noise is drawn.
 """
@@ -24,6 +25,7 @@ from dpbandits.service.config import (
     TomlFile,
     key_pair_of,
     options_of,
+    require_cohorts,
     storage_of,
     study_file,
     study_of,
@@ -121,14 +123,12 @@ def read_federation(path: Path) -> FederationFile:
             study; the error names the line.
     """
     file = study_file(path)
-    if "participants" in file.section("schedule"):
-        expected = "cohorts, which terms must name: `dpbandits plan --write` writes a study file with them"
-        raise InvalidValue("schedule.participants", file.section("schedule")["participants"], expected)
+    require_cohorts(file.section("schedule").get("participants"))
     study, keys = study_of(file), key_pair_of(file)
     host, port = file.build("federation", lambda **_keys: address_in(file, "federation"), at="address")
     signed = file.build("terms", lambda **_keys: terms_in(file), at="file") if file.has("terms") else None
     if signed is not None:
-        study = _under(study, signed, f"{host}:{port}", keys)
+        study = _with_terms(study, signed, f"{host}:{port}", keys)
     certificate = file.existing("federation", "certificate")
     own = "authority" in file.section("federation")
     return FederationFile(
@@ -149,8 +149,8 @@ def read_federation(path: Path) -> FederationFile:
     )
 
 
-def _under(study: Study, signed: SignedTerms, address: str, keys: KeyPair) -> Study:
-    """Return the study under its terms, which must be those that the file leads to."""
+def _with_terms(study: Study, signed: SignedTerms, address: str, keys: KeyPair) -> Study:
+    """Return the study with the digest of its terms; raise if this file does not produce these terms."""
     terms = signed.opened()
     if federation_terms(study, address=address, key=keys.public, run=terms.run) != terms:
         expected = "the terms of this file: run `dpbandits federate terms` after a change, and tell the sites"

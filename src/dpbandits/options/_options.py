@@ -131,15 +131,20 @@ class Options:
         first is named `tilt=2, scheduler=fair`.
 
         Args:
-            factors: The values of each factor, for names that are no Python identifiers.
+            factors: The values of each factor, by name. Needed only for names that are not Python
+                identifiers, such as `{"tilt in °": [2, 4]}`.
             features: The kinds of some factors, as in `from_table`; the others are inferred.
             interactions: As in `from_table`.
             kernel: As in `from_table`.
             current: The option in use today: its name, or the value of each factor.
-            named: The values of each factor.
+            named: The values of each factor whose name is a Python identifier, such as `tilt=[2, 4]`.
+
+        Returns:
+            The options, in the order of `itertools.product`.
 
         Raises:
-            InvalidValue: A factor has fewer than two values, or as in `from_table`.
+            InvalidValue: There are no factors, a factor has fewer than two values, or the table of all
+                combinations cannot be encoded (see `from_table`).
         """
         given = {**(factors or {}), **named}
         if not given:
@@ -275,7 +280,10 @@ class Options:
         today = "" if self.current is None else f", {self.current!r} in use today"
         found = f"{len(self)} options{today}: {listed(self.labels, 4)}\n{self.encoding.describe()}"
         if isinstance(self.encoding.kernel, Kernel):
-            found += f"\nthe columns leave out at most {self.left_out:.2g} of the norm of the mean reward"
+            found += (
+                "\nmean rewards deviate from a linear function of these columns by at most "
+                f"{self.left_out:.2g} times their norm in the space of the kernel"
+            )
         return found
 
     __str__ = describe

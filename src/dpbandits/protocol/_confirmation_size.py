@@ -45,7 +45,16 @@ _QUANTILES, _DRAWS, _HALVINGS, _FARTHEST, _CAUTION = 400, 4000, 30, 12.0, 1.01
 
 
 def usual_plays(study: Study, *, finalists: int = 3) -> int:
-    """Return how often each option is played by default, which is at most a twentieth of the horizon."""
+    """Return how often each option is played by default.
+
+    Args:
+        study: The study.
+        finalists: How many options are compared with the current one.
+
+    Returns:
+        32, or fewer if the plays of all options together would exceed a twentieth of the horizon, but at
+        least 1.
+    """
     return max(1, min(_PLAYS, math.floor(_MOST_ROUNDS * study.horizon / (finalists + 1))))
 
 
@@ -124,10 +133,11 @@ def predicted_width(study: Study, confirmation: Confirmation) -> float:
 
 
 def _expected_radius(study: Study, evidence: PhaseEvidence, failure: float) -> float:
-    """Return the radius of each difference to the current option, if all of them fail with this probability.
+    """Return the predicted radius of the interval of each difference to the current option.
 
-    Its computation in `dpbandits.answers` rests on draws of the noise for all differences at once. Here each
-    difference has its share, and the noise has normal quantiles if it is sub-Gaussian.
+    `failure` is the probability with which any of these intervals may miss. `dpbandits.answers` computes the
+    real radius from draws of the noise for all differences at once. This prediction gives each difference an
+    equal share of `failure`, and takes normal quantiles for the noise if it is sub-Gaussian.
     """
     tabular, own = tabular_evidence(study, evidence)
     fit, reports, mechanism = fitted(tabular, own), own.reports, own.plan.asked_mechanism

@@ -71,7 +71,7 @@ def pooled_survivors(study: Study, fits: Sequence[Fit], active: IntArray) -> NDA
         active: The indices of the actions that are left.
 
     Returns:
-        For each of them whether it stays.
+        For each action in `active`, whether it stays.
     """
     keep = np.ones(len(active), dtype=bool)
     if not 1 < len(active) <= FEW:

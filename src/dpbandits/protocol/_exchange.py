@@ -257,9 +257,9 @@ def simulate_groups(
         ProtocolError: The noise is not simulated, or the plan asks nobody.
     """
     if not noise.simulated:
-        raise ProtocolError("simulate_release takes simulated noise only")
+        raise ProtocolError("noise: expected simulated noise")
     if not plan.asks:
-        raise ProtocolError(f"phase {plan.phase} plays and asks nobody")
+        raise ProtocolError(f"phase {plan.phase} only plays: it asks no clients")
     cut, means = 0, list[FloatArray]()
 
     def counted(mechanism: Mechanism, blocks: Iterable[FloatArray]) -> Iterator[FloatArray]:

@@ -40,7 +40,7 @@ class Plan:
         plays: The number of rounds for each supported action.
         rank: The dimension of the span of the active actions.
         mechanism: The privacy mechanism of the cohort. None if there is one mechanism per action, or if the
-            phase plays and asks nobody: the horizon cuts it short, or no more clients can be asked.
+            phase only plays and asks no clients: the horizon cuts it short, or no more clients can be asked.
         offsets: One public offset per reported number. Clients subtract it before they clip, and the server
             adds it back. Empty means zero.
         per_action: One mechanism per supported action, if each round has its own client, who reports on the
@@ -140,7 +140,7 @@ class Plan:
                 f"phase {self.phase} asks each client for one action: use one of the plan's parts"
             )
         if self.mechanism is None:
-            raise ProtocolError(f"phase {self.phase} plays and asks nobody")
+            raise ProtocolError(f"phase {self.phase} only plays: it asks no clients")
         return self.mechanism
 
     @cached_property

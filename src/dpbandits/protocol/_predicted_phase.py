@@ -133,7 +133,7 @@ class PlayedDesign:
         return np.asarray(np.ceil(length * self.weights - 1e-9), dtype=np.float64)
 
     def statistics(self, length: float, study: Study) -> Statistics:
-        """Return the statistics of a phase. Equal phases share them, with everything computed from them.
+        """Return the statistics of a phase. Equal phases share one object, with all values that it keeps.
 
         A play of smaller variance counts as several plays, as in the phase itself.
         """

@@ -41,9 +41,11 @@ def recorded(after: State, fit: Fit, kept: IntArray, scores: FloatArray) -> Stat
 
 
 def _mean_of(after: State, fit: Fit, action: int, score: float) -> tuple[float, float]:
-    """Return the estimated mean reward of an action with its width, from all phases together if it may.
+    """Return the estimated mean reward of an action with its width.
 
-    After one phase its own width is smaller than one that holds in all phases.
+    If the study pools phases and more than one phase measured the action, both come from all phases together.
+    After a single phase, the width of that phase is used: it is smaller than a width that must hold in all
+    phases.
     """
     study, direction = after.study, np.asarray(after.study.actions.matrix[[action]], dtype=np.float64)
     measured = [one for one in after.fits if one.spans(direction).all()] if study.pools else []
@@ -52,11 +54,12 @@ def _mean_of(after: State, fit: Fit, action: int, score: float) -> tuple[float, 
         return float(pooled.estimates[0]), float(pooled.widths(study.bound_failure)[0])
     if fit.spans(direction).all():
         return score, float(fit.widths(np.array([action]))[0])
-    return score, 2 * study.bound  # a safeguard has left the current option alone, which was not measured
+    # A safeguard has dropped every option except the current one, which was not measured.
+    return score, 2 * study.bound
 
 
 def recorded_without_release(played: State, plan: Plan) -> State:
-    """Return the state with a `Progress` record of a phase that asked nobody, so that only rounds change."""
+    """Return the state with a `Progress` record of a phase that asked nobody: only the rounds change."""
     before = played.progress[-1] if played.progress else None
     progress = Progress(
         phase=plan.phase,

@@ -1,14 +1,14 @@
 """Chooses which numbers the clients of a cohort report, and where they clip them.
 
-Clients report their averages or, with the step `whitened`, r linear statistics of them, where r is the rank
-of the actions: the client's own least-squares estimate, in coordinates in which a client's report has
-identity covariance. The estimate loses no information by this (docs/theory.md), there are fewer numbers to
-protect, and noise of equal size in all coordinates is equally large, relative to the spread of clients, in
-every direction.
+Clients report their averages or, with the step `whitened`, r linear statistics of their averages, where r is
+the rank of the actions. These are the client's own least-squares estimate, in coordinates in which a client's
+report has identity covariance. No information is lost (docs/theory.md), and there are fewer numbers to
+protect. Noise of equal size in all coordinates is then equally large in every direction, relative to the
+spread of clients.
 
-Clients clip to a box or, with noise that is accounted for there (`may_use_ball`), to a ball. From the second
-phase on they report and clip the residuals after the last public estimate, if this allows a smaller clip
-radius.
+Clients clip to a box. If the accountant supports the noise in a ball (`may_use_ball`), they may clip to a
+ball. From the second phase on they report and clip the residuals after the last public estimate, if this
+allows a smaller clip radius.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Statistics:
     _kept: dict[tuple[Any, ...], Any] = field(init=False, repr=False, default_factory=dict)
 
     def once(self, key: tuple[Any, ...], compute: Callable[[], Computed]) -> Computed:
-        """Return what is computed from these statistics, which a search does many times, only once."""
+        """Return `compute()`, and keep the result under `key`. A search needs the same values many times."""
         if key not in self._kept:
             self._kept[key] = compute()
         found: Computed = self._kept[key]
@@ -241,14 +241,17 @@ def clipping_bias(
 
 
 def clipping_slope(study: Study, reporting: Reporting, before: Known | None, clients: int) -> float:
-    """Return c so that the bound of `clipping_bias` in a ball is c·(log(1/β) + n·p)."""
+    """Return c so that the bound of `clipping_bias` in a ball is c·(log(1/β) + n·p).
+
+    β is the study's failure probability, n the number of clients, and p bounds the probability that one
+    client is clipped.
+    """
     off, spread = reporting.statistics.residuals(study, "ball", before if reporting.recentred else None)
     return float(excess_slopes(reporting.bound, off, spread, clients, study.bound_failure)[0])
 
 
 def _clipped(study: Study, statistics: Statistics, shape: str, before: Known | None) -> Reporting:
     """Choose the clip radius: around zero, or around the last estimate if that radius is smaller."""
-
     private = study.privacy.trust_model.private
     margin = MARGIN if private else FAR
     around_zero = statistics.once(
@@ -297,7 +300,8 @@ def _column_basis(matrix: FloatArray, rank: int) -> FloatArray:
     basis, triangular = qr(matrix, mode="economic")
     sizes = np.abs(np.diag(triangular))
     independent = np.flatnonzero(sizes > _INDEPENDENT * sizes.max())
-    if len(independent) != rank:  # a column that depends on earlier ones was followed by others
+    # QR without pivoting miscounts if independent columns follow a dependent one.
+    if len(independent) != rank:
         independent = _first_independent(matrix, rank)
     if len(independent) < matrix.shape[1]:
         basis, triangular = qr(matrix[:, independent], mode="economic")
@@ -307,8 +311,9 @@ def _column_basis(matrix: FloatArray, rank: int) -> FloatArray:
 def _first_independent(matrix: FloatArray, rank: int) -> IntArray:
     """Return the first `rank` columns of which none depends on earlier ones.
 
-    Pivoting would take the farthest column of each step. Symmetric columns are equally far, so the choice
-    would depend on rounding. It is used only if the first columns are too close to dependent ones.
+    Pivoting takes the column that is farthest from the span of those already chosen. Symmetric columns are
+    equally far, so its choice would depend on rounding. Pivoting is therefore used only if fewer than `rank`
+    columns are found to be independent.
     """
     basis, chosen = np.empty((len(matrix), 0)), list[int]()
     far = _INDEPENDENT * float(np.linalg.norm(matrix, axis=0).max())
@@ -327,5 +332,6 @@ def _first_independent(matrix: FloatArray, rank: int) -> IntArray:
 def rounded(mixing: FloatArray) -> FloatArray:
     """Return a mixing matrix with 14 binary digits, relative to the largest entry of each row."""
     sizes = np.log2(np.abs(mixing).max(axis=1, keepdims=True))
-    steps = 2.0 ** (np.ceil(sizes - _TIE) - _DIGITS)  # a power of two up to rounding counts as one
+    # A size that is a power of two up to rounding counts as that power.
+    steps = 2.0 ** (np.ceil(sizes - _TIE) - _DIGITS)
     return on_grid(mixing, step=steps)

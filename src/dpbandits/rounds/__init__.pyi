@@ -20,6 +20,7 @@ from ._journal import (
 )
 from ._machine import (
     check_study as check_study,
+    stops as stops,
 )
 from ._orders import (
     CLOSED as CLOSED,

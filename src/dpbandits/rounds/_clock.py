@@ -74,14 +74,17 @@ class StoreClock:
         return self._machine.now() + self.skew
 
     def _compare(self, began: float) -> None:
-        told = self._store.now()
-        if told is not None:
-            self.skew = told - (began + self._machine.now()) / 2  # the reply was made halfway, on average
+        read = self._store.now()
+        if read is not None:
+            self.skew = read - (began + self._machine.now()) / 2  # the reply was made halfway, on average
         self._asked = began
         if abs(self.skew - self._logged) > _NOTABLE:
             self._logged = self.skew
-            told_skew = f"the store's clock is {self.skew:+.1f} s from this machine's; deadlines follow it"
-            log.warning("clock-skew", extra={"kind": "clock", "told": told_skew})
+            told = (
+                f"the store's clock is {self.skew:+.1f} s from this machine's; "
+                "deadlines follow the store's clock"
+            )
+            log.warning("clock-skew", extra={"kind": "clock", "told": told})
 
 
 @dataclass(frozen=True, kw_only=True)

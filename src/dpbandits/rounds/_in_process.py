@@ -6,8 +6,8 @@
     state = run_in_process(study, rewards={"alice": play_for_alice, …}, store=open_store("sqlite:///a.sqlite"))
     print(state.active_actions)
 
-If the process is interrupted, the same call with the same store continues where it stopped. Clients that have
-reported are not asked again; clients that have joined but not reported are.
+If the process is interrupted, the same call with the same store continues where it stopped. It does not ask
+clients again that have reported. It asks clients again that have joined and not reported.
 """
 
 from __future__ import annotations

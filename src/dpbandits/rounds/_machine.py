@@ -7,10 +7,12 @@ these states, by these transitions only:
 
     gathering    Participants join. The ledger entry is written, and the place taken, before the plan is sent.
                  → playing     when the cohort is full, or after `join_seconds` if the minimum has joined
+                 → failed      if the operator has closed the study
     playing      The plan is played. The carrier records how many rounds were played so far.
                  → opening     when all rounds are played, if a `Collector` collects the reports
                  → collecting  when all rounds are played, otherwise
                  → done        when all rounds are played and the plan asks nobody
+                 → failed      if the operator has closed the study
     opening      The plan and the cohort are sent to the collector until it acknowledges them.
                  → collecting
     collecting   Participants report, here or to the collector.
@@ -29,15 +31,16 @@ these states, by these transitions only:
   release. The release is journalled and the reports are deleted in one transaction.
 - After `released` or `done`, the learner processes the phase and its progress is journalled before the next
   phase is planned.
-- After `failed`, the next attempt asks new participants with the same plan, and the plan is played again,
-  since new participants have seen none of it. Rounds of failed attempts do not count towards the horizon.
+- After `failed`, the next attempt asks new participants with the same plan, unless the operator has closed
+  the study. The plan is played again, since new participants have seen none of it. Rounds of failed attempts
+  do not count towards the horizon.
 - With a collector, an attempt closes at the deadline and never earlier: otherwise the time of closing would
   reveal when the last report arrived. If the collector cannot be reached at the deadline, nothing is closed,
   and the attempt is journalled without a deadline. Once the collector can be reached again, clients get
   `report_seconds` again; this also holds after a restart. If the collector had closed and only its reply was
   lost, clients could not report, so the rounds do not wait for them.
 - Reports are accepted until the attempt is closed, not until the deadline on the clock. Closing is one
-  transaction: a report is accepted before it or refused after it.
+  transaction: a report that arrives before it is accepted, and one that arrives later is refused.
 - The operator may pause, resume and close a study (_orders.py). Every step reads the orders first.
 - Plans that have been journalled never change: they are compared with the computed plans on every start.
 """
@@ -78,7 +81,7 @@ class Machine:
         transactions: Runs steps in transactions; by default each step has its own.
         custody: Creates the `Custody` of an attempt from its plan and number; by default reports are stored
             unencrypted.
-        collector: The party that collects reports; None if this store does.
+        collector: The party that collects reports; None if reports are sent here.
         check_plan: Called with each new plan that asks clients, before it is journalled.
         hook: Called with the name of each journal step, for fault injection.
 
@@ -176,7 +179,7 @@ class Machine:
         return self.study.privacy.minimum_reports(plan.cohort)
 
     def advance(self) -> bool:
-        """Take the next step if one is due; return whether another step may be due at once.
+        """Take the next step if one is due.
 
         Returns:
             Whether another step may be due at once.
@@ -187,7 +190,7 @@ class Machine:
         latest, standing = self.read(lambda transaction: (transaction.latest(), standing_of(transaction)))
         if standing == PAUSED:
             return False
-        if standing == CLOSED and (latest is None or latest.over or latest.state in _WITHOUT_REPORTS):
+        if stops(standing, latest):
             return self._stop(latest)
         if latest is None or latest.over:
             return self._next(latest)
@@ -206,7 +209,7 @@ class Machine:
         return steps[latest.state](latest)
 
     def _stop(self, latest: Attempt | None) -> bool:
-        """End a study that its operator has closed: no reports are lost, and no client is asked any more."""
+        """End a study that its operator has closed. No reports are lost, and no more clients are asked."""
         if latest is None:
             return False
         if not latest.over:
@@ -350,6 +353,19 @@ class Machine:
             The result of `work`.
         """
         return self.transactions.run("read", work)
+
+
+def stops(standing: str, latest: Attempt | None) -> bool:
+    """Return whether a closed study ends now: nobody can have reported in an attempt that goes on.
+
+    Args:
+        standing: The standing of the study, as of `standing_of`.
+        latest: The latest attempt; None if there is none.
+
+    Returns:
+        False if the study is not closed, or if its latest attempt may have reports.
+    """
+    return standing == CLOSED and (latest is None or latest.over or latest.state in _WITHOUT_REPORTS)
 
 
 def check_study(study: Study, *, simulated: bool = False) -> None:

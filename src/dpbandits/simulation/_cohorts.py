@@ -17,7 +17,7 @@ class Cohorts:
     the phases. `Cohorts(schedule="exponential", alpha=0.5)` has ⌈2^(l/2)⌉ clients in phase l.
 
     Attributes:
-        schedule: `exponential` is the paper's, `equal` has equal cohorts, `budgeted` plans them. None
+        schedule: `exponential` is the paper's, `equal` has equal cohorts, `budgeted` plans the cohorts. None
             chooses `budgeted` for preset tight and `exponential` for preset paper.
         participants: The number of clients that the schedules `equal` and `budgeted` ask. None takes as many
             as the exponential schedule.

@@ -1,8 +1,8 @@
 """Schema migrations: numbered steps from an empty or older schema to the newest, each in its own transaction.
 
-A step and its number are committed together, so a process that is killed during a step leaves the schema as
-it was before the step or as it is after it. A step is never edited once a version with it has been published;
-every change is a new step. Several workers may open a store at once: one migrates, the others wait.
+A step and its number are committed together, so a process that is killed during a step leaves the schema
+either as before the step or as after the step. Once a step was part of a published version, it is never
+edited: every change is a new step. Several workers may open a store at once: one migrates, the others wait.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Field128: arithmetic modulo 2⁶⁶ · 4611686018427387897 + 1 on arrays of Python integers.
 
-It is some hundred times slower than Field64 and serves to check this package against the test vectors of the
-types that the specification defines over this field.
+Its arithmetic on large arrays is about 30 times slower than that of Field64. It serves to check this package
+against the test vectors of the types that the specification defines over this field.
 """
 
 from __future__ import annotations

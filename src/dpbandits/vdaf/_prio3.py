@@ -68,7 +68,19 @@ class Prio3(Derivation):
         return self.shard_batch([measurement], [nonce], [rand])[0]
 
     def shard_batch(self, measurements: Any, nonces: Sequence[bytes], rands: Sequence[bytes]) -> list[Shares]:
-        """Make a report for each of several measurements, as `shard` does for one."""
+        """Make a report for each of several measurements, as `shard` does for one.
+
+        Args:
+            measurements: One per report.
+            nonces: As in `shard`, one per report.
+            rands: As in `shard`, one per report.
+
+        Returns:
+            One report per measurement.
+
+        Raises:
+            InvalidValue: As in `shard`, or the lists differ in length.
+        """
         return shard_batch(self, measurements, nonces, rands)
 
     def prepare_batch(
@@ -83,7 +95,7 @@ class Prio3(Derivation):
 
         Args:
             verify_key: 32 random bytes that all servers know and no client does.
-            server: 0 for the leader, 1 for the helper.
+            server: 0 for the leader; 1 to `shares` − 1 for a helper.
             nonces: One per report. The caller rejects nonces that were used before.
             public_shares: One per report.
             input_shares: This server's share of each report.
@@ -142,7 +154,7 @@ class Prio3(Derivation):
         input shares that it stored.
 
         Args:
-            server: 0 for the leader, 1 for the helper.
+            server: 0 for the leader; 1 to `shares` − 1 for a helper.
             input_shares: This server's share of each report.
 
         Returns:
@@ -151,11 +163,24 @@ class Prio3(Derivation):
         return out_shares(self, whole(0, self.shares - 1, server=server), input_shares)
 
     def aggregate(self, out_shares: OutShares) -> bytes:
-        """The sum of a server's output shares of all verified reports: its aggregate share."""
+        """The sum of a server's output shares of all verified reports: its aggregate share.
+
+        Args:
+            out_shares: What `finish_batch` or `out_shares` returned.
+
+        Returns:
+            The aggregate share, `aggregate_share_size` bytes.
+        """
         return self._encode(self.circuit.field.sum(out_shares.values, axis=0))
 
     def merge(self, aggregate_shares: Sequence[bytes]) -> bytes:
         """The sum of aggregate shares, of several batches or of several servers.
+
+        Args:
+            aggregate_shares: What `aggregate` returned, for several batches or servers.
+
+        Returns:
+            The aggregate share of all of them.
 
         Raises:
             InvalidValue: A share has the wrong size or an element that is not below the modulus.

@@ -51,7 +51,7 @@ def test_error_is_within_the_bound(count, tilt):
     assert sums.above == sums.below == 0.0
 
 
-def test_tilting_reaches_where_plain_transforms_drown():
+def test_tilting_keeps_digits_that_a_plain_transform_loses():
     """P(all of 40 fair steps go up) = 2⁻⁴⁰ has twelve correct digits; without tilt, errors are near 10⁻¹⁶."""
     part = GridMass(first=-1, mass=np.array([0.5, 0.0, 0.5]))
     window = Window(spacing=1.0, tilt=3.0, first=-64, length=128, rise=1.0, fall=1.0)

@@ -65,7 +65,7 @@ class FlowerGrid:
 
 
 def _body(reply: Any) -> bytes | None:
-    """Return the bytes of a reply; None if the node failed, or if it is no reply of a site."""
+    """Return the bytes of a reply; None if the node failed, or if the message is not a reply of a site."""
     if reply.has_error():
         log.warning("a node failed: %s", str(reply.error.reason)[:500])
         return None

@@ -1,4 +1,4 @@
-"""`SuperNode`: runs the processes of a site until it is stopped."""
+"""`SuperNode`: runs the Flower processes of a site until it is stopped."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from dpbandits.federation.flower._processes import Apps, Family, prepared, progr
 
 
 class SuperNode:
-    """The processes of a site: a SuperNode, which polls the SuperLink, and a SuperExec, which starts answers.
+    """The processes of a site.
 
-    The site opens connections only. Its own port listens on loopback, for the two processes.
+    A SuperNode polls the SuperLink, and a SuperExec starts a process for each answer. The site only makes
+    outgoing connections. Its own port listens on loopback, for these two processes.
 
     Args:
         file: The site's file.
@@ -44,7 +45,7 @@ class SuperNode:
         self.family.start("superexec", [program("flower-superexec"), *runtime, *secrets])
 
     def run(self, watch: Callable[[SuperNode], None] = lambda _node: None) -> None:
-        """Start the processes, and start those again that die, until this process is interrupted."""
+        """Start the processes, and restart those that end, until this process is interrupted."""
         try:
             self.start()
             while True:

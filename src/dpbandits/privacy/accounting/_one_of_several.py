@@ -12,8 +12,8 @@ from dpbandits.privacy.accounting._event import Event
 class WorstOf:
     """Exactly one of several events took place, and it is not known which.
 
-    Its δ(ε) is the largest of theirs at every ε, so it is an upper bound for each of them. Example: a client
-    that took part in some phase of a study.
+    Its δ(ε) is the largest δ(ε) of these events at every ε, so it is an upper bound for each of them.
+    Example: a client that took part in some phase of a study.
 
     Attributes:
         events: The events.
@@ -28,7 +28,7 @@ class WorstOf:
 
     @property
     def pure_epsilon(self) -> float:
-        """The largest of the events."""
+        """The largest pure ε of the events."""
         return max((event.pure_epsilon for event in self.events), default=math.inf)
 
     def delta_bounds(self, epsilon: float) -> tuple[float, float]:
@@ -45,9 +45,9 @@ class WorstOf:
         return max(event.epsilon(delta) for event in self.events)
 
     def repeated(self, times: int) -> WorstOf:
-        """Return the event in which the same one of the events is repeated."""
+        """Return the event in which the same event takes place `times` times."""
         return WorstOf(events=tuple(event.repeated(times) for event in self.events))
 
     def group(self, size: int) -> WorstOf:
-        """Return the event in which every one of the events is for a group."""
+        """Return the event for a group of `size` clients that took part in the same event."""
         return WorstOf(events=tuple(event.group(size) for event in self.events))

@@ -65,5 +65,5 @@ class GaussianLaw(NoiseLaw):
         return tails.sub_gaussian_radius(other_variance + own, confidence)
 
     def factors(self, spread: Spread, confidence: float, rows: int, coordinates: int) -> tuple[float, float]:  # noqa: ARG002
-        """Return the same factor twice: the radius is exactly proportional."""
+        """Return the same factor twice: the radius is a fixed multiple of the total standard deviation."""
         return (tails.sub_gaussian_factor(confidence),) * 2

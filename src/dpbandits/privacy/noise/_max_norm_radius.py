@@ -33,7 +33,7 @@ def offset_distribution(scale: float, coordinates: int, digits: int) -> tuple[De
 
     No two nearly equal numbers are subtracted, so each operation adds at most 10^(1 − digits) to the relative
     error: 6 operations in each of up to 2¹¹ steps of the recurrence, and 2 for each power of q and each sum.
-    The rounding of 1/scale ≤ 2¹⁰ adds 2¹⁰ of these to q, and the power k ≤ 2¹¹ multiplies them.
+    The rounding of 1/scale ≤ 2¹⁰ adds 2¹⁰ such errors to q, and the power k ≤ 2¹¹ multiplies their number.
     """
     context = Context(prec=digits)
     ratio = context.exp(context.divide(Decimal(-1), Decimal(scale)))

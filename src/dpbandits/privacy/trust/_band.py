@@ -9,7 +9,7 @@ Privacy: the band has the same width for every i. So every report has the probab
 other_weight/total, and the ratio is at most e^ε, with δ = 0. The weights are integers and the draw is exact.
 
 Error: the mean report is slope·i + constant, so A decodes without bias. Single errors are bounded, and their
-variance is a quadratic polynomial in i (docs/accounting-proofs.md, section 15).
+variance is a quadratic polynomial in i (docs/accounting-proofs.md, section 16).
 """
 
 from __future__ import annotations

@@ -88,7 +88,7 @@ def _chosen_from_list(
     shape: str,
     least: int,  # noqa: ARG001
 ) -> Mechanism:
-    """Return a list of directions or, for one number, a band of levels."""
+    """Return the mechanism for the noise `list`: `LocalList` or, for one number, `LocalBand`."""
     if coordinates == 1:
         return LocalBand.for_request(request, cohort=cohort, bound=bound, shape=shape)
     return LocalList.for_request(request, coordinates=coordinates, cohort=cohort, bound=bound, shape=shape)

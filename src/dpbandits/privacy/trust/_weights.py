@@ -10,7 +10,7 @@ from dpbandits.privacy import accounting
 _MOST_WEIGHT = 2**62
 _MOST_BITS = 40
 LARGEST_EPSILON = 30.0  # a larger ε gains nothing
-# e^ε is computed with a relative error of about 2⁻⁵², so this margin keeps the ratio of the weights below it.
+# e^ε is computed with a relative error of about 2⁻⁵². This margin keeps the ratio of the weights below e^ε.
 _MARGIN = 2.0**-40
 
 
@@ -21,8 +21,8 @@ def weights(epsilon: float, heavy: int, size: int) -> tuple[int, int]:
 
     Args:
         epsilon: The requested ε.
-        heavy: How many reports have the larger weight.
-        size: How many reports there are.
+        heavy: How many of the possible reports have the larger weight.
+        size: The number of possible reports.
     """
     ratio = math.exp(min(epsilon, LARGEST_EPSILON)) * (1 - _MARGIN)
     bits = max(0, min(_MOST_BITS, 61 - math.ceil(math.log2(heavy * ratio + size))))

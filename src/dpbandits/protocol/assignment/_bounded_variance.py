@@ -39,10 +39,10 @@ def growth(argument: FloatArray | float) -> FloatArray:
 
 
 def proxy_of_average(study: Study, fewest: float) -> float:
-    """Return a such that a/T acts as the variance proxy of one client's average of T ≥ `fewest` rewards.
+    """Return the number a for which a/T can serve as a variance proxy in the bounds on clipping.
 
-    It does so for the bounds on clipping, which need the moment generating function of a reported number at
-    one rate, `MARGIN` divided by its standard deviation.
+    It is the proxy of one client's average of T ≥ `fewest` rewards. The bounds on clipping need the moment
+    generating function of a reported number at one rate only: `MARGIN` divided by its standard deviation.
 
     Args:
         study: The study. Without a `reward_variance` the result is 1.
@@ -95,7 +95,7 @@ class BoundedVarianceErrors(CohortErrors):
 
         The noise of the plays has the cumulant of a normal variable with the proxy V·φ(λ·b·w), V its variance
         and w the largest weight of a single reward, for every rate up to λ. A bound that a radius r attains
-        uses rates of at most r/proxy, up to the grid. So λ is increased until it is at least twice that.
+        uses rates of at most r/proxy, up to the grid. So λ is increased until it is at least 2·r/proxy.
         """
         study, reports, chance = self.study, self.evidence.reports, confidence or self.study.bound_failure
         plan = self.evidence.plan

@@ -1,16 +1,18 @@
-"""Assignment "one": every round has a new client, who reports its one reward (paper, Algorithm 3, DP-PE).
+"""Assignment "one": every round has a new client, who reports that one reward (paper, Algorithm 3, DP-PE).
 
 There is one cohort and one mechanism per action. A reward of action x has mean ⟨θ*, x⟩ and is sub-Gaussian
 around it with variance v = 1 + σ²‖x‖²: each client reports once, so its own deviation acts as additional
 noise. So the means of n(x) rewards are independent between actions, and
 
-    ⟨v, θ̃ − θ*⟩   has variance proxy   Σ_x (A'v)²_x·(v(x)/n(x) + s²(x)),   s(x) the mechanism's error.
+    ⟨u, θ̃ − θ*⟩   has variance proxy   Σ_x (A'u)²_x·(v(x)/n(x) + s²(x))
+
+for every direction u, where s(x) is the mechanism's error.
 
 A reward minus its offset has mean m with |m| ≤ W and is clipped at R = W + z√v. The amount e ≥ 0 that is cut
 off satisfies P(e > t) ≤ p·exp(−t/c) with p = 2·exp(−z²/2), c = √v/z. Hence E e ≤ p·c, and e is sub-Gamma
-around its mean with variance 2p·c² and scale c. With probability 1 − β, clipping moves ⟨v, θ̃⟩ by less than
+around its mean with variance 2p·c² and scale c. With probability 1 − β, clipping moves ⟨u, θ̃⟩ by less than
 
-    Σ|a|·p·c + √(2·log(1/β)·Σ a²·2p·c²/n) + log(1/β)·max |a|·c/n,   a = A'v.
+    Σ|a|·p·c + √(2·log(1/β)·Σ a²·2p·c²/n) + log(1/β)·max |a|·c/n,   a = A'u.
 
 Proofs: docs/theory.md.
 """
@@ -220,7 +222,10 @@ class PerActionErrors(MeanErrors):
         return np.asarray(coefficients**2 @ self.variances, dtype=np.float64)
 
     def planned_information(self, coefficients: FloatArray, directions: FloatArray) -> FloatArray:  # noqa: ARG002
-        """Return the information of this phase, times the rounds from now on over its own rounds."""
+        """Return the information of this and all later reporting phases.
+
+        It is the information of this phase, multiplied by the rounds of these phases and divided by its own.
+        """
         schedule, first = self.study.schedule, self.evidence.plan.phase
         last = max(first, schedule.reporting_phases(self.study.horizon))
         rounds = sum(schedule.length(phase) for phase in range(first, last + 1))

@@ -256,14 +256,14 @@ class ClientCore:
 
 
 def _rewards(about: StudyReply) -> RewardRange | None:
-    """Return the range of rewards that a coordinator states, which may lie."""
+    """Return the range of rewards that the coordinator states. It is checked: the coordinator may lie."""
     found = about.rewards
     if found is None:
         return None
     try:
         return RewardRange.of((found.low, found.high), bound=checked_bound(found.bound))
     except InvalidValue as error:
-        raise Refused("other-terms", f"the study's range of rewards is not one: {error}") from None
+        raise Refused("other-terms", f"the study's range of rewards is not valid: {error}") from None
 
 
 class AsyncClient:

@@ -22,6 +22,7 @@ from ._party_sections import (
     storage_of as storage_of,
 )
 from ._sections import (
+    require_cohorts as require_cohorts,
     study_file as study_file,
 )
 from ._stored_study import (

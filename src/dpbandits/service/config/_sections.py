@@ -2,7 +2,7 @@
 
     [study]      actions (a file; none with [options]), horizon, bound, bounded_rewards, heterogeneity,
                  population, when_clients_run_out, design_tolerance, confidence, stop_when_decided, stop_gap,
-                 objective
+                 objective, model, reward_range, reward_variance, misfit
     [options]    a table of options with names, see _options_section.py
     [privacy]    trust, epsilon, delta, preset, noise, minimum_share, silent_share
     [schedule]   participants (the schedule is then planned at the first start), cohorts, alpha or
@@ -33,6 +33,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+from dpbandits.errors import InvalidValue
 from dpbandits.privacy import PrivacyRequest
 from dpbandits.protocol import FitTest, Safeguard, Schedule, Study
 from dpbandits.service.config._options_section import OPTIONS_KEYS
@@ -92,6 +93,23 @@ def study_file(path: Path) -> TomlFile:
     file = TomlFile(path)
     file.sections(STUDY)
     return file
+
+
+def require_cohorts(participants: object) -> None:
+    """Check that a study, for which terms are written or read, states its cohorts.
+
+    Args:
+        participants: The value of `[schedule] participants`; None if the study file does not have it.
+
+    Raises:
+        InvalidValue: There is such a value: the cohorts are planned at the first start.
+    """
+    if participants is not None:
+        expected = (
+            "`cohorts` instead, because terms state the size of every cohort: `dpbandits plan --write` "
+            "writes a study file with cohorts"
+        )
+        raise InvalidValue("schedule.participants", participants, expected)
 
 
 def shuffler_file(path: Path) -> TomlFile:

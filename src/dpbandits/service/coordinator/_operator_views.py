@@ -170,12 +170,13 @@ class OperatorViews:
         return results_reply(journalled, self._context.options, answered)
 
     def concluded(self) -> dict[str, str]:
-        """Return what the fit test and the confirmation found, in words: these fields of a status.
+        """Return, in words, what the fit test and the confirmation found.
 
-        It may take some tenths of a second once after each, so it must not run in the writer's thread.
+        The first call after each of them may take some tenths of a second, so it must not run in the writer's
+        thread.
 
         Returns:
-            The fields `fit` and `confirmation` that are not empty.
+            The fields `fit` and `confirmation` of a status, without those that would be empty.
         """
         state = self._rounds.state
         if state.fit_test is None and state.confirmation is None:

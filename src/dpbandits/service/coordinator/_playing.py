@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dpbandits.errors import Refused
 from dpbandits.protocol import action_at, play_order
-from dpbandits.rounds import CLOSED, PAUSED, Rounds, count_rounds, standing_of
+from dpbandits.rounds import CLOSED, PAUSED, Rounds, count_rounds, standing_of, stops
 from dpbandits.service.coordinator._context import Context
 from dpbandits.service.wire import PlayReply, Run, ScheduleReply
 from dpbandits.storage import Attempt, Transaction
@@ -76,8 +76,7 @@ class Playing:
     def _state(self, transaction: Transaction, latest: Attempt) -> str:
         """Return the state for the actuator: it plays only if the state is `playing`."""
         standing = standing_of(transaction)
-        closed = standing == CLOSED and (latest.over or latest.state in ("gathering", "playing"))
-        if self._rounds.state.ended or closed:
+        if self._rounds.state.ended or stops(standing, latest):
             return "ended"
         return PAUSED if standing == PAUSED and latest.state == "playing" else latest.state
 

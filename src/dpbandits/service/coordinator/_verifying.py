@@ -104,7 +104,7 @@ class Verification:
         return OwnShare(share=share, reports=count, without=without, checksum=set_checksum(summed))
 
     def _part(self, pseudonym: str, sealed: bytes) -> bytes:
-        """Open the coordinator's part of a report; empty, which is no valid part, if that fails."""
+        """Open the coordinator's part of a report; return b"", which is not a valid part, if that fails."""
         place = self._context.place(self._plan, self._attempt, pseudonym)
         try:
             opened = self._context.keys.open(sealed, place, PURPOSE)

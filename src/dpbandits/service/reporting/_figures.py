@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -24,7 +25,7 @@ class Bar:
         low: The lower end.
         middle: The estimate.
         high: The upper end.
-        mark: The class of its colour: `best`, `current` or empty.
+        mark: The CSS class of the colour: `best`, `current` or empty.
     """
 
     name: str
@@ -35,7 +36,15 @@ class Bar:
 
 
 def intervals(bars: Sequence[Bar], title: str) -> Markup:
-    """Draw intervals as horizontal lines with a dot at the estimate, on one scale."""
+    """Draw intervals as horizontal lines with a dot at the estimate, on one scale.
+
+    Args:
+        bars: The intervals, from top to bottom.
+        title: The accessible name of the figure.
+
+    Returns:
+        An `<svg>` element; empty without intervals.
+    """
     if not bars:
         return Markup("")
     low, high = min(bar.low for bar in bars), max(bar.high for bar in bars)
@@ -64,7 +73,15 @@ def intervals(bars: Sequence[Bar], title: str) -> Markup:
 
 
 def who_sees_what(found: Sequence[Party], title: str) -> Markup:
-    """Draw the parties as boxes, with what each passes on written over the arrows."""
+    """Draw the parties as boxes, with what each passes on written over the arrows.
+
+    Args:
+        found: The parties, from left to right.
+        title: The accessible name of the figure.
+
+    Returns:
+        An `<svg>` element.
+    """
     box, gap, top = 138, 118, 34
     width = len(found) * box + (len(found) - 1) * gap + 2
     parts = [_opened(width, 142, title)]
@@ -113,7 +130,15 @@ def _wrapped(text: str, width: int) -> list[str]:
 
 
 def over_phases(values: Sequence[tuple[float, float, float]], title: str) -> Markup:
-    """Draw an interval per phase as a vertical line, and a line through the estimates."""
+    """Draw an interval per phase as a vertical line, and a line through the estimates.
+
+    Args:
+        values: For each phase, the lower end, the estimate and the upper end.
+        title: The accessible name of the figure.
+
+    Returns:
+        An `<svg>` element; empty without values.
+    """
     if not values:
         return Markup("")
     width, height, left = 720, 230, 60
@@ -145,18 +170,15 @@ def over_phases(values: Sequence[tuple[float, float, float]], title: str) -> Mar
 
 
 def _ticks(low: float, high: float) -> list[float]:
-    """Return at most seven round numbers between two numbers."""
+    """Return three to eight round numbers between two numbers, or one number if the two are equal."""
     span = high - low
     if span <= 0:
         return [round(low, 6)]
-    step = 10.0 ** len(str(int(span)))
-    for divisor in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 10_000, 10**6):
-        if span / (step / divisor) >= 3:
-            step /= divisor
-            break
-    first = int(low // step)
-    found = [round(step * one, 9) for one in range(first, first + 30)]
-    return [one for one in found if low <= one <= high][:8]
+    power = 10.0 ** math.floor(math.log10(span))
+    step = next(power * part for part in (2.0, 1.0, 0.5, 0.2) if span >= 3 * power * part)
+    # The margin keeps a tick that equals an end up to rounding.
+    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    return [round(step * one, 12) for one in range(first, last + 1)]
 
 
 def _opened(width: float, height: float, title: str) -> str:

@@ -47,7 +47,7 @@ class Verdict:
     def check(self, claim: str, work: Callable[[], object]) -> bool:
         """Run a check, which fails if it raises any error, and return whether it passed.
 
-        A forged record may cause any error in the code that replays it. Each of them is a failed check.
+        A forged record may cause any error in the code that replays it. Every error is a failed check.
         """
         try:
             work()

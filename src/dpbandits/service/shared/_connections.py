@@ -30,7 +30,8 @@ from dpbandits.service.shared._process_limits import give_memory_back
 from dpbandits.service.shared._rates import Rates
 
 PROVEN = "dpbandits.proven"
-"""A key of a request's scope if the request was accepted, and of its state if an earlier one was."""
+"""The key that marks an accepted request. It is set in the scope of that request, and in the `state` of the
+next request on the same connection."""
 
 BODY_RATE = 16_384  # bytes of a body that extend its time by one second
 HEAD_BYTES = 8_192  # the largest head of a request
@@ -40,7 +41,7 @@ _FRAMING = (b"content-length", b"transfer-encoding")
 _WAITING = 8  # requests of one connection that may wait for the reply to an earlier one
 _TLS_BUFFER = 32_768  # bytes that asyncio reserves per TLS connection: twice a TLS record, not 256 KiB
 _ENDED = 500  # ended connections after which memory is given back to the system
-_GIVE_BACK = 10.0  # seconds between two times, because all requests wait meanwhile
+_GIVE_BACK = 10.0  # the fewest seconds between two such steps: all requests wait while memory is given back
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,18 +149,18 @@ class Door:
                 self.rates.no_stranger()
 
     def invalid(self) -> None:
-        """Count bytes that are no HTTP request, or no TLS handshake."""
+        """Count bytes that are not an HTTP request, or not a TLS handshake."""
         if self._metrics is not None:
             self._metrics.invalid_requests.inc()
 
     def bad(self, address: str) -> None:
-        """Count a bad request of an address; a connection without a request is one."""
+        """Count a bad request of an address. A connection that ended without a request counts as one."""
         if self.rates is not None:
             self.rates.bad(address)
-            self._watch()  # so that it is forgotten in time
+            self._watch()  # so that the address is forgotten in time
 
     def forget(self, connection: Connection) -> None:
-        """Note that a connection has ended. Without a request it counts as a bad one."""
+        """Note that a connection has ended. If no request was answered on it, it counts as a bad request."""
         if connection in self._open:
             self._open.discard(connection)
             self._unproven.pop(connection, None)
@@ -298,7 +299,7 @@ class Connection(HttpToolsProtocol):
         super().on_message_complete()
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse what is no HTTP request, unless the reply to an earlier one is still due."""
+        """Refuse bytes that are not an HTTP request, unless the reply to an earlier request is still due."""
         self._door.invalid()
         self._door.bad(self.address)
         due = len(self._unanswered)

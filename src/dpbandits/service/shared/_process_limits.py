@@ -14,7 +14,7 @@ def most_connections(backlog: int, *, limit: int | None = None) -> int:
     """Return how many connections may be open, so that open files suffice.
 
     Args:
-        backlog: How many more sockets may wait for their handshake, or be in it.
+        backlog: How many more sockets may wait for their TLS handshake, or be in the middle of it.
         limit: The number of open files; by default the limit of this process.
     """
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0] if limit is None else limit

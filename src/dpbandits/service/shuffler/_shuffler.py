@@ -71,7 +71,15 @@ _STATES = {"collecting": "collecting", "closed": "closed", "released": "summed",
 
 @dataclass(frozen=True, kw_only=True)
 class Page:
-    """One page of the reports of a closed collection, with what their verification needs."""
+    """One page of the reports of a closed collection, with what their verification needs.
+
+    Attributes:
+        study: The digest of the terms.
+        plan: The plan of the phase.
+        attempt: The attempt at the phase.
+        coordinator: The public key of the coordinator.
+        reports: At most 1,000 reports, in the order of pseudonyms.
+    """
 
     study: str
     plan: Plan
@@ -203,7 +211,21 @@ class Shuffler:
         return SharesReply(study=page.study, shares=[(one.pseudonym, one.relayed) for one in page.reports])
 
     def page(self, transaction: Transaction, phase: int, attempt: int, after: str) -> Page:
-        """Read one page of reports, as `shares` does, with what `verifiers` needs."""
+        """Read one page of the reports of a closed collection.
+
+        Args:
+            transaction: The transaction to run in.
+            phase: The phase.
+            attempt: The attempt at the phase.
+            after: The last pseudonym of the previous page; empty for the first page.
+
+        Returns:
+            The page, for `shares` and `verifiers`.
+
+        Raises:
+            Refused: The collection is not closed, or was not opened.
+            InvalidValue: `after` is not a pseudonym.
+        """
         found = self._attempt(transaction, phase, attempt)
         if found.state == "collecting":
             raise Refused("not-closed", "this collection is not closed")
@@ -229,7 +251,7 @@ class Shuffler:
             The coordinator's sealed parts with the shuffler's verifier shares; none after the last page.
 
         Raises:
-            Refused: The mode is another one.
+            Refused: The mode is not `verified`.
         """
         if self.context.mode != "verified":
             raise Refused("not-found", "reports are verified in mode verified only")

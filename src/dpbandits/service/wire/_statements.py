@@ -1,7 +1,7 @@
 """Signed texts: what a party states about a study, so that others can check it later.
 
 A text is signed as it is, so nobody has to encode the same JSON again. The first line of the signed bytes
-names the purpose, so that a signature for one purpose fits no other one.
+names the purpose, so a signature for one purpose is not valid for another.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Signature = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{128}$", description=
 class Signed(Strict, frozen=True, kw_only=True):
     """The public key of a signer, and its signature of a text.
 
-    Digits are lower case, so each has one form.
+    Hexadecimal digits are lower case, so a key or a signature can be written in one way only.
     """
 
     key: Digest
