@@ -1,8 +1,8 @@
 """Coverage and cost of confirmations: intervals that need no model, under truths that no model describes.
 
-Each study has 12 options in five dimensions, of which one is in use today. Its learning phases are fixed; the
-confirmation asks the smallest cohort for which `reserved` predicts the half width .05, or .15 where only the
-range is assumed. Every study has a newly drawn truth:
+Each study has 12 options in five dimensions, of which one is in use today. Its learning phases are fixed. The
+confirmation asks the smallest cohort for which `reserved` predicts the wanted half width: .05, or .1 in the
+row `heterogeneity`, or .15 where only the range is assumed. Every study has a newly drawn truth:
 
 - misfit: mean rewards deviate from a linear function by up to .3; normal rewards;
 - heterogeneity: clients deviate by ±σ, σ = .5, in every option at random; normal rewards; σ is stated;

@@ -9,7 +9,7 @@ that are not. Each plan is drawn many times. Directions are ±x and ±(b − x*)
   most 1.6 on average over a trust model. Chernoff's bound for exactly normal errors has √(2·ln(1/β))/z =
   1.305.
 
-Without privacy no phase is recentred; that row only uses the later phase.
+Without privacy no phase is recentred: there the rows `recentred` measure later phases as they are.
 
 θ* has norm .7, so that the means of clients stay within [−1, 1] even if rewards are ±1.
 

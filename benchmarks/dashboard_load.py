@@ -3,9 +3,10 @@
 1. `--dashboards` browsers (200) poll the overview as often as an open page is told to, while a load
    generator sends reports. Rounds with and without them alternate, so that other load on the machine affects
    both. The number of reports changes all the time, so every poll gets a new page. The pages cost the
-   coordinator a share of its CPU time: what a round with them needs beyond a round without, per second. If
-   the coordinator limits the rate, the rate falls by this share. Limit: a tenth. The rates by the clock are
-   printed, too; there the browsers and the load generator compete with the coordinator for the same cores.
+   coordinator a share of its CPU time: the CPU time per second that a round with them needs in addition to a
+   round without them. If the coordinator is the bottleneck, the rate falls by this share. Limit: a tenth. The
+   rates by the clock are printed, too; there the browsers and the load generator compete with the coordinator
+   for the same cores.
 2. `--actions` (a million) and `--phases` (50) are stored. Each page is loaded while its analysis still runs,
    and again afterwards. Limit: one second each.
 

@@ -1,4 +1,4 @@
-"""Whole studies of real processes over loopback TLS, for every trust model and both shuffler modes.
+"""Whole studies of real processes over loopback TLS, for every trust model and every shuffler mode.
 
 Each study must end with the same eliminations as the protocol in one loop, with the same rewards and noise.
 Run it with `make deployed`; the size is an option. In the shuffle model a collection closes at its deadline

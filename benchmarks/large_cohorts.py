@@ -4,7 +4,8 @@
 
 1. The whole process that simulates the phase, from planning to eliminations: below 2 GB.
 2. CPU time per client of drawing the cohort and its release: at most 1.2 times that of a cohort of 10⁵ in
-   the same process. Planning does not grow with the cohort and is left out: it would flatter the large one.
+   the same process. Planning does not grow with the cohort and is left out: per client it would make the
+   large cohort look cheaper.
 3. A population of 10⁹ instead of 2·10⁷, with the same cohort: at most 1.1 times the CPU time.
 
 Every trust model has its default mechanism of preset tight, and further mechanisms have rows of their own. In

@@ -122,7 +122,7 @@ def linear_leads(
 
 
 def chance_of() -> float:
-    """Return the failure probability of one bound, which is the same in all studies of this page."""
+    """Return the failure probability of one bound, which is the same in all studies of this program."""
     return study_of(COUNT).bound_failure
 
 

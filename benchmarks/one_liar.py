@@ -12,7 +12,7 @@ differ in one client of the last cohort:
     liar             the admitted report that favours the second best action most
 
 The exit status is 1 if a liar moves a released mean by more than the printed reach, or if it changes the
-recommended action in more studies than the extreme honest client does. In that case readers would admit
+recommended action in more studies than the extreme honest client does. In that case receivers would accept
 reports that honest clients cannot send.
 """
 

@@ -1,4 +1,4 @@
-"""Rows of `coverage.py --others`: widths with a stated variance, with a misfit, and of all phases together.
+"""Rows of `coverage.py --others`: widths with a variance or a misfit, of confirmations, and of all phases.
 
 - variance: rewards are clicks at a rate of 3 %, of which a variance is stated; 8 options without common
   features. Directions are those of the other rows.

@@ -12,10 +12,10 @@ settings are kept in a file, one JSON line each, and are not repeated.
 targets are: at most 1.15 times the best of the eight in 90 % of the settings, nowhere above 1.5 times by more
 than two standard errors, and predicted over simulated mean between .67 and 1.5 in 90 % of the settings.
 
-Every setting has at least 80 seeds. From 40 on, after each batch of 20, the simple plans that are clearly not
-the best get no more, and none does once the ratio to the best one is clear. A setting ends when both of its
-figures are on one side of their limits by more than three standard errors, when the standard errors are
-small, or at `--most` seeds.
+Every setting has at least 80 seeds. From 40 seeds on, after each batch of 20, simple plans that are clearly
+not the best get no more seeds. From 80 on, no simple plan gets more once the ratio to the best one is clear.
+A setting ends when both of its figures are on one side of their limits by more than three standard errors,
+when the standard errors are small, or at `--most` seeds.
 
 Two more figures check the averages over errors, on all runs of all settings: the realised regret divided by
 the averaged one, and the squared errors of the estimates in units of their variances. Both should be 1.

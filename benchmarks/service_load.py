@@ -188,7 +188,7 @@ def _cpu_seconds(processes: list[psutil.Process]) -> float:
 
 @contextlib.contextmanager
 def running(directory: Path, clients: int, options: argparse.Namespace, *, tls: bool) -> Iterator[Bench]:
-    """Run the store, the coordinator, the empty server and the load generator."""
+    """Run the store, the coordinator, the two empty servers and the load generator."""
     with database(options) as (storage, process):
         site, settings = prepared(directory, clients, storage, tls=tls)
         settings["connections"] = options.connections
@@ -200,7 +200,7 @@ def running(directory: Path, clients: int, options: argparse.Namespace, *, tls: 
 def serving(
     site: Site, settings: dict[str, Any], *, tls: bool
 ) -> Iterator[tuple[subprocess.Popen[str], dict[str, psutil.Process]]]:
-    """Run the coordinator, the empty server and the load generator."""
+    """Run the coordinator, the two empty servers and the load generator."""
     directory = site.directory
     ports = {"empty": free_port(), "plain": free_port()}
     settings["ports"] = {"reports": site.port, **ports}
@@ -272,11 +272,8 @@ def _print_rates(found: list[dict[str, tuple[float, float]]], there: str) -> flo
         cost = statistics.median(one[target][1] for one in found) * 1e6
         each = [one["reports"][0] / one[target][0] for one in found]
         ratios[target] = statistics.median(each)
-        own = (
-            f"{there}"
-            if target == "reports"
-            else (f"; reports ÷ it {ratios[target]:.2f} ({min(each):.2f} to {max(each):.2f})")
-        )
+        compared = f"; reports ÷ this {ratios[target]:.2f} ({min(each):.2f} to {max(each):.2f})"
+        own = there if target == "reports" else compared
         print(f"  {title:<25} {rate:7,.0f}/s, {cost:4.0f} µs of CPU each{own}")
     return ratios["plain"]
 

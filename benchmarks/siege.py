@@ -1,9 +1,9 @@
 """A coordinator under attack: thousands of polling clients over TLS, floods of bad requests, slow sockets.
 
 A real coordinator (`dpbandits serve`) on SQLite or PostgreSQL has 5,000 clients with a connection each. They
-poll as often as it tells them. It is measured in four stages: alone; with 2,000 bad requests a second from
-one address; with as many from 200 addresses; and with 2,000 sockets that stop during the handshake, the head
-or the body. In each stage 100 clients also send their report. Limits:
+poll as often as it tells them. After their first polls it is measured in five stages: alone; with 2,000 bad
+requests a second from one address; with as many from 200 addresses; with 2,000 sockets that stop during the
+handshake, the head or the body; and afterwards. In each stage 100 clients also send their report. Limits:
 
 - no honest request is refused or lost, and every report is accepted;
 - p99 is below 500 ms without an attack;

@@ -45,7 +45,7 @@ def todd(rows: FloatArray, tolerance: float = 2.0) -> tuple[NDArray[np.int64], F
         else:
             share = weights[best] / (1 - weights[best])
             wanted = (dimension - low) / ((dimension - 1) * low) if low > 1 else math.inf
-            chosen, step = best, -min(share, wanted if low > 1 else share)
+            chosen, step = best, -min(share, wanted)
         # u ← (u + λ e_j) / (1 + λ): X'UX and all leverages change by a rank-one update.
         image = inverse @ points[chosen]
         products = points @ image

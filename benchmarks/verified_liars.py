@@ -5,8 +5,8 @@
 
 In mode `verified` each liar sends another kind of false report. The study must end with exactly the
 eliminations and the estimate of the honest clients. In mode `split` one of the liars of a phase adds to its
-share what makes the worst action look best. The study must end with that action: that is why the other mode
-exists.
+share what makes the worst action look best. The study must end with that action. Mode `verified` exists to
+prevent this.
 """
 
 from __future__ import annotations

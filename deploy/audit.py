@@ -49,7 +49,7 @@ def told(packages: list[dict[str, Any]]) -> int:
         print(f"{one['name']} {one['version']}: {flaw['id']}, fixed in {fixed}")
     skipped = len(packages) - len(known)
     if not known:
-        print("no package could be looked up: the data about vulnerabilities cannot be had here")
+        print("no package could be looked up: the data about vulnerabilities is not available here")
     else:
         more = f"; {skipped} could not be looked up" if skipped else ""
         print(f"{len(known)} packages looked up, {len(bad)} known vulnerabilities{more}")

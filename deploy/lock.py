@@ -1,10 +1,11 @@
 """Writes deploy/constraints.txt and deploy/requirements.lock: the packages that a deployment needs.
 
 constraints.txt has the version of every package. requirements.lock also has the digests of their files for
-Linux with Python 3.11 on x86-64 and ARM, for `pip install --require-hashes`. With it pip installs no other
-bytes.
-Run it in the root of the repository, with a Python 3.11 in which the versions to deploy are installed and
-tested:
+Linux with Python 3.11 on x86-64 and ARM, for `pip install --require-hashes`. With this file pip refuses
+all other files.
+
+Run this program in the root of the repository, with a Python 3.11 in which the versions to deploy are
+installed and tested:
 
     python3.11 -m venv locked && locked/bin/pip install --upgrade '.[postgres]' packaging
     locked/bin/python deploy/lock.py > deploy/constraints.txt

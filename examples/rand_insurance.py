@@ -2,7 +2,8 @@
 
 In the RAND health insurance experiment (1974-1982) families were assigned to insurance plans at random. Each
 row of examples/data/randhie.csv is one person: the plan, and the visits of one year. Whenever the study asks
-for a client with a plan, the next person who really had this plan gives the real answer, each of them once.
+for a client with a plan, the next person who really had this plan gives the real answer. Each person answers
+once.
 
 python examples/rand_insurance.py
 python examples/rand_insurance.py --plot plans.png     (needs matplotlib)

@@ -133,7 +133,7 @@ def test_the_audit_tells_flaws_apart_from_missing_data(capsys: pytest.CaptureFix
     assert (
         shown[3]
         == shown[5]
-        == "no package could be looked up: the data about vulnerabilities cannot be had here"
+        == "no package could be looked up: the data about vulnerabilities is not available here"
     )
     assert shown[4].endswith("; 1 could not be looked up")
 
