@@ -97,7 +97,7 @@ def whole(minimum: int, maximum: int | None = None, **named: int) -> int:
 def one_of(choices: Collection[str], **named: str) -> str:
     """Return a string that is one of `choices`."""
     field, value = _only(named)
-    if not isinstance(value, str) or value not in choices:  # a list in a file cannot be looked up
+    if value not in tuple(choices):  # a list from a file cannot be looked up in a dictionary
         raise InvalidValue(field, repr(value), "one of " + ", ".join(choices))
     return value
 
