@@ -26,7 +26,7 @@ class Journal:
         self._plans: dict[int, Plan] = {}
 
     def known_plan(self, phase: int) -> Plan | None:
-        """Return a plan that was read before, or None. It does not use the store, so any thread may call it."""
+        """Return a plan that was read before, or None, without using the store. Any thread may call this."""
         return self._plans.get(phase)
 
     def plan(self, transaction: Transaction, phase: int) -> Plan:
