@@ -54,7 +54,7 @@ class Patience:
         answer_seconds: How long sites have to answer a plan. After a restart the time starts again.
         join_seconds: How long to wait for sites that are registered but do not respond, before each attempt.
         resend_seconds: After this time a request is sent again. This is harmless, since a site answers once.
-        poll_seconds: The pause before the driver looks again which sites are connected.
+        poll_seconds: The pause before the driver checks again which sites are connected.
         attempts: After this many attempts at one phase without enough reports, the driver stops.
 
     Raises:
@@ -167,8 +167,8 @@ class Driver:
     def _meet(self, plan: Plan) -> None:
         """Ask sites how many unused users they have, until all registered sites have replied.
 
-        After `join_seconds` the driver goes on without the missing sites. It does not wait again unless more
-        sites are missing than at the last time.
+        After `join_seconds` the driver continues without the missing sites. It waits again only if more sites
+        are missing than before.
         """
         end = self._now() + self._patience.join_seconds
         request = packed(StatusRequest(study=plan.study))
