@@ -45,6 +45,7 @@ def test_more_actions_than_a_sphere_has_points() -> None:
         ([[0.0, 0.5], [-0.0, 0.5]], "distinct"),
         (np.zeros((0, 3)), "at least one row"),
         ([0.5, 0.5], "at least one row"),
+        ([[0.5, 0.5], [0.5]], "actions: got list, expected a matrix of numbers"),
     ],
 )
 def test_bad_sets_are_refused_with_the_place(matrix: object, message: str) -> None:
@@ -88,6 +89,17 @@ def test_bad_files_are_refused_with_the_line(tmp_path: Path, name: str, content:
     (tmp_path / name).write_text(content)
     with pytest.raises(InvalidValue, match=message):
         Actions.load(tmp_path / name)
+
+
+def test_a_csv_file_may_begin_with_a_byte_order_mark_and_must_be_utf_8(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_bytes(b"\xef\xbb\xbf0.1\n0.2\n")
+    assert Actions.load(path) == Actions([[0.1], [0.2]])
+    path.write_bytes("# loss 0.25\n0.1\n".encode("utf-8-sig"))
+    assert Actions.load(path).loss == 0.25
+    path.write_bytes(b"gr\xf6\xdfe\n0.1\n")
+    with pytest.raises(InvalidValue, match="expected a CSV file in UTF-8"):
+        Actions.load(path)
 
 
 def test_an_npz_file_with_several_arrays_needs_the_name(tmp_path: Path) -> None:

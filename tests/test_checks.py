@@ -48,6 +48,8 @@ def test_accepted_values_come_back() -> None:
 def test_one_of_lists_the_choices() -> None:
     with pytest.raises(InvalidValue, match="trust: got 'x', expected one of none, central"):
         one_of(("none", "central"), trust="x")
+    with pytest.raises(InvalidValue, match=r"trust: got \['none'\], expected one of none"):
+        one_of({"none": 1}, trust=["none"])  # type: ignore[arg-type]
 
 
 def test_finite_matrix_names_the_entry() -> None:

@@ -1,4 +1,4 @@
-"""Names for the array types that every package uses."""
+"""Type aliases for the NumPy arrays that all packages use."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Validators for arguments.
 
-Each validator takes the value as a keyword argument, so that it knows the name of the field. It returns the
-value, or raises `InvalidValue` with an error that names the accepted range:
+Each validator takes one value as a keyword argument, whose name is the name of the field. It returns the
+value, or raises `InvalidValue`. The message names the field, the value and the accepted values:
 
     >>> positive(epsilon=-1)
     InvalidValue: epsilon: got -1, expected a finite number > 0
@@ -17,10 +17,12 @@ from typing import TYPE_CHECKING, TypeVar
 from dpbandits.errors import InvalidValue
 
 if TYPE_CHECKING:  # commands that check no array start without NumPy
+    from numpy.typing import ArrayLike
+
     from dpbandits._arrays import FloatArray
 
 Value = TypeVar("Value")
-_LEAST_NORMAL = 2.0**-1000  # a number can be divided by smaller ones only with overflow
+_LEAST_HALF_WIDTH = 2.0**-1000  # dividing by a smaller half width may overflow
 
 
 def _only(named: dict[str, Value]) -> tuple[str, Value]:
@@ -95,23 +97,23 @@ def whole(minimum: int, maximum: int | None = None, **named: int) -> int:
 def one_of(choices: Collection[str], **named: str) -> str:
     """Return a string that is one of `choices`."""
     field, value = _only(named)
-    if value not in choices:
+    if value not in tuple(choices):  # a list from a file cannot be looked up in a dictionary
         raise InvalidValue(field, repr(value), "one of " + ", ".join(choices))
     return value
 
 
 def two_ends(**named: object) -> tuple[float, float]:
-    """Return two finite numbers, the first below the second, of a list or a tuple."""
+    """Return the two finite numbers of a list or a tuple, of which the first is smaller."""
     field, given = _only(named)
     ends = tuple(given) if isinstance(given, Sequence) and not isinstance(given, str | bytes) else ()
     if len(ends) == 2 and all(_is(Real, end) and _finite(end) for end in ends):
         low, high = float(ends[0]), float(ends[1])
-        if low < high and high / 2 - low / 2 > _LEAST_NORMAL:
+        if low < high and high / 2 - low / 2 > _LEAST_HALF_WIDTH:
             return low, high
     raise InvalidValue(field, repr(given), "a pair of finite numbers (low, high) with low < high")
 
 
-def finite_matrix(**named: FloatArray) -> FloatArray:
+def finite_matrix(**named: ArrayLike) -> FloatArray:
     """Return a two-dimensional array of finite numbers with at least one row and one column."""
     import numpy as np
 

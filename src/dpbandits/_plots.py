@@ -1,4 +1,4 @@
-"""The style of all plots: colours and axes. Matplotlib is imported when something is drawn.
+"""The style of all plots: colours and axes. Matplotlib is imported only when a figure is created.
 
 The colours are those of the dashboard in light mode (service/dashboard/static/app.css), so that plots and the
 dashboard look the same. Trust models have colours that colour-blind readers can distinguish (Okabe and Ito).
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 INK = "#16202b"  # text
-SOFT = "#55616e"  # axes, and what matters less
-LINE = "#dde3ea"  # grid, and borders
-TINT = "#eaf2fb"  # background of what is marked
-ACCENT = "#0b62b4"  # the best option, and what a plot is about
-SECOND = "#a94f00"  # the option in use today, and what the first is compared with
+SOFT = "#55616e"  # axes and less important items
+LINE = "#dde3ea"  # grid and borders
+TINT = "#eaf2fb"  # background of highlighted items
+ACCENT = "#0b62b4"  # the best option, or the main subject of a plot
+SECOND = "#a94f00"  # the option in use today, or the subject of a comparison
 THIRD = "#6a3fa0"
 GOOD = "#1b7a3d"
 BAD = "#b3261e"
@@ -30,10 +30,10 @@ def new_figure(width: float, height: float, *, columns: int = 1) -> tuple[Figure
     Args:
         width: The width in inches.
         height: The height in inches.
-        columns: The number of axes, which stand in one row.
+        columns: The number of axes, which are placed in one row.
 
     Returns:
-        The figure, and its axes: one, or an array of several.
+        The figure and its axes: a single object, or an array if there are several columns.
     """
     from matplotlib.figure import Figure
 
@@ -45,7 +45,7 @@ def new_figure(width: float, height: float, *, columns: int = 1) -> tuple[Figure
 
 
 def tidy(axes: Any) -> None:
-    """Give axes the style of the library: no frame, a faint grid, soft colours.
+    """Give axes the style of the library: lines at the left and bottom only, and a faint grid.
 
     Args:
         axes: The axes of a matplotlib figure.

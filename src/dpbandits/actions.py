@@ -40,8 +40,8 @@ class Actions:
         loss: The approximation loss per round, 0 if the set does not approximate another one.
 
     Raises:
-        InvalidValue: If the matrix is empty or not finite, if a row has norm above 1, if two rows are equal,
-            or if the loss is negative.
+        InvalidValue: If the matrix is empty, not a matrix of numbers or not finite, if a row has norm above
+            1, if two rows are equal, or if the loss is negative or not finite.
 
     Example:
         >>> import dpbandits as dp
@@ -54,7 +54,7 @@ class Actions:
 
     def __init__(self, matrix: ArrayLike, *, loss: float = 0.0) -> None:
         self.loss = non_negative(loss=loss)
-        rows = np.array(finite_matrix(actions=np.asarray(matrix)), order="C")
+        rows = np.array(finite_matrix(actions=matrix), order="C")
         _check_norms(rows)
         _check_distinct(rows)
         rows.flags.writeable = False
@@ -64,8 +64,8 @@ class Actions:
     def load(cls, path: str | Path) -> Actions:
         """Read a CSV file or an NPZ file.
 
-        A CSV file has one action per line and an optional header line. It may start with a line `# loss L`.
-        An NPZ file has an array `actions` and may have a number `loss`.
+        A CSV file has one action per line. Its first line may be a header, or `# loss L`. An NPZ file has an
+        array `actions`, or a single array of any name, and may have a number `loss` next to `actions`.
 
         Args:
             path: A file that ends in `.csv` or `.npz`.
@@ -80,10 +80,10 @@ class Actions:
         return cls(read_matrix(path), loss=_read_loss(Path(path)))
 
     def save(self, path: str | Path) -> None:
-        """Write a file that `load` can read: NPZ if the path ends in `.npz`, otherwise CSV.
+        """Write the actions and the loss to a file: NPZ if the path ends in `.npz`, otherwise CSV.
 
         Args:
-            path: The file to write.
+            path: The file to write. `load` reads it if the path ends in `.csv` or `.npz`.
         """
         path = Path(path)
         if path.suffix.lower() == ".npz":
@@ -178,7 +178,7 @@ def _read_loss(path: Path) -> float:
         with np.load(path, allow_pickle=False) as archive:
             given = archive["loss"].tolist() if "loss" in archive else 0.0
     else:
-        with path.open(encoding="utf-8") as file:
+        with path.open(encoding="utf-8-sig") as file:
             first = file.readline().strip()
         given = first.removeprefix(_LOSS) if first.startswith(_LOSS) else 0.0
     try:
@@ -188,8 +188,8 @@ def _read_loss(path: Path) -> float:
 
 
 def _check_norms(rows: FloatArray) -> None:
-    # No scaling as in hypot is needed: a norm that overflows to infinity is reported as too long, too.
     """Raise an error that names the longest row if its norm is above 1."""
+    # No scaling as in hypot is needed: a norm that overflows to infinity is also above 1.
     with np.errstate(over="ignore"):
         norms = np.sqrt(np.einsum("ij,ij->i", rows, rows))
     worst = int(np.argmax(norms))
@@ -200,9 +200,9 @@ def _check_norms(rows: FloatArray) -> None:
 
 
 def _check_distinct(rows: FloatArray) -> None:
+    """Raise an error that names the first row that repeats an earlier one."""
     # Equal rows have equal hashes. Only rows that share a hash are compared entry by entry, so that a
     # million rows take one sort of integers and no sort of rows.
-    """Raise an error that names the first row that repeats an earlier one."""
     hashes = _row_hashes(rows)
     order = np.argsort(hashes, kind="stable")
     twins = np.flatnonzero(np.diff(hashes[order]) == 0)
@@ -230,9 +230,12 @@ def _row_hashes(rows: FloatArray) -> NDArray[np.uint64]:
 def _read_csv(path: Path) -> FloatArray:
     """Parse a CSV file with one action per line.
 
-    The first line is taken as a header if none of its cells is a number.
+    If none of the cells of the first line is a number, that line is a header and is skipped.
     """
-    lines = path.read_text(encoding="utf-8").splitlines()
+    try:
+        lines = path.read_text(encoding="utf-8-sig").splitlines()  # spreadsheets write a byte order mark
+    except UnicodeDecodeError:
+        raise InvalidValue("actions-file", path, "a CSV file in UTF-8") from None
     numbered = [(n, line) for n, line in enumerate(lines, 1) if line.strip()]
     if numbered and not any(_is_number(cell) for cell in numbered[0][1].split(",")):
         numbered = numbered[1:]

@@ -1,7 +1,7 @@
-"""A small study, with which the examples of this documentation begin.
+"""A small study that the examples in the documentation use.
 
-The study has three actions, 100 rounds and one cohort of 20 clients, and no noise. On average, its clients
-get the rewards 0.9, 0.1 and 0.5 from the three actions.
+The study has three actions, 100 rounds, one cohort of 20 clients and no noise. The average rewards of its
+clients are 0.9, 0.1 and 0.5 for the three actions.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ def study(options: Options | None = None) -> Study:
     """Return a study whose clients add no noise.
 
     Args:
-        options: The options of the study, which then has 10,000 rounds and a cohort of 200 clients. Without
-            options it has three actions without names.
+        options: The options of the study. With options, the study has 10,000 rounds and a cohort of 200
+            clients. Without options, it has three actions without names.
 
     Returns:
         The study, before its first phase.

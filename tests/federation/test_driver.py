@@ -158,6 +158,31 @@ def test_the_operator_pauses_and_closes_a_study(tmp_path: Path) -> None:
     assert attempts(other) == [(1, 1, "failed")]
 
 
+@pytest.mark.parametrize("met", [False, True])
+def test_a_study_may_be_paused_before_any_site_has_joined(met: bool, tmp_path: Path) -> None:
+    federation, store = Federation(tmp_path, study_of("central")), MemoryStore()
+    driver, given = federation.driver(store), list[str]()
+    meet = driver._meet
+
+    def order(name: str) -> None:
+        given.append(name)
+        with store.transaction() as transaction:
+            give_order(transaction, name, 0.0)
+
+    def meet_and_pause(plan: Plan) -> None:
+        meet(plan)
+        if not given:
+            order("pause")
+
+    driver._sleep = lambda _seconds: order("resume")  # called while the study is paused
+    if met:
+        driver._meet = meet_and_pause  # type: ignore[method-assign]
+    else:
+        order("pause")
+    assert driver.run().ended
+    assert given == ["pause", "resume"]
+
+
 def test_a_data_source_that_is_away_for_a_while_costs_nothing(tmp_path: Path) -> None:
     class Flaky(Population):
         def averages(self, users: Sequence[str], plan: Plan) -> FloatArray:

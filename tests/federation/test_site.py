@@ -218,7 +218,7 @@ def test_every_trust_model_says_who_runs_the_superlink() -> None:
 
 def test_a_table_is_a_data_source(tmp_path: Path) -> None:
     path = tmp_path / "rewards.csv"
-    path.write_text("user,a,b,c\nann,0.1,0.2,0.3\nbob,0.4,0.5,0.6\n")
+    path.write_text("user,a,b,c\nann,0.1,0.2,0.3\n\nbob,0.4,0.5,0.6\n\n")
     plan = Plan(study="s", phase=1, support=(2, 0), plays=(1, 1), rank=1, mechanism=None)
     assert TableSource(path).users() == ["ann", "bob"]
     assert TableSource(path).averages(["bob"], plan).tolist() == [[0.6, 0.4]]

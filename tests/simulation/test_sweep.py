@@ -47,12 +47,26 @@ def test_a_checkpoint_of_other_settings_is_kept_and_not_used(tmp_path: Path) -> 
     assert len(checkpoint.read_bytes().splitlines()) == 10
 
 
-def test_a_file_that_is_no_checkpoint_is_not_touched(tmp_path: Path) -> None:
+@pytest.mark.parametrize("letter", ["Dear all\n", "Dear all", "{}"])
+def test_a_file_that_is_no_checkpoint_is_not_touched(letter: str, tmp_path: Path) -> None:
     checkpoint = tmp_path / "letter.txt"
-    checkpoint.write_text("Dear all\n")
+    checkpoint.write_text(letter)
     with pytest.raises(InvalidValue, match="letter.txt"):
         _collect(checkpoint=checkpoint)
-    assert checkpoint.read_text() == "Dear all\n"
+    assert checkpoint.read_text() == letter
+
+
+@pytest.mark.parametrize("cut", [b"", b'{"set', b'{"setting":"ab'])
+def test_a_checkpoint_may_be_cut_off_in_its_first_line(cut: bytes, tmp_path: Path) -> None:
+    checkpoint = tmp_path / "runs.jsonl"
+    checkpoint.write_bytes(cut)
+    [(_, run)] = sweep(SETTINGS[:1], [0], checkpoint=checkpoint)
+    assert [run] == [again for _, again in sweep(SETTINGS[:1], [0], checkpoint=checkpoint)]
+    assert len(checkpoint.read_bytes().splitlines()) == 1
+
+
+def test_a_sweep_without_seeds_has_no_runs() -> None:
+    assert list(sweep(SETTINGS, [])) == []
 
 
 def test_what_cannot_run_is_refused_before_anything_runs(tmp_path: Path) -> None:

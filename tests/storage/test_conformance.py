@@ -112,6 +112,10 @@ def test_the_ledger_takes_a_client_once_and_a_pseudonym_once(store: Store) -> No
             transaction.burn([_entry("c"), again])
     with pytest.raises(Refused), store.transaction() as transaction:
         transaction.burn([_entry("d"), _entry("d")])
+    with store.transaction() as transaction:  # a refusal writes nothing, even if the transaction goes on
+        with pytest.raises(Refused):
+            transaction.burn([_entry("c"), _entry("a")])
+        assert transaction.members(1, 1) == ("pseudonym-a", "pseudonym-b")
     with store.transaction() as transaction:
         assert transaction.members(1, 1) == ("pseudonym-a", "pseudonym-b")
         assert transaction.entry_of(client="client-a") == _entry("a")

@@ -1,4 +1,4 @@
-"""Regret per round against time in all trust models; shared by Figure 2b and the ranking data."""
+"""Regret per round against time in all trust models, for Figure 2b and the experiment on ranking data."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dpbandits.experiments._curves import over_time, regret_cells
 from dpbandits.experiments._experiment import Results, Scale, Work
 from dpbandits.experiments._findings import AGREES, DIFFERS, Cell, Check, Findings, Panel, Table
 from dpbandits.experiments._models import (
+    CLOSE,
     COLOURS,
     NAMES,
     NO_ELIMINATION,
@@ -22,7 +23,6 @@ from dpbandits.experiments._models import (
 from dpbandits.experiments._statistics import all_hold, below, regrets
 from dpbandits.simulation import Setting, Simulated
 
-CLOSE = 1.4  # × DPE
 _COLUMNS = ("preset", "requested δ", "model", "true δ", "regret", "standard deviation", "× DPE", "survived")
 
 Runs = dict[str, list[Any]]
@@ -125,7 +125,7 @@ def _order_checks(runs: Runs, preset: str, delta: float, scale: Scale) -> list[C
 
 
 def _privacy_check(runs: Runs, preset: str, epsilon: float, delta: float) -> Check:
-    """Check the guarantee. It is computed in every run, not averaged, so one run would suffice."""
+    """Check the guarantee. Each run computes its own, which is not an average, so one run suffices."""
     deltas = {NAMES[trust]: true_delta(runs[trust]) or 0.0 for trust in PRIVATE}
     holds = max(deltas.values()) <= delta * (1 + 1e-9)
     return Check(

@@ -13,8 +13,10 @@ constant; this is the variance of Algorithm 2), privacy adds
     central, shuffle:  8σ₀S√(2d log(kT))·(q·h₁^α T^(1−α)/(q − 1) + C₂S)
     local:             8σ₀S√(2d log(kT))·(4h₁^(α/2) T^(1−α/2) + C₁S)
 
-In the paper, the q in front of the first term is missing, because the sum over phases is bounded by its last
-term over q − 1. With privacy a phase fails with probability 3β instead of 2β, so the last term becomes 6L.
+In the paper, the factor q of the first term is missing: the paper bounds the sum over phases by its last term
+divided by q − 1, which is too small by this factor. With privacy a phase fails with probability 3β instead
+of 2β, so the last term becomes 6L.
+
 DP-PE (Table 3) has h₁ = S and
 
     2(h₁ + S) + 32√(2dT log(kT)) + 24S√((2d/h₁) log(kT)) + 4L
@@ -128,7 +130,7 @@ def _phases(horizon: int, first: float) -> float:
 def dpe_communication(setting: Setting) -> float:
     """Return the bound on communication: Σ S·|U_l| numbers over the phases that report.
 
-    In the shuffle model it is S·(g + b)·|U_l| bits per phase, by Algorithm 2.
+    In the shuffle model, phase l adds S·(g + b)·|U_l| bits instead, by Algorithm 2.
     """
     schedule, support = setting.exponential(), support_bound(setting.problem.dimension)
     phases = range(1, schedule.reporting_phases(setting.horizon) + 1)

@@ -1,4 +1,4 @@
-"""The algorithms of Figure 3 and Table 2, at the horizon that follows from the participants in Table 2."""
+"""The algorithms that Figure 3 and Table 2 compare. The horizon follows from the participants in Table 2."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ ALPHAS = (0.5, 0.6, 0.7, 0.8, 0.9)
 
 
 def algorithms(preset: str, runs: int) -> dict[str, Work]:
-    """Return the work of each algorithm by name. LinUCB is the same in both presets."""
+    """Return the work of each algorithm by name. LinUCB has no presets, so it is the same in both."""
     base = PRESETS[preset].changed(horizon=HORIZON)
     found = dict[str, Work]()
     for alpha in ALPHAS:
         job = Simulated(setting=base.changed(alpha=alpha))
         found[f"DPE α = {alpha:g}"] = Work(label=f"{preset} DPE α={alpha:g}", job=job, runs=runs)
     found["LinUCB"] = Work(label="LinUCB", job=LinUCB(setting=Setting.paper(horizon=HORIZON)), runs=runs)
-    job = Simulated(setting=base.changed(algorithm="pe"))
-    found["PE"] = Work(label=f"{preset} PE", job=job, runs=runs)
+    one_a_round = base.changed(algorithm="pe")
+    found["PE"] = Work(label=f"{preset} PE", job=Simulated(setting=one_a_round), runs=runs)
     return found
 
 

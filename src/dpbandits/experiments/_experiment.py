@@ -41,10 +41,10 @@ class Scale:
 
         Args:
             statement: What the paper says.
-            holds: Whether it holds; None if the difference may be due to chance.
+            holds: Whether the statement holds; None if the difference may be due to chance.
             found: Our numbers.
-            why: Why they differ, shown only if they do.
-            scope: The preset, or empty if the statement does not depend on it.
+            why: Why the statement may not hold. The check has this text only if the verdict is `differs`.
+            scope: The preset; empty if the statement does not depend on the preset.
 
         Returns:
             The check, with a verdict.
@@ -90,7 +90,7 @@ class Results:
             self._runs.setdefault(job.name, {})[outcome.seed] = outcome
 
     def of(self, work: Work) -> list[Any]:
-        """Return the runs of one work, by seed; other works may have run the same job more often.
+        """Return the runs of one work, ordered by seed. Other works may have run the same job more often.
 
         Args:
             work: The work.

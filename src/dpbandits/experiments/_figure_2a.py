@@ -9,6 +9,7 @@ from dpbandits.experiments._curves import moments, regret_cells
 from dpbandits.experiments._experiment import Experiment, Results, Scale, Work
 from dpbandits.experiments._findings import Cell, Check, Curve, Findings, Panel, Table
 from dpbandits.experiments._models import (
+    CLOSE,
     COLOURS,
     NAMES,
     NO_ELIMINATION,
@@ -26,7 +27,6 @@ from dpbandits.simulation import Simulated
 
 EPSILONS = (1.0, 2.0, 4.0, 6.0, 8.0, 10.0)
 DELTA = 0.25
-CLOSE = 1.4  # × DPE
 # Neighbours on the grid of ε differ by a few percent, which 20 runs cannot distinguish. So the order of
 # CDP-DPE and SDP-DPE is judged on more runs.
 ORDER_RUNS = 1000
@@ -52,7 +52,7 @@ def works(scale: Scale) -> list[Work]:
 
 
 def order_runs(preset: str, trust: str, scale: Scale) -> int:
-    """Return how often a point is run to judge orders; the figure shows the first of these runs."""
+    """Return how many runs of a point judge orders. The figure shows the first `scale.runs` of them."""
     close = preset == "tight" and trust != "local" and scale.judged
     return max(scale.runs, ORDER_RUNS) if close else scale.runs
 
@@ -100,7 +100,7 @@ def _curve(results: Results, scale: Scale, preset: str, trust: str) -> Curve:
 
 
 def _samples(results: Results, scale: Scale, preset: str, trust: str) -> Samples:
-    """Return the regrets at each ε, over all runs that judge orders."""
+    """Return the regrets at each ε, of all runs that judge orders."""
     runs = order_runs(preset, trust, scale)
     return [regrets(results.of(private(preset, trust, epsilon, runs))) for epsilon in EPSILONS]
 
@@ -116,7 +116,7 @@ def _checks(results: Results, scale: Scale, preset: str) -> list[Check]:
     for trust, samples in zip(PRIVATE, (central, shuffle, local), strict=True):
         shown = ", ".join(f"{values.mean():,.0f}" for values in samples)
         statement = f"the regret of {NAMES[trust]} falls as ε grows"
-        falls = all_hold([_falls(before, after) for before, after in pairwise(samples)])
+        falls = all_hold([below(after, before) for before, after in pairwise(samples)])
         checks.append(scale.check(statement, falls, f"means {shown}", why=why, scope=preset))
     ratios = [samples[-1][: scale.runs].mean() / plain for samples in (central, shuffle)]
     found = f"CDP-DPE {ratios[0]:.2f} ×, SDP-DPE {ratios[1]:.2f} × DPE"
@@ -125,21 +125,13 @@ def _checks(results: Results, scale: Scale, preset: str) -> list[Check]:
     return checks
 
 
-def _falls(before: FloatArray, after: FloatArray) -> bool | None:
-    """Return whether the regret decreases, on the instances of both points."""
-    common = min(len(before), len(after))
-    return below(after[:common], before[:common])
-
-
 def _order(
     low: str, lower: Samples, high: str, higher: Samples, scale: Scale, preset: str, why: str
 ) -> Check:
     pairs = list(zip(EPSILONS, lower, higher, strict=True))
     answers = [below(one, other) for _, one, other in pairs]
     shown = "; ".join(f"ε = {epsilon:g}: {_difference(one, other)}" for epsilon, one, other in pairs)
-    sizes = [len(one) for one in lower]
-    over = f"{min(sizes):,}" if len(set(sizes)) == 1 else f"{min(sizes):,} to {max(sizes):,}"
-    found = f"mean paired difference ± standard error over {over} instances: {shown}"
+    found = f"mean paired difference ± standard error over {len(lower[0]):,} instances: {shown}"
     statement = f"{low} has less regret than {high} at every ε"
     return scale.check(statement, all_hold(answers), found, why=why, scope=preset)
 

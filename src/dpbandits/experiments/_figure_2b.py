@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dpbandits.experiments._against_time import CLOSE, AgainstTime
+from dpbandits.experiments._against_time import AgainstTime
 from dpbandits.experiments._experiment import Experiment
-from dpbandits.experiments._models import PRESETS
+from dpbandits.experiments._models import CLOSE, PRESETS
 
 FIGURE = AgainstTime(presets=PRESETS, epsilon=10.0, deltas=(0.25, 0.1))
 

@@ -14,7 +14,7 @@ from dpbandits.experiments._models import COLOURS, PRESETS, survived, without_pr
 from dpbandits.experiments._statistics import below, regrets
 
 PAPERS_COHORT = 97
-SAME = 1.1  # the communication of both must agree within this factor
+SAME = 1.1  # the factor within which the communication of both algorithms must agree
 
 
 def pair(preset: str, runs: int) -> tuple[Work, Work]:
@@ -50,10 +50,12 @@ def cohorts(runs: list[Any]) -> list[int]:
 
 
 def overtakes(growing: list[Any], fixed: list[Any], horizon: int) -> int | None:
-    """Return the round from which the mean regret of `growing` stays below; 0 if always, None if never."""
+    """Return the round from which the mean regret of `growing` stays at or below that of `fixed`.
+
+    It is 0 if this holds in all rounds, and None if it does not hold at the end.
+    """
     times = np.unique(np.geomspace(1, horizon, 400).round())
     curves = [np.mean([run.regret_at(times) for run in runs], axis=0) for runs in (growing, fixed)]
-    # The last time at which the first is above decides from when on it stays below.
     behind = np.flatnonzero(curves[0] > curves[1])
     if len(behind) == 0:
         return 0

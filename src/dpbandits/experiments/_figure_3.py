@@ -9,10 +9,8 @@ from dpbandits.experiments._comparison import ALPHAS, HORIZON, outcomes, works
 from dpbandits.experiments._curves import over_time, regret_cells
 from dpbandits.experiments._experiment import Experiment, Results, Scale
 from dpbandits.experiments._findings import Check, Curve, Findings, Panel, Table
-from dpbandits.experiments._models import PRESETS, SERIES
+from dpbandits.experiments._models import CLOSE, PRESETS, SERIES
 from dpbandits.experiments._statistics import all_hold, below, regrets
-
-CLOSE = 1.4
 
 
 def examine(results: Results, scale: Scale) -> Findings:
@@ -48,7 +46,7 @@ def _checks(preset: str, found: dict[str, list[Any]], scale: Scale) -> list[Chec
     growing = [regret[f"DPE α = {alpha:g}"] for alpha in ALPHAS]
     falls = all_hold([below(after, before) for before, after in pairwise(growing)])
     means = ", ".join(f"{name} {values.mean():,.0f}" for name, values in regret.items())
-    others = [name for name in ("LinUCB", "PE") if name in regret]
+    others = ("LinUCB", "PE")
     least = min(values.mean() for values in growing)
     close = all(least <= CLOSE * regret[name].mean() for name in others)
     statement = f"with a suitable α the regret of DPE is close to that of {' and '.join(others)}"
@@ -70,7 +68,7 @@ EXPERIMENT = Experiment(
         f"T = {HORIZON:,}: the number of participants in Table 2 corresponds to this horizon.",
         "LinUCB with λ = 1 and the radius √λ + √((1 + σ²)(2 log T + d log(1 + t/(λd)))); the paper gives "
         "neither.",
-        "LinUCB is the same in both panels. “Close” means at most 1.4 times the regret.",
+        f"LinUCB is the same in both panels. “Close” means at most {CLOSE:g} times the regret.",
     ),
     works=works,
     examine=examine,

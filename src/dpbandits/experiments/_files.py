@@ -35,10 +35,10 @@ def data_files(item: Item) -> dict[str, bytes]:
 
 
 def as_csv(columns: Sequence[str], rows: Iterable[Sequence[Cell]]) -> bytes:
-    """Return a CSV file with headings; floats keep all digits."""
+    """Return a CSV file with headings. Floats keep all digits."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([column.strip() for column in columns])
+    writer.writerow(columns)
     writer.writerows(rows)
     return text.getvalue().encode()
 

@@ -16,7 +16,7 @@ class Table:
     """A table.
 
     Attributes:
-        name: The suffix of its file name.
+        name: The last part of its file name.
         title: The title.
         columns: The headings.
         rows: The cells.
@@ -80,8 +80,8 @@ class Check:
         statement: What the paper says.
         verdict: `agrees`, `differs` or `not judged`.
         found: Our numbers.
-        why: Why they differ, if they do.
-        scope: The preset, or empty if the statement does not depend on it.
+        why: Why the numbers differ from the statement; empty if they do not.
+        scope: The preset; empty if the statement does not depend on the preset.
     """
 
     statement: str
@@ -106,7 +106,7 @@ class Findings:
     checks: tuple[Check, ...]
 
     def verdicts(self, scope: str) -> list[str]:
-        """Return the verdicts of the checks of a preset.
+        """Return the verdicts of the checks of a preset, and of those that do not depend on the preset.
 
         Args:
             scope: The preset.
@@ -115,15 +115,15 @@ class Findings:
 
 
 def overall(verdicts: Sequence[str]) -> str | None:
-    """Combine verdicts.
-
-    It is `in part` if some differ and some agree, or if some agree and some were not judged.
+    """Combine the verdicts of several checks into one.
 
     Args:
-        verdicts: The verdicts of several checks.
+        verdicts: The verdicts.
 
     Returns:
-        The combined verdict, or None if there are no verdicts.
+        `differs` if at least one differs, otherwise `agrees` if at least one agrees, otherwise `not judged`.
+        `differs in part` means that others agree, and `agrees in part` means that others were not judged.
+        None if there are no verdicts.
     """
     found = set(verdicts)
     if DIFFERS in found:

@@ -1,4 +1,4 @@
-"""Growth of regret and communication with T, compared with bounds; shared by Tables 1 and 3."""
+"""Growth of regret and communication with T, compared with bounds, for Tables 1 and 3."""
 
 from __future__ import annotations
 
@@ -15,8 +15,6 @@ from dpbandits.experiments._findings import Cell, Check, Curve, Panel, Table
 from dpbandits.experiments._models import COLOURS, NO_ELIMINATION, dashes, in_trust
 from dpbandits.experiments._statistics import fitted_power, mean_and_deviation, power_of, resolved_above
 from dpbandits.simulation import Setting, Simulated
-
-TRUSTS = ("none", "central", "shuffle", "local")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,7 +112,10 @@ class Series:
 
 
 def measured_table(series: list[Series], quantity: Quantity, *, vacuous: bool) -> Table:
-    """Return every mean with its bound; `vacuous` adds whether the bound exceeds 2T, which no regret can."""
+    """Return every mean with its bound.
+
+    `vacuous` adds a column that says whether the bound exceeds 2T. Regret cannot exceed 2T.
+    """
     rows: list[tuple[Cell, ...]] = []
     for own in series:
         for horizon, values, bound in zip(own.horizons, own.values, own.bounds, strict=True):
@@ -156,7 +157,7 @@ def growth_panel(series: list[Series], quantity: Quantity, preset: str) -> Panel
 
 
 def growth_checks(series: list[Series], quantity: Quantity, scale: Scale) -> list[Check]:
-    """Check that the bounds hold, and that nothing grows faster than they do."""
+    """Check that the bounds hold, and that no series grows faster than the paper's power of T."""
     checks = list[Check]()
     for preset in dict.fromkeys(own.preset for own in series):
         group = [own for own in series if own.preset == preset]

@@ -1,4 +1,4 @@
-"""The paper's problem in both presets, and the names and colours of its trust models."""
+"""The paper's problem in both presets, and the names, noises and line styles of its trust models."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dpbandits._plots import TRUST_COLOURS
 from dpbandits.experiments._experiment import Work
 from dpbandits.simulation import Setting, Simulated
 
-# `paper` also uses the design of the paper, g ≤ 2d; `tight` uses the library's default of 1.3.
+# `paper` also uses the paper's designs, with g ≤ 2 × rank. `tight` uses the library's default, 1.3 × rank.
 PRESETS = {
     "tight": Setting.paper(schedule="exponential"),
     "paper": Setting.paper(preset="paper", schedule="exponential", design_tolerance=2.0),
@@ -17,12 +17,13 @@ PRESETS = {
 
 NAMES = {"none": "DPE", "central": "CDP-DPE", "shuffle": "SDP-DPE", "local": "LDP-DPE"}
 PRIVATE = ("central", "shuffle", "local")
-# The noises of the paper's mechanisms, in `paper` and with exact constants.
+# The noise of the paper's mechanism in each trust model. Models that are missing take the preset's default.
 _NOISES = {"shuffle": "binomial"}
 _TIGHT_NOISES = {**_NOISES, "central": "discrete-gaussian", "local": "discrete-gaussian"}
 
 COLOURS = TRUST_COLOURS
-_DASHES = {"shuffle": "--"}  # central and shuffle often coincide: a dashed line lets the other be seen
+_DASHES = {"shuffle": "--"}
+CLOSE = 1.4  # the ratio of two regrets up to which they count as close
 SERIES = ("#56B4E9", "#009E73", "#E69F00", "#D55E00", "#CC79A7", "#0072B2", "#000000")
 
 _TINY = 1e-12
@@ -38,8 +39,8 @@ NO_ELIMINATION = (
 def in_trust(base: Setting, trust: str, **changes: Any) -> Setting:
     """Return the setting of a trust model with the paper's mechanism: Gaussian noise, or bits if shuffled.
 
-    By default, `tight` would take the noise with the least error instead: shares in the shuffle model, and
-    lists in the local model.
+    By default, `tight` would use the noise with the least predicted error in each phase instead. That may be
+    another mechanism than the paper's.
     """
     noises = _TIGHT_NOISES if base.privacy.preset == "tight" else _NOISES
     return base.changed(trust=trust, noise=noises.get(trust), **changes)
@@ -67,7 +68,7 @@ def true_delta(runs: Sequence[Any]) -> float | None:
 
 
 def shown_delta(*deltas: float) -> str:
-    """Format one δ, or the range of several, for legends; values below 10⁻¹² are shown as such."""
+    """Format one δ, or the range of several, for legends. Values below 10⁻¹² are shown as `< 1e-12`."""
     shown = [f"{delta:.2g}" if delta >= _TINY else f"< {_TINY:g}" for delta in (min(deltas), max(deltas))]
     return " … ".join(dict.fromkeys(shown))
 

@@ -17,7 +17,7 @@ ENOUGH = PRESETS["tight"].exponential().participants(PRESETS["tight"].horizon)
 
 
 def point(preset: str, size: int, runs: int) -> Work:
-    """Return DPE with that many users."""
+    """Return the work of DPE with `size` users."""
     setting = PRESETS[preset].changed(population=size, when_clients_run_out="stop")
     return Work(label=f"{preset} DPE N={size}", job=Simulated(setting=setting), runs=runs)
 
@@ -83,9 +83,9 @@ EXPERIMENT = Experiment(
     choices=(
         f"N = {', '.join(f'{size:,}' for size in SIZES)}; the paper does not give its grid.",
         "No user is asked twice. If the next cohort is larger than the number of remaining users, no more "
-        "users are asked and the best guess is played to the end; the paper does not say what it does. So "
-        "a few thousand users may have less regret than many: the guess is often right by then, and no "
-        "other action is tried.",
+        "users are asked and the best guess is played to the end; the paper does not say what happens "
+        "then. So the regret with a few thousand users may be smaller than with many: by then the guess is "
+        "often right, and no other action is tried.",
     ),
     works=works,
     examine=examine,

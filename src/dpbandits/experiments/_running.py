@@ -1,4 +1,4 @@
-"""Running experiments: the tasks of all experiments, and their evaluation."""
+"""Collects the tasks of experiments, and evaluates the results of these tasks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Item:
         experiment: The experiment.
         scale: The number of runs.
         findings: The findings.
-        runs: The labels, and the runs of each.
+        runs: The label of each job, with the results of its runs.
     """
 
     experiment: Experiment
@@ -32,11 +32,14 @@ class Item:
 
 
 def named(names: Sequence[str], experiments: Sequence[Experiment]) -> list[Experiment]:
-    """Return the experiments with these names, in their own order; all if no name is given.
+    """Return the experiments with these names, or all experiments if there are no names.
 
     Args:
         names: The names.
         experiments: All experiments.
+
+    Returns:
+        The experiments, in the order of `experiments`.
 
     Raises:
         InvalidValue: If a name is unknown.
@@ -48,10 +51,10 @@ def named(names: Sequence[str], experiments: Sequence[Experiment]) -> list[Exper
 
 
 def tasks_of(experiments: Sequence[Experiment], scale: Scale) -> list[Task]:
-    """Return all tasks of the experiments; a task that several experiments share occurs once.
+    """Return all tasks of the experiments. A task that several experiments share occurs once.
 
-    The runs of a job follow one another: they need the same noise, which is calibrated once per worker. Runs
-    that figures do not show, which only judge close orders, come last.
+    The runs of a job follow one another, since they need the same noise, which each worker calibrates once.
+    Runs that no figure shows come last: they only judge the order of curves that are close.
 
     Args:
         experiments: The experiments.

@@ -1,4 +1,4 @@
-"""Means over runs, and whether a difference may be due to chance."""
+"""Means over runs, fitted powers, and tests whether a difference may be due to chance."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def paired_difference(smaller: FloatArray, larger: FloatArray) -> tuple[float, f
 
 
 def below(smaller: FloatArray, larger: FloatArray) -> bool | None:
-    """Return whether `smaller` is below on average, or None if the order may be due to chance."""
+    """Return whether `smaller` is below `larger` on average, or None if that may be due to chance."""
     mean, error = paired_difference(smaller, larger)
     by_chance = error > 0 and abs(mean) <= RESOLUTION * error
     return None if by_chance else mean > 0

@@ -77,8 +77,8 @@ EXPERIMENT = Experiment(
         "with a shuffler."
     ),
     choices=(
-        "The constants are those of the paper's proofs. The proofs do not state that of the shuffle model, "
-        "which follows from Algorithm 2. A factor 2^(1−α) that is missing in the central model's sum over "
+        "The constants are those of the paper's proofs. The proofs state no constant for the shuffle model; "
+        "ours follows from Algorithm 2. A factor 2^(1−α) that is missing in the central model's sum over "
         "phases is restored.",
         "α = 0.8, ε = 10, δ = 0.25, unlimited users; T = 10⁴ … 10⁷. SDP-DPE's communication is in bits.",
         "The measured power is fitted to the means over runs. It counts as faster than in the paper if the "

@@ -12,9 +12,9 @@ from dpbandits.experiments._experiment import Experiment, Results, Scale
 from dpbandits.experiments._findings import AGREES, DIFFERS, Cell, Check, Curve, Findings, Panel, Table
 from dpbandits.experiments._models import COLOURS, PRESETS
 
-# As printed, except that participants are exact: the paper rounds to hundreds.
 _DPE = tuple(f"DPE α = {alpha:g}" for alpha in ALPHAS)
 _NAMES = (*_DPE, "LinUCB", "PE")
+# The numbers of the paper. Participants are exact; the communication is rounded to hundreds.
 PARTICIPANTS = dict(zip(_NAMES, (437, 997, 2321, 5532, 13381, HORIZON, HORIZON), strict=True))
 COMMUNICATION = dict(zip(_NAMES, (7_000, 8_100, 10_500, 16_900, 32_700, 50_000, 50_000), strict=True))
 
@@ -24,8 +24,8 @@ def examine(results: Results, scale: Scale) -> Findings:
     found = {preset: outcomes(results, scale, preset) for preset in PRESETS}
     rows = [_row(preset, name, runs) for preset, own in found.items() for name, runs in own.items()]
     columns = (
-        "preset", "algorithm", "participants", "paper", "with reports used", "communication, median",
-        "least", "largest", "paper ",
+        "preset", "algorithm", "participants", "participants, paper", "with reports used",
+        "communication, median", "least", "largest", "communication, paper",
     )  # fmt: skip
     title = f"Costs of {HORIZON:,} rounds; communication in numbers sent"
     table = Table(name="costs", title=title, columns=columns, rows=tuple(rows))
@@ -41,7 +41,7 @@ def _row(preset: str, name: str, runs: list[Any]) -> tuple[Cell, ...]:
 
 
 def participants(name: str, run: Any) -> int:
-    """Return the number of participants; PE has one per round, even in the phase that the horizon cuts."""
+    """Return the number of participants. PE has one per round, also in the phase that the horizon cuts."""
     return int(run.rounds if name == "PE" else run.participants)
 
 

@@ -1,7 +1,7 @@
 """`SiteAnswers`: opens and checks the answers of sites, and adds them up when an attempt is closed.
 
-Answers are stored as they arrived, encrypted, until the release deletes them. A site may lie: its answer
-counts only if as many honest users could have made it.
+Answers are stored encrypted, as they arrived, until the release deletes them. A site may send a false answer.
+An answer counts only if the stated number of honest users could have produced it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class SiteAnswers:
         return True
 
     def close(self, plan: Plan, attempt: Attempt) -> Batch | Sums | None:
-        """Return the sums of all answers, or their batch; None if there is no answer."""
+        """Return the sums of all answers, or their batch; None if there are none or too few for a batch."""
         with self._store.transaction() as transaction:
             stored = list(transaction.reports(attempt.phase, attempt.number))
         found = [self.opened(plan, Group.parse(one.pseudonym), one.sealed) for one in stored]
@@ -69,11 +69,11 @@ class SiteAnswers:
 
         Raises:
             Refused: The answer is malformed, was not signed by the site, was sealed for another place, or
-                cannot come from as many honest users.
+                is not one that the stated number of honest users could have produced.
         """
         reply = read_reply(answer)
         if not isinstance(reply, Answer) or reply.plan != plan.digest:
-            raise Refused("bad-answer", "the reply is no answer to this plan")
+            raise Refused("bad-answer", "the reply does not answer this plan")
         place = Place.of(plan.study, plan, group.attempt, group.pseudonym)
         site = self._sites.get(group.name)
         if site is None or not site.accepts(reply.sealed, place, reply.signature):
@@ -84,15 +84,15 @@ class SiteAnswers:
         try:
             _check(plan, report)
         except DpbanditsError as error:
-            raise Refused("bad-answer", f"no honest users could have made the report ({error})") from None
+            raise Refused("bad-answer", f"honest users cannot produce this report ({error})") from None
         return report
 
 
 def _check(plan: Plan, report: SiteReport) -> None:
-    """Raise an error unless as many honest users could have made the report."""
+    """Raise an error unless `report.reports` honest users could have produced the report."""
     if not summable(plan):
         if report.sums:
-            raise Refused("bad-answer", "sums, where every report is needed")
+            raise Refused("bad-answer", "sums, expected every report")
         plan.asked_mechanism.message.unpack(_split(plan, report))
         return
     if report.packed or len(report.sums) != plan.numbers:

@@ -1,15 +1,15 @@
-"""`Driver`: runs a study over the sites of a grid, with the state machine of `dpbandits.rounds`.
+"""`Driver`: runs a study over the sites of a grid, using the state machine of `dpbandits.rounds`.
 
     driver = Driver(study, store, keys=keys, sites=public_keys, grid=grid)
     state = driver.run()
 
-In each attempt at a phase, the driver asks every connected site for a share of the cohort that is in
-proportion to its unused users. A site that does not answer in time counts as that many missing reports. With
-fewer reports than the minimum nothing is released, and the next attempt asks fresh users of the sites that
-respond.
+In each attempt at a phase, the driver asks every site that responds for a share of the cohort. The shares are
+in proportion to the unused users of the sites. If a site does not answer in time, its share counts as missing
+reports. With fewer reports than the minimum, nothing is released, and the next attempt asks unused users of
+the sites that respond.
 
-Everything durable is in the store: after a crash, a new driver on the same store sends the same requests
-again, and sites that have answered repeat their bytes. A phase is released once.
+All durable data are in the store. After a crash, a new driver on the same store sends the same requests
+again, and sites that have answered send the same bytes again. A phase is released once.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ from dpbandits.federation._messages import (
 from dpbandits.federation._signing import PublicSiteKey
 from dpbandits.privacy import NoiseSource
 from dpbandits.protocol import Plan, State, Study, encode
-from dpbandits.rounds import CLOSED, PAUSED, Deadlines, Group, GroupRounds, Hook, standing_of
+from dpbandits.rounds import CLOSED, PAUSED, RUNNING, Deadlines, Group, GroupRounds, Hook, standing_of
 from dpbandits.service.wire import KeyPair
 from dpbandits.storage import Attempt, Store
 
 log = logging.getLogger("dpbandits.federation")
 
 _AGAIN = ("failed", "no-data")  # reasons of refusals after which a site is asked again
-_NEVER = 1e9  # seconds: the driver ends waits itself, so that sites get the whole time after a restart
+_NEVER = 1e9  # seconds: the driver ends each wait itself, so that sites get the full time after a restart
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,9 +53,12 @@ class Patience:
     Attributes:
         answer_seconds: How long sites have to answer a plan. After a restart the time starts again.
         join_seconds: How long to wait for sites that are registered but do not respond, before each attempt.
-        resend_seconds: After this time a request is sent again. It is harmless: a site answers once.
-        poll_seconds: The pause between two looks at the connected sites.
-        attempts: After this many attempts at one phase without enough reports, the study stops.
+        resend_seconds: After this time a request is sent again. This is harmless, since a site answers once.
+        poll_seconds: The pause before the driver checks again which sites are connected.
+        attempts: After this many attempts at one phase without enough reports, the driver stops.
+
+    Raises:
+        InvalidValue: A time is not positive, or `attempts` is not between 1 and 10⁶.
     """
 
     answer_seconds: float = 3600.0
@@ -86,7 +89,10 @@ class Driver:
         sleep: Waits for a number of seconds.
 
     Raises:
-        InvalidValue: The store belongs to another study.
+        InvalidValue: The store belongs to another study, or the study has an assignment other than
+            `everyone`.
+        FloatingPointNoise: The study requests noise in floating point, and the source is not simulated.
+        PlanMismatch: A journalled plan differs from the one that this study computes.
     """
 
     def __init__(
@@ -112,8 +118,8 @@ class Driver:
         self._grid = grid
         self._patience = patience or Patience()
         self._now, self._sleep = now, sleep
-        self._unused: dict[str, int] = {}  # the users that each responding site has left
-        self._given_up = 0  # sites that did not respond in the time that the driver waits for them
+        self._unused: dict[str, int] = {}  # the number of unused users of each site that responds
+        self._given_up = 0  # the number of sites that the driver has stopped waiting for
 
     def run(self) -> State:
         """Run to the end of the horizon, or until the operator closes the study.
@@ -126,15 +132,14 @@ class Driver:
                 store keeps what was learnt. Start more sites, and run again.
         """
         steps = {"gathering": self._gather, "playing": self._play, "collecting": self._collect}
-        while (latest := self.rounds.settle()) is not None and not self.rounds.state.ended:
-            standing = self.rounds.read(standing_of)
+        while True:
+            standing, latest = self.rounds.read(standing_of), self.rounds.settle()
+            if self.rounds.state.ended or (standing == CLOSED and (latest is None or latest.over)):
+                return self.rounds.state
             if standing == PAUSED:
                 self._sleep(self._patience.poll_seconds)
-            elif standing == CLOSED and latest.over:
-                break
-            else:
+            elif latest is not None and latest.state in steps:  # not so if an order was given just now
                 steps[latest.state](latest, self.rounds.plan(latest.phase))
-        return self.rounds.state
 
     def _gather(self, latest: Attempt, plan: Plan) -> None:
         if latest.joined == 0:
@@ -147,7 +152,12 @@ class Driver:
                 found = f"{len(self._unused)} that respond, with {unused:,} users who have not taken part"
                 expected = f"at least {minimum:,} users for phase {plan.phase}: start more sites"
                 raise InvalidValue("sites", found, expected)
-            self.rounds.join_groups(shares(plan.cohort, self._unused))
+            try:
+                self.rounds.join_groups(shares(plan.cohort, self._unused))
+            except Refused:
+                if self.rounds.read(standing_of) == RUNNING:
+                    raise
+                return  # the operator paused or closed the study while the driver waited for sites
         self.rounds.end_wait()
 
     def _play(self, latest: Attempt, plan: Plan) -> None:
@@ -155,9 +165,10 @@ class Driver:
         self.rounds.record_rounds(latest.phase, latest.number, plan.rounds)
 
     def _meet(self, plan: Plan) -> None:
-        """Ask sites how many unused users they have, until all that are registered have replied.
+        """Ask sites how many unused users they have, until all registered sites have replied.
 
-        The wait for a site that does not respond happens once, and again only after it was back.
+        After `join_seconds` the driver continues without the missing sites. It waits again only if more sites
+        are missing than before.
         """
         end = self._now() + self._patience.join_seconds
         request = packed(StatusRequest(study=plan.study))
@@ -182,21 +193,21 @@ class Driver:
         end = self._now() + self._patience.answer_seconds
         while waiting and (left := end - self._now()) > 0:
             listed = set(self._grid.sites())
-            asked = {name: _ask(plan, group) for name, group in waiting.items() if name in listed}
+            asked = {name: _request(plan, group) for name, group in waiting.items() if name in listed}
             replies = self._ask(asked, min(self._patience.resend_seconds, left)) if asked else {}
             final = {name: reply for name, reply in replies.items() if not _failed(reply)}
             for name, reply in final.items():
                 self._take(plan, waiting.pop(name), reply)
             if len(final) < len(replies) or not asked:
                 self._sleep(min(self._patience.poll_seconds, left))
-        for name in waiting:  # it must say first that it is back
-            log.warning("phase %d, attempt %d: no answer of site %s", latest.phase, latest.number, name)
+        for name in waiting:  # the next attempt asks these sites only after they have sent their status
+            log.warning("phase %d, attempt %d: no answer from site %s", latest.phase, latest.number, name)
             self._unused.pop(name, None)
         log.info("phase %d, attempt %d: %d sites are missing", latest.phase, latest.number, len(waiting))
         self.rounds.end_wait()
 
     def _take(self, plan: Plan, group: Group, reply: Reply) -> None:
-        """Check and store an answer. Whatever else a site replies counts as missing reports."""
+        """Check and store an answer. Any other reply counts as missing reports."""
         self._unused.pop(group.name, None)
         if not isinstance(reply, Answer):
             return
@@ -210,7 +221,7 @@ class Driver:
             self._unused[group.name] = reply.unused
 
     def _ask(self, requests: Mapping[str, bytes], seconds: float) -> dict[str, Reply]:
-        """Send requests and read the replies. A reply that cannot be read is a refusal."""
+        """Send requests and read the replies. A reply that cannot be read counts as a refusal."""
         replies = dict[str, Reply]()
         for name, data in self._grid.ask(requests, seconds).items():
             try:
@@ -223,11 +234,11 @@ class Driver:
 
 
 def _failed(reply: Reply) -> bool:
-    """Return whether a site failed for a reason that may pass, such as a database that is away."""
+    """Return whether a site failed for a temporary reason, such as a database that cannot be reached."""
     return isinstance(reply, Refusal) and reply.reason in _AGAIN
 
 
-def _ask(plan: Plan, group: Group) -> bytes:
+def _request(plan: Plan, group: Group) -> bytes:
     ask = Ask(plan=encode(plan).decode(), attempt=group.attempt, users=group.places, group=group.pseudonym)
     return packed(ask)
 
@@ -235,12 +246,15 @@ def _ask(plan: Plan, group: Group) -> bytes:
 def shares(cohort: int, unused: Mapping[str, int]) -> dict[str, int]:
     """Divide a cohort among sites in proportion to their unused users.
 
-    Example: `shares(10, {"a": 30, "b": 10})` is `{"a": 8, "b": 2}`. The numbers are rounded so that their sum
-    is the cohort, or all unused users if there are fewer. A site whose share is 0 is left out.
+    Example: `shares(10, {"a": 30, "b": 10})` is `{"a": 8, "b": 2}`.
 
     Args:
         cohort: How many users are asked.
         unused: How many unused users each site has.
+
+    Returns:
+        The share of each site whose share is not 0. The sum is the cohort, or the number of all unused users
+        if that is smaller.
     """
     total = sum(unused.values())
     wanted = min(cohort, total)

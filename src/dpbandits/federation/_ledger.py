@@ -2,11 +2,12 @@
 
 The rules hold after any crash:
 
-- A user is marked as used before its data are read, and stays so. The primary key refuses a second mark.
-- An answer is stored before it is sent, and never replaced. A request that is repeated gets the same bytes.
+- A user is marked as used before the user's data are read, and stays marked. The primary key refuses a
+  second mark.
+- An answer is stored before it is sent, and is never replaced. A repeated request gets the same bytes.
 - A phase has one plan. A request with another plan for the same phase is refused.
 
-Do not restore the file from an old copy: users of the lost part would be asked again.
+Do not restore the file from an old copy: users who were marked after the copy would be asked again.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class KnownAsk:
         plan: The digest of the plan.
         users: How many users were asked for.
         group: The name of the site's part in the attempt.
-        answer: The bytes that were sent, or are about to be; None if the site crashed before.
+        answer: The bytes of the answer; None if none is stored yet.
     """
 
     plan: str
@@ -78,7 +79,7 @@ class SiteLedger:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Let one process at a time answer requests. The lock ends with the process."""
+        """Hold a lock that lets one process at a time answer requests. The lock ends with the process."""
         with Path(f"{self._path}.lock").open("a") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
@@ -106,27 +107,33 @@ class SiteLedger:
             return connection.execute(statement, values).fetchall()
 
     def ask(self, phase: int, attempt: int) -> KnownAsk | None:
-        """Return a request that the site has begun to answer; None if it is new."""
+        """Return the request of an attempt as it was stored; None if the request is new."""
         query = "SELECT plan, users, member_group, answer FROM asks WHERE phase = ? AND attempt = ?"
         with self._connected() as connection:
             row = connection.execute(query, (phase, attempt)).fetchone()
         return None if row is None else KnownAsk(plan=row[0], users=row[1], group=row[2], answer=row[3])
 
     def plan_of(self, phase: int) -> str | None:
-        """Return the digest of the plan that the site has answered in a phase; None if there is none."""
+        """Return the digest of the plan of a phase; None if the site was not asked in this phase."""
         rows = self._run("SELECT plan FROM asks WHERE phase = ? LIMIT 1", phase)
         return rows[0][0] if rows else None
 
     def unused(self, users: Sequence[str]) -> list[str]:
-        """Return those of some users who have not taken part."""
+        """Return the members of `users` who have not taken part, in the same order."""
         used = {user for (user,) in self._run("SELECT user FROM used")}
         return [user for user in users if user not in used]
 
     def mark(self, phase: int, attempt: int, ask: KnownAsk, users: Sequence[str]) -> None:
-        """Mark users as used for a new request, all or none. The marks are durable on return.
+        """Store a new request and mark its users as used, all or none. The marks are durable on return.
+
+        Args:
+            phase: The phase.
+            attempt: The number of the attempt.
+            ask: The request, without an answer.
+            users: The users who are marked.
 
         Raises:
-            Refused: `already-used` if one of them, or the request, is in the ledger.
+            Refused: `already-used` if one of the users, or the request, is in the ledger.
         """
         with self._connected() as connection:
             values = (phase, attempt, ask.plan, ask.users, ask.group)
@@ -140,7 +147,7 @@ class SiteLedger:
         return [user for (user,) in self._run(query, phase, attempt)]
 
     def keep(self, phase: int, attempt: int, answer: bytes) -> bytes:
-        """Store the answer to a request, unless it has one; return the stored one, which may be sent."""
+        """Store the answer to a request, unless the request has one. Return the stored answer."""
         where = "WHERE phase = ? AND attempt = ?"
         with self._connected() as connection:
             update = f"UPDATE asks SET answer = ? {where} AND answer IS NULL"

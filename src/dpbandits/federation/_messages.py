@@ -6,7 +6,7 @@
     Answer         site → driver   the site's report, sealed to the key in the terms, and signed
     Refusal        site → driver   why there is no answer
 
-They are packed as MessagePack. A reader accepts no unknown field, since any message may be forged.
+Messages are encoded as MessagePack. A message with an unknown field is refused, since anybody may forge one.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Ask(_Message, frozen=True, kw_only=True, tag="ask"):
         plan: The text of the plan, whose SHA-256 is the plan's digest.
         attempt: The number of the attempt at the plan's phase.
         users: How many users are asked.
-        group: The name of the site's part in the attempt. The answer is sealed for it.
+        group: The name of the site's part in the attempt. The answer is sealed for this name.
     """
 
     plan: str
@@ -105,33 +105,46 @@ _REPORTS = msgspec.msgpack.Decoder(SiteReport)
 
 
 def packed(message: Request | Reply | SiteReport) -> bytes:
-    """Return the bytes of a message."""
+    """Return the bytes of a message.
+
+    Args:
+        message: The message.
+    """
     return msgspec.msgpack.encode(message)
 
 
 def read_request(data: bytes) -> Request:
-    """Return the request in some bytes.
+    """Decode a request.
+
+    Args:
+        data: The bytes that `packed` returned.
 
     Raises:
-        Refused: They are no request of this version.
+        Refused: The bytes are not a request of this version.
     """
     return _decoded(_REQUESTS, data, "request")
 
 
 def read_reply(data: bytes) -> Reply:
-    """Return the reply in some bytes.
+    """Decode a reply.
+
+    Args:
+        data: The bytes that `packed` returned.
 
     Raises:
-        Refused: They are no reply of this version.
+        Refused: The bytes are not a reply of this version.
     """
     return _decoded(_REPLIES, data, "reply")
 
 
 def read_report(data: bytes) -> SiteReport:
-    """Return the report that a site sealed.
+    """Decode the report of a site, after it was decrypted.
+
+    Args:
+        data: The bytes that `packed` returned.
 
     Raises:
-        Refused: The bytes are no report of this version.
+        Refused: The bytes are not a report of this version.
     """
     return _decoded(_REPORTS, data, "sealed report")
 
@@ -140,4 +153,4 @@ def _decoded(decoder: msgspec.msgpack.Decoder[Decoded], data: bytes, what: str) 
     try:
         return decoder.decode(data)
     except (msgspec.DecodeError, RecursionError):
-        raise Refused("unreadable", f"the {what} is not one of this version") from None
+        raise Refused("unreadable", f"the bytes are not a {what} of this version") from None

@@ -15,9 +15,9 @@ class Roles:
     """Who runs the SuperLink and the ServerApp under a trust model, and what each party sees.
 
     Attributes:
-        operator: Who must run the SuperLink and the ServerApp, which hold the key of the answers.
+        operator: Who must run the SuperLink and the ServerApp. They hold the key that decrypts the answers.
         operator_sees: What the operator sees of users.
-        others_see: What everybody who gets the releases sees, including other sites.
+        others_see: What everybody else who receives the releases sees, including other sites.
         site_sees: What a site sees of its own users.
         needs: The assumptions of the guarantee.
     """
@@ -61,9 +61,9 @@ def roles(model: TrustModel, study: Study | None = None) -> Roles:
 
 
 def _needs(model: TrustModel, study: Study | None) -> str:
-    from dpbandits.protocol import ask  # plans a phase, which takes a moment
+    from dpbandits.protocol import ask  # slow to import
 
-    if model.noise_per_client:  # `rests_on` speaks of the client's own device, which is the site here
+    if model.noise_per_client:  # `rests_on` is about the client's own device; here the site acts for it
         return "the operator and all other sites may collude"
     if study is None or not model.private:
         return model.rests_on
@@ -84,11 +84,11 @@ def federation_terms(study: Study, *, address: str, key: PublicKey, run: str | N
         The terms. In the shuffle model, the operator of the SuperLink is the shuffler, in mode `trusted`.
 
     Raises:
-        InvalidValue: No phase of the study asks for reports, or its noise needs reports in shares.
+        InvalidValue: No phase of the study asks for reports, or two servers must add the study's noise.
     """
     model = study.privacy.trust_model
     if model.server_noise is not None and study.privacy.mechanism_noise == model.server_noise:
-        expected = "noise of the users: a federation has one party that adds up reports, and this needs two"
+        expected = "noise that users add: this noise needs two servers, and a federation has one"
         raise InvalidValue("noise", model.server_noise, expected)
     party = PartyTerms(url=f"https://{address}", key=str(key))
     return terms_of(

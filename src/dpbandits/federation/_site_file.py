@@ -1,4 +1,4 @@
-"""Reading the file of a site (TOML). Its sections:
+"""Reads and checks the file of a site, a TOML file with these sections:
 
     [site]       terms (the file of the study's terms), data (a CSV file, or module:function), ledger (an
                  SQLite file), folder (for Flower's own files), port (of the SuperNode, on loopback only)
@@ -70,14 +70,15 @@ class SiteFile:
         """Open the ledger and the data source.
 
         Args:
-            noise: The source of the users' noise, which only a test passes; secure by default.
+            noise: The source of the users' noise; secure by default. Only tests pass another one.
 
         Returns:
             The site.
 
         Raises:
             Refused: The terms are outside the consent.
-            InvalidValue: The ledger belongs to other terms.
+            InvalidValue: The ledger belongs to other terms, or the key or the data cannot be read.
+            StorageError: The ledger cannot be opened.
         """
         ledger = SiteLedger(self.ledger, self.signed.digest)
         return Site(
@@ -100,7 +101,8 @@ def read_site(path: Path) -> SiteFile:
         The content; call `site()` on it to open the ledger and the data.
 
     Raises:
-        InvalidValue: A section, key or value is missing or not accepted; the error names the line.
+        InvalidValue: A section, key or value is missing or not accepted. The error names the line, if the
+            file has one.
     """
     file = TomlFile(path)
     file.sections(_SITE)
@@ -143,7 +145,7 @@ def address_in(file: TomlFile, section: str) -> tuple[str, int]:
     """Return the host and the port in the key `address` of a section.
 
     Raises:
-        InvalidValue: It is no host with a port.
+        InvalidValue: The value is not `host:port`.
     """
     text = file.text(section, "address")
     host, _, port = text.rpartition(":")

@@ -1,4 +1,4 @@
-"""Where a site's data come from: a small interface, and tables as an example of it."""
+"""The source of a site's data: the interface `DataSource`, and `TableSource`, which reads a CSV file."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class DataSource(Protocol):
     Example:
         >>> import numpy as np
         >>> from dpbandits.federation import DataSource
-        >>> class Clinic:  # every patient is content with everything
+        >>> class Clinic:  # every action has reward 1 for every patient
         ...     def users(self):
         ...         return ["ann", "bob"]
         ...     def averages(self, users, plan):
@@ -40,35 +40,35 @@ class DataSource(Protocol):
     def averages(self, users: Sequence[str], plan: Plan) -> FloatArray:
         """Play the plan for some users and return their average rewards.
 
-        It may be called again for the same users and plan if the site crashed before it answered.
+        If the site crashes before it answers, it calls this method again with the same users and plan.
 
         Args:
             users: Names of users. The ledger has marked them as used before this call.
             plan: The plan: `plan.support[i]` is played for `plan.plays[i]` rounds.
 
         Returns:
-            One row per user, in their order, and one column per action of `plan.support`. Rewards are on the
-            scale of the study, [−bound, bound]. A row of NaN means that the user dropped out.
+            One row per user, in the order of `users`, and one column per action of `plan.support`. Rewards
+            are on the scale of the study, [−bound, bound]. A row of NaN means that the user dropped out.
         """
         ...
 
 
 class TableSource:
-    """Average rewards from a CSV file: a column `user`, then one column per action, in their order.
+    """Average rewards from a CSV file: a column `user`, then one column per action, in the study's order.
 
     Args:
-        path: The file.
+        path: The file. Blank lines are skipped.
 
     Raises:
-        InvalidValue: The file does not exist, has no column `user`, names a user twice, or has a cell that is
-            no number.
+        InvalidValue: The file does not exist, its first column is not `user`, it names a user twice, a cell
+            is not a number, or a row has another length.
     """
 
     def __init__(self, path: Path) -> None:
         if not path.is_file():
             raise InvalidValue("data", path, "an existing CSV file")
         with path.open(encoding="utf-8-sig", newline="") as file:
-            rows = list(csv.reader(file))
+            rows = [row for row in csv.reader(file) if row]
         if not rows or rows[0][:1] != ["user"]:
             raise InvalidValue("data", path, "a CSV file whose first column is headed `user`")
         self._rows = {row[0]: number for number, row in enumerate(rows[1:])}

@@ -1,7 +1,8 @@
-"""Interfaces that a carrier may implement: how it stores reports, and another party that collects them.
+"""Two interfaces that a carrier may implement: `Custody` and `Collector`.
 
-Both are optional; an in-process carrier needs neither. The service implements both: reports that are sealed
-to its key (`Custody`), and a shuffler (`Collector`).
+A `Custody` opens stored reports and provides the noise of a release. A `Collector` is another party that
+collects reports. Both are optional; an in-process carrier needs neither. The service implements both: it
+stores reports that are sealed to its key, and its shuffler is a collector.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ from dpbandits.storage import Attempt, ReleaseRecord, StoredReport
 class Custody(Protocol):
     """The reports of one attempt at its end, and the noise of its release.
 
-    The rounds create one per release or failure. They call `open` for every report in the order of
-    pseudonyms, or `revealed` once, and only then `noise`. So noise may be a function of the reports.
+    The rounds create one custody when they end an attempt. They call `open` for every report in the order of
+    pseudonyms, or `revealed` once, and only then `noise`. So the noise may be a function of the reports.
 
     Example:
         >>> import dpbandits as dp, numpy as np
         >>> from dpbandits.rounds import Custody
-        >>> class Readable:  # reports are stored as they came
+        >>> class Readable:  # reports are stored unencrypted
         ...     def open(self, report):
         ...         return report.sealed
         ...     def revealed(self, batch):
@@ -50,7 +51,7 @@ class Custody(Protocol):
         """Record what a collector revealed instead of reports.
 
         Args:
-            batch: What it revealed.
+            batch: The sums or the batch.
         """
         ...
 
@@ -67,7 +68,7 @@ class Custody(Protocol):
         ...
 
     def give_up(self) -> None:
-        """Record that the attempt fails, before that is committed, or raise an error to stop it."""
+        """Record a failure of the attempt before it is committed, or raise an error to stop it."""
         ...
 
 
@@ -140,6 +141,6 @@ class Collector(Protocol):
             attempt: The attempt.
 
         Returns:
-            The sums, or what S returns, or None if there are too few reports.
+            The sums, or the batch that S returns, or None if there are too few reports.
         """
         ...

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dpbandits._checks import whole
-from dpbandits.errors import Refused
 from dpbandits.protocol import Plan
 from dpbandits.rounds._participation import check_accepted, take_places
 from dpbandits.rounds._rounds import Rounds
@@ -36,17 +35,21 @@ class Group:
 
     @property
     def entry(self) -> str:
-        """Its name in the ledger of the study, which has one entry per group and attempt."""
+        """The client name in the ledger of the study, which has one entry per group and attempt."""
         return f"{self.phase}.{self.attempt} {self.name}"
 
     @property
     def pseudonym(self) -> str:
-        """The name under which it answers. It has the number of places, which must survive a crash."""
+        """The name under which the group answers. It contains `places`, so that this survives a crash."""
         return f"{self.phase}.{self.attempt} {self.places} {self.name}"
 
     @staticmethod
     def parse(pseudonym: str) -> Group:
-        """Return the group with this pseudonym."""
+        """Return the group with this pseudonym.
+
+        Args:
+            pseudonym: What `pseudonym` of the group returned.
+        """
         number, places, name = pseudonym.split(" ", 2)
         phase, attempt = number.split(".")
         return Group(phase=int(phase), attempt=int(attempt), name=name, places=int(places))
@@ -83,15 +86,13 @@ class GroupRounds(Rounds):
             The plan of the attempt.
 
         Raises:
-            Refused: `already-asked` if a group has joined this attempt before; `no-place` if the attempt is
-                not gathering, or has fewer places left.
+            InvalidValue: A number of places is below 1.
+            Refused: `already-asked` if a group has joined this attempt before; `no-place` if the study is
+                paused or closed, or if the attempt is not gathering or has fewer places left.
         """
 
         def take(transaction: Transaction) -> Plan:
-            latest = transaction.latest(lock=True)
-            if latest is None:
-                raise Refused("no-place", "the study has not started: call advance first")
-            plan = self.journal.plan(transaction, latest.phase)
+            latest, plan = self._locked(transaction)
             groups = [
                 Group(phase=latest.phase, attempt=latest.number, name=name, places=whole(1, places=count))
                 for name, count in places.items()
@@ -111,10 +112,10 @@ class GroupRounds(Rounds):
         return [Group.parse(one) for one in self.read(lambda t: t.members(attempt.phase, attempt.number))]
 
     def unanswered(self, attempt: Attempt) -> list[Group]:
-        """Return the groups of an attempt that has not ended, without those whose answer was accepted.
+        """Return the groups of an attempt whose answer has not been accepted.
 
         Args:
-            attempt: The attempt.
+            attempt: The attempt, which must not have ended: its end deletes the answers.
         """
         kept = self.read(lambda t: {one.pseudonym for one in t.reports(attempt.phase, attempt.number)})
         return [group for group in self.groups(attempt) if group.pseudonym not in kept]
@@ -124,11 +125,11 @@ class GroupRounds(Rounds):
 
         Args:
             group: The group, as `groups` returns it.
-            answer: Its answer, which the collector reads when the attempt is closed.
+            answer: The answer of the group. The collector reads it when the attempt is closed.
 
         Raises:
             Refused: `already-reported` if another answer was accepted; `closed` if the attempt is not
-                collecting; `not-joined` if the group has no place in it.
+                collecting; `not-joined` if the group has no place in the attempt.
         """
         report = StoredReport(
             phase=group.phase,

@@ -1,7 +1,7 @@
-"""The journal of a study: its plans, its releases, and what the learner knows after them.
+"""The journal of a study: its plans, its releases, and what the learner knows after each release.
 
 Learning is a separate step: after a release is committed, `tell` runs outside any transaction, and then one
-`Progress` record is committed. Readers of the journal never wait for it.
+`Progress` record is committed. So readers of the journal never wait for the learner.
 
 When a store is opened, the whole journal is replayed. Each journalled plan must equal the plan that the study
 computes now; otherwise `PlanMismatch` is raised.
@@ -26,7 +26,7 @@ class Journal:
         self._plans: dict[int, Plan] = {}
 
     def known_plan(self, phase: int) -> Plan | None:
-        """Return a plan that was read before, or None. It does not read the store; any thread may call it."""
+        """Return a plan that was read before, or None, without using the store. Any thread may call this."""
         return self._plans.get(phase)
 
     def plan(self, transaction: Transaction, phase: int) -> Plan:
@@ -46,25 +46,19 @@ class Journal:
             PlanMismatch: A journalled plan differs from the one that this study computes.
         """
 
-        def read(transaction: Transaction) -> tuple[dict[int, bytes | None], list[PlanRecord], set[int]]:
-            waiting = [record for record in transaction.plans() if record.phase >= self.state.phase]
-            for record in waiting:
+        def read(transaction: Transaction) -> tuple[JournalRecords, set[int]]:
+            records = JournalRecords.read(transaction)
+            for record in records.plans:
                 self.plan(transaction, record.phase)
-            bodies: dict[int, bytes | None] = {one.phase: one.body for one in transaction.releases()}
-            latest = transaction.latest()
-            if latest is not None and latest.state == "done":  # it asked nobody
-                bodies[latest.phase] = None
-            return bodies, waiting, {record.phase for record in transaction.progress()}
+            return records, {record.phase for record in transaction.progress()}
 
-        bodies, waiting, kept = self._transactions.run("read", read)
-        for record in waiting:
+        records, kept = self._transactions.run("read", read)
+        for record in (one for one in records.plans if one.phase >= self.state.phase):
             if check:
                 _check(self.state, record)
-            if record.phase not in bodies:
+            if record.phase not in records.finished:
                 break
-            body = bodies[record.phase]
-            release = None if body is None else decode(body, Release)
-            state = tell(self.state, self._plans[record.phase], release)
+            state = tell(self.state, self._plans[record.phase], records.release(record.phase))
             if record.phase not in kept:
                 self._keep(state.progress[-1])
             self.state = state
@@ -85,7 +79,7 @@ class JournalRecords:
     Attributes:
         plans: All plans, ordered by phase.
         releases: All releases, ordered by phase.
-        finished: The release of each phase that has ended; None for a phase that asked nobody.
+        finished: The JSON of the release of each phase that has ended; None for a phase that asked nobody.
     """
 
     plans: tuple[PlanRecord, ...]
@@ -94,30 +88,44 @@ class JournalRecords:
 
     @staticmethod
     def read(transaction: Transaction) -> JournalRecords:
-        """Read the records. This is short, so that a reader does not hold up the owner of the store."""
+        """Read the records. This takes little time, so that a reader does not delay the owner of the store.
+
+        Args:
+            transaction: A transaction of the store.
+        """
         plans, releases, latest = transaction.plans(), transaction.releases(), transaction.latest()
         finished: dict[int, bytes | None] = {one.phase: one.body for one in releases}
-        if latest is not None and latest.state == "done":
+        if latest is not None and latest.state == "done":  # this phase asked nobody
             finished[latest.phase] = None
         return JournalRecords(plans=plans, releases=releases, finished=finished)
+
+    def release(self, phase: int) -> Release | None:
+        """Return the release of a phase that has ended; None if the phase asked nobody.
+
+        Args:
+            phase: The phase.
+        """
+        body = self.finished[phase]
+        return None if body is None else decode(body, Release)
 
     def replay(self, study: Study) -> State:
         """Return the learner's state after all phases that have ended.
 
         Args:
-            study: The study, with the terms that the store has.
+            study: The study, with the digest of its terms if the store has terms.
+
+        Returns:
+            The state.
 
         Raises:
             PlanMismatch: A journalled plan differs from the one that this study computes.
         """
-        state, bodies = study.begin(), self.finished
+        state = study.begin()
         for record in self.plans:
             _check(state, record)
-            if record.phase not in bodies:
+            if record.phase not in self.finished:
                 break
-            body = bodies[record.phase]
-            release = None if body is None else decode(body, Release)
-            state = tell(state, decode(record.body, Plan), release)
+            state = tell(state, decode(record.body, Plan), self.release(record.phase))
         return state
 
 

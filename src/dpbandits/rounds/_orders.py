@@ -1,14 +1,12 @@
 """Orders of the operator: pause, resume and close. They are journalled, so they hold after a restart too.
 
-    running   the study goes on
-    paused    No client joins, nothing is played or released, and no phase is planned. Clients that joined
-    before may
-              still report, since they take part only once. Deadlines pass meanwhile.
-    closed    Final. An attempt that gathers or plays ends without a release. An attempt that collects
-    reports ends as it
-              would have, with a release or without one. Then nothing follows.
+    running   The study continues.
+    paused    No client joins, nothing is played or released, and no phase is planned. Clients that have
+              joined may still report, since they take part only once. Deadlines are not extended.
+    closed    Final. An attempt that gathers or plays ends without a release. An attempt that collects reports
+              ends as usual, with or without a release. After that, nothing is asked or played.
 
-Every step reads the orders first. A process that cannot read them takes no step.
+Every step reads the orders first. A process that cannot read the orders takes no step.
 """
 
 from __future__ import annotations
@@ -22,21 +20,28 @@ _AFTER = {"pause": PAUSED, "resume": RUNNING, "close": CLOSED}
 
 
 def standing_of(transaction: Transaction) -> str:
-    """Return `running`, `paused` or `closed`: what the last order of the operator says."""
+    """Return the standing of the study, which the last order of the operator determines.
+
+    Args:
+        transaction: The transaction that reads the orders.
+
+    Returns:
+        `RUNNING`, `PAUSED` or `CLOSED`.
+    """
     orders = transaction.orders()
     return _AFTER[orders[-1].order] if orders else RUNNING
 
 
 def give_order(transaction: Transaction, order: str, since: float) -> str:
-    """Journal an order of the operator. Repeating the last one changes nothing.
+    """Journal an order of the operator. An order that does not change the standing is not journalled.
 
     Args:
-        transaction: The order is in force once it has been committed.
+        transaction: The transaction. The order is in force once it has been committed.
         order: `pause`, `resume` or `close`.
         since: The time, in seconds since 1970.
 
     Returns:
-        The new standing, as of `standing_of`.
+        The new standing, as `standing_of` returns it.
 
     Raises:
         Refused: `closed-study` if the study was closed, which is final.

@@ -21,7 +21,7 @@ def take_places(
     """Use up the single participation of each participant, and give each a place in the cohort.
 
     Args:
-        transaction: The participants may receive the plan only after it has been committed.
+        transaction: The transaction. Participants may receive the plan only after it has been committed.
         plan: The plan of the attempt's phase.
         attempt: The latest attempt, locked.
         participants: For each participant, its name in the ledger and the pseudonym under which it reports.
@@ -31,9 +31,8 @@ def take_places(
         Their ledger entries.
 
     Raises:
-        Refused: `no-place` if the study is paused or closed, or the attempt is not gathering, or has fewer
-            places left; `already-asked` if a
-            participant has taken part in any attempt of this study.
+        Refused: `no-place` if the study is paused or closed, or if the attempt is not gathering or has fewer
+            places left; `already-asked` if a participant has taken part in any attempt of this study.
     """
     if standing_of(transaction) != RUNNING:
         raise Refused("no-place", "the operator has paused or closed the study")
@@ -61,7 +60,8 @@ def count_rounds(transaction: Transaction, plan: Plan, attempt: Attempt, played:
         played: The number of rounds.
 
     Raises:
-        Refused: `too-many-rounds` if the plan has fewer; `not-playing` if the attempt is in another state.
+        Refused: `too-many-rounds` if the plan has fewer rounds; `not-playing` if the attempt is in another
+            state.
     """
     if played > plan.rounds:
         raise Refused("too-many-rounds", "this attempt has fewer rounds")

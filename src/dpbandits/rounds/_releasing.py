@@ -1,7 +1,7 @@
-"""Ends an attempt, in one transaction that draws the noise, journals the release and deletes the reports.
+"""Ends an attempt in one transaction, which draws the noise, journals the release and deletes the reports.
 
 If the process crashes during the transaction, nothing is stored and nothing has left the machine. If it
-crashes afterwards, the release is stored and is never computed again.
+crashes after the transaction, the release is stored and is never computed again.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Releasing:
     Attributes:
         journal: The plans of the study.
         custody: Creates the `Custody` of an attempt from its plan and number.
-        minimum: Returns the smallest number of reports with which a plan is released.
+        minimum: Returns the smallest number of reports with which a phase is released.
         hook: Called with the name of each journal step.
     """
 
@@ -52,8 +52,9 @@ class Releasing:
 
         Args:
             transaction: The transaction in which everything happens.
-            closing: The attempt. If it is in state `collecting`, a collector has collected the reports.
-            revealed: What the collector revealed: sums or a batch; None if too few clients reported.
+            closing: The attempt, in state `closed`, or in state `collecting` if a collector has the reports.
+            revealed: The sums or the batch of the collector; None if too few clients reported, or if there is
+                no collector.
         """
         attempt = transaction.latest(lock=True)
         if attempt is None or not _same(attempt, closing):

@@ -20,10 +20,6 @@ from dpbandits.storage import Attempt, StoredReport, Transaction
 class Rounds(Machine):
     """A study on a store, for any carrier of messages.
 
-    rounds = Rounds(study, open_store("sqlite:///study.sqlite"))
-    rounds.settle()
-    plan = rounds.join("alice", "bob")
-
     Example:
         >>> from dpbandits import examples
         >>> from dpbandits.rounds import Rounds
@@ -32,44 +28,52 @@ class Rounds(Machine):
         >>> attempt = rounds.settle()
         >>> attempt.phase, attempt.state, rounds.plan(1).cohort
         (1, 'gathering', 20)
+        >>> plan = rounds.join("alice", "bob")
+        >>> plan.phase, rounds.current().joined
+        (1, 2)
     """
 
     def join(self, *participants: str) -> Plan:
         """Let participants join the current attempt, all or none. Their entries are durable on return.
 
         Args:
-            participants: Names that are unique in the study: a device, an account, a shard of data.
+            participants: Names that are unique in the study, such as those of devices, accounts or shards of
+                data.
 
         Returns:
-            The plan on which the participants report after it was played.
+            The plan. The participants report after it was played.
 
         Raises:
-            Refused: `already-asked` if one of them has taken part before; `no-place` if the attempt is not
-                gathering, or has fewer places left.
+            Refused: `already-asked` if one of them has taken part before; `no-place` if the study is paused
+                or closed, or if the attempt is not gathering or has fewer places left.
         """
 
         def take(transaction: Transaction) -> Plan:
-            latest = transaction.latest(lock=True)
-            if latest is None:
-                raise Refused("no-place", "the study has not started: call advance first")
+            latest, plan = self._locked(transaction)
             asked = [name for name in participants if transaction.entry_of(client=name) is not None]
             if asked:
                 raise Refused("already-asked", f"{asked[0]!r} has taken part in this study")
-            plan = self.journal.plan(transaction, latest.phase)
             take_places(transaction, plan, latest, [(name, name) for name in participants])
             return plan
 
         return self.transactions.run("join", take, alone=True)
 
+    def _locked(self, transaction: Transaction) -> tuple[Attempt, Plan]:
+        """Return the current attempt, which the transaction locks, and its plan."""
+        latest = transaction.latest(lock=True)
+        if latest is None:
+            raise Refused("no-place", "the study has not started: call advance first")
+        return latest, self.journal.plan(transaction, latest.phase)
+
     def fresh(self, names: Iterator[str], count: int) -> list[str]:
-        """Take from an iterator the next names, at most `count`, that have not taken part in the study.
+        """Return the next names of an iterator that have not taken part in the study, at most `count`.
 
         Args:
-            names: The names, in the order in which they are taken.
-            count: How many are wanted.
+            names: The iterator. It advances past the last name that is returned.
+            count: How many names are wanted.
 
         Returns:
-            The names.
+            The names. There are fewer than `count` if the iterator ends.
         """
 
         def take(transaction: Transaction) -> list[str]:
@@ -98,7 +102,8 @@ class Rounds(Machine):
             played: The number of rounds.
 
         Raises:
-            Refused: `not-playing` or `too-many-rounds`.
+            Refused: `too-many-rounds` if the plan has fewer rounds; `not-playing` if the attempt is not the
+                current one, or is in another state.
         """
 
         def count(transaction: Transaction) -> None:
@@ -118,8 +123,8 @@ class Rounds(Machine):
 
         Raises:
             Refused: `already-reported` if another report of a participant was accepted; `closed` if the
-                attempt is not collecting; `not-joined` if a participant has no place in it. Then none of the
-                reports is accepted.
+                attempt is not collecting; `not-joined` if a participant has no place in the attempt. If one
+                report is refused, none is accepted.
             InvalidValue: A report is not one that the plan's mechanism can produce.
             PlanMismatch: A report belongs to another plan.
         """
@@ -134,7 +139,7 @@ class Rounds(Machine):
 
     def _new_report(self, plan: Plan, attempt: Attempt, name: str, report: Report) -> StoredReport:
         if report.plan != plan.digest:
-            raise PlanMismatch(f"the report of {name!r} belongs to another plan than {plan.digest[:12]}")
+            raise PlanMismatch(f"the report of {name!r} belongs to a plan other than {plan.digest[:12]}")
         plan.asked_mechanism.message.unpack([report.payload])
         return StoredReport(
             phase=attempt.phase,

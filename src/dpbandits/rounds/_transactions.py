@@ -1,4 +1,4 @@
-"""Runs steps in transactions: one step each by default; a service may commit several steps together."""
+"""Runs steps in transactions. By default each step has its own; a service may commit several together."""
 
 from __future__ import annotations
 
@@ -15,15 +15,18 @@ _TRIES = 5
 
 
 class Transactions(Protocol):
-    """Runs a function in a transaction, and returns its result once that is durable."""
+    """Runs functions in transactions, and returns their results once their writes are durable."""
 
     def run(self, name: str, work: Callable[[Transaction], Result], *, alone: bool = False) -> Result:
         """Run `work` in a transaction.
 
         Args:
             name: The name of the step, for fault injection.
-            work: Reads and writes; it may run again if another worker changed the same rows.
+            work: Reads and writes. It may run again if another worker changed the same rows.
             alone: Whether the step needs its own transaction.
+
+        Returns:
+            The result of `work`.
         """
         ...
 

@@ -1,7 +1,8 @@
 """Dask and Ray clusters as backends of joblib.
 
-The backends that joblib and Ray have for this are not used. Ray's cannot return a result before all runs are
-done, so an interruption would lose them. joblib's for Dask waits forever for a run whose workers died.
+Ray's own joblib backend is not used, because it returns no result before all runs are done, so an
+interruption would lose all results. joblib's own Dask backend is not used, because it waits forever for a run
+whose workers died.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ from dpbandits.errors import InvalidValue
 from dpbandits.simulation._engine import Engine, Pool, ignoring_interrupts
 
 _SECONDS_TO_ANSWER = 30.0
-_SECONDS_WITHOUT_WORKERS = 30.0  # after which runs are given up; a worker that restarts takes a few
+_SECONDS_WITHOUT_WORKERS = 30.0  # then runs are given up; a worker restarts within a few seconds
 Call = Callable[[], Any]
 
 
 class _Futures(ParallelBackendBase):  # type: ignore[misc]
-    """A joblib backend for anything that turns a call into a future.
+    """A joblib backend that starts calls with a function which returns futures.
 
     Args:
         start: Starts a call on the cluster and returns its future.
@@ -47,7 +48,7 @@ class _Futures(ParallelBackendBase):  # type: ignore[misc]
         return max(2, self._slots)
 
     def submit(self, func: Call, callback: Callable[[Any], None] | None = None) -> Any:
-        """Start a call. joblib's callback gets the future when it is done, also after an error."""
+        """Start a call. joblib's callback receives the future when the call is done or has failed."""
         future = self._start(func)
         future.add_done_callback(callback)
         return future
@@ -59,7 +60,7 @@ class _Futures(ParallelBackendBase):  # type: ignore[misc]
 
 def _pool(start: Callable[[Call], Any], slots: int, workers: int | None, **errors: Any) -> Pool:
     at_once = min(workers or slots, slots)
-    # With fewer runs at a time than slots, nothing may wait in the cluster: a free slot would take it.
+    # If `workers` is less than the slots, no call may wait in the cluster: a free slot would start it.
     queued = 4 * slots if at_once == slots else at_once
     return Pool(backend=_Futures(start, slots), slots=at_once, queued=queued, **errors)
 
@@ -75,7 +76,7 @@ def _dask(engine: Engine, workers: int | None) -> Iterator[Pool]:
                     n_workers=workers or os.cpu_count(),
                     threads_per_worker=1,
                     dashboard_address="127.0.0.1:0",
-                    silence_logs=logging.ERROR,  # runs that an interruption cancels are no news
+                    silence_logs=logging.ERROR,  # without warnings about runs that an interruption cancels
                 )
             place = stack.enter_context(local)
         try:
@@ -111,7 +112,7 @@ def _giving_up(client: Any, futures: WeakSet[Any]) -> Iterator[None]:
         while not done.wait(1.0):
             try:
                 seen = time.monotonic() if client.nthreads() else seen
-            except Exception:  # the connection has ended, which the runs notice themselves
+            except Exception:  # the connection has ended, so the runs fail without this thread
                 return
             if time.monotonic() - seen > _SECONDS_WITHOUT_WORKERS:
                 client.cancel(list(futures))

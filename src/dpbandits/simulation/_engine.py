@@ -1,7 +1,7 @@
 """Engines: the processes that compute the runs of a sweep, on this machine or on a cluster.
 
-joblib distributes the runs on every engine and returns each result as soon as it is there. So an engine
-changes neither the results nor the checkpoint: a sweep that began on one engine can continue on another.
+On every engine, joblib distributes the runs and returns each result as soon as it is available. The engine
+affects neither the results nor the checkpoint: a sweep that began on one engine can continue on another.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ class Pool:
     """Workers that have started.
 
     Attributes:
-        backend: The backend of joblib: its name, or an instance.
+        backend: The joblib backend: its name, or an instance.
         slots: How many runs the workers compute at a time.
-        queued: How many runs are given to the workers at a time. If there are more than `slots`, a worker
-            begins its next run without waiting for us.
-        losses: The errors that mean that the worker of a run was lost. No run raises them.
+        queued: How many runs the workers have at a time. If this is more than `slots`, a worker begins its
+            next run without waiting for the main process.
+        losses: The errors that mean that the worker of a run was lost. A run itself does not raise them.
         ends: The errors that mean that the whole cluster was lost.
     """
 
@@ -49,15 +49,13 @@ class Pool:
 class Engine:
     """Where the runs of a sweep are computed.
 
-    Example: `Engine(backend="dask", address="tcp://10.0.0.5:8786")` is the cluster of a Dask scheduler.
-
     Attributes:
         backend: `loky` for processes on this machine, `dask` for a Dask cluster, or `ray` for a Ray cluster.
         address: The address of the running cluster. None starts workers on this machine, and ends them with
             the sweep.
 
     Raises:
-        InvalidValue: The backend is unknown, or takes no address.
+        InvalidValue: The backend is unknown, or is `loky` and has an address.
 
     Example:
         >>> from dpbandits.simulation import Engine
@@ -79,10 +77,10 @@ class Engine:
         return self.backend == "loky"
 
     def check(self) -> None:
-        """Check that the package of the backend is installed, and that something listens at the address.
+        """Check that the package of the backend is installed, and that the address accepts connections.
 
         Raises:
-            InvalidValue: Otherwise. The message says what is missing.
+            InvalidValue: The package is missing, or the address cannot be reached.
         """
         if find_spec(_PACKAGES[self.backend]) is None:
             remedy = f"an installed {self.backend}: pip install '.[{self.backend}]' in a clone of dpbandits"
@@ -95,13 +93,13 @@ class Engine:
 
     @cached_property
     def _place(self) -> tuple[str, int] | None:
-        """The host and the port of the address; None if it names neither, such as `auto`."""
+        """The host and the port of the address; None if it lacks one of them, such as `auto`."""
         if self.address is None:
             return None
         parts = urlsplit(self.address if "://" in self.address else f"//{self.address}")
         try:
             return (parts.hostname, parts.port) if parts.hostname and parts.port else None
-        except ValueError as error:  # the port is no number, or too large
+        except ValueError as error:  # the port is not a number, or too large
             raise self.unreachable(error) from None
 
     def unreachable(self, error: BaseException) -> InvalidValue:
@@ -118,7 +116,8 @@ class Engine:
         """Start workers or connect to a cluster, and disconnect at the end.
 
         Args:
-            workers: How many runs to compute at a time. None is one for loky, or all that a cluster can.
+            workers: How many runs to compute at a time. None means 1 with loky, and as many as the cluster
+                can compute otherwise.
 
         Yields:
             The workers.

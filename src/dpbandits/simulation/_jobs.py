@@ -1,9 +1,9 @@
-"""Run jobs in several processes, with a checkpoint. The results do not depend on the processes or the engine.
+"""Runs jobs in several processes, with a checkpoint. Results do not depend on the processes or the engine.
 
 A job is run with a seed. A checkpoint is a file with one finished run per line. A line is written as soon as
 its run is finished. After an interruption, the same call with the same checkpoint runs only what is missing.
-A line that is cut off or cannot be read is run again. A file without any readable line is not a checkpoint,
-and is not changed.
+If a line is cut off or cannot be read, its run is repeated. A file without any readable line is not a
+checkpoint, unless it is empty or contains only the beginning of a first line. Such a file is not changed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from dpbandits.protocol import decode, encode
 from dpbandits.simulation._engine import Engine, Pool, ignoring_interrupts
 
 HERE: Engine = Engine()
-_DEATHS = 10  # losses of workers in a row, without a finished run, that end a sweep
+_DEATHS = 10  # a sweep ends after this many losses of workers in a row, without a finished run
+_BEGINNING = b'{"setting":'  # of every line of a checkpoint
 
 
 class Outcome(Protocol):
@@ -43,11 +44,11 @@ Kind = TypeVar("Kind", bound=Outcome)
 
 
 class Job(Protocol[Found]):
-    """Something to run. The result must depend on the seed and on nothing else."""
+    """A computation that takes a seed. The result must depend on the job and the seed only."""
 
     @property
     def name(self) -> str:
-        """A fingerprint. Jobs with the same name must do the same."""
+        """A fingerprint. Jobs with the same name must return the same results."""
         ...
 
     @property
@@ -56,7 +57,11 @@ class Job(Protocol[Found]):
         ...
 
     def run(self, seed: int) -> Found:
-        """Run the job once."""
+        """Run the job once.
+
+        Args:
+            seed: The seed.
+        """
         ...
 
 
@@ -82,7 +87,8 @@ def run_tasks(
 
     Args:
         tasks: Pairs of a job and a seed.
-        workers: How many runs at a time. None is one on this machine, or as many as a cluster can.
+        workers: How many runs to compute at a time. None means 1 on this machine, and as many as possible on
+            a cluster.
         engine: Where to run them. A checkpoint may be continued with another engine.
         checkpoint: The file of finished runs. It is created if it does not exist.
 
@@ -90,7 +96,7 @@ def run_tasks(
         Each job with its result: first those of the checkpoint, then the others as they finish.
 
     Raises:
-        InvalidValue: The checkpoint is a file that no sweep wrote, or the engine cannot be used.
+        InvalidValue: The file is not a checkpoint, or the engine cannot be used.
         WorkersLost: The workers of the engine ended. Finished runs are in the checkpoint.
 
     Example:
@@ -131,8 +137,9 @@ def _compute(
 def _distributed(tasks: Sequence[Task[Kind]], pool: Pool) -> Iterator[tuple[Job[Kind], Kind]]:
     """Yield every result once.
 
-    If a worker is lost, the runs that were under way become suspects: one of them may have killed it. They
-    start again after all other runs, one at a time. So a run that always kills its worker stops no other.
+    If a worker is lost, the runs that were under way become suspects, since one of them may have killed it.
+    Suspects start again after all other runs, one at a time. So a run that always kills its worker does not
+    stop the others.
     """
     left, suspects, deaths = dict(enumerate(tasks)), set[int](), 0
     while left:
@@ -149,14 +156,14 @@ def _distributed(tasks: Sequence[Task[Kind]], pool: Pool) -> Iterator[tuple[Job[
                 reason = str(error).partition("\n")[0]
                 raise WorkersLost(len(left), f"{type(error).__name__}: {reason}") from error
             suspects |= {number for number in handed if number in left}
-            left = dict(sorted(left.items(), key=lambda item: item[0] in handed))  # these come last
+            left = dict(sorted(left.items(), key=lambda item: item[0] in handed))  # suspects come last
 
 
 @contextmanager
 def _started(
     tasks: dict[int, Task[Kind]], pool: Pool, queued: int, handed: list[int]
 ) -> Iterator[Iterator[tuple[int, Kind]]]:
-    """Give runs to the workers, `queued` at a time, and note them; at the end, give up unfinished ones."""
+    """Give runs to the workers, `queued` at a time, and add them to `handed`. At the end, cancel the rest."""
     from joblib import Parallel, delayed  # slow to import, and needed only here
 
     def calls() -> Iterator[Any]:
@@ -177,7 +184,7 @@ def _started(
         yield running
     finally:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # joblib warns of the runs that are given up
+            warnings.simplefilter("ignore", UserWarning)  # joblib warns about runs that are cancelled
             running.close()
 
 
@@ -191,7 +198,7 @@ def _run(version: str, number: int, job: Job[Kind], seed: int) -> tuple[int, Kin
 
 @cache
 def _use_one_blas_thread() -> None:
-    """Limit this process for good. A worker may compute several runs in threads, which share the limit."""
+    """Limit this process permanently. A worker may run jobs in several threads, which share the limit."""
     import scipy.linalg  # noqa: F401  so that its BLAS is loaded, and limited as well
 
     threadpool_limits(limits=1)
@@ -202,7 +209,8 @@ def _read(checkpoint: Path, tasks: Sequence[Task[Kind]]) -> dict[tuple[str, int]
     lines = content.split(b"\n")
     half = lines.pop()  # not empty after an interrupted write
     found = [kept for line in lines if (kept := _readable(line, Kept)) is not None]
-    if lines and not found:
+    first_was_cut_off = not lines and (half.startswith(_BEGINNING) or _BEGINNING.startswith(half))
+    if not found and not first_was_cut_off:
         raise InvalidValue("checkpoint", checkpoint, "a checkpoint that an earlier sweep wrote")
     if half:  # its run is repeated
         checkpoint.write_bytes(content[: content.rfind(b"\n") + 1])

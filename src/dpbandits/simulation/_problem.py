@@ -21,16 +21,17 @@ DECIDED_BY_DATA = ("family", "actions_file", "options", "heterogeneity", "misfit
 class Problem:
     """Actions, clients and rewards. The defaults are the paper's.
 
-    The paper has d = 20 features, k = 1000 actions, σ = .1 and 10⁵ clients.
+    The paper has d = 20 features, k = 1000 actions, σ = 0.1 and 10⁵ clients.
 
     Example: `Problem(actions=50, dimension=5).instance(seed=3)` draws 50 actions and a θ* in R⁵.
 
     Attributes:
         actions: The number of actions.
         dimension: The number of features of an action.
-        family: The distribution that actions are drawn from.
+        family: The distribution that actions are drawn from, as in `Actions.generate`.
         actions_file: A .csv or .npz file of actions. It replaces `actions`, `dimension` and `family`.
-        options: The JSON of `Options`, whose rows are the actions. It replaces the same fields.
+        options: The JSON of `Options`, whose rows are the actions. It replaces the same fields and
+            `actions_file`.
         data: The name of a real data set (see world/_datasets.py), which provides the actions, θ* and the
             heterogeneity. Each run on a ranking file samples `actions` of its rows.
         users: Which clients of the data set take part.
@@ -40,6 +41,9 @@ class Problem:
             uniformly from [−misfit, misfit], independently for each action.
         population: The number of clients; None for no limit; "usual" for 10⁵, or no limit with algorithm pe.
         instance_seed: Use the actions and θ* of this seed in every run. By default each run draws its own.
+
+    Raises:
+        InvalidValue: If a value is not accepted, or if a field is given that the data set determines.
     """
 
     actions: int = 1000
@@ -92,16 +96,19 @@ class Problem:
         return self.heterogeneity if dataset is None else dataset.heterogeneity(self.users)
 
     def instance(self, seed: int) -> Instance:
-        """Return the actions and the true mean rewards of the run with this seed."""
-        found, own = self._linear(seed), seed if self.instance_seed is None else self.instance_seed
-        if not self.misfit:
-            return found
-        return found.bent(self.misfit, np.random.default_rng([own, 0x1258]))
+        """Return the actions and the true mean rewards of the run with this seed.
+
+        Args:
+            seed: The seed of the run.
+        """
+        own = seed if self.instance_seed is None else self.instance_seed
+        found = self._linear(own)
+        return found.bent(self.misfit, np.random.default_rng([own, 0x1258])) if self.misfit else found
 
     def _linear(self, seed: int) -> Instance:
-        own = seed if self.instance_seed is None else self.instance_seed
+        """Return the instance of a seed without misfit."""
         # The constant makes the instance independent of the run's rewards and noise, which use the same seed.
-        streams = np.random.SeedSequence([own, 0x1257]).spawn(2)
+        streams = np.random.SeedSequence([seed, 0x1257]).spawn(2)
         for_actions, for_theta = (np.random.default_rng(stream) for stream in streams)
         dataset = self.dataset
         if dataset is not None:

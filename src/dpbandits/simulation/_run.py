@@ -2,7 +2,7 @@
 
 Each phase draws the averages of its cohort at once, not round by round. The cost therefore grows with the
 number of phases, clients and supported actions, and not with the horizon or the population. Very large
-cohorts are drawn in blocks, so that memory does not grow with them. So are clients of single rounds.
+cohorts, and clients that play a single round each, are drawn in blocks, so that memory use stays bounded.
 """
 
 from __future__ import annotations

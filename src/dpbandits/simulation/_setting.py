@@ -1,4 +1,4 @@
-"""The setting of a simulation: a problem and a study of it. Only the seed differs between its runs."""
+"""The setting of a simulation: a problem and a study of it. The runs of a setting differ in the seed only."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dpbandits.simulation._problem import PAPER_POPULATION, Problem
 from dpbandits.world import Clients, Instance
 
 ALGORITHMS = ("dpe", "dpe-fixed", "pe")
-DESIGN_TOLERANCE = 1.3  # unless planned
+DESIGN_TOLERANCE = 1.3  # unless it is given or planned
 PAPER_PRIVACY = {"epsilon": 10.0, "delta": 0.25}
 _PARTS = {"problem": Problem, "privacy": PrivacyRequest, "cohorts": Cohorts}
 
@@ -27,7 +27,7 @@ class Setting:
 
     `Setting.of` takes the fields of all parts by name, for example
     `Setting.of(trust="central", actions=50, dimension=5, horizon=10**5)`. The default is
-    (ε, δ) = (1, 10⁻⁶) and T = 10⁶. `Setting.paper` has the paper's (ε, δ) = (10, .25) instead.
+    (ε, δ) = (1, 10⁻⁶) and T = 10⁶. `Setting.paper` has the paper's (ε, δ) = (10, 0.25) instead.
 
     Attributes:
         problem: Actions, θ*, clients and rewards.
@@ -41,7 +41,8 @@ class Setting:
             described in `trusts_bound`.
         assumed_heterogeneity: The σ that the learner is given. None gives it the true σ.
         assumed_misfit: The misfit that the learner is given. None gives it the true one.
-        design_tolerance: Designs have g ≤ design_tolerance × rank. None lets the plan choose it.
+        design_tolerance: Designs have g ≤ design_tolerance × rank. None lets the plan of a budgeted schedule
+            choose it, and is 1.3 otherwise.
         when_clients_run_out: `error` raises an error before the first round; `stop` asks no more clients
             once the population is used up, and plays the best guess.
         confidence: See `Study.confidence`.
@@ -51,8 +52,8 @@ class Setting:
         objective: See `Study.objective`.
         safety_margin: `Safeguard.margin`; None for none.
         loss_allowance: `Safeguard.allowance`; None for none.
-        current_action: The index of the action in use today, for these two. None takes the current option of
-            the problem's options.
+        current_action: The index of the action in use today, which a margin or an allowance needs. None takes
+            the current option of the problem's options.
         without: Steps of preset tight that are left out.
 
     Raises:
@@ -120,7 +121,7 @@ class Setting:
 
     @classmethod
     def paper(cls, **values: Any) -> Self:
-        """Return the same as `of`, with (ε, δ) = (10, .25) as in the paper's experiments by default.
+        """Return a setting like `of`, but with the paper's (ε, δ) = (10, 0.25) by default.
 
         Args:
             **values: As in `of`.
@@ -169,8 +170,8 @@ class Setting:
     def schedule_kind(self) -> str:
         """The name of the schedule: `cohorts.schedule` if given.
 
-        By default it is budgeted if `participants` is given, or if the preset is tight and the algorithm dpe.
-        Otherwise it is exponential.
+        By default it is `budgeted` if `participants` is given, or if the preset is `tight` and the algorithm
+        is `dpe`. Otherwise it is `exponential`.
         """
         if self.cohorts.schedule is not None:
             return self.cohorts.schedule
@@ -182,9 +183,9 @@ class Setting:
     def trusts_bound(self) -> bool:
         """Whether the learner assumes that rewards lie in [−B, B].
 
-        By default it does so with the paper's schedule, and with Bernoulli rewards if B ≥ 1. Planned
-        schedules begin with few plays per action, and in PE a client has only one. Unbounded rewards would
-        then often be clipped, so the learner does not assume a bound.
+        By default it does so with the exponential schedule, and with Bernoulli rewards if B ≥ 1. The other
+        schedules begin with few plays per action, and in PE a client has only one play. Unbounded rewards
+        would then often be clipped, so the learner does not assume a bound.
         """
         if self.bounded_rewards is not None:
             return self.bounded_rewards
@@ -227,10 +228,10 @@ class Setting:
 
     @property
     def safeguard(self) -> Safeguard | None:
-        """The safeguard of the study; None without a margin and an allowance.
+        """The safeguard of the study; None if there is neither a margin nor an allowance.
 
         Raises:
-            InvalidValue: No action in use today is known.
+            InvalidValue: The action in use today is not known.
         """
         if self.safety_margin is None and self.loss_allowance is None:
             return None

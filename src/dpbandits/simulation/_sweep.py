@@ -21,7 +21,12 @@ from dpbandits.simulation._trace import RunTrace
 
 @dataclass(frozen=True, kw_only=True)
 class Simulated:
-    """The job that runs a setting. `spending` is the planned schedule, so that runs do not plan again."""
+    """The job that runs a setting.
+
+    Attributes:
+        setting: The setting.
+        spending: What `setting.planned()` returned, so that runs do not plan again. None plans in every run.
+    """
 
     setting: Setting
     spending: Spending | None = None
@@ -44,6 +49,9 @@ def run_once(setting: Setting, seed: int, spending: Spending | None = None) -> R
         setting: The setting.
         seed: The seed of the instance, the clients and the noise.
         spending: What `setting.planned()` returned. None plans again.
+
+    Returns:
+        The trace of the run.
     """
     # Several BLAS threads round differently, so results would depend on the number of workers.
     with _blas().limit(limits=1):
@@ -65,7 +73,8 @@ def sweep(
     Args:
         settings: The settings; duplicates are run once.
         seeds: The seeds.
-        workers: How many runs at a time. None is one on this machine, or as many as a cluster can.
+        workers: How many runs to compute at a time. None means 1 on this machine, and as many as possible on
+            a cluster.
         engine: Where to run them: processes on this machine, or a Dask or Ray cluster.
         checkpoint: A file that keeps finished runs. Runs that it has are not repeated, on any engine.
 
@@ -84,6 +93,8 @@ def sweep(
     """
     if workers is not None:
         whole(1, workers=workers)
+    if len(seeds) == 0:
+        return
     jobs = [_planned(setting) for setting in dict.fromkeys(settings)]
     for job in jobs:
         # Build the study here, so that an error is raised before any worker starts.

@@ -13,7 +13,7 @@ from dpbandits.protocol import Progress
 
 @dataclass(frozen=True, kw_only=True)
 class PhaseTrace:
-    """One phase: the learner's own record of it, and what only a simulation knows.
+    """One phase: the learner's record of the phase, and values that only a simulation knows.
 
     Attributes:
         progress: The learner's record of the phase.
@@ -23,7 +23,7 @@ class PhaseTrace:
         regret: The loss of these rounds against the best action.
         communication: The size of all messages, in the `unit` of the run.
         clipped: The share of the reported numbers that the bound clipped.
-        elapsed: The seconds that the phase took. Only this differs between two runs of the same seed.
+        elapsed: The seconds that the phase took. Only this value differs between two runs of the same seed.
     """
 
     progress: Progress
@@ -60,14 +60,14 @@ class RunTrace:
         phases: The phases, in order.
         unit: The unit of `communication`: numbers or bits.
         actions_left: The number of active actions at the end.
-        best_action_survived: Whether the truly best action is among them.
+        best_action_survived: Whether the truly best action is active at the end.
         final_action: The best guess at the end.
         final_gap: The loss of one play of `final_action` against the best action.
         guarantee: The guarantee that holds; None without privacy.
         mechanism: The mechanism with the weakest guarantee; None without privacy.
-        simulated: Always True: simulated noise protects nobody.
-        cover_loss: If the actions cover a continuous set: an upper bound on what the best action loses to
-            the best point of that set, over all rounds. It is not part of `regret`.
+        simulated: Always True: simulated noise does not protect anybody.
+        cover_loss: If the actions cover a continuous set, an upper bound on the loss of the best action
+            against the best point of that set, over all rounds. It is not part of `regret`.
 
     Example:
         >>> import dpbandits as dp
@@ -122,7 +122,7 @@ class RunTrace:
         return sum(phase.cohort for phase in self.phases)
 
     def regret_at(self, times: FloatArray) -> FloatArray:
-        """The regret R(t) at the given rounds, interpolated linearly within a phase.
+        """Return the regret R(t) at the given rounds, interpolated linearly within a phase.
 
         Args:
             times: The rounds.

@@ -1,18 +1,17 @@
 """The interface of a store, in which a coordinator or a shuffler keeps its data.
 
-tests/storage/test_conformance.py tests these rules with every store.
+A `Store` provides transactions, which are atomic and durable. The following rules must hold after any crash
+and with any number of workers on one store. tests/storage/test_conformance.py tests them with every store.
 
-A `Store` provides transactions, which are atomic and durable. These rules must hold after any crash and with
-any number of workers on one store:
-
-- A client has one ledger entry per study, and a pseudonym belongs to one client. `burn` refuses a
-  second entry.
-- An accepted report is durable once the transaction has ended, and is accepted once. The same bytes again are
-  `repeated`, other bytes are `different`, and a report to an attempt that is not collecting is `closed`.
+- A client has one ledger entry per study, and a pseudonym belongs to one client. `burn` refuses a second
+  entry.
+- A report is accepted once, and is durable when the transaction has ended. A second report of the same client
+  is `repeated` if it has the same digest, otherwise `different`. A report to an attempt that is not
+  collecting is `closed`.
 - A phase has one plan, one release and one progress record. An order of the operator has its own number.
-- An attempt can be changed only if it is still as it was when it was read.
+- An attempt can be changed only if it has not changed since it was read.
 
-A transaction that would break a rule raises `Refused` before it writes anything.
+A call that would break a rule raises `Refused` and writes nothing.
 """
 
 from __future__ import annotations
@@ -152,7 +151,7 @@ class Transaction(ABC):
 
         Args:
             before: The attempt as it was read.
-            after: The attempt as it shall be.
+            after: The new value of the attempt.
 
         Raises:
             Refused: `changed` if the stored attempt is no longer equal to `before`.
@@ -196,9 +195,8 @@ class Transaction(ABC):
             The client's name in the ledger.
 
         Raises:
-            Refused: `unknown-credential` if there is no such code, `already-enrolled` if the code was used
-                with another token or the token with another code, `code-expired` if it may not be used any
-                more.
+            Refused: `unknown-credential` if there is no such code; `already-enrolled` if the code was used
+                with another token, or the token with another code; `code-expired` if the code has expired.
         """
 
     @abstractmethod
@@ -223,8 +221,8 @@ class Transaction(ABC):
         """Return the ledger entry of a client, or of a pseudonym; None if there is none.
 
         Args:
-            client: The name of the client in the ledger, or
-            pseudonym: its pseudonym.
+            client: The name of the client in the ledger.
+            pseudonym: The pseudonym. It is not used if `client` is given.
         """
 
     @abstractmethod
@@ -232,7 +230,7 @@ class Transaction(ABC):
         """Use up the single participation of each of these clients.
 
         Args:
-            entries: One entry per client: all of them are kept, or none.
+            entries: One entry per client. Either all of them are stored, or none.
 
         Raises:
             Refused: `already-asked` if a client, or a pseudonym, is in the ledger already.
@@ -298,7 +296,7 @@ class Transaction(ABC):
 
     @abstractmethod
     def batch(self, phase: int, attempt: int) -> bytes | None:
-        """Return the batch of an attempt: the sums that this party computed from its reports; None before.
+        """Return the batch of an attempt, which this party computed from its reports; None if there is none.
 
         Args:
             phase: The phase.
@@ -333,7 +331,7 @@ class Transaction(ABC):
         if found is None:
             try:
                 self.keep_batch(phase, attempt, body)
-            except Refused as refusal:  # another worker did, after this one had looked
+            except Refused as refusal:  # another worker journalled a batch after the check above
                 if refusal.reason != "already-kept":
                     raise
                 found = self.batch(phase, attempt)
@@ -372,8 +370,8 @@ class Store(ABC):
         """Erase deleted rows from the disk.
 
         Returns:
-            Whether they are erased now. If another process reads the store they may not be; the store then
-            erases them by itself as soon as it can.
+            Whether the rows are erased now. While another process reads the store, this may not be possible.
+            Then the store erases them as soon as it can.
         """
         return True  # stores that leave deleted rows on the disk override this
 

@@ -1,4 +1,4 @@
-"""`MemoryStore`: a store in memory, for tests and short runs, and the simplest form of the rules."""
+"""`MemoryStore`: a store in memory, for tests and short runs. It is the simplest implementation."""
 
 from __future__ import annotations
 
@@ -151,11 +151,13 @@ class _MemoryTransaction(Transaction):
         return None if found is None else self._tables.ledger.get(found)
 
     def burn(self, entries: Sequence[LedgerEntry]) -> None:
-        for entry in entries:
-            if entry.client in self._tables.ledger or entry.pseudonym in self._tables.clients:
-                raise Refused("already-asked", "a client or a pseudonym has already taken part")
-            self._tables.ledger[entry.client] = entry
-            self._tables.clients[entry.pseudonym] = entry.client
+        clients = {entry.client: entry for entry in entries}
+        names = {entry.pseudonym: entry.client for entry in entries}
+        used = clients.keys() & self._tables.ledger.keys() or names.keys() & self._tables.clients.keys()
+        if used or len(clients) < len(entries) or len(names) < len(entries):
+            raise Refused("already-asked", "a client or a pseudonym has already taken part")
+        self._tables.ledger.update(clients)
+        self._tables.clients.update(names)
 
     def members(self, phase: int, attempt: int) -> tuple[str, ...]:
         return tuple(sorted(entry.pseudonym for entry in self._of(phase, attempt)))

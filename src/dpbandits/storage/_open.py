@@ -11,14 +11,15 @@ def open_store(url: str, *, read_only: bool = False) -> Store:
     Args:
         url: `sqlite:///FILE`, `postgresql://…`, or `memory:` for a store that ends with its process.
         read_only: Whether the store is only read, so that another process may use it at the same time. Its
-            schema is not upgraded, and a write raises `StorageError`.
+            schema is not upgraded, and a write raises `StorageError`. A store in memory ignores this.
 
     Returns:
-        The store, with its schema upgraded to the newest version.
+        The store. Unless it is only read, its schema is upgraded to the newest version.
 
     Raises:
-        InvalidValue: SQLAlchemy is not installed, the URL is not one of the above, or the schema is of a
-            newer version of dpbandits. If the store is only read: there is no store, or its schema is older.
+        InvalidValue: SQLAlchemy or the driver of the database is not installed, the URL is not one of the
+            above, or the schema is of a newer version of dpbandits. With `read_only`, also if there is no
+            store or its schema is older.
         StorageError: The database cannot be opened.
 
     Example:

@@ -1,4 +1,4 @@
-"""Permissions of an SQLite store: only its owner may read it, whatever the umask of the process is."""
+"""Permissions of an SQLite store: new files are for their owner only, whatever the umask is."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from dpbandits._checks import one_of, whole
 from dpbandits.errors import Refused
 
 ATTEMPT_STATES = ("gathering", "playing", "opening", "collecting", "closed", "released", "failed", "done")
-"""The states of an attempt, in order; rounds/_machine.py and service/shuffler define the transitions."""
+"""The states of an attempt. rounds/_machine.py and service/shuffler define the transitions."""
 
 FINAL_STATES = ("released", "failed", "done")
 
@@ -57,7 +57,7 @@ class ProgressRecord:
 
 
 ORDERS = ("pause", "resume", "close")
-"""What the operator of a study may order; rounds/_orders.py says what each one does."""
+"""The orders that the operator of a study may give. rounds/_orders.py says what each one does."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,9 +65,9 @@ class OrderRecord:
     """An order of the operator.
 
     Attributes:
-        number: The number of the order, counted from 1. The last one is in force.
+        number: The number of the order, counted from 1. The last order is in force.
         order: One of `ORDERS`.
-        since: When it was given, in seconds since 1970.
+        since: When the order was given, in seconds since 1970.
     """
 
     number: int
@@ -112,9 +112,12 @@ class Attempt:
         return self.state in FINAL_STATES
 
     def remaining(self, now: float) -> float | None:
-        """Return the seconds until the deadline; None if there is none.
+        """Return the seconds until the deadline; None if there is no deadline.
 
         The result is at most `seconds`, even if the clock was set back in the meantime.
+
+        Args:
+            now: The time in seconds since 1970.
         """
         if self.seconds is None:
             return None
@@ -148,7 +151,7 @@ class StoredReport:
         phase: The phase.
         attempt: The number of the attempt.
         pseudonym: The client's pseudonym.
-        digest: A digest of the report, by which a repeated report is recognised.
+        digest: A digest of the report. A repeated report has the same digest.
         sealed: The report, or the share of it for the owner of this store.
         relayed: In the shuffler's split mode, the share for the coordinator, which the shuffler cannot open.
     """
@@ -162,6 +165,6 @@ class StoredReport:
 
 
 def check_expiry(expires: float | None, now: float | None) -> None:
-    """Raise `Refused` if an enrolment code has expired; None means never, or that expiry is not checked."""
+    """Raise `Refused` if an enrolment code has expired. If one of the times is None, nothing is checked."""
     if expires is not None and now is not None and now > expires:
         raise Refused("code-expired", "the time to enrol with this code is over")

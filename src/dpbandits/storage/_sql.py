@@ -1,18 +1,18 @@
-"""`SqlStore`: a store in a SQL database, SQLite for one process or PostgreSQL for several workers.
+"""`SqlStore`: a store in an SQL database: SQLite for one process, or PostgreSQL for several workers.
 
 SQLite runs with a write-ahead log and `synchronous=FULL`, so a committed transaction survives a power cut.
 Deleted reports are overwritten (`secure_delete`), and `forget` empties the write-ahead log, which may still
 contain them. While another process reads the database, for example a backup, the log cannot be emptied. The
-store then logs a warning, and empties it after the first transaction that ends without another reader, or
-when the store is next opened. Every transaction takes the write lock at its start (`BEGIN IMMEDIATE`), so
-that none fails halfway because it cannot get the lock. The files are created with mode 0600.
+store then logs a warning, and empties the log after the first transaction that ends without another reader,
+or when the store is next opened. Every transaction takes the write lock at its start (`BEGIN IMMEDIATE`), so
+no transaction fails halfway because it cannot get the lock. The files are created with mode 0600.
 
 On PostgreSQL, transactions run at isolation level READ COMMITTED and lock the rows that they depend on,
 always in the same order: the attempt first, then ledger rows sorted by pseudonym. Accepting reports takes a
-shared lock on the attempt, closing the attempt an exclusive one. So every accepted report is part of the
-release. A statement that waits too long for a lock, or runs too long, fails with `StorageError` and is
-retried by the callers; so a lock that somebody holds never blocks a worker for good. The options of the URL
-can set other times, for example `?options=-c%20lock_timeout%3D20s`.
+shared lock on the attempt, and closing the attempt takes an exclusive one. So every accepted report is part
+of the release. A statement that waits too long for a lock, or runs too long, fails with `StorageError`, and
+the callers retry. So a lock of another session never blocks a worker forever. The options of the URL can set
+other times, for example `?options=-c%20lock_timeout%3D20s`.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ _DRIVERS = {"postgresql": "postgresql+psycopg", "postgres": "postgresql+psycopg"
 
 
 class SqlStore(Store):
-    """A store in a SQL database. Opening it upgrades the schema.
+    """A store in an SQL database. Opening it upgrades the schema.
 
     Args:
         url: `sqlite:///FILE` or `postgresql://…`.
@@ -129,7 +129,7 @@ class SqlStore(Store):
         return True
 
     def _catch_up(self) -> None:
-        """Empty the log if `forget` could not, without waiting for readers; later calls retry."""
+        """Empty the log if `forget` could not, without waiting for readers. Later calls try again."""
         if self._owed:
             with contextlib.suppress(StorageError):
                 self._emptied(0)
@@ -170,7 +170,7 @@ class SqlStore(Store):
 
 
 class ReadOnlySqlStore(Store):
-    """A store that is only read. It takes no write lock, so the owner of the store can go on writing.
+    """A store that is only read. It takes no write lock, so the owner of the store can continue to write.
 
     SQLite may leave an empty log (`-wal`) and its index (`-shm`) next to the file. The owner of the store
     removes them when it next closes the store.
@@ -262,7 +262,7 @@ def _configure_reader(connection: Any, _record: Any) -> None:
 
 
 def _postgresql(url: URL) -> dict[str, Any]:
-    """Return the options of an engine for PostgreSQL; what the URL sets comes last, so it wins."""
+    """Return the options of an engine for PostgreSQL. Those of the URL come last and take precedence."""
     given = url.query.get("options", "")
     own = f"{_SESSION} {given if isinstance(given, str) else ' '.join(given)}".strip()
     arguments: dict[str, Any] = {"options": own}
@@ -274,8 +274,8 @@ def _postgresql(url: URL) -> dict[str, Any]:
 def _test_idle(engine: Engine) -> None:
     """Test a connection of PostgreSQL before it is used, unless it was used within the last second.
 
-    So a restart of the server between two transactions costs nobody a request. Testing every time, as
-    `pool_pre_ping` does, adds a round trip to the three to five that a poll takes.
+    So no request fails because the server was restarted between two transactions. A test every time, as with
+    `pool_pre_ping`, would add a round trip to the three to five of a poll.
     """
 
     def note_use(_connection: Any, record: Any) -> None:

@@ -37,7 +37,7 @@ from dpbandits.storage._tables import (
 
 Record = TypeVar("Record", PlanRecord, ReleaseRecord, ProgressRecord)
 
-_AT_ONCE = 500  # the most parameters of a statement, and rows of a fetch
+_AT_ONCE = 500  # the most values in a list of a query, and the most reports in one statement
 
 # The digest of a stored report is in its own row. It is copied to the ledger when the report is deleted. So
 # accepting a report writes no page of the ledger, where the entries of a cohort are on many different pages.
@@ -59,7 +59,7 @@ class SqlTransaction(Transaction):
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._latest: Attempt | None = None  # read before in this transaction, which many polls share
+        self._latest: Attempt | None = None  # kept because many polls may share one transaction
 
     def study(self) -> StudyRecord | None:
         row = self._connection.execute(select(STUDY.c.digest, STUDY.c.body)).one_or_none()
@@ -210,7 +210,7 @@ class SqlTransaction(Transaction):
         return outcomes
 
     def _collecting(self, attempts: set[tuple[int, int]]) -> set[tuple[int, int]]:
-        """Return the attempts that are collecting, and lock them so that they stay so until the end."""
+        """Return the attempts that are collecting, and lock them until the transaction ends."""
         wanted = tuple_(ATTEMPTS.c.phase, ATTEMPTS.c.number).in_(sorted(attempts))
         query = select(ATTEMPTS.c.phase, ATTEMPTS.c.number).where(wanted, ATTEMPTS.c.state == "collecting")
         rows = self._connection.execute(query.with_for_update(read=True))
@@ -255,7 +255,7 @@ class SqlTransaction(Transaction):
         self._once(BATCHES, key, {**key, "body": body}, "this attempt already has a batch")
 
     def _once(self, table: Table, key: dict[str, Any], row: dict[str, Any], why_not: str) -> None:
-        """Insert a row that must not exist yet. If two workers do so at once, the primary key stops one."""
+        """Insert a row that must not exist yet. If two workers do this at once, the primary key stops one."""
         found = (
             select(func.count()).select_from(table).where(*(table.c[name] == v for name, v in key.items()))
         )

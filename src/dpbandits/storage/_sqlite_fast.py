@@ -1,8 +1,8 @@
-"""Accepts many reports at once on SQLite with two statements, in the usual case that all of them are new.
+"""Accepts many reports on SQLite with two statements, in the usual case that all of them are new.
 
 The driver releases Python's global interpreter lock for every row that it reads or writes, and the thread
-that serves requests takes it each time. One statement for all rows avoids most of these switches. This code
-locks no rows, so it needs a transaction with exclusive write access, which `BEGIN IMMEDIATE` gives.
+that serves requests takes the lock each time. One statement for all rows avoids most of these switches. This
+code locks no rows, so it needs a transaction with exclusive write access, which `BEGIN IMMEDIATE` gives.
 """
 
 from __future__ import annotations
@@ -24,6 +24,10 @@ _KEEP = "INSERT INTO reports (pseudonym, phase, attempt, sealed, relayed, digest
 
 def take_all(connection: Connection, reports: Sequence[StoredReport]) -> bool:
     """Accept all reports if all are new and belong to one collecting attempt; otherwise do nothing.
+
+    Args:
+        connection: A connection whose transaction has the write lock.
+        reports: The reports.
 
     Returns:
         Whether the reports were accepted.

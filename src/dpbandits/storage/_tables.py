@@ -1,4 +1,4 @@
-"""The tables of the newest schema, for building queries; _migrations.py creates them, with constraints."""
+"""The tables of the newest schema, for building queries. _migrations.py creates them, with constraints."""
 
 from __future__ import annotations
 

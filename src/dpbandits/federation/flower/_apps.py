@@ -1,9 +1,9 @@
-"""The apps that Flower's processes run: code that is installed here, and never code from the network.
+"""The apps that Flower's processes run: only code that is installed here, never code from the network.
 
 Flower sends an app with every run, and its processes `flwr-serverapp` and `flwr-clientapp` execute the code
-in it. A site that did so would not be protected from the operator of the SuperLink. So the SuperExecs of a
-federation start the programs below instead. They are Flower's programs with the loading of the app replaced.
-The app that is sent is ignored.
+of the app. A site that executed this code would not be protected from the operator of the SuperLink. So the
+SuperExecs of a federation start the programs below instead. They are Flower's programs, except that they do
+not load the app that was sent.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ log = logging.getLogger("dpbandits.federation")
 
 
 def run_client_app(*, noise: Callable[[SiteFile], NoiseSource] | None = None) -> None:
-    """Run Flower's program for one message to a site, with the site of the file in the environment.
+    """Run Flower's ClientApp program, which answers one message with the site of the file in the environment.
 
     Args:
-        noise: Returns the source of the users' noise, which only a test passes; secure by default.
+        noise: Returns the source of the users' noise; secure by default. Only tests pass another one.
     """
     from flwr.app import ConfigRecord, Message, RecordDict
     from flwr.clientapp import ClientApp
@@ -65,10 +65,10 @@ def run_client_app(*, noise: Callable[[SiteFile], NoiseSource] | None = None) ->
 
 
 def run_server_app(*, noise: NoiseSource | None = None) -> None:
-    """Run Flower's program for the ServerApp of the study file in the environment.
+    """Run Flower's ServerApp program, which drives the study of the file in the environment.
 
     Args:
-        noise: The source of noise for releases, which only a test passes; secure by default.
+        noise: The source of noise for releases; secure by default. Only tests pass another one.
     """
     from dpbandits.federation._study_file import read_federation
 
@@ -93,7 +93,7 @@ def run_server_app(*, noise: NoiseSource | None = None) -> None:
 
 
 def drive(file: FederationFile, grid: Any, noise: NoiseSource | None = None) -> None:
-    """Run the study of a file over a Flower grid, and write how it ended into its folder."""
+    """Run the study of a file over a Flower grid, and write the outcome to the folder of the file."""
     from dpbandits.federation._driver import Driver
 
     sites = file.site_keys()
@@ -110,7 +110,7 @@ def drive(file: FederationFile, grid: Any, noise: NoiseSource | None = None) -> 
             noise=noise,
         )
         state = driver.run()
-    except DpbanditsError as error:  # another driver would come to the same end
+    except DpbanditsError as error:  # a new driver would probably fail in the same way
         log.exception("stopped")
         Outcome(ended=False, told=str(error)).write(file.folder)
     else:
@@ -134,7 +134,7 @@ def _alone(path: Path) -> Iterator[None]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise InvalidValue("driver", "another one that runs", "one driver per study") from None
+            raise InvalidValue("driver", "a second one", "one running driver per study") from None
         yield
 
 

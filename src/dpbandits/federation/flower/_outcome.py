@@ -1,4 +1,4 @@
-"""`Outcome`: how a study ended, which the ServerApp tells the command that started it."""
+"""`Outcome`: how a study ended. The ServerApp writes it to a file for the command that started the study."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ class Outcome:
     """How a study ended.
 
     Attributes:
-        ended: Whether it reached its horizon or was closed. If not, it stopped and can go on.
+        ended: Whether the study reached its horizon or was closed. If not, an error stopped it, and it can be
+            continued.
         told: A sentence for people.
     """
 
@@ -22,7 +23,7 @@ class Outcome:
     told: str
 
     def write(self, folder: Path) -> None:
-        """Write it to a folder. A reader sees all of it or nothing."""
+        """Write the outcome to a folder. A reader sees the complete file or none."""
         new = folder / f"{_NAME}.new"
         new.write_text(json.dumps(asdict(self)), encoding="utf-8")
         new.replace(folder / _NAME)
@@ -35,5 +36,5 @@ class Outcome:
 
     @staticmethod
     def forget(folder: Path) -> None:
-        """Delete the outcome of an earlier run, which may have stopped."""
+        """Delete the outcome of an earlier run, if there is one."""
         (folder / _NAME).unlink(missing_ok=True)

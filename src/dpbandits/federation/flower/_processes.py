@@ -1,4 +1,4 @@
-"""Child processes: they are restarted if they die, and end with the process that started them."""
+"""Child processes, which are restarted if they die and which end with the process that started them."""
 
 from __future__ import annotations
 
@@ -21,15 +21,16 @@ from dpbandits.federation.flower._versions import FILE, FLOWER
 log = logging.getLogger("dpbandits.federation")
 
 _DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG
+# Programs that a SuperExec could start and that a federation does not need.
 _OTHERS = ("flwr-agentapp", "flwr-connector", "flwr-model", "flwr-simulation")
 _RESTART_SECONDS, _LONGEST_SECONDS = 2.0, 10.0  # the first and the longest pause before a restart
 _HEALTHY_SECONDS = 30.0  # a process that lived this long did not fail to start
-_STOP_SECONDS = 2.0  # the database and the ledgers survive a kill, so nothing needs longer
+_STOP_SECONDS = 2.0  # then a process is killed, which the database and the ledgers survive
 
 
 @dataclass(frozen=True, kw_only=True)
 class Apps:
-    """The modules that run instead of Flower's programs. Only a test names others.
+    """The modules that run instead of Flower's programs. Only tests use others than the defaults.
 
     Attributes:
         server: Runs the ServerApp.
@@ -44,7 +45,7 @@ def require_flower() -> None:
     """Check that Flower is installed in the version whose programs are replaced.
 
     Raises:
-        InvalidValue: It is not. The message says how to install it.
+        InvalidValue: Flower is missing or has another version. The message says how to install it.
     """
     remedy = f"flwr {FLOWER}: pip install '.[flower]' in an environment of its own"
     try:
@@ -64,7 +65,8 @@ def prepared(folder: Path, file: Path, apps: Apps) -> dict[str, str]:
     """Create the folder of Flower's files, and return the environment of its processes.
 
     The first directory of PATH has the programs that a SuperExec may start. They run installed modules, and
-    refuse every other kind of app. Nothing is sent to Flower's makers, and nothing is installed.
+    refuse every other kind of app. The environment switches off Flower's telemetry, its check for updates and
+    its installation of packages.
 
     Args:
         folder: The folder.
@@ -102,7 +104,7 @@ def _script(path: Path, line: str) -> None:
 
 
 def secret_file(folder: Path) -> Path:
-    """Return a file with a new secret that a SuperExec shares with the process that it serves."""
+    """Create a file with a new secret, which a SuperExec and its SuperLink or SuperNode share."""
     path = folder / "superexec.secret"
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "wb") as file:
@@ -115,8 +117,10 @@ class Family:
     """Child processes by name. Each has its own process group, so that its children end with it.
 
     Attributes:
-        folder: Where the output of each process is appended, NAME.log.
+        folder: The folder of the logs. The output of each process is appended to NAME.log.
         environment: The environment of the processes.
+        commands: The command of each process.
+        running: The processes that were started, which may have died since.
     """
 
     folder: Path
@@ -127,7 +131,12 @@ class Family:
     _pauses: dict[str, float] = field(default_factory=dict)
 
     def start(self, name: str, command: Sequence[str]) -> None:
-        """Start a process, which `revive` starts again if it dies."""
+        """Start a process. `revive` starts it again if it dies.
+
+        Args:
+            name: The name of the process.
+            command: The program and its arguments.
+        """
         self.commands[name] = command
         self._started[name] = time.monotonic()
         with (self.folder / f"{name}.log").open("ab") as output:
@@ -142,7 +151,16 @@ class Family:
             )
 
     def run(self, name: str, command: Sequence[str], seconds: float) -> str:
-        """Run a program to its end, and append its output to NAME.log; return why it failed, if it did."""
+        """Run a program to its end, and append its output to NAME.log.
+
+        Args:
+            name: The name of the log.
+            command: The program and its arguments.
+            seconds: The program is killed after this time.
+
+        Returns:
+            Why the program failed; empty if it succeeded.
+        """
         try:
             done = subprocess.run(
                 command,
@@ -161,10 +179,10 @@ class Family:
         return done.stdout.strip() or "failed" if done.returncode else ""
 
     def revive(self) -> list[str]:
-        """Start every process again that has died, and return their names.
+        """Start the processes that have died again, and return their names.
 
-        If it keeps dying soon after its start, the pauses become longer. For example, a SuperNode ends until
-        the SuperLink knows its key.
+        There is a pause before each restart. The pauses of a process that keeps dying soon after its start
+        become longer. For example, a SuperNode ends soon if its key is not yet registered at the SuperLink.
         """
         died = [name for name, process in self.running.items() if process.poll() is not None]
         ready = [name for name in died if time.monotonic() > self._started[name] + self._pause(name)]
@@ -202,6 +220,6 @@ def _end_group(process: subprocess.Popen[bytes]) -> None:
 
 
 def _end_with_parent() -> None:
-    """In a new child: ask Linux to end it when the parent dies, even if the parent is killed."""
+    """Ask Linux to kill this new child process when its parent dies, even if the parent is killed."""
     if sys.platform == "linux":
         ctypes.CDLL(None, use_errno=True).prctl(_DEATH_SIGNAL, signal.SIGKILL)

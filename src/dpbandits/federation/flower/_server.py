@@ -1,8 +1,8 @@
 """`Server`: runs the SuperLink and the ServerApp of a study until the study ends or stops.
 
 A process that dies is started again. The SuperLink keeps its state in a database file, so runs and messages
-survive. If the ServerApp dies, Flower ends its run: a new run is started, and its driver continues from the
-store of the study.
+survive. If the ServerApp dies, Flower ends its run. Then the server starts a new run, whose driver continues
+from the store of the study.
 """
 
 from __future__ import annotations
@@ -36,11 +36,12 @@ publisher = "dpbandits"
 serverapp = "ignored:app"
 clientapp = "ignored:app"
 """
-_CODE = "app = None\n"  # nobody runs it: the parties run what they have installed
+_CODE = "app = None\n"  # this is never run: the parties run what they have installed
 _COMMAND_SECONDS = 60.0
 _START_SECONDS = 60.0
 _GRACE_SECONDS = 30.0  # from the start of a run until its driver must hold the lock
-_SHORT_SECONDS, _MOST_FAILURES = 60.0, 10  # so often may a driver die soon after its start
+# A driver may die this many times in a row within this time of its start.
+_SHORT_SECONDS, _MOST_FAILURES = 60.0, 10
 
 
 class Server:
@@ -48,10 +49,10 @@ class Server:
 
     Args:
         file: The study file.
-        apps: The modules that run instead of Flower's programs; only a test passes others.
+        apps: The modules that run instead of Flower's programs. Only tests pass others.
 
     Raises:
-        InvalidValue: The file names no terms, or there is no key of a site.
+        InvalidValue: The file names no terms, or there is no key of a site, or a key cannot be read.
     """
 
     def __init__(self, file: FederationFile, apps: Apps | None = None) -> None:
@@ -66,13 +67,13 @@ class Server:
         self._failures = 0
 
     def run(self, watch: Callable[[Server], None] = lambda _server: None) -> Outcome:
-        """Run the study to its end.
+        """Run the study until it ends or stops.
 
         Args:
             watch: Called about once a second.
 
         Returns:
-            How it ended.
+            How the study ended.
 
         Raises:
             Unreachable: The SuperLink does not start, or the driver keeps dying.
@@ -126,7 +127,7 @@ class Server:
         ]
 
     def _must_submit(self) -> bool:
-        """Return whether the driver has died, or has not come up, and has not ended just now."""
+        """Return whether the driver died or did not start in time, and has written no outcome."""
         late = self._seen or time.monotonic() > self._submitted + _GRACE_SECONDS
         return late and Outcome.read(self.file.folder) is None
 
@@ -149,7 +150,7 @@ class Server:
             log.warning("no run was started: %s", failed[-300:])
 
     def _driven(self) -> bool:
-        """Return whether a driver runs: it holds a lock for as long as its process lives."""
+        """Return whether a driver runs. A driver holds a lock as long as its process lives."""
         with (self.file.folder / "driver.lock").open("a") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

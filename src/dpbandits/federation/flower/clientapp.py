@@ -1,4 +1,4 @@
-"""Runs instead of `flwr-clientapp`: python -m dpbandits.federation.flower.clientapp."""
+"""The program that replaces `flwr-clientapp`: `python -m dpbandits.federation.flower.clientapp`."""
 
 from dpbandits.federation.flower._apps import run_client_app
 

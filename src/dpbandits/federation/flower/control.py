@@ -1,8 +1,8 @@
-"""Runs commands of Flower's command line in one process, since each start takes a second.
+"""Runs several commands of Flower's command line in one process, since each start takes a second.
 
     python -m dpbandits.federation.flower.control supernode register a.pub link ";" run app link ";"
 
-The commands end with `;`. A key that is registered already is no error.
+Every command ends with `;`. Registering a key that is already registered is not an error.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 
 def main(words: Sequence[str]) -> int:
-    """Run each command, and return 1 if one of them failed."""
+    """Run each command, and return 1 if at least one failed, otherwise 0."""
     import click
     from flwr.cli.app import typer_click_object
 

@@ -1,4 +1,4 @@
-"""Runs instead of `flwr-serverapp`: python -m dpbandits.federation.flower.serverapp."""
+"""The program that replaces `flwr-serverapp`: `python -m dpbandits.federation.flower.serverapp`."""
 
 from dpbandits.federation.flower._apps import run_server_app
 
