@@ -251,6 +251,21 @@ def test_a_mistake_of_ours_is_told_without_a_traceback(
     assert "a-secret" not in reply.text + caplog.text
 
 
+def test_a_made_up_phase_reads_no_plan(coordinator: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+    def plans(_transaction: object) -> None:
+        raise AssertionError("all plans were read for a phase that has not begun")
+
+    with coordinator.deployed.store.transaction() as transaction:
+        monkeypatch.setattr(type(transaction), "plans", plans)
+    reply = coordinator.call("ticket", "POST", "/v1/phases/9/attempts/1/reports", content=b"x")
+    assert (reply.status_code, reply.json()["error"]) == (404, "not-found")
+
+
+def test_an_expired_code_is_in_the_description(coordinator: Live) -> None:
+    described = coordinator.http.get("/openapi.json").json()
+    assert "410" in described["paths"]["/v1/clients"]["post"]["responses"]
+
+
 def test_metrics_name_no_client(coordinator: Live) -> None:
     text = coordinator.call("operator", "GET", "/metrics").text
     assert "dpbandits_requests_total" in text
