@@ -1,7 +1,7 @@
 """How often clients poll: the more clients there are, the less often each of them polls.
 
 Every client polls, so the polls of a large cohort could keep a coordinator busy that has nothing to tell. The
-interval grows with the number of clients, so that all clients together poll at most `_POLLS` times per
+interval grows with the number of clients, so that all clients together poll about `_POLLS` times per
 second. This growth ends at a quarter of `report_seconds`, so that every client learns in time that it should
 report, and at 45 seconds, so that connections stay open between polls. The interval is never shorter than
 `poll_seconds` of the study file.
