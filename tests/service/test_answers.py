@@ -349,6 +349,6 @@ def test_the_status_shows_a_failed_attempt() -> None:
     told = list[str]()
     while deployed.coordinator.advance():
         told.append(deployed.run(deployed.coordinator.operator.status).waiting)
-    assert any("attempt 1 had fewer than 6 reports, which were deleted" in words for words in told)
+    assert any("attempt 1 had fewer than 6 reports. Its reports were deleted" in words for words in told)
     deployed.whole_study()
     assert deployed.run(deployed.coordinator.operator.status).waiting == "the study has ended"

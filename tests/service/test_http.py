@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from dpbandits.errors import InvalidValue
+from dpbandits.errors import InvalidValue, StorageError
 from dpbandits.service.coordinator import coordinator_app
 from dpbandits.service.shared import Limits, Rates, Roles
 from dpbandits.service.shuffler import shuffler_app
@@ -249,6 +249,32 @@ def test_a_mistake_of_ours_is_told_without_a_traceback(
     reply = coordinator.http.get("/v1/study")
     assert (reply.status_code, reply.json()["error"]) == (500, "failure")
     assert "a-secret" not in reply.text + caplog.text
+
+
+def test_a_large_report_is_told_to_try_again_while_the_store_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    def away(*_arguments: object, **_named: object) -> None:
+        raise StorageError("storage: the disk is full")
+
+    with _coordinator(Limits()) as live:
+        with live.deployed.store.transaction() as transaction:
+            monkeypatch.setattr(type(transaction), "entry_of", away)
+        reply = live.call("ticket", "POST", REPORTS, content=bytes(70_000))
+        assert (reply.status_code, reply.json()["error"]) == (503, "unavailable")
+
+
+def test_a_made_up_phase_reads_no_plan(coordinator: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+    def plans(_transaction: object) -> None:
+        raise AssertionError("all plans were read for a phase that has not begun")
+
+    with coordinator.deployed.store.transaction() as transaction:
+        monkeypatch.setattr(type(transaction), "plans", plans)
+    reply = coordinator.call("ticket", "POST", "/v1/phases/9/attempts/1/reports", content=b"x")
+    assert (reply.status_code, reply.json()["error"]) == (404, "not-found")
+
+
+def test_an_expired_code_is_in_the_description(coordinator: Live) -> None:
+    described = coordinator.http.get("/openapi.json").json()
+    assert "410" in described["paths"]["/v1/clients"]["post"]["responses"]
 
 
 def test_metrics_name_no_client(coordinator: Live) -> None:

@@ -29,6 +29,11 @@ def test_only_listed_fields_are_ever_written() -> None:
     assert "1.2.3.4" not in stream.getvalue()
 
 
+def test_the_number_of_excluded_reports_is_written() -> None:
+    record = logging.makeLogRecord({"name": "dpbandits.service", "msg": "reports-excluded", "count": 3})
+    assert json.loads(JsonLines().format(record))["count"] == 3
+
+
 def test_equal_warnings_are_limited_and_counted_with_their_reason() -> None:
     now, stream = [0.0], io.StringIO()
     handler = logging.StreamHandler(stream)

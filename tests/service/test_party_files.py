@@ -9,6 +9,7 @@ import pytest
 from dpbandits.errors import InvalidValue
 from dpbandits.privacy import SecureNoise
 from dpbandits.service.config import read_shuffler, read_study
+from dpbandits.service.shared import ShufflerAddress
 
 from .processes import Site
 
@@ -81,6 +82,11 @@ def test_errors_name_the_line(tmp_path: Path, old: str, new: str, message: str) 
         n for n, line in enumerate(site.study_file.read_text().splitlines(), 1) if new.split("\n")[-1] in line
     ]
     assert f"line {changed[0]}" in told
+
+
+def test_an_error_does_not_repeat_what_was_given_as_a_key() -> None:
+    with pytest.raises(InvalidValue, match="key: got another text, expected 64 hexadecimal digits"):
+        ShufflerAddress(url="https://shuffler.test", key="perhaps a secret")
 
 
 def test_required_keys_must_exist(tmp_path: Path) -> None:

@@ -77,6 +77,14 @@ def _busy(handler: BaseHTTPRequestHandler) -> None:
     handler.wfile.write(BOMB)
 
 
+def _refusing(handler: BaseHTTPRequestHandler) -> None:
+    body = b'{"error":"closed","message":"gone\\u001b[2J' + b"x" * 100_000 + b'"}'
+    handler.send_response(410)
+    handler.send_header("Content-Length", str(len(body)))
+    handler.end_headers()
+    handler.wfile.write(body)
+
+
 def _peak(work: Callable[[], object]) -> int:
     tracemalloc.start()
     try:
@@ -118,6 +126,14 @@ def test_a_busy_party_that_sends_a_large_error_is_retried() -> None:
     with _dishonest_server(_busy) as (url, asked):
         assert _peak(unreachable) < 32 << 20
     assert len(asked) == 2
+
+
+def test_the_text_of_a_refusal_is_short_and_printable() -> None:
+    with _liar(_refusing) as (url, _), Transport() as transport, pytest.raises(Refused) as refused:
+        transport.hold(call("GET", url, StudyReply))
+    assert refused.value.reason == "closed"
+    assert refused.value.message.startswith("gone [2Jxx")
+    assert len(refused.value.message) == 1000
 
 
 def test_a_shuffler_cannot_fill_the_memory_of_its_coordinator() -> None:

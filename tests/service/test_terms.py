@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -24,6 +25,7 @@ from dpbandits.service.wire import (
     VerifyKey,
     new_run,
     proved_delta,
+    read_terms,
     terms_of,
 )
 from dpbandits.storage import MemoryStore
@@ -213,6 +215,20 @@ def test_terms_that_make_no_sense_are_refused(change: dict[str, Any]) -> None:
         SignedTerms(terms=text.replace("Infinity", "1e999")).opened()
     with pytest.raises(Refused, match="unreadable"):
         SignedTerms(terms="[" * 5000).opened()
+
+
+@pytest.mark.parametrize("content", [b"", b'{"terms":"\xff"}', b'{"terms":"{}"}', b"[" * 100_000])
+def test_a_file_without_valid_terms_is_refused(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "terms.json").write_bytes(content)
+    with pytest.raises(InvalidValue, match="a file that `dpbandits terms` wrote"):
+        read_terms(tmp_path / "terms.json")
+
+
+def test_an_error_about_terms_quotes_little_of_their_text() -> None:
+    with pytest.raises(Refused, match="not valid terms") as refused:
+        SignedTerms(terms='{"\\u001b[2J' + "x" * 10_000 + '":1}').opened()
+    assert refused.value.message.isprintable()
+    assert len(refused.value.message) < 300
 
 
 def test_what_the_accountant_cannot_prove_is_not_believed() -> None:

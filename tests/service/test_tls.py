@@ -17,6 +17,8 @@ import httpx
 import pytest
 
 from dpbandits.cli import main
+from dpbandits.errors import InvalidValue
+from dpbandits.service.shared import Listening
 from dpbandits.service.shared._transport import trusting
 
 from .processes import ENVIRONMENT, free_port, stop
@@ -50,6 +52,16 @@ def _shake_hands(certificate: Path, trusted: Path, host: str) -> None:
             except ssl.SSLWantReadError:
                 pass
     assert waiting == []
+
+
+def test_a_key_that_cannot_be_read_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def load(*_arguments: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    certificate = _made(tmp_path, "one")
+    monkeypatch.setattr(Listening, "load", load)
+    with pytest.raises(InvalidValue, match="one-key.pem, both readable"):
+        Listening(certificate=certificate, key=tmp_path / "one-key.pem")
 
 
 @pytest.mark.parametrize("reverse", [False, True])

@@ -18,15 +18,18 @@ Play = Callable[[int, int], None]
 class Actuator:
     """A synchronous client of the coordinator for the actuator role.
 
+    Every method raises `Unreachable` if the coordinator does not respond, and `Refused` if it refuses the
+    request.
+
     Args:
         url: The coordinator's URL.
         token: The actuator's token.
         transport: Sends the requests.
 
     Attributes:
-        labels: The names of the actions that were scheduled so far; empty if actions have no names.
+        labels: The names of the actions that were scheduled so far, by index; empty if actions have no names.
         phase: The phase of the last schedule, for announcements to clients.
-        attempt: Its attempt.
+        attempt: The attempt of the last schedule.
 
     Example:
         >>> from dpbandits.service.actuator import Actuator
@@ -69,7 +72,7 @@ class Actuator:
             The schedule, with the new number of played rounds.
 
         Raises:
-            Refused: The attempt is not being played, or it has fewer rounds.
+            Refused: The attempt is not being played, or the plan has fewer rounds.
         """
         request = RoundsRequest(phase=phase, attempt=attempt, played=rounds)
         url = f"{self._url}/v1/rounds"
@@ -84,7 +87,7 @@ def play_all(
     patience: int = 1_000_000,
     report_every: float = 1.0,
 ) -> None:
-    """Play every phase until the study ends.
+    """Play every phase until the study ends, or until `patience` runs out.
 
     After a restart, playing continues at the last round that was reported to the coordinator. Rounds that
     were played but not reported are played again.
@@ -94,8 +97,12 @@ def play_all(
         play: Plays one action for a number of consecutive rounds: `play(action, rounds)`.
         pause: Seconds between two requests while nothing is to be played.
         patience: The largest number of requests for a schedule.
-        report_every: Seconds between two reports of played rounds. A report follows at the end of a run, and
-            always at the end of a phase.
+        report_every: The least number of seconds between two reports of played rounds. A report is sent at
+            the end of a run only, and always at the end of a phase.
+
+    Raises:
+        Refused: The coordinator refused a request.
+        Unreachable: The coordinator did not respond at every try.
 
     Example:
         >>> from dpbandits.service.actuator import Actuator, play_all

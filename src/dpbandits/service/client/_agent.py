@@ -1,6 +1,6 @@
-"""The reference agent: it takes part in a study, from enrolment to its one report.
+"""The reference agent: it takes part in a study for one client, from enrolment to the client's one report.
 
-`take_part` runs the agent in an event loop. `Recorder` averages the rewards that the agent observes.
+`take_part` runs the agent in an event loop. `Recorder` averages the rewards that the client observes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dpbandits.service.wire import TaskReply
 Averages = Callable[[Plan], Sequence[float]]
 """A function that plays a plan and returns the average reward of each of its supported actions."""
 
-DONE = ("over", "ended")
+DONE = ("over", "ended")  # the states of a task in which a client stops polling
 _VARIED = (0.75, 1.25)  # factors of the polling interval, so that clients do not poll at the same time
 _UNREACHED = 1.0  # seconds between polls until the coordinator has sent its own polling interval
 
@@ -29,16 +29,16 @@ class Recorder:
 
     Example: if the plan plays action 3 twice, `record(3, 0.2)` and `record(3, 0.4)` give the average 0.3.
 
-    A client may miss plays, for example while it is offline. Then it may report the averages over the plays
-    that it has seen, if missing them did not depend on rewards: they have the same mean. They scatter more,
-    so intervals have to be wider; docs/deploying.md says by how much. A client that has seen no play of an
-    action cannot report.
+    A client may miss plays, for example while it is offline. It may then report the averages over the plays
+    that it has seen, if missing a play did not depend on its reward. Such averages have the same mean as
+    averages over all plays, but vary more. So intervals have to be wider: docs/deploying.md, Missed plays,
+    says by how much. A client that has seen no play of an action cannot report.
 
     Args:
         plan: The plan.
         allowed_loss: The largest share of the plays of an action that may be missed. With 0, every play needs
             a reward.
-        rewards: The range to which single rewards are clipped (`ClientCore.rewards`); None clips none.
+        rewards: The range to which single rewards are clipped (`ClientCore.rewards`); None for no clipping.
 
     Example:
         >>> from dpbandits import examples
@@ -85,7 +85,7 @@ class Recorder:
 
     @property
     def missed(self) -> dict[int, int]:
-        """For each action of which plays are missing, how many."""
+        """The number of missing plays of each action that has any."""
         counted = zip(self._plan.support, self._plan.plays, self._counts, strict=True)
         return {action: plays - count for action, plays, count in counted if count < plays}
 
@@ -104,7 +104,8 @@ class Recorder:
         """Return the average reward of each supported action, in the order of the plan.
 
         Raises:
-            InvalidValue: More plays have no reward than `allowed_loss` allows. The message says which.
+            InvalidValue: More plays of an action are missing than `allowed_loss` allows. The message says how
+                many plays of which actions are missing.
         """
         if not self.enough:
             allowed = f"at most {self._allowed:.0%} of the plays of each action missing"
@@ -117,12 +118,13 @@ class Recorder:
 async def take_part(client: AsyncClient, code: str, averages: Averages, *, patience: int = 100_000) -> bool:
     """Enrol, wait until the coordinator asks for a report, and send one.
 
-    A party that cannot be reached is retried while the attempt is open.
+    If a party cannot be reached, the agent tries again later.
 
     Args:
         client: The client that takes part.
         code: The client's one-time enrolment code.
-        averages: Plays the plan and returns the average reward of each supported action.
+        averages: Plays the plan and returns the average reward of each supported action. It is called again
+            if the report could not be sent. A report that has been sealed is sent again unchanged.
         patience: The largest number of polls and retries.
 
     Returns:
@@ -164,7 +166,7 @@ async def take_part(client: AsyncClient, code: str, averages: Averages, *, patie
 
 
 def _accepted(core: ClientCore, task: TaskReply) -> bool:
-    """Return whether a report was accepted. In the shuffle model only the client knows, from the 204."""
+    """Return whether a report was accepted. In the shuffle model only the client knows, from status 204."""
     return core.memory.sent if task.reported is None else task.reported
 
 
@@ -175,7 +177,7 @@ def _plan(core: ClientCore) -> Plan:
 
 
 def _too_late(refusal: Refused) -> bool:
-    """Return False if the attempt is closed: a report that arrives too late is no error. Else raise."""
+    """Return False if the attempt is closed: a report that is too late is not an error. Otherwise raise."""
     if refusal.reason != "closed":
         raise refusal
     return False

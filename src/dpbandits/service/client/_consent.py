@@ -35,11 +35,11 @@ class Consent:
         minimum_cohort: The least number of reports in every release.
         largest_cohort: The largest cohort. A client's own noise is a smaller part of the total in a larger
             cohort.
-        least_silent_share: The share of reports that may contain no noise while the noise of the others still
-            suffices. A study's `silent_share` must be at least this.
+        least_silent_share: The least accepted `silent_share` of a study. That is the share of reports that
+            may contain no noise while the noise of the other reports still suffices.
         biased_bits: Whether to accept the paper's Algorithm 2, in which noise bits are not fair coins.
-        conformance: Whether the client is being tested. It then takes part only in conformance tests, and
-            otherwise never.
+        conformance: Whether the client is being tested. If so, it takes part in conformance tests only.
+            Otherwise it never takes part in a conformance test.
 
     Example:
         >>> from dpbandits.service.client import Consent

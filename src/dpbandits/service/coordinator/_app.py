@@ -41,11 +41,12 @@ from dpbandits.service.wire import (
     TaskReply,
     TaskRequest,
 )
+from dpbandits.storage import Transaction
 
 log = logging.getLogger("dpbandits.service")
 
 
-_TOGETHER = 0.1  # seconds within which all pokes lead to one step; every poll of a client is one
+_TOGETHER = 0.1  # seconds within which all pokes lead to one step; every poll that reads the store pokes
 _STEP = 5.0  # seconds that the current step has to finish when the service stops
 
 
@@ -89,7 +90,7 @@ class CoordinatorService(Served):
         return reply
 
     def accepted(self, pseudonym: str) -> None:
-        """Let the store answer the later polls of a client that has reported."""
+        """Answer later polls of this client from the store, since it has reported."""
         self._polls.forget(pseudonym)
 
     async def slot(self, call: Call) -> ReportSlot:
@@ -99,15 +100,19 @@ class CoordinatorService(Served):
 
     async def _plan(self, phase: int) -> Plan:
         journal = self._coordinator.rounds.journal
-        known = journal.known_plan(phase)
-        if known is None:
-            plans = await self.run("read", lambda t: {record.phase for record in t.plans()})
-            if phase not in plans:
-                raise Refused("not-found", "no such phase")
-            known = await self.run("read", lambda t: journal.plan(t, phase))
-        if not known.asks:
+
+        def planned(transaction: Transaction) -> Plan | None:
+            """Return the plan of a phase that has begun. For any other number, no plan is read."""
+            latest = transaction.latest()
+            begun = latest is not None and 1 <= phase <= latest.phase
+            return journal.plan(transaction, phase) if begun else None
+
+        plan = journal.known_plan(phase) or await self.run("read", planned)
+        if plan is None:
+            raise Refused("not-found", "no such phase")
+        if not plan.asks:
             raise Refused("closed", "this phase asks nobody")
-        return known
+        return plan
 
     async def play(self, _call: Call) -> PlayReply:
         """Return the action of the next round."""
@@ -130,7 +135,7 @@ class CoordinatorService(Served):
         return await self._told(await self.run("read", self._coordinator.operator.status))
 
     async def _told(self, reply: StatusReply) -> StatusReply:
-        """Add to a status what it takes no transaction to know."""
+        """Add to a status what is known without a transaction."""
         found = await asyncio.to_thread(self._coordinator.operator.concluded)
         return msgspec.structs.replace(reply, trouble=self._driver.trouble, **found)
 
@@ -159,8 +164,8 @@ class Driver:
     """A thread that advances the study: at once when poked, and every `seconds` to check deadlines.
 
     A step that fails, for example because the shuffler is down or the disk is full, is retried with
-    exponential backoff, however often it is poked; the longest pause is 50 × `seconds`. `trouble` is the last
-    error, or empty after a success.
+    exponential backoff, however often it is poked; the longest pause is 50 × `seconds`. `trouble` describes
+    the error of the last step; it is empty if that step succeeded.
     """
 
     def __init__(self, coordinator: Coordinator, metrics: Metrics, *, seconds: float = 0.2) -> None:
@@ -269,7 +274,7 @@ def coordinator_endpoints(served: CoordinatorService) -> list[Endpoint]:
             served.clients,
             enrolled,
             takes=ClientRequest,
-            refusals=(409,),
+            refusals=(409, 410),
             browsers=True,
         ),
         endpoint(

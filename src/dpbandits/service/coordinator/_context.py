@@ -1,4 +1,4 @@
-"""`Context`: what the parts of a coordinator share. It has the study, its terms, its keys and its timing."""
+"""`Context`: what all parts of a coordinator need. It has the study, its terms, its keys and its timing."""
 
 from __future__ import annotations
 
@@ -33,14 +33,26 @@ class Beginning:
 
     Attributes:
         signed: The terms of the study.
-        spending: Its schedule, if it was planned here.
-        options: Its options with their names and their encoding, if it has any. Their digest is a part of the
-            study, and so of the terms.
+        spending: The schedule, if the coordinator planned it for a number of participants.
+        options: The options with their names and their encoding, if the study has options. Their digest is a
+            part of the study, and so of the terms.
     """
 
     signed: SignedTerms
     spending: Spending | None = None
     options: Options | None = None
+
+    @staticmethod
+    def read(transaction: Transaction) -> Beginning:
+        """Read the beginning of a study from its store.
+
+        Raises:
+            InvalidValue: The store is empty.
+        """
+        found = transaction.study()
+        if found is None:
+            raise InvalidValue("storage", "an empty store", "the store of a study that has been served")
+        return decode(found.body, Beginning)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,8 +61,8 @@ class Context:
 
     Attributes:
         study: The study.
-        participants: If given, the schedule is planned for this many clients when the store is created, and
-            kept there.
+        participants: If given, the coordinator plans the schedule for this number of clients when the store
+            is created, and keeps it there.
         options: The options whose rows are the actions; None if the actions have no names.
         keys: The coordinator's key pair.
         timing: How long clients have to join and to report, and how often they poll.
@@ -60,11 +72,11 @@ class Context:
         noise: The source of noise for releases. It cannot be configured: a coordinator that a command starts
             uses keyed noise (_fingerprint.py). A test may pass a seeded source; its releases are marked as
             simulated.
-        clock: The source of time; None takes the clock of the store, which all workers share.
+        clock: The source of time; None for the clock of the store, which all workers share.
         hook: Called with the name of every journal step, for fault injection.
         watermark: If given, the study stops when its store is an old copy (_watermark.py).
-        conformance: Whether this is no study but a server that tests clients. Its terms have a version of
-            their own, which clients refuse unless they are being tested.
+        conformance: Whether this server only tests clients. The version in its terms is then a different one,
+            which clients refuse unless they are being tested.
         limits: If given, a plan whose reports exceed these limits is refused.
     """
 
@@ -173,7 +185,7 @@ class Context:
         return self.shuffler is not None
 
     def check_fits(self, plan: Plan) -> None:
-        """Raise `InvalidValue` if this party collects reports, and a plan's reports exceed its limits."""
+        """Raise `InvalidValue` if the coordinator collects reports and a plan's reports exceed its limits."""
         if self.limits is not None and not self.shuffled:
             slot = ReportSlot(plan=plan, place=self.place(plan, 1, ""))
             self.limits.check_report(slot.body_size, plan.phase)
@@ -186,7 +198,7 @@ class Context:
 def _begin(transaction: Transaction, record: StudyRecord) -> None:
     try:
         transaction.begin_study(record)
-    except Refused as refusal:  # another worker did, after this one had looked
+    except Refused as refusal:  # another worker began it after this one had read the store
         raise Refused("changed", "another worker began the study at the same time") from refusal
 
 
@@ -194,7 +206,7 @@ def check_options(study: Study, options: Options | None) -> None:
     """Check that options are those of a study.
 
     Raises:
-        InvalidValue: Their digest is another one than that in the study.
+        InvalidValue: Their digest or their actions differ from those of the study.
     """
     digest = "" if options is None else options.digest
     if digest != study.options or (options is not None and options.actions != study.actions):
@@ -204,7 +216,7 @@ def check_options(study: Study, options: Options | None) -> None:
 
 
 def _check_configured(terms: Terms, context: Context) -> None:
-    """Raise unless the configuration leads to the same terms: one store serves one study."""
+    """Raise `InvalidValue` if the configuration leads to other terms: one store serves one study."""
     own = context.terms_for(terms.run)
     for name in msgspec.structs.fields(Terms):
         given, agreed = getattr(own, name.name), getattr(terms, name.name)

@@ -43,7 +43,8 @@ class Coordinator:
         operator: What the operator may do.
 
     Raises:
-        InvalidValue: The link is missing, or the store belongs to another study or other terms.
+        InvalidValue: The link is missing, the store belongs to another study or other terms, or the store of
+            a conformance test is not in memory.
         PlanMismatch: A journalled plan differs from the one that this study computes.
     """
 
@@ -97,10 +98,10 @@ class Coordinator:
     def begin(self) -> None:
         """Journal the first plan if there is none yet, and check the current one.
 
-        Call this before clients can connect: a study that cannot be served then ends at once, with one error.
+        Call this before clients can connect, so that a study that cannot be served fails at once.
 
         Raises:
-            InvalidValue: A report of the current plan is larger than the limits allow.
+            InvalidValue: A report of the first or current plan is larger than the limits allow.
             Refused: The first plan does not keep the terms.
         """
         latest = self.rounds.current()

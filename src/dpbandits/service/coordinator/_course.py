@@ -1,10 +1,9 @@
-"""`Course`: everything that a store keeps of a study, read at once, without one client's data."""
+"""`Course`: what a store keeps of a study as a whole, read at once. It has no data of single clients."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dpbandits.errors import InvalidValue
 from dpbandits.options import Options
 from dpbandits.protocol import Study, Sums, decode
 from dpbandits.rounds import JournalRecords, standing_of
@@ -24,12 +23,13 @@ class Course:
         journalled: The learner's state, plans and releases.
         signed: The terms.
         attempts: All attempts, ordered by phase and number.
-        answered: The number of reports of each attempt, by phase and number; None where a shuffler counts
-            them and they were not released.
+        answered: The number of reports of each attempt, by phase and number; None if a shuffler collects the
+            reports and the attempt was not released.
         standing: Whether the operator paused or closed the study: `running`, `paused` or `closed`.
-        sums: In the modes `trusted` and `split`, this party's sums of each released phase: those that the
-            shuffler revealed, or those of this party's own shares.
-        shares: In mode `verified`, this party's share of the sums of each released phase.
+        sums: The sums of each released phase that the coordinator journalled: in mode `trusted` those that
+            the shuffler revealed, in mode `split` those of the coordinator's own shares; empty otherwise.
+        shares: In mode `verified`, the coordinator's share of the sums of each released phase; empty
+            otherwise.
     """
 
     journalled: Journalled
@@ -49,15 +49,15 @@ def read_course(study: Study, options: Options | None, store: Store) -> Course:
         options: The options of the configuration.
         store: The store; it is only read.
 
+    Returns:
+        The course of the study.
+
     Raises:
         InvalidValue: The store is empty or belongs to another study.
         PlanMismatch: A journalled plan differs from the one that this study computes.
     """
     with store.transaction() as transaction:
-        found = transaction.study()
-        if found is None:
-            raise InvalidValue("storage", "an empty store", "the store of a study that has been served")
-        kept = decode(found.body, Beginning)
+        kept = Beginning.read(transaction)
         terms, records = kept.signed.opened(), JournalRecords.read(transaction)
         attempts, standing = transaction.attempts(), standing_of(transaction)
         shuffled = terms.shuffler is not None

@@ -1,7 +1,7 @@
-"""A keyed digest of the reports behind a release, and the noise that is derived from it.
+"""A keyed digest of the reports of a release, and the noise of the release, which is derived from the digest.
 
-Drawing noise again for the same reports gives the same noise: it is a function of the reports, the plan, the
-attempt, the study, and a key that is derived from the coordinator's private key and is never stored.
+The noise is a function of the reports, the plan, the attempt, the study and a key. So the same reports always
+get the same noise. The key is derived from the coordinator's private key and is never stored.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from dpbandits.service.coordinator._context import Context
 class Fingerprint:
     """A keyed digest of the reports of an attempt, added in the order of their pseudonyms.
 
-    It is over the plaintexts: sealing the same report again gives another ciphertext, which must not change
-    the noise. It is keyed, since otherwise anybody could test guesses of the reports against it.
+    The digest covers the plaintexts: sealing the same report again gives another ciphertext, which must not
+    change the noise. The digest is keyed, since otherwise everybody who sees it could test guesses of the
+    reports.
     """
 
     def __init__(self, context: Context, plan: Plan, attempt: int) -> None:

@@ -21,7 +21,7 @@ from dpbandits.service.wire import (
 Reply = TypeVar("Reply")
 Row = TypeVar("Row", bound=tuple[Any, ...])
 
-_LARGEST = 1 << 28  # bytes of a reply: sums of a cohort, or a page of shares
+_LARGEST = 1 << 28  # bytes of the largest accepted reply, which is a page of shares
 
 
 class HttpLink:
@@ -54,15 +54,18 @@ class HttpLink:
         return self._call("POST", phase, attempt, "/close")
 
     def shares(self, phase: int, attempt: int) -> Iterator[tuple[str, bytes]]:
-        """Yield the coordinator's sealed shares with their pseudonyms, page by page.
+        """Yield the coordinator's sealed shares with their pseudonyms, in the order of the shuffler.
 
-        A shuffler could send pages without end, so the caller must stop after the last member.
+        A hostile shuffler could send pages without end. So the caller must check each share (`in_order`).
         """
         for page in self._pages(phase, attempt, "shares", lambda url: self._get(url, SharesReply).shares):
             yield from page
 
     def verifiers(self, phase: int, attempt: int) -> Iterator[list[tuple[str, bytes, bytes]]]:
-        """Yield pages of the coordinator's sealed parts with the shuffler's verifier shares."""
+        """Yield pages of the coordinator's sealed parts with the shuffler's verifier shares.
+
+        As for `shares`, the caller must check each page (`in_order`).
+        """
         yield from self._pages(
             phase, attempt, "verifiers", lambda url: self._get(url, VerifiersReply).verifiers
         )
@@ -100,4 +103,6 @@ class HttpLink:
 
 def _check_length(page: Sized) -> None:
     if len(page) > SHARES_AT_ONCE:
-        raise ProtocolError(f"the shuffler sent {len(page):,} shares in a page of {SHARES_AT_ONCE:,}")
+        raise ProtocolError(
+            f"the shuffler sent {len(page):,} shares in one page, expected at most {SHARES_AT_ONCE:,}"
+        )

@@ -1,4 +1,4 @@
-"""What clients may request of a coordinator: enrol, join, report. Each client is asked once per study."""
+"""The requests of clients to a coordinator: enrol, join, report. Each client is asked once per study."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ class Participation:
         return ClientReply(study=self._context.name)
 
     def task(self, transaction: Transaction, secret: str, pseudonym: str, have: str = "") -> TaskReply:
-        """Return a client's task. The client joins if there is a place; the ledger entry is written first.
+        """Return a client's task. The client joins if there is a place; its ledger entry is written first.
 
         Args:
-            transaction: The reply may be sent only after it has been committed.
+            transaction: The transaction to run in. The reply may be sent only after its commit.
             secret: The client's token.
             pseudonym: The name under which the client will report.
             have: The digest of the plan that the client already has; the reply then omits the plan.
@@ -71,12 +71,12 @@ class Participation:
         if standing_of(transaction) != RUNNING:
             return None
         asked = transaction.entry_of(client=client)
-        if asked is not None:  # it joined through another worker while this one waited for the lock
+        if asked is not None:  # the client joined through another worker while this one waited for the lock
             return asked
         return take_places(transaction, plan, attempt, [(client, pseudonym)])[0]
 
     def _unasked(self, transaction: Transaction, latest: Attempt | None) -> TaskReply:
-        """Reply `ended` if no more clients will be asked, else `wait`. A plan that asks nobody is final."""
+        """Return `ended` if no more clients will be asked, else `wait`. A plan that asks nobody is final."""
         if standing_of(transaction) == CLOSED:
             return self._reply("ended")
         if latest is None:
@@ -116,7 +116,7 @@ class Participation:
             have: As for `task`.
 
         Returns:
-            The task; None if it depends on what else the store has: the attempt is over.
+            The task; None if the store has to be read, because the attempt is over or its plan is not known.
         """
         state, plan = _TASK.get(latest.state), self._rounds.journal.known_plan(latest.phase)
         if state is None or plan is None:
@@ -124,7 +124,7 @@ class Participation:
         return self._in_cohort(state, plan, latest.number, latest, have=have, reported=False)
 
     def _seconds_left(self, attempt: Attempt) -> float | None:
-        """Return the time until the attempt closes; None while the shuffler could not be reached in time."""
+        """Return the time until the attempt closes; None if the shuffler was not reached at the deadline."""
         remaining = self._rounds.seconds_left(attempt)
         return None if remaining is None else max(0.0, round(remaining, 3))
 

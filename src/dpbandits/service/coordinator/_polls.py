@@ -1,14 +1,16 @@
-"""Polls of clients that have joined are answered from memory.
+"""Replies from memory to the polls of clients that have joined.
 
-Most polls learn nothing: the client has joined, and its cohort waits for others or for the actuator. When it
-may report, all clients of the cohort ask within a few seconds. Whether a client has joined an attempt never
-changes, so it is remembered until its report is accepted. The latest attempt is read from the store for many
-polls together: again after every change that this process commits and, because other workers and commands
-may change it, at least four times per second. All other polls read the store: those that may join, those of
-clients that have reported to this worker, and those after the end of the attempt.
+Most polls get the same reply as before: the client has joined, and its cohort waits for other clients or for
+the actuator. When reports are due, all clients of the cohort poll within a few seconds. A client that has
+joined an attempt stays in it, so this is remembered until its report is accepted or the attempt is over.
 
-If another worker accepted the client's report, a reply from memory has `reported` false. This does no harm:
-in this state clients send their report, and the same report is accepted again.
+The latest attempt is read from the store once for many polls. It is read again after every change that this
+process commits. Other workers and commands may change it, too, so it is used for at most a quarter of a
+second. All other polls read the store: those of clients that may join, those of clients that have reported to
+this worker, and those after the end of the attempt.
+
+If another worker accepted a client's report, a reply from memory has `reported` false. This does no harm: the
+client sends its report again, and the same report is accepted again.
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ class _Place(NamedTuple):
 
 
 class Polls:
-    """The clients that have joined, and the latest attempt. Used in the thread of the event loop only.
+    """The clients that have joined, and the latest attempt. Use it in the thread of the event loop only.
 
     Args:
         clients: Makes the replies.
@@ -81,7 +83,7 @@ class Polls:
                 self._places.popitem(last=False)
 
     def forget(self, pseudonym: str) -> None:
-        """Ask the store from now on: the client's report was accepted, or its attempt is over."""
+        """Forget a client: its report was accepted, or its attempt is over. Its next poll reads the store."""
         self._places.pop(pseudonym, None)
 
     async def _read(self) -> Attempt | None:

@@ -1,7 +1,7 @@
-"""The results of a study: from what its journal has to the reply of `/v1/results`.
+"""The results of a study: the reply of `/v1/results`, computed from the journal.
 
-The running coordinator and `dpbandits results`, which reads the store of a stopped one, call the same
-functions, so both give the same results.
+The coordinator and `dpbandits results`, which reads the store itself, call the same functions. So both give
+the same results.
 """
 
 from __future__ import annotations
@@ -48,7 +48,14 @@ class Journalled:
 
 @dataclass(frozen=True, kw_only=True)
 class Answered:
-    """The answer of a state, and what is needed to decide more."""
+    """The answer of a state, and what is needed to decide more.
+
+    Attributes:
+        answer: The answer; None before the first release.
+        learning_over: Whether no more clients are asked.
+        needed: What is needed to decide more, in words.
+        participants: The number of clients in `needed`; None if it has none.
+    """
 
     answer: Answer | None
     learning_over: bool
@@ -61,7 +68,7 @@ class Answered:
 
         Args:
             journalled: The state and the records.
-            options: The options of the study.
+            options: The options of the study; None if its actions have no names.
             level: The probability with which each kind of interval covers the truth.
         """
         state = journalled.state
@@ -161,17 +168,17 @@ def stored_results(
         store: The store; it is only read.
         level: The probability with which each kind of interval covers the truth.
 
+    Returns:
+        The results, as the coordinator sends them.
+
     Raises:
-        InvalidValue: The store is empty or belongs to another study, or the level is no probability.
+        InvalidValue: The store is empty or belongs to another study, or the level is not a probability.
         PlanMismatch: A journalled plan differs from the one that this study computes.
     """
     probability(level=level)
     with store.transaction() as transaction:
-        found = transaction.study()
-        if found is None:
-            raise InvalidValue("storage", "an empty store", "the store of a study that has been served")
-        records = JournalRecords.read(transaction)
-    state = records.replay(stored_study(study, options, decode(found.body, Beginning)))
+        kept, records = Beginning.read(transaction), JournalRecords.read(transaction)
+    state = records.replay(stored_study(study, options, kept))
     journalled = Journalled(state=state, plans=records.plans, releases=records.releases)
     answered = Answered.of(journalled, options, level=level)
     return results_reply(journalled, options, answered)

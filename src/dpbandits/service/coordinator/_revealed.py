@@ -1,9 +1,10 @@
-"""Checks everything that a shuffler sends; the coordinator does not trust it.
+"""Checks of what a shuffler sends in the modes `trusted` and `split`: the coordinator does not trust it.
 
-A shuffler may return one client's share many times, invent members, send pages without end, or send sums that
-are not residues of the modulus. Each of these raises `ProtocolError`: nothing is released, and the error is
-logged. If the shuffler sums over another set of clients than the coordinator, the attempt fails and new
-clients are asked. No check can keep a shuffler from adding its own number to the sums: see docs/privacy.md.
+A hostile shuffler may return one client's share many times, invent members, send pages without end, or send
+sums that are not residues of the modulus. Each of these raises `ProtocolError`: nothing is released, and the
+error is logged. If the shuffler sums over another set of clients than the coordinator, the attempt fails and
+new clients are asked. No check can prevent a shuffler from adding its own number to the sums: see
+docs/privacy.md. For mode `verified` see _verifying.py, which uses some of these checks.
 """
 
 from __future__ import annotations
@@ -46,8 +47,8 @@ def own_sums(
 ) -> OwnSums:
     """Add up the coordinator's shares.
 
-    A share that cannot be decrypted, or that was not made by its client, is left out. The coordinator asks
-    the shuffler to leave out the other half, too.
+    A share that cannot be decrypted, or that was not made by its client, is left out. The coordinator then
+    asks the shuffler to leave out the other share of the same report.
 
     Args:
         context: The study with its keys.
@@ -119,7 +120,8 @@ def checked_collection(context: Context, plan: Plan, attempt: Attempt, reply: Co
     """Check that a reply to closing or summing is about this attempt, and that its count is possible.
 
     Raises:
-        ProtocolError: It is about another attempt, has an unknown state, or counts more reports than clients.
+        ProtocolError: The reply is about another attempt, has an unknown state, or counts more reports than
+            clients.
     """
     place = (context.name, attempt.phase, attempt.number)
     if (reply.study, reply.phase, reply.attempt) != place or reply.state not in STATES:

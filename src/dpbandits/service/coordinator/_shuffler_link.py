@@ -23,7 +23,8 @@ class ShufflerLink(Protocol):
         """Close a collection.
 
         Returns:
-            The sums; in the other modes, that the shares can be fetched; or that there were too few reports.
+            In mode `trusted` the state `summed`, with the sums. In the modes `split` and `verified` the state
+            `closed`: the shares can be fetched. In every mode `failed` if there were too few reports.
         """
         ...
 
@@ -32,9 +33,9 @@ class ShufflerLink(Protocol):
         ...
 
     def verifiers(self, phase: int, attempt: int) -> Iterator[list[tuple[str, bytes, bytes]]]:
-        """Yield pages of the coordinator's sealed parts with the shuffler's verifier shares."""
+        """Yield pages of pseudonyms, the coordinator's sealed parts and the shuffler's verifier shares."""
         ...
 
     def sums(self, phase: int, attempt: int, without: list[str]) -> CollectionReply:
-        """Return the shuffler's sums over all clients except `without`, whose reports are left out."""
+        """Return the shuffler's sums over all reports except those of the pseudonyms in `without`."""
         ...

@@ -34,7 +34,7 @@ class Waiting:
     left: float | None
 
     def words(self) -> str:
-        """Return one sentence or two that say why nothing is released yet, or that the study has ended."""
+        """Return one or two sentences that say what the study waits for, or that it has ended."""
         if self.ended:
             return "the study has ended"
         say: dict[str, Callable[[], str]] = {
@@ -84,10 +84,10 @@ class Waiting:
         )
 
     def _failed(self) -> str:
-        number = self.attempt.number
+        differ = ", or the shuffler summed other reports than the coordinator" if self.shuffled else ""
         return (
-            f"{self._phase}: attempt {number} had fewer than {self.minimum:,} reports, which were deleted. "
-            "The phase is repeated with other clients"
+            f"{self._phase}: attempt {self.attempt.number} had fewer than {self.minimum:,} reports{differ}. "
+            "Its reports were deleted, and the phase is repeated with other clients"
         )
 
     @property

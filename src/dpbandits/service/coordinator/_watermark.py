@@ -1,24 +1,26 @@
 """The progress file: a small file outside the store that says how far a study has come.
 
-It detects that an old copy of the store was restored, which would ask clients again and release a phase
-twice. The coordinator keeps the file with its private key; it must never be restored with the store. It
-contains
+With this file a coordinator detects that an old copy of its store was restored. Such a copy would ask clients
+again and release a phase twice. The coordinator keeps the file next to its private key. The file must never
+be restored together with the store. It contains
 
+    owner      what the file belongs to: the digest of the study, without its terms
     furthest   the furthest (phase, attempt, state) that any other party may know of
-    intent     the release that is about to be committed: its attempt, a keyed digest of the reports, a digest
-               of the release
+    intent     the last release that was about to be committed: its phase and attempt, a keyed digest of the
+               reports, a digest of the release
 
 - Every transaction first reads the file and then the position of the store. A store that is behind the file
   raises `StoreWentBack`, so nothing is written, released or sent. The file is read first: everything that was
   committed by then must be in the store, even if other workers advance the study in the meantime.
 - `furthest` is written after a commit that advanced the study, and before any reply is sent.
-- The intent is written before the commit. A phase with an intent is released as intended or not at all. If
-  the process crashes between the two, the attempt is `closed`: it accepts no more reports, so the same
+- The intent is written before the release is committed. A phase with an intent is released as intended or
+  not at all. If the process crashes between the two steps, the attempt accepts no more reports, so the same
   reports give the same release again.
 - The file is replaced atomically: written under another name, synced and renamed, and then the directory is
   synced. Workers on one machine share it, and lock its directory while they change it.
 
-A shuffler has the same file for its collections, without intents.
+A shuffler has a file of the same format for its collections, without intents. Its owner is the shuffler's
+public key.
 """
 
 from __future__ import annotations
@@ -128,7 +130,7 @@ class Watermark:
         """Compare the position of a store with the file, which was read before the store.
 
         Raises:
-            StoreWentBack: The store is behind the file, or has a position but no file.
+            StoreWentBack: The store is behind the file, or the study has begun and there is no file.
         """
         if mark is None and position.phase and not self.path.exists():
             raise StoreWentBack(
@@ -144,23 +146,23 @@ class Watermark:
 
     def seen(self, position: Position) -> None:
         """Record the position of the store, if it is further than the recorded one."""
-        with self._locked() as directory:
+        with self._locked():
             mark = self.read()
             if mark is None or mark.furthest.rank < position.rank:
-                self._write(directory, replace(mark or Mark(owner=self.owner), furthest=position))
+                self._write(replace(mark or Mark(owner=self.owner), furthest=position))
 
     def intend(self, intent: Intent) -> None:
         """Record a release before it is committed.
 
         Raises:
-            StoreWentBack: Another release was recorded for this phase or a later one.
+            StoreWentBack: Another release of this phase, or a release of a later one, was recorded.
         """
-        with self._locked() as directory:
+        with self._locked():
             mark = self.read() or Mark(owner=self.owner)
             if mark.intent == intent:
                 return
             self._refuse_other(mark, intent.phase, f"attempt {intent.attempt}, with other reports or noise")
-            self._write(directory, replace(mark, intent=intent))
+            self._write(replace(mark, intent=intent))
 
     def fail(self, phase: int, attempt: int) -> None:
         """Check that an attempt may fail.
@@ -179,7 +181,7 @@ class Watermark:
             )
 
     @contextmanager
-    def _locked(self) -> Iterator[int]:
+    def _locked(self) -> Iterator[None]:
         """Lock the directory, since the file itself is replaced on every write."""
         try:
             directory = os.open(self.path.parent, os.O_RDONLY | os.O_DIRECTORY)
@@ -187,14 +189,13 @@ class Watermark:
             raise self._broken(error) from error
         try:
             fcntl.flock(directory, fcntl.LOCK_EX)
-            yield directory
+            yield
         finally:
             os.close(directory)
 
-    def _write(self, directory: int, mark: Mark) -> None:
+    def _write(self, mark: Mark) -> None:
         try:
             replace_private(self.path, encode(mark))
-            os.fsync(directory)
         except OSError as error:
             raise self._broken(error) from error
 

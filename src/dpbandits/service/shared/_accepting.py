@@ -1,19 +1,19 @@
-"""Accepting connections, at a cost that a flood of them cannot raise.
+"""`Acceptor` accepts the connections of a server, at a cost that a flood of connections cannot raise.
 
-asyncio creates a task, a transport and a protocol for each connection that it accepts, and TLS buffers on
-top. The handshake itself takes longer than several requests. So a party accepts connections itself, and does
-as little as possible for a caller that may be hostile:
+asyncio creates a task, a transport, a protocol and TLS buffers for each connection that it accepts. The
+handshake takes longer than several requests. So a party accepts connections itself, and does as little as
+possible for a caller that may be hostile:
 
 1. An address that sent too many bad requests (_rates.py) is refused at once, which takes about 20 µs.
-2. The socket waits until the first message of a handshake, the ClientHello, is there as a whole. Until then
-   nothing but the socket exists. If too many wait, the oldest one makes room.
+2. The socket waits until the whole first message of a handshake, the ClientHello, has arrived. Until then
+   nothing but the socket exists. If too many sockets wait, the oldest one is closed.
 3. The handshake begins when it is the turn of the caller's address (_turns.py), one per pass of the event
-   loop. `Rates.stranger` limits how many may begin. A connection gives its token back with its first accepted
-   request, so only callers that never send one use tokens up. If too many wait for their turn, one of the
-   address with most of them makes room.
+   loop. `Rates.stranger` limits how many handshakes may begin: each takes a token. A connection gives its
+   token back with its first accepted request, so only callers that never send one use up tokens. If too many
+   sockets wait for their turn, one of the address with the most waiting sockets is closed.
 
-At most 32 connections are accepted in 5 ms; the others wait in the system's queue. Requests on connections
-that exist come first. Without TLS there is no handshake to wait for, and only the first rule applies.
+At most 32 connections are accepted in 5 ms; the others wait in the system's queue. Requests on open
+connections come first. Without TLS there is no handshake to wait for, and only the first rule applies.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ from dpbandits.service.shared._connections import Connection, Door
 from dpbandits.service.shared._turns import Turns
 
 _AT_ONCE = 32  # connections that are accepted in one pass of the event loop
-_BREAK = 0.005  # seconds until more are accepted, if there were as many
-_FULL_BREAK = 1.0  # seconds until more are accepted, if there are no open files left
-_LEAST = 16  # bytes that are waited for at first: fewer than any ClientHello, or any HTTP request, has
-_LOOKS = 3  # looks at a ClientHello; the kernel reports it when it is there as a whole, so two suffice
+_BREAK = 0.005  # seconds until more are accepted, after that number in one pass
+_FULL_BREAK = 1.0  # seconds until more are accepted, after an error, for example no more open files
+_LEAST = 16  # bytes to wait for at first: less than the length of any ClientHello or HTTP request
+_LOOKS = 3  # reads of a ClientHello; the kernel reports it when all of it has arrived, so two suffice
 _GOODBYE = 5.0  # seconds that a caller has to confirm the end of a TLS connection
 _RECORD_HEAD = 5  # bytes of a TLS record before its content
 _HANDSHAKE = 22  # the type of the record
 _TCP_INFO: int | None = getattr(socket, "TCP_INFO", None) if sys.platform == "linux" else None
 _ESTABLISHED = 1
-_LARGEST_LOOK = 4096  # bytes of a ClientHello that are waited for
+_LARGEST_LOOK = 4096  # bytes of a ClientHello to wait for, at most
 
 log = logging.getLogger("dpbandits.service")
 
@@ -142,7 +142,7 @@ class Acceptor:
             accepted.close()
 
     def _make_room(self) -> bool:
-        """Return whether another socket may wait; one that waits may have to end for it."""
+        """Return whether another socket may wait. If too many wait, close one of them."""
         if len(self._held) + len(self._connecting) < self._most:
             return True
         if self._unfinished:
@@ -155,7 +155,7 @@ class Acceptor:
         return True
 
     def _look(self, caller: _Caller) -> None:
-        """Look whether the ClientHello has arrived, and leave it in the socket."""
+        """Check whether the ClientHello has arrived, without taking it from the socket."""
         seen = _seen(caller.socket)
         if seen is None:
             return
@@ -185,7 +185,7 @@ class Acceptor:
         self._planned = False
         if self._turns:
             caller = self._turns.first()
-            if not _seen(caller.socket):  # it has ended meanwhile
+            if not _seen(caller.socket):  # the caller has ended the connection meanwhile
                 self._drop(caller)
                 self._plan_handshake()
                 return
@@ -255,7 +255,7 @@ class Acceptor:
 
 
 def _seen(accepted: socket.socket) -> bytes | None:
-    """Return the first bytes that wait in a socket; none if it has ended, None if nothing has arrived yet."""
+    """Return the first bytes in a socket: b"" if the caller has ended it, None if nothing has arrived yet."""
     try:
         if _ended(accepted):
             return b""
@@ -282,14 +282,14 @@ def _wait_for(accepted: socket.socket, size: int) -> None:
 
     Otherwise each byte of an unfinished message would wake the event loop.
     """
-    with contextlib.suppress(OSError):  # it has ended meanwhile, which the next look finds out
+    with contextlib.suppress(OSError):  # the connection has ended; the next look notices
         accepted.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, size)
 
 
 def _length(seen: bytes) -> int | None:
-    """Return how many bytes a ClientHello has that begins so; None if it is none.
+    """Return the length of a ClientHello from its first bytes; None if they do not begin a handshake.
 
-    A hello of several records counts as whole with the first one, and a very large one with its first 4 KiB.
+    Of a ClientHello in several records only the first record counts, and of a very large one the first 4 KiB.
     """
     if not seen or seen[0] != _HANDSHAKE:
         return None

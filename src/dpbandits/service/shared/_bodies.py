@@ -1,7 +1,7 @@
-"""Reading the bodies of requests in bounded memory.
+"""Reads the bodies of requests in bounded memory.
 
-The first 64 KiB of a body are read with its head. The rest of a client's body is read only after its
-credential was found in the store, and only while all such bodies together are within a limit.
+The first 64 KiB of a body are read together with its head. The rest of a client's body is read only after the
+client's ticket was found in the store, and only while all such bodies together are within a limit.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Bodies:
             size: The bytes to reserve.
 
         Raises:
-            Refused: `unavailable`, if there is no memory left or the caller already sends a large body.
+            Refused: `unavailable` if there is no memory left or the caller is already sending a large body.
         """
         if self._total + size > self._most or any(secret == other for other, _ in self._held.values()):
             raise Refused("unavailable", "too many large bodies at once; try again later")
@@ -59,19 +59,21 @@ async def read_body(
         scope: The request.
         receive: Returns the next part of the body.
         largest: The largest body in bytes.
-        admit: If given, called once, with the size of the body or an upper bound, before more than
-            64 KiB are read. It raises `Refused` if the caller may not send as much.
+        admit: If given, called once, with the size of the body or an upper bound, before more than 64 KiB are
+            read. It raises `Refused` if the caller may not send such a body.
 
     Raises:
-        Refused: `too-large`.
+        Refused: `too-large` if the body is larger than `largest`, or what `admit` raises.
         ClientDisconnect: The connection ended first.
     """
     announced = _announced(scope)
     size = announced or 0
     parts, received, more = list[bytes](), 0, True
-    while more:
+    while True:
         if size > largest:
             raise Refused("too-large", f"expected a body of at most {largest:,} bytes")
+        if not more:
+            return b"".join(parts)
         if size > AT_ONCE and admit is not None:
             await admit(largest if announced is None else announced)
             admit = None
@@ -81,9 +83,6 @@ async def read_body(
         parts.append(message.get("body", b""))
         received += len(parts[-1])
         size, more = max(size, received), message.get("more_body", False)
-    if size > largest:
-        raise Refused("too-large", f"expected a body of at most {largest:,} bytes")
-    return b"".join(parts)
 
 
 def _announced(scope: Scope) -> int | None:

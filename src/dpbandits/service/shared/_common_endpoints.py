@@ -27,7 +27,7 @@ from dpbandits.service.wire import KeyPair, ReportSlot, hashed
 from dpbandits.storage import UNKNOWN, Transaction
 
 _READY = 5.0  # seconds that the store has to respond
-_LONGEST_STEP = 300.0  # seconds that the end of a large cohort may take while the party is still ready
+_LONGEST_STEP = 300.0  # seconds of one step, such as closing a large cohort, in which a party is still ready
 
 ATTEMPT = "/v1/phases/{phase}/attempts/{attempt}"
 
@@ -53,8 +53,8 @@ class Served(ABC):
     async def reports(self, call: Call) -> None:
         """Check and store a report; it is durable when this returns.
 
-        A caller without a valid ticket gets `unknown-credential` and no other error. So an error says nothing
-        about a study to someone who does not take part in it.
+        A caller without a valid ticket gets `unknown-credential` and no other refusal. So a refusal reveals
+        nothing about a study to a caller that does not take part in it.
         """
         try:
             slot = await self.slot(call)
@@ -88,7 +88,7 @@ class Served(ABC):
         await self.authenticate(lambda t: t.entry_of(pseudonym=hashed(ticket)))
 
     async def authenticate(self, known: Callable[[Transaction], object]) -> None:
-        """Raise `Refused` if `known` finds no credential of the caller in the store."""
+        """Raise `Refused` if `known` returns None: the store does not have the caller's credential."""
         if await self.run("read", known) is None:
             raise Refused("unknown-credential", "the credential is not known")
 

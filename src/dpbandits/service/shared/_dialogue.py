@@ -54,13 +54,13 @@ Dialogue = Generator[Outgoing, Incoming, Value]
 
 @dataclass(frozen=True, kw_only=True)
 class Patience:
-    """How often and how fast to retry: exponential backoff with jitter, so that callers spread out.
+    """How often and how fast to retry: exponential backoff, with jitter so that callers spread out.
 
     Example: by default the waits are at most 0.1, 0.2, 0.4, … 5 seconds, over 10 tries.
 
     Attributes:
         tries: The number of tries.
-        first_seconds: The longest wait after the first failed try; it doubles with every try.
+        first_seconds: The longest wait after the first failed try; it doubles with every further try.
         longest_seconds: The upper bound of every wait.
     """
 
@@ -94,7 +94,7 @@ def call(method: str, url: str, kind: type[Value], *, secret: str = "", body: An
         The reply, when a transport carries out the dialogue.
 
     Raises:
-        Refused: The party refused the request, or the reply is not a message of this version.
+        Refused: The party refused the request, or the reply is not a message of this type.
     """
     content = b"" if body is None else msgspec.json.encode(body)
     reply = yield from _ask(Outgoing(method=method, url=url, secret=secret, content=content), 200)
@@ -123,7 +123,7 @@ def _ask(outgoing: Outgoing, expected: int) -> Dialogue[bytes]:
         reply = msgspec.json.decode(incoming.content, type=ErrorReply)
     except _UNREADABLE:
         reply = ErrorReply(error="unavailable", message=f"status {incoming.status}")
-    raise Refused(reply.error, reply.message)
+    raise reply.refusal()
 
 
 def _read(content: bytes, kind: type[Value]) -> Value:

@@ -1,4 +1,4 @@
-"""One HTTP endpoint: a row of a party's table, from which routes, checks and OpenAPI documents are made."""
+"""`Endpoint`: a row of a party's table, from which routes, checks and the OpenAPI document are made."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def endpoint(
     summary: str,
     **options: Any,
 ) -> Endpoint:
-    """Return an endpoint whose reply has the type that its handler is declared to return, unless given.
+    """Return an endpoint. By default, its reply has the type that its handler is declared to return.
 
     Args:
         route: The method and the path, for example `GET /v1/study`.

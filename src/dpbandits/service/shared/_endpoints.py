@@ -1,8 +1,9 @@
-"""From a table of endpoints to an application: routes, handlers, and replies to errors.
+"""`application` makes an ASGI application from a table of endpoints: routes, handlers, and replies to errors.
 
-Before a handler runs, the checks of _request_checks.py pass. The roles of single clients (`client`,
-`enrolment`, `ticket`) are checked by the handler, against the store. A large body is read after that check
-(_bodies.py). The log has only the method, route, status and duration of a request.
+A request first has to pass the checks of _request_checks.py. Then its handler runs. The handler checks the
+roles of single clients (`client`, `enrolment`, `ticket`) against the store. A large body is read only after
+its ticket was found in the store (_bodies.py). The log has only the method, route, status and duration of a
+request.
 """
 
 from __future__ import annotations
@@ -42,11 +43,11 @@ class _Application(Starlette):
 
     Endpoints skip Starlette's middleware and its search for a route, which take longer than the checks of an
     endpoint. They do not need the middleware, which turns exceptions into responses: `_Dispatch` itself turns
-    every exception into a response. Other paths, such as those of the dashboard, take the usual way.
+    every exception into a response. Other paths, such as those of the dashboard, are handled by Starlette.
     """
 
     def shorten(self, routes: Sequence[Route], nowhere: ASGIApp) -> None:
-        """Take the shortcut for these routes, whose paths all differ, and for paths of no route."""
+        """Take the shortcut for these routes, whose paths all differ, and for paths without a route."""
         self._fixed = {one.path: one.app for one in routes if not one.param_convertors}
         self._patterns = [one for one in routes if one.param_convertors]
         self._table, self._nowhere = len(routes), nowhere
@@ -61,7 +62,7 @@ class _Application(Starlette):
             await (self._elsewhere if found is None else found)(scope, receive, send)
 
     async def _elsewhere(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Take the usual way. Its callers show no credential in a header, so they count as strangers."""
+        """Let Starlette handle a request. It has no credential in a header, so its caller is a stranger."""
         await slow_stranger(scope, self.state.guard)
 
         async def last(message: Message) -> None:
@@ -72,7 +73,7 @@ class _Application(Starlette):
         await super().__call__(scope, receive, last if LAST in scope else send)
 
     def _found(self, scope: Scope) -> ASGIApp | None:
-        """Return the endpoints of a path, and note its parameters; None if other routes may have it."""
+        """Return the endpoints of a path, and set its parameters; None if another route may have the path."""
         path: str = scope["path"]
         fixed = self._fixed.get(path)
         if fixed is not None:
@@ -88,7 +89,7 @@ class _Application(Starlette):
 
 
 def _encoded(scope: Scope) -> bool:
-    """Return whether a body has another encoding than chunks: a proxy could disagree where it ends."""
+    """Return whether a body has an encoding other than chunks: a proxy could disagree about where it ends."""
     named = (value for name, value in scope["headers"] if name == b"transfer-encoding")
     return any(value.lower() != b"chunked" for value in named)
 
@@ -122,7 +123,7 @@ def application(endpoints: Sequence[Endpoint], guard: Guard, **options: Any) -> 
 
     app = _Application(routes=routes, exception_handlers={404: handled}, **options)
     app.shorten(routes, nowhere)
-    app.router.redirect_slashes = False  # `/v1/study/` is no path of the API
+    app.router.redirect_slashes = False  # `/v1/study/` is not a path of the API
     app.state.guard = guard
     return app
 
@@ -171,17 +172,24 @@ _END: Message = {"type": "http.response.body"}
 
 
 async def _answer(scope: Scope, receive: Receive, endpoint: Endpoint, guard: Guard) -> Response | None:
-    """Check and handle a request; None means 204 No Content."""
+    """Check and handle a request, and turn every exception into a response; None means 204 No Content."""
     if endpoint.role is None:
         await slow_stranger(scope, guard)
     try:
-        call = await checked(scope, receive, endpoint, guard)
-    except Refused as refusal:
-        return await refused(refusal, scope, guard)
+        try:
+            call = await checked(scope, receive, endpoint, guard)
+        except Refused as refusal:
+            return await refused(refusal, scope, guard)
+        return await _handled(call, scope, endpoint, guard)
     except ClientDisconnect:
         return refusal_reply(Refused("unreadable", "the request ended early"))
-    else:
-        return await _handled(call, scope, endpoint, guard)
+    except (StorageError, Unreachable):
+        return refusal_reply(Refused("unavailable", "try again later"))
+    except Exception as error:  # a bug: log its type and place, but not its text, which may have private data
+        extra = {"route": endpoint.path, "kind": type(error).__name__, "at": _where(error)}
+        log.error("failure", extra=extra)
+        guard.metrics.failures.inc()
+        return json_reply(500, ErrorReply(error="failure", message="internal server error"))
     finally:
         guard.bodies.give(id(scope))
 
@@ -197,19 +205,11 @@ async def _handled(call: Call, scope: Scope, endpoint: Endpoint, guard: Guard) -
         return refusal_reply(refusal)
     except InvalidValue as error:
         return refusal_reply(Refused("unreadable", f"{error.field}: expected {error.expected}"))
-    except (StorageError, Unreachable):
-        return refusal_reply(Refused("unavailable", "try again later"))
-    except Exception as error:  # a bug: log its type and place, but not its text, which may have private data
-        extra = {"route": endpoint.path, "kind": type(error).__name__, "at": _where(error)}
-        log.error("failure", extra=extra)
-        guard.metrics.failures.inc()
-        return json_reply(500, ErrorReply(error="failure", message="internal server error"))
-    else:
-        if endpoint.role is not None:
-            scope[PROVEN] = True
-        if endpoint.role == "client":  # other clients' credentials are used once
-            guard.rates.accepted(call.secret)
-        return reply
+    if endpoint.role is not None:
+        scope[PROVEN] = True
+    if endpoint.role == "client":  # the other credentials of clients are used once
+        guard.rates.accepted(call.secret)
+    return reply
 
 
 def _where(error: Exception) -> str:
@@ -218,7 +218,7 @@ def _where(error: Exception) -> str:
 
 
 async def _wrong_method(methods: Mapping[str, Endpoint], scope: Scope, guard: Guard) -> Response:
-    """Refuse a method or, if it is the preflight of a browser, say which ones scripts may use."""
+    """Refuse a method. Reply to the preflight request of a browser with the methods that scripts may use."""
     allowed = sorted(name for name, endpoint in methods.items() if endpoint.browsers)
     if scope["method"] == "OPTIONS" and allowed:
         await slow_stranger(scope, guard)

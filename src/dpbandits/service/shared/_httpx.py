@@ -1,4 +1,4 @@
-"""httpx without its command line.
+"""Imports httpx without its command line.
 
 If click, pygments and rich are installed, `import httpx` also imports them for `httpx.main`. This costs a
 client 5 MB of memory. httpx works without that module, so this file hides it while httpx is imported.

@@ -1,8 +1,10 @@
-"""Structured logs: one JSON object per line. Only the fields that are listed here are written.
+"""Structured logs: one JSON object per line. Only the fields in `_FIELDS` are written.
 
-A reward, token, report, pseudonym or address therefore cannot get into the log by mistake: none of them is a
-listed field, and every message is a fixed word. Of equal warnings only ten a minute are written;
-the next one says how many were left out.
+So a reward, token, report, pseudonym or address does not get into the log by mistake: none of these has a
+field, and every message is a fixed word. `told` is the only field with free text: the text of an error that
+dpbandits raises on purpose (errors.py), or a note. It may quote an error reply of the shuffler.
+
+Of equal warnings at most ten per minute are written. The next one says how many were left out (`left_out`).
 """
 
 from __future__ import annotations
@@ -17,10 +19,10 @@ from typing import TextIO
 
 _FIELDS = (
     *("method", "route", "status", "took", "phase", "attempt", "state", "kind", "at", "told", "where"),
-    "left_out",
+    *("count", "left_out"),
 )
 _EQUAL = 10  # equal lines per minute
-_KINDS = 1000  # kinds of lines that are counted at a time
+_KINDS = 1000  # the largest number of different lines that are counted
 
 
 class JsonLines(logging.Formatter):
@@ -29,7 +31,7 @@ class JsonLines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """Return the time, the level, the event and the listed fields as JSON.
 
-        Records of other libraries show the name of the logger in place of the message, and the kind of the
+        A record of another library has the name of its logger in place of the message, and the type of the
         error.
         """
         ours = record.name.startswith("dpbandits")
@@ -87,7 +89,7 @@ def configure_logs(*, level: str = "INFO", stream: TextIO | None = None) -> None
     only for warnings and errors.
 
     Args:
-        level: The lowest level of dpbandits' own records, for example `DEBUG` to log every request.
+        level: The lowest level of the records of dpbandits, for example `DEBUG` to log every request.
         stream: Where to write; by default standard error.
     """
     handler = logging.StreamHandler(stream or sys.stderr)

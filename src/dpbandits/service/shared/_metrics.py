@@ -36,7 +36,8 @@ class Metrics:
         self.timeouts = self._metric(Counter, "timeouts", about, ["step"])
         about = "Connections that were refused, or ended to make room, by reason"
         self.refused_connections = self._metric(Counter, "refused_connections", about, ["reason"])
-        self.invalid_requests = self._metric(Counter, "invalid_requests", "Bytes that are no HTTP request")
+        about = "Connections that sent something other than an HTTP request or a TLS handshake"
+        self.invalid_requests = self._metric(Counter, "invalid_requests", about)
         self.driver_errors = self._metric(Counter, "driver_errors", "Steps that failed and are retried")
 
     def _metric(self, kind: Callable[..., Kind], name: str, about: str, labels: Sequence[str] = ()) -> Kind:

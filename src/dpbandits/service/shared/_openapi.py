@@ -1,4 +1,4 @@
-"""The OpenAPI document of a table of endpoints. The schemas come from the message types."""
+"""The OpenAPI document of a table of endpoints. Its schemas are made from the message types."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from typing import Any
 import msgspec
 
 from dpbandits.service.shared._endpoint import Endpoint
+from dpbandits.service.shared._request_checks import NUMBER_LIMIT
 from dpbandits.service.wire import ErrorReply, plan_schemas
 
 VERSION = "1.0.0"
-_ALWAYS = (400, 405, 413, 429, 500, 503)
+_ALWAYS = (400, 405, 413, 429, 500, 503)  # statuses of refusals that every endpoint has
 _TEXT = {"text/plain": {"schema": {"type": "string"}}}
 
 
@@ -72,7 +73,7 @@ def _operation(endpoint: Endpoint, schemas: dict[Any, Any]) -> dict[str, Any]:
 
 
 def _parameters(endpoint: Endpoint) -> list[dict[str, Any]]:
-    number = {"type": "integer", "minimum": 1, "maximum": 1_000_000}
+    number = {"type": "integer", "minimum": 1, "maximum": NUMBER_LIMIT}
     named = [
         {"name": name, "in": "path", "required": True, "schema": number}
         for name in re.findall(r"\{(\w+)\}", endpoint.path)

@@ -1,6 +1,6 @@
 """Rate limits in memory. A request that exceeds them is refused before the store is read.
 
-A bucket holds tokens and is refilled at a rate. `burst` and `requests_per_second` are from `Limits`:
+A bucket holds tokens and is refilled at a constant rate. `burst` and `requests_per_second` are from `Limits`:
 
     a credential that was accepted before: `burst` tokens, `requests_per_second`
     an address: 2 × `burst` tokens, `requests_per_second`
@@ -10,21 +10,29 @@ A bucket holds tokens and is refilled at a rate. `burst` and `requests_per_secon
     all TLS handshakes together: `burst` tokens, `requests_per_second`
     all requests without a credential together: 10 × `burst` tokens, 5 × `requests_per_second`
 
-A bad request takes a token of its address, and so does a connection that ends without a request. A request
-with a wrong credential also takes one of the study. A request with a credential that was not accepted before
-is refused if its address or the study has no tokens, unless its connection was used for an accepted request
-before: a client polls and then reports on the same connection, with another credential. So honest callers use
-up nothing, however many share an address. A caller that guesses credentials soon has no tokens left, and then
-only as many requests as are refilled reach the store. Several guesses at once may leave less than no tokens,
-which then have to be refilled first.
+- A bad request takes a token of its address. So does a connection that ends without a request.
+- If the store does not know the credential of a request, the request takes a token of its address and a token
+  of the study, even if there is none. So after several guesses at once the buckets owe tokens, which have to
+  be refilled first.
+- A request with a credential that was not accepted before is refused if its address or the study has no
+  token left. There is one exception: the previous request on the connection was accepted. A client polls and
+  then reports on the same connection, with another credential.
 
-Floods from many addresses are slow, too. While the bucket of all bad requests is empty, the reply to a bad
-request waits for a second, and then its connection ends. So does that to a request without a credential while
-their bucket is empty. Neither holds for a connection with an accepted request. The sender then needs another
-handshake. A handshake takes a token and waits until there is one, each address in turn (_accepting.py). The
-first accepted request of a connection gives its token back, so honest callers use up none.
+So honest callers take no token of their address, however many share it. A caller that guesses credentials
+soon has no tokens left. Then its requests reach the store only at the rate at which tokens are refilled.
 
-An IPv6 address counts as its first 64 bits: one line of a provider has all addresses that begin with them.
+Floods from many addresses are slowed down, too:
+
+- While the bucket of all bad requests is empty, the reply to a bad request waits for a second.
+- While the bucket of all requests without a credential is empty, the reply to such a request waits for a
+  second, unless the previous request on the connection was accepted.
+- After such a wait the connection ends, unless the previous request on it was accepted. The sender then needs
+  another handshake.
+- A handshake takes a token and waits until there is one, each address in turn (_accepting.py). The first
+  accepted request of a connection gives the token back, so honest callers use up none.
+
+An IPv6 address counts as its first 64 bits, because one customer of a provider usually has all addresses that
+begin with the same 64 bits.
 Addresses and credentials are kept as keyed hashes, whose key exists only in this process, and are not logged.
 A bucket that is full again is deleted within 10 seconds. So an address is forgotten at most `4 × burst /
 requests_per_second` + 10 seconds after its last bad request, which is 18 seconds by default. At most 20,000
@@ -44,7 +52,7 @@ from dpbandits.service.shared._settings import Limits
 
 _BUCKETS = 20_000
 _PROVEN = 50_000  # accepted credentials that are remembered
-_MAPPED = bytes(10) + b"\xff\xff"  # how an IPv6 address begins that stands for an IPv4 address
+_MAPPED = bytes(10) + b"\xff\xff"  # the first bytes of an IPv6 address that stands for an IPv4 address
 _TIDY = 10.0  # seconds between two deletions of full buckets
 
 
@@ -121,12 +129,12 @@ class Rates:
         self._key = secrets.token_bytes(16)
 
     def allow(self, secret: str, address: str, *, proven: bool = False) -> bool:
-        """Take the tokens of a request that has no role's token.
+        """Take the tokens of a request without the token of a role.
 
         Args:
             secret: The caller's credential; empty if it has none.
             address: The caller's address.
-            proven: Whether a request on the same connection was accepted before.
+            proven: Whether the previous request on the same connection was accepted.
 
         Returns:
             Whether the request is within the limits.
@@ -160,11 +168,11 @@ class Rates:
         return self._addresses.take(self._origin(address))
 
     def calm(self) -> bool:
-        """Count a bad request of any address; False if there are too many of them."""
+        """Count a bad request of any address; False if there are too many bad requests."""
         return self._bad.take("all")
 
     def calm_strangers(self) -> bool:
-        """Count a request of any address without a credential; False if there are too many of them."""
+        """Count a request of any address without a credential; False if there are too many such requests."""
         return self._unknown.take("all")
 
     def stranger(self) -> float:
@@ -180,7 +188,7 @@ class Rates:
         return not self._addresses or self._addresses.left(self._origin(address)) >= 1
 
     def tidy(self) -> bool:
-        """Delete full buckets, if the last time is 10 seconds ago; return whether any bucket is left."""
+        """Delete full buckets, at most every 10 seconds; return whether any bucket is left."""
         if self._clock() - self._tidied >= _TIDY:
             self._tidied = self._clock()
             for buckets in self._all:
@@ -195,7 +203,7 @@ class Rates:
 
 
 def _network(address: str) -> str:
-    """Return the first 64 bits of an IPv6 address; all of an IPv4 address that is written as one."""
+    """Return the first 64 bits of an IPv6 address; all bits if it stands for an IPv4 address."""
     try:
         packed = socket.inet_pton(socket.AF_INET6, address.partition("%")[0])
     except (OSError, ValueError):  # a proxy may write anything

@@ -1,4 +1,4 @@
-"""Bad requests: they take tokens of their address, and wait if a party gets too many of them (_rates.py)."""
+"""Refusals of bad requests. They take tokens of the caller's address, and some of them wait (_rates.py)."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ from dpbandits.service.shared._endpoint import Guard
 from dpbandits.service.shared._replies import refusal_reply
 
 LAST = "dpbandits.last"
-"""A key of a request's scope if its connection ends after the reply."""
+"""The key that a request's scope has if its connection ends after the reply."""
 
-_PAUSE = 1.0  # seconds that a caller that is too fast waits for the refusal
+_PAUSE = 1.0  # seconds for which the refusal of a caller that is too fast waits
 
 
 async def refused(refusal: Refused, scope: Scope, guard: Guard) -> Response:
-    """Refuse a bad request, at the cost of its address.
+    """Return the refusal of a bad request, which takes a token of its address.
 
-    A caller that is too fast waits for the reply. If no request on its connection was accepted, the
-    connection then ends: its address gets no other one for a while (`Door.welcome`), which costs less.
+    If the address has no token left, the reply waits for a second. Then the connection ends, unless the
+    previous request on it was accepted. Its address gets no other connection for a while (`Door.welcome`),
+    which costs less than refusing its requests.
     """
     if refusal.reason == "unavailable":
         return refusal_reply(refusal)
@@ -37,16 +38,16 @@ async def refused(refusal: Refused, scope: Scope, guard: Guard) -> Response:
 
 
 def close_after(response: Response, scope: Scope) -> None:
-    """Tell the caller that its connection ends, if it does."""
+    """Tell the caller if its connection ends after this response."""
     if LAST in scope:
         response.headers["Connection"] = "close"
 
 
 async def slow_down(scope: Scope, guard: Guard) -> None:
-    """Let the sender of a bad request wait if the party gets too many of them, from any addresses.
+    """Let the sender of a bad request wait if the party gets too many bad requests, from any addresses.
 
-    Then the connection ends, unless a request on it was accepted. So each further bad request needs a
-    handshake, and their number is limited (_accepting.py).
+    Then the connection ends, unless the previous request on it was accepted. So each further bad request
+    needs a handshake, and the number of handshakes is limited (_accepting.py).
     """
     if not guard.rates.calm():
         await _pause()
@@ -54,20 +55,20 @@ async def slow_down(scope: Scope, guard: Guard) -> None:
 
 
 async def slow_stranger(scope: Scope, guard: Guard) -> None:
-    """Do the same for a request without a credential, if the party gets too many of them."""
+    """Do the same for requests without a credential, unless the previous request was accepted."""
     if not proven(scope) and not guard.rates.calm_strangers():
         await _pause()
         _end_unproven(scope)
 
 
 def _end_unproven(scope: Scope) -> None:
-    """End the connection after the reply, unless an earlier request on it was accepted."""
+    """End the connection after the reply, unless the previous request on it was accepted."""
     if not proven(scope):
         scope[LAST] = True
 
 
 def proven(scope: Scope) -> bool:
-    """Return whether an earlier request on the same connection was accepted."""
+    """Return whether the previous request on the same connection had a credential and was accepted."""
     return PROVEN in scope.get("state", ())
 
 

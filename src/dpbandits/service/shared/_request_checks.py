@@ -1,4 +1,4 @@
-"""Checks of a request before its handler runs: credential, role, rate limit, size and type of the body."""
+"""The checks of a request before its handler runs: role, rate limit, size and type of the body."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dpbandits.service.shared._endpoint import PER_CLIENT, Call, Endpoint, Guard
 from dpbandits.service.shared._refusing import address_of, proven
 from dpbandits.service.wire import role_of
 
-_NUMBER_LIMIT = 10**6  # the largest phase or attempt number in a path
+NUMBER_LIMIT = 10**6  # the largest phase or attempt number in a path
 _SMALL = 1 << 14  # bytes of the largest JSON body of a client
 
 
@@ -28,7 +28,7 @@ async def checked(scope: Scope, receive: Receive, endpoint: Endpoint, guard: Gua
     """
     secret = _bearer(scope, endpoint)
     role = role_of(secret, guard.roles) if secret else None
-    _check_role(endpoint, role, bool(secret))
+    _check_role(endpoint, role)
     if role is None and not guard.rates.allow(secret, address_of(scope), proven=proven(scope)):
         raise Refused("too-fast", "too many requests; wait")
     data = await _body(scope, receive, endpoint, guard, secret, role)
@@ -45,7 +45,7 @@ async def checked(scope: Scope, receive: Receive, endpoint: Endpoint, guard: Gua
 async def _body(
     scope: Scope, receive: Receive, endpoint: Endpoint, guard: Guard, secret: str, role: str | None
 ) -> bytes:
-    """Read the body. More than 64 KiB of it are read only from a role, or from a known ticket."""
+    """Read the body. More than 64 KiB are read only from a caller with a role's token or a known ticket."""
 
     async def admit(size: int) -> None:
         await guard.known(secret)
@@ -71,8 +71,9 @@ def _bearer(scope: Scope, endpoint: Endpoint) -> str:
     return text
 
 
-def _check_role(endpoint: Endpoint, role: str | None, given: bool) -> None:
-    if endpoint.role is None or (role is None and endpoint.role in PER_CLIENT and given):
+def _check_role(endpoint: Endpoint, role: str | None) -> None:
+    """Check the role of the caller's token. The handler checks the credentials of single clients."""
+    if endpoint.role is None or (role is None and endpoint.role in PER_CLIENT):
         return
     if role is None:
         raise Refused("unknown-credential", "the token is not known")
@@ -90,7 +91,7 @@ def _decoded(data: bytes, endpoint: Endpoint) -> Any:
 
 
 def _safe(error: Exception) -> str:
-    """Return the first line of a msgspec error. It names a field and a type, never a value."""
+    """Return the start of a msgspec error, which is sent to the caller only."""
     if isinstance(error, UnicodeDecodeError):  # its own text has a byte of the request
         return "invalid UTF-8"
     return str(error).split("\n", maxsplit=1)[0][:200]
@@ -100,7 +101,7 @@ def _number(text: str | None) -> int:
     """Parse a phase or an attempt of the path; 0 if the path has none."""
     if text is None:
         return 0
-    if not (text.isascii() and text.isdigit() and len(text) <= 7 and int(text) <= _NUMBER_LIMIT):
+    if not (text.isascii() and text.isdigit() and len(text) <= 7 and int(text) <= NUMBER_LIMIT):
         raise Refused("not-found", "no such phase or attempt")
     return int(text)
 

@@ -1,4 +1,4 @@
-"""Serving an application with uvicorn, over TLS, until the process receives SIGTERM or SIGINT."""
+"""Serves an application with uvicorn, over TLS, until the process receives SIGTERM or SIGINT."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from dpbandits.service.shared._process_limits import most_connections
 
 LOOPBACK_HOSTS = ("127.0.0.1", "::1", "localhost")
 _GRACE = 10  # seconds that open requests have to finish after SIGTERM or SIGINT
-_YOUNG = 20_000  # new objects between garbage collections: several times those of the open requests
+_YOUNG = 20_000  # new objects between garbage collections: several times the objects of open requests
 # Seconds after which a thread that computes lets another one run. While the event loop is busy, the writer
 # thread waits this long after every statement. With Python's default, 5 ms, polls would wait for seconds.
 _SWITCH = 0.0002
@@ -38,13 +38,17 @@ log = logging.getLogger("dpbandits.service")
 
 @dataclass(frozen=True, kw_only=True)
 class Listening:
-    """The address and the TLS certificate of a server. Only loopback hosts may go without a certificate.
+    """The address and the TLS certificate of a server. Only loopback hosts need no certificate.
 
     Attributes:
         host: The address to listen on.
         port: The port to listen on.
         certificate: The PEM file of the certificate chain.
         key: The PEM file of the certificate's private key.
+
+    Raises:
+        InvalidValue: The port is not from 1 to 65535, the certificate or the key is missing, or they cannot
+            be read or do not fit.
     """
 
     host: str = "127.0.0.1"
@@ -67,9 +71,9 @@ class Listening:
     def _check_pair(self, certificate: Path) -> None:
         try:
             self.load(ssl.create_default_context(ssl.Purpose.CLIENT_AUTH), certificate)
-        except ssl.SSLError:
+        except OSError:  # also ssl.SSLError
             raise InvalidValue(
-                "tls", certificate, f"a PEM certificate that fits the key {self.key}"
+                "tls", certificate, f"a PEM certificate that fits the key {self.key}, both readable"
             ) from None
 
     def load(self, context: ssl.SSLContext, certificate: Path) -> None:
@@ -157,7 +161,7 @@ class _Server(uvicorn.Server):
 def serve(app: Starlette, listening: Listening) -> None:
     """Serve until SIGTERM or SIGINT, then finish open requests and close the store.
 
-    After SIGHUP new connections use the certificate and the key that the files then have.
+    After SIGHUP the server reads the certificate and the key again, for new connections.
 
     Args:
         app: The application.
@@ -182,20 +186,20 @@ def serve(app: Starlette, listening: Listening) -> None:
 
 
 def _load_again(listening: Listening, tls: ssl.SSLContext | None) -> None:
-    """Read a renewed certificate and its key for new connections; keep the old ones if they do not fit."""
+    """Read a renewed certificate and its key for new connections. Keep the old pair if that fails."""
     if tls is None or listening.certificate is None:
         return
     try:
         listening.load(ssl.create_default_context(ssl.Purpose.CLIENT_AUTH), listening.certificate)
         listening.load(tls, listening.certificate)
-    except (OSError, ssl.SSLError) as error:
+    except OSError as error:  # also ssl.SSLError
         log.error("certificate-not-loaded", extra={"kind": type(error).__name__})
     else:
         log.info("certificate-loaded")
 
 
 def _listening_sockets(listening: Listening) -> list[socket.socket]:
-    """Return a listening socket per address of the host, so that an address in use ends the start."""
+    """Return a listening socket per address of the host. An address in use raises `InvalidValue`."""
     sockets = list[socket.socket]()
     try:
         found = socket.getaddrinfo(
@@ -204,7 +208,7 @@ def _listening_sockets(listening: Listening) -> list[socket.socket]:
         for family, kind, protocol, _, address in dict.fromkeys(found):
             one = socket.socket(family, kind, protocol)
             sockets.append(one)
-            one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # ports of ended connections are free
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # ended connections do not block a port
             if family == socket.AF_INET6:
                 one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
             one.bind(address)

@@ -1,4 +1,4 @@
-"""Settings of a coordinator or a shuffler in addition to the study. They are validated when constructed."""
+"""The settings of a coordinator or a shuffler in addition to the study. Constructors check the values."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class Limits:
         all_body_bytes: The memory for all bodies above 64 KiB that clients send at a time.
         trusted_body_bytes: The largest body of a request with a role's token; it may list a whole cohort.
         requests_per_second: The rate at which a caller may send requests.
-        burst: The number of requests that a caller may send at once. Limits per address and for the whole
-            study follow from these two (_rates.py).
+        burst: The number of requests that a caller may send at once. The limits per address and for the whole
+            study follow from `burst` and `requests_per_second` (_rates.py).
     """
 
     body_bytes: int = 1 << 20
@@ -60,7 +60,7 @@ class Timing(Deadlines):
     """The deadlines of clients, and how often they poll.
 
     Attributes:
-        poll_seconds: The seconds between two polls of a client.
+        poll_seconds: The least number of seconds between two polls of a client. With many clients it is more.
     """
 
     poll_seconds: float = 5.0
@@ -87,7 +87,9 @@ class ShufflerAddress:
     def __post_init__(self) -> None:
         one_of(MODES, mode=self.mode)
         if not re.fullmatch(r"[0-9a-f]{64}", str(self.key)):
-            raise InvalidValue("key", self.key, "64 hexadecimal digits, as `dpbandits keys sealing` prints")
+            # The error does not repeat the text: it may be a secret.
+            expected = "64 hexadecimal digits, as `dpbandits keys sealing` prints"
+            raise InvalidValue("key", "another text", expected)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,7 +110,7 @@ class Roles:
                 checked_hash(**{role: value})
 
     def of(self, role: str) -> tuple[str, ...]:
-        """Return the hashes of a role's tokens; none if nobody has the role."""
+        """Return the hashes of a role's tokens; empty if nobody has the role."""
         found = self.hashes.get(role, ())
         return tuple(found) if isinstance(found, list | tuple) else (str(found),)
 

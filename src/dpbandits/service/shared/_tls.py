@@ -19,7 +19,7 @@ LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 def self_signed(certificate: Path, key: Path, hosts: Sequence[str] = LOOPBACK, *, days: int = 365) -> None:
-    """Write a new private key and a self-signed certificate; callers must be configured to trust it.
+    """Write a new private key and a self-signed certificate. Callers must be configured to trust it.
 
     Args:
         certificate: The PEM file to write the certificate to.
@@ -28,7 +28,7 @@ def self_signed(certificate: Path, key: Path, hosts: Sequence[str] = LOOPBACK, *
         days: The number of days until the certificate expires.
 
     Raises:
-        InvalidValue: The key file exists.
+        InvalidValue: The key file exists; it is not overwritten.
     """
     private = ec.generate_private_key(ec.SECP256R1())
     public = private.public_key()

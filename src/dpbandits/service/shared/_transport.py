@@ -1,7 +1,7 @@
-"""Transports: they carry out dialogues with httpx, over TLS, and retry with exponential backoff.
+"""Transports, which carry out dialogues with httpx, over TLS, and retry with exponential backoff.
 
-A reply may come from a liar. So it is read only up to a limit, and compressed replies are refused: a few
-bytes can expand to many gigabytes.
+A reply may come from a hostile party. So a transport reads a reply only up to a limit, and refuses compressed
+replies: a few bytes can expand to many gigabytes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Value = TypeVar("Value")
 
 TIMEOUT = 30.0  # seconds
 LARGEST_REPLY = 1 << 26  # bytes; the largest honest reply to a client is a plan
-_ERROR_REPLY = 1 << 16  # bytes of a reply that is only read so that its connection can be used again
+_ERROR_REPLY = 1 << 16  # bytes of the largest busy reply that is read, so that its connection stays usable
 
 
 def trusting(certificates: Path | None) -> ssl.SSLContext:
@@ -46,7 +46,9 @@ def _request(outgoing: Outgoing) -> dict[str, Any]:
 
 
 class _Content:
-    """The body of a reply while it is read, at most `largest` bytes of it.
+    """The body of a reply while it is read, at most `largest` bytes.
+
+    `wanted` is whether to read the body. The body of a busy reply is only read if it is small.
 
     Raises:
         Refused: `unreadable` if the reply is compressed, or larger than `largest`.
@@ -88,8 +90,8 @@ class Transport:
 
     Args:
         certificates: A PEM file with the certificates to trust; by default the system's authorities.
-        per_party: A separate PEM file per URL. With one file for all parties, each party could present a
-            certificate with the other party's host name.
+        per_party: A separate PEM file per URL of a party, used in place of `certificates`. With one file for
+            all parties, each party could present a certificate with the other party's host name.
         patience: How often to retry.
         largest_reply: The largest accepted reply in bytes.
 

@@ -1,7 +1,8 @@
-"""A fair queue: each address has one turn per round, however many of its callers wait.
+"""`Turns`, a fair queue: each address has one turn per round, however many callers from this address wait.
 
-Example: address A adds the callers 1, 2 and 3, then B adds 4. Round one is 1 and 4, round two is 2, round
-three is 3. So a caller from an address with no other callers waits for one caller of each address at most.
+Example: callers 1, 2 and 3 from address A wait, then caller 4 from B. Round one is 1 and 4, round two is 2,
+round three is 3. So a caller from an address with no other callers waits for at most one caller of each other
+address.
 
 Every operation takes constant time on average. Memory is proportional to the number of waiting callers.
 """
@@ -26,7 +27,7 @@ class Turns(Generic[Caller]):
 
     def __init__(self) -> None:
         self._rounds: dict[int, dict[Caller, None]] = {}
-        self._addresses: dict[str, tuple[int, int]] = {}  # callers that wait, and the last round of one
+        self._addresses: dict[str, tuple[int, int]] = {}  # the number of callers, and their last round
         self._first = 0  # no round before this one has callers
         self._end = 0  # no round from this one on has callers
         self._count = 0
@@ -61,7 +62,7 @@ class Turns(Generic[Caller]):
         return next(iter(self._rounds[self._first]))
 
     def last(self) -> Caller:
-        """Return the newest caller of the last round: its address has most of the waiting callers."""
+        """Return the newest caller of the last round: its address has the most waiting callers."""
         while self._end - 1 not in self._rounds:
             self._end -= 1
         return next(reversed(self._rounds[self._end - 1]))

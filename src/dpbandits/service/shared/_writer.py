@@ -39,7 +39,7 @@ _TRIES = 5  # tries per job while another worker changes the same rows
 
 @dataclass(slots=True, kw_only=True)
 class _Job:
-    """A job and the future of its result: of a waiting thread, or of the event loop `loop`."""
+    """A job and the future of its result. `loop` is the event loop that waits for it; None for a thread."""
 
     name: str
     work: Callable[[Transaction], Any] | StoredReport
@@ -71,7 +71,7 @@ class Writer:
         self._queue: queue.SimpleQueue[list[_Job] | None] = queue.SimpleQueue()
         self.changes = 0
         """Increases before callers get results, unless all jobs were refused or are named `read`."""
-        self._since: float | None = None  # when the current transaction began, if it has a single step
+        self._since: float | None = None  # when the current transaction began, if its job runs alone
         self._passing: dict[asyncio.AbstractEventLoop, list[_Job]] = {}
         self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
         self._thread.start()
@@ -83,7 +83,7 @@ class Writer:
 
     @property
     def long_step(self) -> float | None:
-        """For how many seconds a step has been running that has its transaction alone; None without one."""
+        """The seconds for which a step with its own transaction has been running; None if none is running."""
         since = self._since
         return None if since is None else time.monotonic() - since
 
@@ -214,9 +214,9 @@ class Writer:
 
 
 def _attempt(work: Callable[[Transaction], Any], transaction: Transaction, single: bool) -> Any:
-    """Run a job. A refusal rolls back the transaction of a single job, but is just a result in a group.
+    """Run a job. A refusal rolls back the transaction of a single job. In a group it is a result.
 
-    The reason `changed` means that another worker changed the rows: then the whole group must be retried.
+    The reason `changed` means that another worker changed the rows. Then the whole group must be retried.
     """
     try:
         return work(transaction)

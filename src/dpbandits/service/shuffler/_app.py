@@ -103,7 +103,7 @@ def shuffler_app(shuffler: Shuffler, roles: Roles, limits: Limits | None = None)
 
     Args:
         shuffler: The shuffler.
-        roles: The hashes of the tokens of operator and coordinator.
+        roles: The hashed tokens of the roles `operator` and `coordinator`.
         limits: The limits on requests; by default `Limits()`.
 
     Returns:
@@ -118,7 +118,7 @@ def shuffler_endpoints(served: ShufflerService) -> list[Endpoint]:
     """Return the endpoints of version 1 of the API. Reports come first, because routes are tried in order."""
     one, who = f"{ATTEMPT}/collection", "coordinator"
     opened, shares = "Open a collection for a cohort", "The coordinator's shares, still sealed"
-    closed = "Close a collection, and return the sums or that there are too few reports"
+    closed = "Close a collection; the reply has the sums, or says that there are too few reports"
     verified = "The coordinator's shares, still sealed, with the shuffler's verifier shares"
     summed = "The sums of the shuffler's shares"
     stated = "What the shuffler saw and revealed, signed"

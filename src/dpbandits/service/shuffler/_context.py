@@ -20,13 +20,13 @@ class ShufflerContext:
         mode: `trusted`, `split` or `verified`.
         minimum_reports: The shuffler's own minimum: a collection with fewer reports fails, and nothing is
             revealed.
-        pins: The terms, or the key that signs them, that the shuffler's operator agreed to. By default all
-            terms that name this shuffler's key and mode are accepted.
+        pins: The digest of the terms that the shuffler's operator agreed to, or the key that signs them. By
+            default all terms that name this shuffler's key and mode are accepted.
         hook: Called with the name of each step; tests inject crashes there.
         conformance: Whether this shuffler belongs to a server that only tests clients.
         limits: If given, a plan whose reports exceed these limits is refused.
-        noise: The source of the shuffler's own noise, where a plan asks for it. No configuration sets it: by
-            default it is keyed noise. Tests pass a seeded source.
+        noise: The source of the shuffler's own noise, if a plan asks for such noise. It cannot be configured:
+            None means keyed noise. Tests pass a seeded source.
     """
 
     keys: KeyPair

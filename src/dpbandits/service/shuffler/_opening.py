@@ -1,4 +1,4 @@
-"""The request to open a collection, and the checks that need no store: the plan must keep the terms."""
+"""Checks a request to open a collection, as far as this needs no store: the plan must keep the terms."""
 
 from __future__ import annotations
 
@@ -34,8 +34,9 @@ def checked_opening(context: ShufflerContext, phase: int, request: CollectionReq
         The decoded plan, the terms and the cohort.
 
     Raises:
-        Refused: The plan does not keep the terms, the terms do not name this shuffler, or the cohort does
-            not fit the plan.
+        Refused: The terms or the plan are not valid, the terms are not the pinned ones or do not name this
+            shuffler, the plan does not keep the terms or exceeds the limits, or the cohort does not fit the
+            plan.
     """
     signed = SignedTerms(terms=request.terms, signature=request.signature)
     terms = signed.opened()
@@ -61,7 +62,7 @@ def checked_opening(context: ShufflerContext, phase: int, request: CollectionReq
 
 
 def _check_fits(context: ShufflerContext, plan: Plan, study: str) -> None:
-    """Refuse a plan whose reports this shuffler would not accept, and name the limit that it needs."""
+    """Refuse a plan whose reports exceed the shuffler's limits. The error says which limit they need."""
     if context.limits is None:
         return
     slot = ReportSlot(plan=plan, place=Place.of(study, plan, 1, ""), mode=context.mode)

@@ -1,9 +1,9 @@
-"""Tags that bind a share to its client, so that no other party can forge the share.
+"""Tags that bind the coordinator's share to its client, so that the shuffler cannot forge the share.
 
-In split mode the shuffler relays the coordinator's share of each report. HPKE's base mode does not
-authenticate the sender. Without a tag, a shuffler could seal forged shares under the pseudonyms of all other
-members of a cohort, and so remove the noise that protects one client's report. The client therefore appends a
-tag to the coordinator's share:
+In the modes `split` and `verified` the shuffler relays the coordinator's share of each report. HPKE's base
+mode does not authenticate the sender. Without a tag, a shuffler could seal forged shares under the pseudonyms
+of all other members of a cohort, and so remove the noise that protects one client's report. The client
+therefore appends a tag to the coordinator's share:
 
     tag = HMAC-SHA256(key, info ‖ newline ‖ share)
     key = SHA-256 of the client's token; `info` is defined in _sealing.py
@@ -67,10 +67,10 @@ def _tag(share: bytes, place: Place, credential: str) -> bytes:
 def set_checksum(shares: Iterable[tuple[str, bytes]]) -> str:
     """Return a SHA-256 checksum of a set of sealed shares.
 
-    Both parties of a split compute it, to verify that they summed the same set.
+    The shuffler and the coordinator both compute it, to verify that they summed the same set.
 
     Args:
-        shares: Pairs of pseudonym and sealed share, in the order of pseudonyms.
+        shares: Pairs of pseudonym and the coordinator's sealed share, in the order of pseudonyms.
 
     Returns:
         The checksum in hexadecimal digits.

@@ -3,8 +3,8 @@
     standard input    the private key, 32 bytes; then batches of pairs (`info`, sealed bytes)
     standard output   per batch, a list with the plaintext of each pair in order, or null if it does not open
 
-Each message is MessagePack, preceded by its length in four bytes, big-endian. The process ends when its input
-ends, so it does not outlive the process that started it.
+Each batch and each list is a MessagePack message, preceded by its length in four bytes, big-endian. The
+process ends when its input ends, so it does not outlive the process that started it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Batch = list[tuple[bytes, bytes]]
 
 
 def opened(private: X25519PrivateKey, info: bytes, sealed: bytes) -> bytes | None:
-    """Return the plaintext, or None if it was sealed to a different key or place or was altered."""
+    """Return the plaintext; None if it was sealed to a different key or place, or the bytes were altered."""
     try:
         return SUITE.decrypt(sealed, private, info=info)
     except (InvalidTag, ValueError):

@@ -1,4 +1,4 @@
-"""Durable names of files: a rename survives a power cut only once its directory is on the disk."""
+"""Syncs directories: a rename survives a power cut only after its directory was written to the disk."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from pathlib import Path
 
 
 def sync_directory(directory: Path) -> None:
-    """Wait until the entries of a directory, for example a rename in it, are on the disk."""
-    if os.name != "posix":  # elsewhere a directory cannot be opened
+    """Wait until the entries of a directory, for example a renamed file, are on the disk."""
+    if os.name != "posix":  # other systems cannot open a directory
         return
     descriptor = os.open(directory, os.O_RDONLY)
     try:

@@ -14,6 +14,7 @@ from typing import Annotated, Literal, get_args
 import msgspec
 
 from dpbandits.answers import Answer
+from dpbandits.errors import Refused
 from dpbandits.protocol import Progress
 from dpbandits.storage import ATTEMPT_STATES
 
@@ -89,7 +90,7 @@ class Wire(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Strict(Wire, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The base class of requests, and of everything that a client consents to: no unknown fields."""
+    """The base class of requests and of terms: a decoder rejects unknown fields."""
 
 
 class ErrorReply(Wire, frozen=True, kw_only=True):
@@ -101,6 +102,15 @@ class ErrorReply(Wire, frozen=True, kw_only=True):
 
     error: Annotated[str, _one_of(*ERROR_CODES)]
     message: str
+
+    def refusal(self) -> Refused:
+        """Return the error for the caller. A hostile party may have chosen the texts, so they are limited."""
+        return Refused(printable(self.error, 100), printable(self.message, 1000))
+
+
+def printable(text: str, most: int) -> str:
+    """Return the first characters of another party's text, with spaces in place of control characters."""
+    return "".join(one if one.isprintable() else " " for one in text[:most])
 
 
 class RewardRangeReply(Wire, frozen=True, kw_only=True):
@@ -120,9 +130,10 @@ class StudyReply(Wire, frozen=True, kw_only=True):
 
     `study` is the SHA-256 of the text `terms`. `signature` is the signature of that text, or empty if the
     terms are not signed. `features` lists what a client must support, for example `local-lattice/laplace` for
-    a mechanism with a noise distribution, and `mode/split`. A client that lacks one does not enrol.
-    `conformance` is true if this server only tests clients; its terms say so too. `rewards` is the range of
-    rewards that clients map, with the feature `reward-range`; null if rewards are on the study's scale.
+    a mechanism with a noise distribution, and `mode/split`. A client that lacks a feature does not enrol.
+    `conformance` is true if this server only tests clients; its terms say so, too. `rewards` is the range of
+    rewards that clients map to the study's scale, with the feature `reward-range`; null if rewards are on
+    this scale already.
     """
 
     study: Digest
@@ -146,7 +157,10 @@ class StudyReply(Wire, frozen=True, kw_only=True):
 
 
 class EnrolmentRequest(Strict, frozen=True, kw_only=True):
-    """The number of enrolment codes to create, and for how long clients may enrol with them; null: always."""
+    """The number of enrolment codes to create.
+
+    Clients may enrol with them for `valid_seconds`; null means without a limit.
+    """
 
     count: Annotated[int, msgspec.Meta(ge=1, le=100_000)]
     valid_seconds: Annotated[float, msgspec.Meta(gt=0, le=1e9)] | None = None
@@ -185,10 +199,10 @@ class TaskRequest(Strict, frozen=True, kw_only=True):
 class TaskReply(Wire, frozen=True, kw_only=True):
     """The state of a client.
 
-    `state` is `wait` (not in a cohort: poll again after `poll_seconds`), `joined` (in the cohort, and the
-    phase is being played), `report` (send the report now), `over` (the attempt is closed), or `ended` (the
-    study has ended, and no client will be asked). Sums of reports are kept modulo 2^`sum_bits`. The plan
-    determines `sum_bits`; it is included for clients that do not compute it.
+    `state` is `wait` (not in a cohort: poll again after `poll_seconds`), `joined` (in the cohort, which waits
+    for other clients or until the phase has been played), `report` (send the report now), `over` (the attempt
+    is closed), or `ended` (not in a cohort, and no more clients will be asked). Sums of reports are taken
+    modulo 2^`sum_bits`. The plan determines `sum_bits`; it is included for clients that do not compute it.
 
     `seconds_left` is the time until the attempt is closed, in state `report`. `reported` says whether the
     coordinator has the client's report. A field is null if it does not apply in this state or is not known:
@@ -217,7 +231,10 @@ class Run(Wire, frozen=True, kw_only=True):
 
 
 class ScheduleReply(Wire, frozen=True, kw_only=True):
-    """The runs of a whole phase, in the order of play. `state` says whether the phase is being played now."""
+    """The runs of a whole phase, in the order of play.
+
+    `state` is `playing` if the phase is being played now. `played` of its `rounds` rounds have been played.
+    """
 
     study: Digest
     state: PlayState
@@ -229,7 +246,7 @@ class ScheduleReply(Wire, frozen=True, kw_only=True):
 
 
 class PlayReply(Wire, frozen=True, kw_only=True):
-    """The action to play now with its name, or null while nothing is to be played."""
+    """The action to play now, with its feature vector and its name; null while nothing is to be played."""
 
     study: Digest
     state: PlayState
@@ -254,15 +271,16 @@ class StatusReply(Wire, frozen=True, kw_only=True):
 
     `trouble` says why the last step failed, for example that the shuffler cannot be reached or sent
     inconsistent sums. It is empty after a step that succeeded. `minimum` is the fewest reports with which the
-    phase is released. `reports` counts those of the attempt; it is null while only the shuffler knows it.
-    `deadline` is when clients may no longer join or report, in seconds since 1970, and `seconds_left` the
-    time until then; both are null if there is no deadline. `waiting` says in words what the study waits for.
+    phase is released. `reports` counts the reports of the attempt; it is null while only the shuffler knows
+    their number. `deadline` is when the time to join or to report ends, in seconds since 1970, and
+    `seconds_left` is the time until then; both are null if there is no deadline. `waiting` says in words what
+    the study waits for.
     `excluded` counts the reports of all attempts that were left out of the sums, because their parts could
     not be read or, in mode `verified`, because their proofs do not hold.
     `standing` is `running`, `paused` or `closed`, as the operator ordered.
     `fit` says in words whether the features explain what the fit test measured, and `confirmation` how the
     finalists compare with the option in use today. Each is empty until its cohort has been released, and in a
-    study without it. `/v1/results` has their numbers.
+    study without a fit test or a confirmation. `/v1/results` has the numbers of both.
     """
 
     study: Digest
@@ -337,9 +355,9 @@ class ResultsReply(Wire, frozen=True, kw_only=True):
     """The results of a study: the remaining actions, the guarantee, every phase, and the answer.
 
     `answer` names the best option by the estimate from all phases together, with intervals; it is null before
-    the first release. `estimate` is that of the last phase alone. `learning_over` is whether no more clients
-    are asked. `needed` says what it would take to decide more; `needed_participants` is the number of clients
-    that it mentions. `assumes` says what the intervals rest on.
+    the first release. `estimate` is the estimate from the last phase alone. `learning_over` is whether no
+    more clients are asked. `needed` says what it would take to decide more; `needed_participants` is the
+    number of clients that it mentions. `assumes` lists the assumptions of the intervals.
     """
 
     study: Digest

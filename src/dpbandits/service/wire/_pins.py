@@ -6,7 +6,7 @@ letter:
 
     terms                         the digest of the study's terms
     operator_key                  the public key that signed the terms
-    shuffler_url, shuffler_key    the shuffler's address and public key, both
+    shuffler_url, shuffler_key    both the shuffler's address and its public key
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Pins:
             terms: The study's terms.
 
         Raises:
-            Refused: Nothing is pinned, so the coordinator could choose the shuffler.
+            Refused: The terms name a shuffler, and no pin determines it. So the coordinator could choose it.
         """
         path = self.shuffler_key is not None and self.shuffler_url is not None
         pinned = path or self.terms is not None or self.operator_key is not None

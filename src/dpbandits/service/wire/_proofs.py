@@ -1,11 +1,11 @@
 """Reports of mode `verified`: two shares, each with a share of a proof that the report is a possible one.
 
 The proof system is Prio3 (docs/verified-sums.md). The shuffler is its leader and the coordinator its helper.
-Both find out together whether a report is valid, and neither sees it:
+Together they find out whether a report is valid, and neither of them sees the report:
 
     client        proves its report, and seals one part to each party: nonce ‖ public share ‖ input share
-    shuffler      computes a verifier share of each report, and sends it to the coordinator with the seed that
-                  it expects: verifier share ‖ joint seed
+    shuffler      computes a verifier share of each report, and sends it to the coordinator with its joint
+                  seed: verifier share ‖ joint seed
     coordinator   computes its own verifier shares, and accepts a report if both shares together show that it
                   is valid and both parties have the same joint seed
     both          add up their shares of the accepted reports
@@ -118,7 +118,7 @@ class ProvedReports:
         size = self.prio3.verifier_share_size
         theirs = [answer[:size] if len(answer) == self.answer_size else None for answer in answers]
         messages = self.prio3.combine_batch(theirs, own)
-        # `finish_batch` compares the message with the coordinator's seed. The shuffler's must be the same.
+        # `finish_batch` compares the message with the coordinator's seed. The shuffler's seed must be equal.
         agreed = [m if m == answer[size:] else None for m, answer in zip(messages, answers, strict=True)]
         return self.prio3.finish_batch(prepared, agreed)
 
@@ -180,6 +180,6 @@ def verification_key(keys: KeyPair, other: PublicKey, place: Place) -> bytes:
         place: Where reports of the attempt belong; the pseudonym does not matter.
 
     Raises:
-        InvalidValue: The other key is not one that an honest party has.
+        InvalidValue: The other key has a small order, so no honest party has it.
     """
     return keys.shared(other, place.shared_info("verification-key"), VERIFY_KEY_SIZE)

@@ -1,8 +1,8 @@
-"""How a party checks a received report before it stores it.
+"""`ReportSlot`: how a party checks a received report before it stores the report.
 
 The party opens the sealed report once to check it, and stores it sealed. In the modes `split` and `verified`
-the body has two sealed parts: the shuffler opens the first one, and relays the second one unread. Whether a
-report of mode `verified` is in range is known only when both parties verify it.
+the body has two sealed parts: the shuffler opens the first part, and relays the second part unread. Whether a
+report of mode `verified` is in range is known only after both parties have verified it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class ReportSlot(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def message(self) -> Message:
-        """The format of what this party opens without a proof: the report, or its share of it."""
+        """The format of what this party opens if reports have no proofs: the report, or a share of it."""
         return share_message(self.plan) if self.mode == "split" else self.plan.asked_mechanism.message
 
     @property

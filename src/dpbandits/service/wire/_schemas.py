@@ -1,8 +1,9 @@
-"""JSON schemas of what travels as a string: plans, their mechanisms, and terms.
+"""JSON schemas of plans, their mechanisms, releases and terms, for the OpenAPI documents.
 
-A plan is sent as the exact text that its digest covers, so the type of the field is a string. The schema of
-the decoded text is a component of the OpenAPI document. `kind` selects the schema of a mechanism. Unlike
-replies, plans and terms have no unknown fields: one could change the meaning of the others.
+Plans and terms are sent as the exact text that their digest covers, so the type of these fields is a string.
+The schema of the decoded text is a component of the OpenAPI document. `kind` selects the schema of a
+mechanism. Unlike replies, plans and terms have no unknown fields: such a field could change the meaning of
+the others.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from dpbandits.service.wire._terms import MODES, Terms
 
 REFERENCE = "#/components/schemas/"
 _SHAPES = ("box", "ball")
-# The ranges of docs/privacy.md that hold for every mechanism with a field of this name.
+# Ranges that hold for every mechanism with a field of this name; docs/privacy.md lists most of them.
 _RANGES: dict[str, tuple[float, float]] = {
     "coordinates": (1, 2**11),
     "cohort": (1, 2**40),
@@ -58,7 +59,7 @@ def plan_schemas() -> dict[str, Any]:
 
 
 def _plan() -> dict[str, Any]:
-    """Return the schema of a plan that a client receives: it has one mechanism, and no `per_action`."""
+    """Return the schema of a plan that a client receives: one mechanism, and an empty `per_action`."""
     number = {"type": "number", "minimum": -(2.0**60), "maximum": 2.0**60}
     properties = {
         "study": {"type": "string", "pattern": "^[0-9a-f]{64}$"},
@@ -75,7 +76,7 @@ def _plan() -> dict[str, Any]:
 
 
 def _release() -> dict[str, Any]:
-    """Return the schema of a release of the service, where every client reports on all actions."""
+    """Return the schema of a release of the service, in which every client reports on all actions."""
     properties = {
         "plan": {"type": "string", "pattern": "^[0-9a-f]{64}$"},
         "means": _list({"type": "number"}, minItems=1),

@@ -6,7 +6,7 @@ and place. It has one line per part:
 
     dpbandits v1
     purpose          report | share-shuffler | share-coordinator
-    study            digest of the study
+    study            digest of the study's terms
     phase            decimal
     attempt          decimal
     plan             digest of the plan
@@ -24,7 +24,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Self
 
-from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
@@ -39,14 +38,13 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from dpbandits.errors import InvalidValue, Refused
-from dpbandits.service.wire._decryption_process import SUITE
+from dpbandits.service.wire._decryption_process import SUITE, opened
 from dpbandits.service.wire._directory import sync_directory
 
 if TYPE_CHECKING:  # commands that make keys need no NumPy
     from dpbandits.protocol import Plan
 
-OVERHEAD = 48
-PURPOSES = ("report", "share-shuffler", "share-coordinator")
+OVERHEAD = 48  # bytes by which a ciphertext is longer than its plaintext
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,8 +77,7 @@ class Place:
 
     def info(self, purpose: str) -> bytes:
         """Return the HPKE `info` for a purpose: `report`, `share-shuffler` or `share-coordinator`."""
-        parts = ("dpbandits v1", purpose, self.study, self.phase, self.attempt, self.plan, self.pseudonym)
-        return "\n".join(map(str, parts)).encode()
+        return self.shared_info(purpose) + b"\n" + self.pseudonym.encode()
 
 
 @dataclass(frozen=True)
@@ -107,7 +104,7 @@ class HexKey:
             The key.
 
         Raises:
-            InvalidValue: The text is something else. The error does not repeat it: it may be a secret.
+            InvalidValue: The text is something else. The error does not repeat the text: it may be a secret.
         """
         try:
             return cls(bytes.fromhex(text.strip()))
@@ -164,7 +161,7 @@ class KeyPair:
             The key.
 
         Raises:
-            InvalidValue: The file has no X25519 private key.
+            InvalidValue: The file cannot be read or has no X25519 private key.
         """
         private, expected = read_private(path), "an X25519 private key, as `dpbandits keys sealing` writes"
         if not isinstance(private, X25519PrivateKey):
@@ -192,12 +189,12 @@ class KeyPair:
             The plaintext.
 
         Raises:
-            Refused: It was sealed to a different key or place, or the bytes were altered.
+            Refused: The report was sealed to a different key, place or purpose, or the bytes were altered.
         """
-        try:
-            return SUITE.decrypt(sealed, self._private, info=place.info(purpose))
-        except (InvalidTag, ValueError):
-            raise unreadable() from None
+        plaintext = opened(self._private, place.info(purpose), sealed)
+        if plaintext is None:
+            raise unreadable()
+        return plaintext
 
     def derived(self, purpose: str) -> bytes:
         """Derive a secret of 32 bytes for one purpose of this party, by HKDF-SHA256 from the private key."""
@@ -270,7 +267,7 @@ def write_private(path: Path, content: bytes) -> None:
 
 
 def replace_private(path: Path, content: bytes) -> None:
-    """Write a file that only its owner may read; after a crash it has either the old or the new content."""
+    """Write a file that only its owner may read. After a crash it has either the old or the new content."""
     # Renaming a complete, synced file is atomic; writing in place is not.
     draft = path.with_name(f"{path.name}.new")
     draft.unlink(missing_ok=True)  # left by a process that died here

@@ -1,9 +1,8 @@
-"""Split a report into two shares, one for the shuffler and one for the coordinator.
+"""Splits a report into two shares, one for the shuffler and one for the coordinator.
 
 A share has one residue modulo 2^`sum_bits` per number, packed by `share_message`. The two shares of a report
 add up to the report's sums modulo 2^`sum_bits`. Each share by itself is uniformly distributed and independent
-of the report. Example: with `sum_bits` 8 the number 5 may be split into 200 and 61, as 200 + 61 = 261 = 256 +
-5.
+of the report. Example: with `sum_bits` 8 the number 5 may be split into 200 and 61, since 200 + 61 = 256 + 5.
 """
 
 from __future__ import annotations

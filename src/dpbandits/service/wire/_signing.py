@@ -15,8 +15,6 @@ from pathlib import Path
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
-from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from dpbandits.errors import InvalidValue
 from dpbandits.service.wire._sealing import HexKey, KeyPair, pem, read_private, write_private
@@ -64,11 +62,9 @@ class SigningKey:
             keys: The key pair that reports are sealed to.
 
         Returns:
-            The same key on every call; it says nothing about the sealing key.
+            The same key on every call. It reveals nothing about the sealing key.
         """
-        info = b"dpbandits v1 signing of statements"
-        seed = HKDF(algorithm=SHA256(), length=32, salt=None, info=info).derive(keys.private_bytes())
-        return SigningKey(Ed25519PrivateKey.from_private_bytes(seed))
+        return SigningKey(Ed25519PrivateKey.from_private_bytes(keys.derived("signing of statements")))
 
     @staticmethod
     def load(path: Path) -> SigningKey:

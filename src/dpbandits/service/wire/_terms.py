@@ -2,8 +2,8 @@
 
 The terms fix the trust model, the keys and addresses of both parties, (ε, δ), the least number of reports in
 a release, the largest cohort, and the mechanisms that may be used. A client that knows the digest of the
-terms, or the key that signed them, can verify all of these. The coordinator, from which the shuffle model
-protects, cannot change any of them:
+terms, or the key that signed them, can verify all of these. The shuffle model protects clients from the
+coordinator, so the coordinator cannot change the terms:
 
 - Every plan contains the digest of the terms (`Plan.study`), and every sealed report is bound to it.
 - `run` is random. Two runs of the same study have different terms, so a report of one run does not open in
@@ -28,7 +28,7 @@ from dpbandits._checks import at_least_zero_below_one, between, one_of, positive
 from dpbandits.errors import InvalidValue, Refused
 from dpbandits.privacy import MECHANISMS, TRUST_MODELS, Mechanism, PrivacyRequest, TrustModel
 from dpbandits.protocol import Plan
-from dpbandits.service.wire._messages import Digest, Strict
+from dpbandits.service.wire._messages import Digest, Strict, printable
 from dpbandits.service.wire._sealing import PublicKey
 from dpbandits.service.wire._signing import SigningKey, VerifyKey
 
@@ -42,7 +42,7 @@ CONFORMANCE_VERSION = "dpbandits conformance v1"
 MOST_COHORT = 2**40
 MOST_SUM_BITS = 63
 _RUN = re.compile(r"[0-9a-f]{32}")
-_WORDS = 64  # the largest number of mechanisms, and of noise distributions, in the terms
+_MOST_NAMES = 64  # the largest number of mechanisms, and of noise distributions, in the terms
 
 
 class PartyTerms(Strict, frozen=True, kw_only=True):
@@ -56,8 +56,8 @@ class Terms(Strict, frozen=True, kw_only=True):
     """The terms that a client consents to.
 
     Attributes:
-        version: The version of the format. A server that only tests clients (`dpbandits serve --conformance`)
-            has another one, so that no client takes it for a study.
+        version: The version of the format. The terms of a server that only tests clients (`dpbandits serve
+            --conformance`) have another version, so that no client takes them for a study.
         run: 32 random hexadecimal digits that identify one run of the study.
         study: The digest of the study without its terms.
         trust: The trust model, for example `shuffle`.
@@ -100,8 +100,8 @@ class Terms(Strict, frozen=True, kw_only=True):
         whole(self.minimum_reports, MOST_COHORT, largest_cohort=self.largest_cohort)
         between(0, 0.99, silent_share=self.silent_share)
         whole(1, MOST_SUM_BITS, sum_bits=self.sum_bits)
-        whole(0, _WORDS, mechanisms=len(self.mechanisms))
-        whole(0, _WORDS, noises=len(self.noises))
+        whole(0, _MOST_NAMES, mechanisms=len(self.mechanisms))
+        whole(0, _MOST_NAMES, noises=len(self.noises))
         self._check_path()
 
     @property
@@ -242,7 +242,8 @@ class SignedTerms(Strict, frozen=True, kw_only=True):
         try:
             return msgspec.json.decode(self.terms, type=Terms)
         except (msgspec.DecodeError, ValueError, RecursionError) as error:
-            raise Refused("unreadable", f"the text is not valid terms of this version ({error})") from None
+            reason = printable(str(error), 200)  # it may quote a hostile text
+            raise Refused("unreadable", f"the text is not valid terms of this version ({reason})") from None
 
     def signed_by(self, key: VerifyKey) -> bool:
         """Return whether this key signed the text."""
@@ -254,7 +255,7 @@ class SignedTerms(Strict, frozen=True, kw_only=True):
 
     @property
     def _message(self) -> bytes:
-        """The signed bytes: the version, so that no other message fits the signature, and the text."""
+        """The signed bytes: a version, so that the signature fits no other kind of message, and the text."""
         return VERSION.encode() + b"\n" + self.terms.encode()
 
 
@@ -273,7 +274,7 @@ def read_terms(path: Path) -> SignedTerms:
     try:
         signed = msgspec.json.decode(path.read_bytes(), type=SignedTerms)
         signed.opened()
-    except (msgspec.DecodeError, Refused) as error:
+    except (msgspec.DecodeError, ValueError, RecursionError, Refused) as error:
         raise InvalidValue("file", path, f"a file that `dpbandits terms` wrote ({error})") from None
     return signed
 
@@ -306,10 +307,11 @@ def terms_of(
         The terms.
 
     Raises:
-        InvalidValue: No phase of the study asks for reports, or the parties do not fit the trust model.
+        InvalidValue: No phase of the study asks for reports, the study samples clients, or the parties do not
+            fit the trust model.
     """
     privacy = study.privacy
-    if privacy.sampled_share < 1:  # a client who joins knows, and may tell, that it is asked
+    if privacy.sampled_share < 1:  # sampling is secret, but a client that joins knows that it is asked
         expected = "1 in a deployed study, where clients join first come, first served"
         raise InvalidValue("sampled_share", privacy.sampled_share, expected)
     phases = range(1, study.schedule.reporting_phases(study.horizon) + 1)
@@ -337,7 +339,7 @@ def terms_of(
 
 
 def _mechanisms(privacy: PrivacyRequest) -> tuple[str, ...]:
-    """Return the trust model's kinds, or the one kind that the request names.
+    """Return the kinds of mechanism of the trust model, or the one kind that the request names.
 
     The result does not depend on which plugins are installed.
     """

@@ -1,7 +1,8 @@
 """Bearer tokens and their hashes.
 
-A party that checks tokens stores only their hashes, and compares in constant time. A token is 256 random
-bits. It cannot be found from its SHA-256 by search, so a slow password hash is not needed.
+A party that checks tokens stores only their hashes, and compares the hashes of roles in constant time. A
+token that dpbandits creates has 256 random bits. Nobody can find it from its SHA-256 by search, so a slow
+password hash is not needed.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def checked_hash(**named: str) -> str:
         The value.
 
     Raises:
-        InvalidValue: It is something else. The error does not repeat it: it may be a secret.
+        InvalidValue: The value is something else. The error does not repeat it: it may be a secret.
     """
     ((field, value),) = named.items()
     if not _HASH.fullmatch(str(value)):  # the value may come from a TOML file, and be a number there
