@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import dpbandits
-from dpbandits.errors import InvalidValue
+from dpbandits.errors import InvalidValue, Refused
 from dpbandits.privacy import SimulatedNoise
 from dpbandits.protocol import Plan, State, Study, analyze, ask, respond_with_averages, shuffle, tell
-from dpbandits.rounds import run_in_process
+from dpbandits.rounds import Rounds, give_order, run_in_process
 from dpbandits.storage import MemoryStore, Store, open_store
 
 from ..service.helpers import client_averages, client_noise, small_study  # noqa: TID252
@@ -46,6 +46,20 @@ def test_a_study_learns_what_the_protocol_alone_would(trust: str) -> None:
     )
     assert state == alone(study, {1: NAMES[:6], 2: NAMES[6:16]}, 5)
     assert sum(rounds for _, rounds in played) == study.horizon
+
+
+def test_a_closed_study_ends_and_a_paused_one_is_refused() -> None:
+    study, store = small_study("none"), MemoryStore()
+    rounds = Rounds(study, store)
+    rounds.settle()
+    for order, message in (("pause", "no-place: the operator has paused the study"), ("close", None)):
+        with store.transaction() as transaction:
+            give_order(transaction, order, 0.0)
+        if message is None:
+            assert run_in_process(study, averages=clients(study), store=store).phase == 1
+        else:
+            with pytest.raises(Refused, match=message):
+                run_in_process(study, averages=clients(study), store=store)
 
 
 def test_rewards_of_single_rounds_are_averaged() -> None:

@@ -32,7 +32,7 @@ def answer(rounds: Rounds, phase: int) -> Report:
 
 def carry(rounds: Rounds, crowd: list[str]) -> None:
     """The whole carrier: `crowd` has six names per attempt; participants called "quiet…" never report."""
-    while (latest := rounds.settle()) is not None and not rounds.state.ended:
+    while (latest := rounds.pending()) is not None:
         if latest.state == "gathering":
             rounds.join(*[crowd.pop() for _ in range(rounds.plan(latest.phase).cohort)])
         elif latest.state == "playing":

@@ -129,7 +129,8 @@ def test_a_busy_party_that_sends_a_large_error_is_retried() -> None:
 
 
 def test_the_text_of_a_refusal_is_short_and_printable() -> None:
-    with _liar(_refusing) as (url, _), Transport() as transport, pytest.raises(Refused) as refused:
+    caught = pytest.raises(Refused)
+    with _dishonest_server(_refusing) as (url, _), Transport() as transport, caught as refused:
         transport.hold(call("GET", url, StudyReply))
     assert refused.value.reason == "closed"
     assert refused.value.message.startswith("gone [2Jxx")

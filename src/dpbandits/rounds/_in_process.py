@@ -59,9 +59,10 @@ def run_in_process(
             of `play_order`.
 
     Returns:
-        The learner's state at the end of the horizon.
+        The learner's state at the end of the horizon, or when the operator has closed the study.
 
     Raises:
+        Refused: `no-place` if the operator has paused the study.
         InvalidValue: Both or neither of `rewards` and `averages` were given; too few clients are left for
             the minimum of a phase (call again with more, and the same store); or the store belongs to
             another study.
@@ -118,7 +119,7 @@ class InProcess:
     def run(self) -> State:
         """Run to the end of the horizon, and return the learner's state."""
         steps = {"gathering": self._gather, "playing": self._play_all, "collecting": self._collect}
-        while (latest := self.rounds.settle()) is not None and not self.rounds.state.ended:
+        while (latest := self.rounds.pending()) is not None:
             steps[latest.state](latest, self.rounds.plan(latest.phase))
         return self.rounds.state
 

@@ -13,6 +13,7 @@ from itertools import islice
 from dpbandits.errors import PlanMismatch, Refused
 from dpbandits.protocol import Plan, Report
 from dpbandits.rounds._machine import Machine
+from dpbandits.rounds._orders import PAUSED, standing_of
 from dpbandits.rounds._participation import check_accepted, count_rounds, take_places
 from dpbandits.storage import Attempt, StoredReport, Transaction
 
@@ -164,3 +165,18 @@ class Rounds(Machine):
         while self.advance():
             pass
         return self.current()
+
+    def pending(self) -> Attempt | None:
+        """Take all steps that are due, and return the attempt that waits for its carrier.
+
+        Returns:
+            The attempt, whose state is `gathering`, `playing` or `collecting`. None if nothing is left to do,
+            because the study has ended or its operator has closed it.
+
+        Raises:
+            Refused: `no-place` if the operator has paused the study.
+        """
+        latest = self.settle()
+        if self.read(standing_of) == PAUSED:
+            raise Refused("no-place", "the operator has paused the study")
+        return None if latest is None or latest.over else latest
