@@ -1,6 +1,6 @@
 """Finite sets of actions that approximate a continuous action set.
 
-Every point of the box, ball or simplex lies within the cover's radius ε₀ of one of its points. A reward ⟨θ*,
+Every point of the box, ball or simplex lies within the radius ε₀ of some point of the cover. A reward ⟨θ*,
 x⟩ changes by at most ε₀·‖θ*‖ over that distance. So playing the cover costs at most ε₀·‖θ*‖ of regret per
 round, in addition to the cost of learning.
 
@@ -8,8 +8,8 @@ round, in addition to the cost of learning.
     ball      the unit ball
     simplex   the mixtures of d components: x ≥ 0 with sum one
 
-All points lie in the unit ball, as actions must. Their number grows like (1/ε₀)^d; it is computed before any
-point is.
+All points lie in the unit ball, as actions must. Their number grows like (1/ε₀)^d. It is computed before the
+points are.
 """
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ def cover(kind: str, *, dimension: int, radius: float, count_limit: int = 1_000_
         The cover.
 
     Raises:
-        InvalidValue: If an argument is out of range, or if the cover would need more points. The error names
-            a radius that is large enough.
+        InvalidValue: If an argument is out of range, or if the cover needs more than `count_limit` points.
+            The error then names a radius that is large enough.
 
     Example:
         >>> from dpbandits.design import cover
@@ -162,9 +162,9 @@ def _box_points(dimension: int, cells: int) -> FloatArray:
 
 # Ball: the centre alone has radius one. For smaller radii, use the lattice s·Z^d, whose cells are cubes of
 # diagonal s√d = 2ε₀, and keep the points whose cell meets the ball. The point of a cell that is nearest to
-# the origin has coordinates s·max(|z| - 1/2, 0). Points outside the ball are moved to its surface, which
-# increases no distance to a point of the ball. With ε₀² = s²d/4 = 1/n for a whole number n, the condition Σ
-# max(2|z| - 1, 0)² ≤ 4/s² = d n involves whole numbers only.
+# the origin has coordinates s·max(|z| - 1/2, 0). Points outside the ball are moved to its surface, which does
+# not increase their distance to any point of the ball. With ε₀² = s²d/4 = 1/n for a whole number n, the
+# condition Σ max(2|z| - 1, 0)² ≤ 4/s² = d n involves whole numbers only.
 
 
 def _ball_shells(dimension: int, fineness: int) -> list[int]:
