@@ -1,6 +1,6 @@
-"""Reads a table into columns: a CSV file, a data frame, a mapping of columns, or a list of rows.
+"""A reader of tables: a CSV file, a data frame, a mapping of columns or a list of rows becomes columns.
 
-Data frames are recognised by what they can do, so neither pandas nor Polars is imported here.
+Data frames are recognised by their methods, so neither pandas nor Polars is imported here.
 """
 
 from __future__ import annotations
