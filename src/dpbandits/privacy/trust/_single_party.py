@@ -1,4 +1,4 @@
-"""What the central and the local trust model have in common: one party adds all the noise."""
+"""What the central and the local trust models have in common: one party adds all the noise."""
 
 from __future__ import annotations
 
@@ -77,10 +77,11 @@ def single_party(
         view: What the untrusted party sees.
         gaussian: The mechanism with continuous Gaussian noise.
         lattice: The mechanism with integer noise.
-        rounded_values: From the cohort to the number of values that are rounded for each time noise is added.
-        typical_error: From the deviation on the sum and the number of clients to that on the mean.
+        rounded_values: Returns the number of rounded values per draw of noise, for a cohort.
+        typical_error: Returns the deviation of the mean, for the deviation of the sum and the number of
+            clients.
         list_calibrate: Returns the mechanism for the noise "list"; None if the model does not have it.
-        list_mechanisms: The mechanisms that it returns.
+        list_mechanisms: The classes of the mechanisms that `list_calibrate` returns.
         ball_laws: The pure noises for the ℓ2 ball.
     """
 
@@ -100,7 +101,6 @@ def single_party(
         return lattice(**fields)
 
     lists = () if list_calibrate is None else ("list",)
-    pure = (*lists, "k-norm", "laplace", *ball_laws)
     return TrustModel(
         name=name,
         rests_on=rests_on,
@@ -113,7 +113,7 @@ def single_party(
         simulated_noises=("gaussian",),
         defaults={
             ("tight", False): (*lists, "discrete-gaussian", "k-norm", "laplace", *ball_laws),
-            ("tight", True): pure,
+            ("tight", True): (*lists, "k-norm", "laplace", *ball_laws),
             ("paper", False): ("gaussian",),
             ("paper", True): ("laplace",),
         },
