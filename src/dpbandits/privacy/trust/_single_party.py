@@ -84,6 +84,37 @@ def single_party(
         list_mechanisms: The classes of the mechanisms that `list_calibrate` returns.
         ball_laws: The pure noises for the ℓ2 ball.
     """
+    lists = () if list_calibrate is None else ("list",)
+    return TrustModel(
+        name=name,
+        rests_on=rests_on,
+        noise_by=noise_by,
+        view=view,
+        mechanisms=(gaussian, lattice, *list_mechanisms),
+        calibrate=_calibration(gaussian, lattice, rounded_values, list_calibrate),
+        noises=("gaussian", "discrete-gaussian", "laplace", "k-norm", *lists, *ball_laws),
+        pure_noises=("laplace", "k-norm", *lists, *ball_laws),
+        simulated_noises=("gaussian",),
+        defaults={
+            ("tight", False): (*lists, "discrete-gaussian", "k-norm", "laplace", *ball_laws),
+            ("tight", True): (*lists, "k-norm", "laplace", *ball_laws),
+            ("paper", False): ("gaussian",),
+            ("paper", True): ("laplace",),
+        },
+        ball_noises=("discrete-gaussian", *lists, *ball_laws),
+        quick_noises=lists,
+        laplace_noise="laplace",
+        typical_error=lambda _request, on_sum, clients: typical_error(on_sum, clients),
+    )
+
+
+def _calibration(
+    gaussian: type[ContinuousGaussian],
+    lattice: type[NoisyLattice],
+    rounded_values: Callable[[int], int],
+    list_calibrate: Calibrate | None,
+) -> Calibrate:
+    """Return the function that calibrates these mechanisms; `single_party` describes the arguments."""
 
     def calibrate(
         request: PrivacyRequest, *, coordinates: int, cohort: int, bound: float, shape: str, least: int
@@ -100,28 +131,7 @@ def single_party(
         fields |= {"levels": levels, "noise": request.mechanism_noise, "scale": scale, "shape": shape}
         return lattice(**fields)
 
-    lists = () if list_calibrate is None else ("list",)
-    return TrustModel(
-        name=name,
-        rests_on=rests_on,
-        noise_by=noise_by,
-        view=view,
-        mechanisms=(gaussian, lattice, *list_mechanisms),
-        calibrate=calibrate,
-        noises=("gaussian", "discrete-gaussian", "laplace", "k-norm", *lists, *ball_laws),
-        pure_noises=("laplace", "k-norm", *lists, *ball_laws),
-        simulated_noises=("gaussian",),
-        defaults={
-            ("tight", False): (*lists, "discrete-gaussian", "k-norm", "laplace", *ball_laws),
-            ("tight", True): (*lists, "k-norm", "laplace", *ball_laws),
-            ("paper", False): ("gaussian",),
-            ("paper", True): ("laplace",),
-        },
-        ball_noises=("discrete-gaussian", *lists, *ball_laws),
-        quick_noises=lists,
-        laplace_noise="laplace",
-        typical_error=lambda _request, on_sum, clients: typical_error(on_sum, clients),
-    )
+    return calibrate
 
 
 def _noise_ratio(request: PrivacyRequest) -> float:
