@@ -69,7 +69,7 @@ def cover(kind: str, *, dimension: int, radius: float, count_limit: int = 1_000_
 
     Raises:
         InvalidValue: If an argument is out of range, or if the cover needs more than `count_limit` points.
-            The error then names a radius that is large enough.
+            The error then names a radius that is large enough, or the least limit if no radius is.
 
     Example:
         >>> from dpbandits.design import cover
@@ -79,6 +79,9 @@ def cover(kind: str, *, dimension: int, radius: float, count_limit: int = 1_000_
     """
     count = cover_size(kind, dimension=dimension, radius=radius)
     if count > whole(1, count_limit=count_limit):
+        fewest = _KINDS[kind].count(dimension, 1)
+        if fewest > count_limit:
+            raise InvalidValue("count_limit", count_limit, f"at least {fewest:,} (the coarsest cover)")
         enough = _smallest_radius(kind, dimension, count_limit)
         raise InvalidValue(
             "radius",
@@ -118,11 +121,10 @@ def cover_size(kind: str, *, dimension: int, radius: float) -> int:
 
 
 def _smallest_radius(kind: str, dimension: int, count_limit: int) -> float:
-    """Return a radius, to three digits, that needs at most this many points.
-
-    The search starts at radius 2, for which few points suffice.
-    """
+    """Return a radius, to three digits, that needs at most this many points. There must be one."""
     low, high = 1 / _FINEST, 2.0
+    while cover_size(kind, dimension=dimension, radius=high) > count_limit:
+        high *= 2
     while high > 1.001 * low:
         middle = math.sqrt(low * high)
         enough = cover_size(kind, dimension=dimension, radius=middle) <= count_limit

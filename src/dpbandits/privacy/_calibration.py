@@ -163,8 +163,8 @@ def noise_widths(
     """Return the predicted error of each noise that a request allows.
 
     The error is roughly a radius that the error of one released number exceeds with probability `confidence`.
-    It depends on public values only. Example: for one number, central trust and (1, 10⁻⁶), it is about 30 %
-    smaller with Laplace noise than with Gaussian noise.
+    It depends on public values only. Example: for one number, central trust and (1, 10⁻⁶), it is about a
+    quarter smaller with Laplace noise than with Gaussian noise.
 
     Args:
         request: The trust model, (ε, δ), preset and noise.
