@@ -69,6 +69,18 @@ def test_too_many_points_are_refused_and_the_suggested_radius_works(kind, limit)
     assert len(cover(kind, dimension=4, radius=enough, count_limit=limit).points) <= limit
 
 
+def test_a_simplex_of_many_dimensions_may_need_a_radius_above_two():
+    with pytest.raises(InvalidValue, match="for 100 points") as caught:
+        cover("simplex", dimension=20, radius=0.5, count_limit=100)
+    enough = float(caught.value.expected.split()[2])
+    assert len(cover("simplex", dimension=20, radius=enough, count_limit=100).points) <= 100
+
+
+def test_a_limit_that_no_radius_meets_is_named():
+    with pytest.raises(InvalidValue, match="count_limit: got 5, expected at least 20"):
+        cover("simplex", dimension=20, radius=0.5, count_limit=5)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_hopeless_cover_is_refused_at_once(kind):
     with pytest.raises(InvalidValue, match="at least 10\\^"):

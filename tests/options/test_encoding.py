@@ -183,6 +183,12 @@ def test_names_in_a_file_stay_text(tmp_path: Path) -> None:
     assert Options.from_table(path, current="007").labels == ("007", "08")
 
 
+def test_codes_with_underscores_in_a_file_stay_text(tmp_path: Path) -> None:
+    path = tmp_path / "plans.csv"
+    path.write_text("name,price,code\na,1,10_1\nb,2,10_2\nc,3,10_1\n", encoding="utf-8")
+    assert Options.from_table(path).encoding.columns == ("intercept", "price", "code=10_2")
+
+
 def test_values_of_numpy_survive_json() -> None:
     rows = [
         {"name": name, "kind": np.str_("abc"[n % 3]), "sale": np.bool_(n % 2), "size": np.int64(n * n)}

@@ -39,3 +39,11 @@ def test_measured_rewards_decide_where_they_are_given() -> None:
     np.testing.assert_allclose(instance.gaps, [0.3, 0])
     with pytest.raises(InvalidValue, match="measured: got 1 numbers, expected 2"):
         Instance(actions, [0.5, 0.2], measured=[0.1])
+
+
+def test_a_matrix_is_not_read_as_its_first_row() -> None:
+    actions, rows = Actions([[1.0, 0.0], [0.0, 1.0]]), [[0.1, 0.4], [0.2, 0.3]]
+    with pytest.raises(InvalidValue, match="theta: got 4 numbers, expected 2"):
+        Instance(actions, rows)
+    with pytest.raises(InvalidValue, match="measured: got 4 numbers, expected 2"):
+        Instance(actions, [0.5, 0.2], measured=rows)

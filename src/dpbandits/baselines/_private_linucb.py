@@ -5,11 +5,11 @@
               only between batches (Chowdhury and Zhou, ICML 2022, the variant by amplification)
 
 Both protect the actions that a client was offered as well as its reward. A client sends the upper half of xx'
-and y·x, with N(0, s²) noise on every entry. Clipping enforces ‖x‖ ≤ 1 and |y| ≤ B. With w = |⟨x, z⟩|, the
-squared distance between two messages is at most ‖x‖⁴ + ‖z‖⁴ + B²(‖x‖² + ‖z‖²) + 2B²w − 2w² ≤ 2 + 2B² + 2B²c −
-2c², where c = min(1, B²/2) is the worst w. Here, all clients are offered the same public actions, so only
-rewards are secret. With protects = "rewards" a client sends only y, with noise for a distance of 2B, and xx'
-is known. That is a fair comparison, but not the published form.
+and y·x, with N(0, s²) noise on every entry. Actions have ‖x‖ ≤ 1, and clipping enforces |y| ≤ B. With w =
+|⟨x, z⟩|, the squared distance between the messages for x and z is at most ‖x‖⁴ + ‖z‖⁴ + B²(‖x‖² + ‖z‖²) +
+2B²w − 2w² ≤ 2 + 2B² + 2B²c − 2c², where c = min(1, B²/2) is the worst w. Here, all clients are offered the
+same public actions, so only rewards are secret. With protects = "rewards" a client sends only y, with noise
+for a distance of 2B, and xx' is known. That is a fair comparison, but not the published form.
 
 Noise is calibrated exactly to the stated (ε, δ), not with the constants of the papers. Let the noise on Σxx'
 have operator norm at most γ, the noise on Σy·x have length at most ν, and V = Σxx' + noise + (2γ + λ)·I. The
@@ -17,10 +17,11 @@ radius is that of Shariff and Sheffet (NeurIPS 2018):
 
     R·√(2·log(1/α) + d·log(1 + t/(dρ))) + √(ρ + 2γ) + ν/√ρ,   ρ = γ + λ,   α = 1/T,
 
-where R is the sub-Gaussian norm of a reward, at most B for clipped ones. (Rewards beyond B are clipped, and
-the radius does not cover the bias of their mean.) A symmetric matrix with independent N(0, s²) entries has
-norm above s·(2√d + 2√log(2/β)) with probability at most β, and a vector of them has length above s·(√d +
-√(2·log(1/β))) with probability at most β. The noise is floating-point, so it is for simulations only.
+where R is the sub-Gaussian norm of a reward, at most B for clipped ones. With protects = "rewards", γ = ν = 0
+and R² = B² + s². (Rewards beyond B are clipped, and the radius does not cover the bias of their mean.) A
+symmetric matrix with independent N(0, s²) entries has norm above s·(2√d + 2√log(2/β)) with probability at
+most β, and a vector of them has length above s·(√d + √(2·log(1/β))) with probability at most β. The noise is
+floating-point, so it is for simulations only.
 """
 
 from __future__ import annotations

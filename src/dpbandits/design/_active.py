@@ -1,7 +1,7 @@
 """The active set: the subset of many actions on which a design is solved, with weights.
 
-Rows are stored in coordinates of pivots chosen among them, as `span` does for small action sets. If rows with
-much larger leverages are added later, these coordinates become badly scaled, so new pivots are chosen.
+Rows are stored in coordinates of pivots chosen among them, as _span.py does for small action sets. If rows
+with much larger leverages are added later, these coordinates become badly scaled, so new pivots are chosen.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class ActiveSet:
     def add(self, indices: IntArray, *, seen: float, anew: bool) -> bool:
         """Add rows; return False if all of them were already active.
 
-        `seen` is the largest leverage of all rows. With `anew`, pivots and weights are chosen again.
+        `seen` is the largest leverage found in any row. With `anew`, pivots and weights are chosen again.
         """
         new = np.setdiff1d(indices, self.indices)
         if new.size == 0:
@@ -83,7 +83,7 @@ class ActiveSet:
         return True
 
     def leverages(self, rows: NDArray[np.floating]) -> FloatArray:
-        """Return leverages under the current weights, in the precision of the rows. Needs no chart."""
+        """Return leverages under the current weights, in the precision of the rows; only without a chart."""
         whitening = (self._to_pivots @ self.exchange.factor) / self._units[:, np.newaxis]
         with np.errstate(over="ignore", invalid="ignore"):
             whitened = rows @ whitening.astype(rows.dtype)

@@ -35,7 +35,7 @@ def allowed_support(rank: int, tolerance: float, max_support: int | None) -> int
     """Return the limit for one call: the caller's limit if given, otherwise the promised bound.
 
     A tolerance below 2 may be unattainable within the promised bound. By Carathéodory's theorem r (r + 1) / 2
-    actions suffice for every tolerance, so up to that many are then allowed, too.
+    actions suffice for every tolerance. So for such a tolerance the limit is at least that number.
     """
     if max_support is not None:
         return max_support

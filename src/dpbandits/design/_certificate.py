@@ -1,9 +1,9 @@
 """The certificate of a design: what it achieves, recomputed from the actions alone.
 
-The certificate, with `verifier`, `leverage` and `frame`, shares only the reading of rows (`rows`) with the
-search. Scale and span are computed again, by singular values where the search pivots, and so are all
-leverages. The rank is the number of singular values above 1e-10 of the largest, after each column is divided
-by its largest entry.
+The certificate (this file, _verifier.py, _leverage.py and _frame.py) shares only the reading of rows
+(_rows.py) and the limit of the support (_bounds.py) with the search. It computes scale, span and all
+leverages again. It finds the span by singular values, while the search chooses pivots. The rank is the number
+of singular values above 1e-10 of the largest, after each column is divided by its largest entry.
 """
 
 from __future__ import annotations
@@ -81,14 +81,16 @@ def certify(
 ) -> Certificate:
     """Examine a design. Problems are reported in the result, not raised.
 
-    The rows are read in blocks and never copied as a whole. Every entry is checked to be finite.
+    The rows are read in blocks and never copied as a whole. Every entry is checked to be finite, unless the
+    support or the weights are malformed: then the rows are not read.
 
     Args:
         actions: One action per row.
         support: The indices of the supported rows.
         weights: Their weights, which must be positive and sum to one.
         tolerance: The largest allowed leverage, as a multiple of the rank.
-        max_support: The largest allowed number of supported rows, or None for the promised bound.
+        max_support: The largest allowed number of supported rows. If None, it is `support_bound(rank)`. For a
+            tolerance below 2 it is then at least rank · (rank + 1) / 2.
 
     Returns:
         The certificate. Its `problems` are empty if the design meets every bound.

@@ -1,6 +1,6 @@
 """Finite sets of actions that approximate a continuous action set.
 
-Every point of the box, ball or simplex lies within the cover's radius ε₀ of one of its points. A reward ⟨θ*,
+Every point of the box, ball or simplex lies within the radius ε₀ of some point of the cover. A reward ⟨θ*,
 x⟩ changes by at most ε₀·‖θ*‖ over that distance. So playing the cover costs at most ε₀·‖θ*‖ of regret per
 round, in addition to the cost of learning.
 
@@ -8,8 +8,8 @@ round, in addition to the cost of learning.
     ball      the unit ball
     simplex   the mixtures of d components: x ≥ 0 with sum one
 
-All points lie in the unit ball, as actions must. Their number grows like (1/ε₀)^d; it is computed before any
-point is.
+All points lie in the unit ball, as actions must. Their number grows like (1/ε₀)^d. It is computed before the
+points are.
 """
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ def cover(kind: str, *, dimension: int, radius: float, count_limit: int = 1_000_
         The cover.
 
     Raises:
-        InvalidValue: If an argument is out of range, or if the cover would need more points. The error names
-            a radius that is large enough.
+        InvalidValue: If an argument is out of range, or if the cover needs more than `count_limit` points.
+            The error then names a radius that is large enough, or the least limit if no radius is.
 
     Example:
         >>> from dpbandits.design import cover
@@ -79,6 +79,9 @@ def cover(kind: str, *, dimension: int, radius: float, count_limit: int = 1_000_
     """
     count = cover_size(kind, dimension=dimension, radius=radius)
     if count > whole(1, count_limit=count_limit):
+        fewest = _KINDS[kind].count(dimension, 1)
+        if fewest > count_limit:
+            raise InvalidValue("count_limit", count_limit, f"at least {fewest:,} (the coarsest cover)")
         enough = _smallest_radius(kind, dimension, count_limit)
         raise InvalidValue(
             "radius",
@@ -118,11 +121,10 @@ def cover_size(kind: str, *, dimension: int, radius: float) -> int:
 
 
 def _smallest_radius(kind: str, dimension: int, count_limit: int) -> float:
-    """Return a radius, to three digits, that needs at most this many points.
-
-    The search starts at radius 2, for which few points suffice.
-    """
+    """Return a radius, to three digits, that needs at most this many points. There must be one."""
     low, high = 1 / _FINEST, 2.0
+    while cover_size(kind, dimension=dimension, radius=high) > count_limit:
+        high *= 2
     while high > 1.001 * low:
         middle = math.sqrt(low * high)
         enough = cover_size(kind, dimension=dimension, radius=middle) <= count_limit
@@ -162,9 +164,9 @@ def _box_points(dimension: int, cells: int) -> FloatArray:
 
 # Ball: the centre alone has radius one. For smaller radii, use the lattice s·Z^d, whose cells are cubes of
 # diagonal s√d = 2ε₀, and keep the points whose cell meets the ball. The point of a cell that is nearest to
-# the origin has coordinates s·max(|z| - 1/2, 0). Points outside the ball are moved to its surface, which
-# increases no distance to a point of the ball. With ε₀² = s²d/4 = 1/n for a whole number n, the condition Σ
-# max(2|z| - 1, 0)² ≤ 4/s² = d n involves whole numbers only.
+# the origin has coordinates s·max(|z| - 1/2, 0). Points outside the ball are moved to its surface, which does
+# not increase their distance to any point of the ball. With ε₀² = s²d/4 = 1/n for a whole number n, the
+# condition Σ max(2|z| - 1, 0)² ≤ 4/s² = d n involves whole numbers only.
 
 
 def _ball_shells(dimension: int, fineness: int) -> list[int]:

@@ -1,4 +1,4 @@
-"""Wolfe–Atwood exchange steps: move weight to the action with the largest leverage, or away from the least.
+"""Wolfe–Atwood exchange steps: weight moves to the largest leverage, or away from the smallest one.
 
 The leverage of an action x under weights π is x' V⁻¹ x with V = Σ πᵢ xᵢ xᵢ'. It is the variance of the
 estimated value of x, per observation. The largest leverage is at least the rank r, and equals r exactly if
@@ -76,7 +76,7 @@ class Exchange:
         self.refactorise()
 
     def _step(self) -> None:
-        """Step towards the row with the largest leverage, or away from the supported row with the least.
+        """Step towards the row with the largest leverage, or away from the supported row with the smallest.
 
         The step is taken for the row whose leverage differs more from the rank.
         """

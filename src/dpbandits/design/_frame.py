@@ -1,7 +1,7 @@
 """Scale and span of all actions, computed in blocks and for the certificate alone.
 
 The rank is the number of singular values above 1e-10 of the largest, after each column is divided by its
-largest entry. There are two ways to find it; neither pivots, as the search does:
+largest entry. There are two ways to find it. Unlike the search, neither chooses pivots:
 
 - `exact_frame` reads all rows: their scale, then X'X or, if that is inconclusive, a QR factorisation.
 - `support_frame` reads the supported rows only. If they are well conditioned in the units of their own
@@ -26,7 +26,7 @@ _LARGEST_UNIT = 2.0**60  # 32-bit numbers hold columns with units between this a
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Frame:
-    """Coordinates of a row x: (x / largest / units) @ directions, or x / units if `directions` is None.
+    """Coordinates of a row x: (x / largest / units) @ directions; `directions` None is the identity.
 
     Attributes:
         largest: The largest entry of all rows, or 1.

@@ -1,9 +1,9 @@
 """The search over many actions: solve on a subset, find rows that violate the bound, add them, repeat.
 
 A design has few supported rows, so it is solved on an active set. The active set starts as a random sample.
-The worst rows of samples, each eight times larger than the one before, are added, and finally the worst of
-all rows. The certificate does the last scan itself: its verifier measures each design and returns the rows
-that are too high. So a design that it accepts is already certified, and all rows are read about once.
+The worst rows of increasingly large samples are added, and finally the worst of all rows. The certificate
+does the last scan itself: its verifier measures each design and returns the rows whose leverages are too
+high. So a design that it accepts is already certified, and all rows are read about once.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from dpbandits.design._frame import Frame
 _THIN = 1e-12  # relative to the largest entry: in a direction thinner than this, supported rows do not span
 _UNIT_32 = 2.0**-24  # the unit roundoff of 32-bit numbers
 _TOLERABLE = 0.01  # 32-bit numbers are not used if their error bound exceeds this share
-_RANGE_32 = 2.0**100  # entries up to this can be multiplied with units up to 2⁶⁰
+_RANGE_32 = 2.0**100  # the largest entry of the whitening after the division by a unit of at least 2⁻⁶⁰
 _SPARE = 1e-9  # a relative margin for rounding errors of 64-bit numbers
 _SIEVED = 0.5  # if more than this share of a block remains open, the block is scanned as a whole
 _WORSE = 2.0  # the cheaper bound is used if it is at most this many times the better one
@@ -99,8 +99,8 @@ class NarrowScan:
         self._whitened = np.empty((0, frame.rank), dtype=np.float32)
 
     def __call__(self, block: FloatArray, out: NDArray[np.float32]) -> float:
-        # The buffers are kept between blocks, so that they are not allocated each time.
         """Write the leverages of a block to `out`; return the largest."""
+        # The buffers are kept between blocks, so that they are not allocated each time.
         if len(block) > len(self._rows):
             self._rows = np.empty(block.shape, dtype=np.float32)
             self._whitened = np.empty((len(block), self._matrix.shape[1]), dtype=np.float32)
@@ -117,8 +117,8 @@ class Sieve:
     With A = V⁻¹ in the units of the rows, x'Ax ≤ λ Σⱼ tⱼ xⱼ² for any t > 0, where λ is the largest eigenvalue
     of (Aᵢⱼ / √(tᵢ tⱼ)). The diagonal of A is a good t. If t = 1 is not much worse, it is used instead: it
     costs a twelfth of a matrix product, not a seventh. Some leverage is at least the rank, so a row whose
-    bound is below half the rank needs no better one; with heavy tails, that is most rows. A block in which
-    many rows exceed that is scanned as a whole, and so are some blocks after it.
+    bound is at most half the rank needs no better bound. If the rows have heavy tails, most are of this kind.
+    A block with many other rows is scanned as a whole, and so are some blocks after it.
     """
 
     def __init__(self, frame: Frame, factor: Factor) -> None:

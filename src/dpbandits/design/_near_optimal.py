@@ -41,8 +41,8 @@ def near_g_optimal(
         actions: One action per row. It may be a memory-mapped array that does not fit into memory, or a
             `Selection` of rows of one.
         tolerance: The largest leverage, as a multiple of the rank; above 1.
-        max_support: The largest number of supported rows. If None, it is `support_bound(rank)`, or for a
-            tolerance below 2 rank (rank + 1) / 2 if that is more.
+        max_support: The largest number of supported rows. If None, it is `support_bound(rank)`. For a
+            tolerance below 2 it is then at least rank · (rank + 1) / 2.
         warm_start: An earlier design whose `support` indexes these rows.
         rng: Draws the samples of rows with which a search over many rows starts. If None, the samples are the
             same in every call.

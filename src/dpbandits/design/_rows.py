@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from dpbandits._arrays import FloatArray, IntArray
 from dpbandits.errors import InvalidValue
 
-BLOCK_BYTES = 2**21  # of 64-bit numbers; a block stays in a core's cache while it is processed
+_BLOCK_BYTES = 2**21  # of 64-bit numbers; a block stays in a core's cache while it is processed
 
 
 class Selection:
@@ -47,7 +47,7 @@ class Selection:
 
 
 def as_rows(actions: ArrayLike | Selection) -> FloatArray:
-    """Return a matrix of real numbers; other number types are kept, and entries may not be finite."""
+    """Return a matrix of real numbers. The number type is kept, and entries are not checked to be finite."""
     if isinstance(actions, Selection):
         return cast("NDArray[np.float64]", actions)  # every matrix here is only read by rows
     try:
@@ -61,9 +61,14 @@ def as_rows(actions: ArrayLike | Selection) -> FloatArray:
     return matrix
 
 
+def block_rows(matrix: FloatArray) -> int:
+    """Return how many rows of 64-bit numbers fit into a core's cache; at least 1."""
+    return max(1, _BLOCK_BYTES // (8 * matrix.shape[1]))
+
+
 def blocks(matrix: FloatArray) -> Iterator[tuple[slice, FloatArray]]:
     """Yield the rows in blocks of 64-bit numbers that fit into a cache, with their positions."""
-    size = max(1, BLOCK_BYTES // (8 * matrix.shape[1]))
+    size = block_rows(matrix)
     for first in range(0, len(matrix), size):
         here = slice(first, min(first + size, len(matrix)))
         yield here, np.asarray(matrix[here], dtype=np.float64)
@@ -72,7 +77,7 @@ def blocks(matrix: FloatArray) -> Iterator[tuple[slice, FloatArray]]:
 def picked(matrix: FloatArray, indices: IntArray, kind: type[np.floating] = np.float64) -> NDArray[Any]:
     """Return a copy of some rows as numbers of one type, and check that they are finite."""
     rows = np.empty((indices.size, matrix.shape[1]), dtype=kind)
-    size = max(1, BLOCK_BYTES // (8 * matrix.shape[1]))
+    size = block_rows(matrix)
     for first in range(0, indices.size, size):
         chosen = indices[first : first + size]
         block = matrix[chosen]

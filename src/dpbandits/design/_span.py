@@ -17,9 +17,8 @@ from scipy.linalg.lapack import dgeqp3
 
 from dpbandits._arrays import FloatArray, IntArray
 
-NOISE = 1e-10
-# The number of rows that are compared at once, which is faster than one by one.
-_SIDE_BY_SIDE = 16
+NOISE = 1e-10  # relative to the largest singular value; directions with smaller ones are noise
+_SIDE_BY_SIDE = 16  # rows that are compared at once, which is faster than one by one
 _CLEARLY_FULL = 1e-4  # if the pivots decrease no further than this, the rank is full without doubt
 _SHORTER = 1e-8  # relative length that the last row loses, far above rounding errors
 
@@ -42,7 +41,7 @@ class Span:
 def find_span(actions: FloatArray, *, rank: int | None = None, untied: bool = False) -> Span:
     """Find the span of the rows, limited to its leading `rank` dimensions if `rank` is given.
 
-    With `untied`, rows of equal leverage get slightly different ones (`_untie`).
+    With `untied`, rows of equal leverage get slightly different leverages (`_untie`).
     """
     units = units_from(heights(actions))
     scaled = divided(actions, units)
@@ -67,7 +66,7 @@ def find_span(actions: FloatArray, *, rank: int | None = None, untied: bool = Fa
 
 
 def heights(rows: FloatArray) -> FloatArray:
-    """Return the largest absolute entry of each column; it compares several rows at once for speed."""
+    """Return the largest absolute entry of each column. Several rows are compared at once, for speed."""
     together = _SIDE_BY_SIDE if len(rows) >= _SIDE_BY_SIDE and rows.flags.c_contiguous else 1
     whole = len(rows) - len(rows) % together
     wide = rows[:whole].reshape(whole // together, -1)
@@ -102,12 +101,13 @@ def _untie(rows: FloatArray) -> None:
     """Give the rows slightly different lengths, the first ones the longest, so that no leverages tie.
 
     Leverages of symmetric actions, such as a table of all combinations, are equal. Rounding would decide
-    which row a search takes, so the design would depend on the processor. Row i is therefore multiplied by
-    1 - 1e-8 · √(i/k); i/k itself would be additive in tables of combinations, and some ties would remain.
-    This changes neither the span nor the rank, and leverages by less than the search's margin. It happens in
-    place: with one more array of this size, the memory would be returned to the system in every search.
+    which row a search takes, so the design would depend on the processor. Row i is therefore multiplied by 1
+    - 1e-8 · √(i/k); i/k itself would be additive in tables of combinations, and some ties would remain. This
+    changes neither the span nor the rank, and it changes leverages by less than the margin of the search. The
+    rows are changed in place: with one more array of this size, the memory would be returned to the system in
+    every search.
     """
-    lengths = 1 - _SHORTER * np.sqrt(np.arange(len(rows)) / max(len(rows), 1))
+    lengths = 1 - _SHORTER * np.sqrt(np.arange(len(rows)) / len(rows))
     rows *= lengths[:, np.newaxis]
 
 

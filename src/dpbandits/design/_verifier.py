@@ -1,8 +1,8 @@
-"""The leverages of all actions under a sequence of designs, for about one pass in total.
+"""The leverages of all actions under a sequence of designs, in about one pass over the rows in total.
 
 This is part of the certificate. The search submits supports and weights, and receives the actions whose
-leverages are too high. The trusted code is in this file and in `frame`, and it uses only actions, support and
-weights:
+leverages are too high. The trusted code (this file, _leverage.py and _frame.py) uses only actions, support
+and weights:
 
 - The first design is measured on every row. If 32-bit numbers are safe, they are used, and every result is
   raised by a bound on all of their rounding errors.
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from dpbandits._arrays import FloatArray, IntArray
 from dpbandits.design._frame import Frame, exact_frame, support_frame
 from dpbandits.design._leverage import ROUNDED_UP, Factor, NarrowScan, Sieve, WideScan, factorise, raised_32
-from dpbandits.design._rows import BLOCK_BYTES, as_rows, blocks, check_finite, picked
+from dpbandits.design._rows import as_rows, block_rows, blocks, check_finite, picked
 
 _MANY_ROWS = 4096  # up to this number, everything is 64-bit and all rows are read
 _PROBES = 1024  # rows measured in 64-bit numbers to find a lower bound on g
@@ -34,12 +34,12 @@ _WORTH_KNOWING = 0.02  # the share of rows that may be read again to find g itse
 class Verifier:
     """Upper bounds of all leverages under the design that was measured last."""
 
-    def __init__(self, actions: FloatArray, *, exact: bool | None = None) -> None:
+    def __init__(self, actions: FloatArray) -> None:
         self.actions = as_rows(actions)
         self.passes = 0.0
         self.g = math.inf
         self.exact = True
-        self._exact = len(self.actions) <= _MANY_ROWS if exact is None else exact
+        self._reads_all = len(self.actions) <= _MANY_ROWS  # scale and span are computed from all rows
         self._frame: Frame | None = None
         self._factor: Factor | None = None
         self._bounds: NDArray[np.float32] | None = None
@@ -90,7 +90,7 @@ class Verifier:
 
     def read_all(self) -> None:
         """From now on, compute scale and span from all rows."""
-        self._exact = True
+        self._reads_all = True
         self._forget(None)
 
     def _forget(self, frame: Frame | None) -> None:
@@ -100,9 +100,9 @@ class Verifier:
     def _choose_frame(self, supported: FloatArray) -> Frame:
         """Return the frame for this support; read all rows if the supported ones do not suffice."""
         # The exact frame depends on the actions only, so it is computed once.
-        if self._exact and self._frame is not None:
+        if self._reads_all and self._frame is not None:
             return self._frame
-        frame = None if self._exact else support_frame(supported)
+        frame = None if self._reads_all else support_frame(supported)
         if frame is None:
             self.read_all()
             frame = exact_frame(self.actions)
@@ -114,7 +114,7 @@ class Verifier:
         """Measure every row: find upper bounds and, if they are 64-bit results, also g."""
         count, dimension = self.actions.shape
         bounds = np.empty(count, dtype=np.float32)
-        raised = None if self._exact else raised_32(dimension, factor)
+        raised = None if self._reads_all else raised_32(dimension, factor)
         scan = WideScan(frame, factor) if raised is None else Sieve(frame, factor)
         largest = 0.0
         with np.errstate(over="ignore", invalid="ignore"):
@@ -171,8 +171,9 @@ class Verifier:
         if stale:
             self._rescan(limit)
             return
-        # Now g exceeds neither the limit nor a stale bound. Measure all rows that could still exceed both;
-        # then, if they are few, also those that could exceed g itself, so that g becomes exact.
+        # Now the bounds are not stale, and g does not exceed the limit, unless the limit is 0. Measure all
+        # rows that could exceed both the limit and g. Then, if they are few, also measure those that could
+        # exceed the new g, so that g becomes exact.
         self.g = max(self.g, self._remeasure(np.flatnonzero(self._bounds > max(limit, self.g))))
         doubtful = np.flatnonzero(self._bounds > self.g)
         self.exact = self.g > limit or doubtful.size <= worth_knowing
@@ -183,12 +184,12 @@ class Verifier:
         assert self._bounds is not None
         assert self._frame is not None
         assert self._factor is not None
-        raised = None if self._exact else raised_32(self.actions.shape[1], self._factor)
+        raised = None if self._reads_all else raised_32(self.actions.shape[1], self._factor)
         if raised is None:
             return
         scan = NarrowScan(self._frame, self._factor)
         self.passes += indices.size / len(self.actions)
-        size = max(1, BLOCK_BYTES // (8 * self.actions.shape[1]))
+        size = block_rows(self.actions)
         with np.errstate(over="ignore", invalid="ignore"):
             for first in range(0, indices.size, size):
                 chosen = indices[first : first + size]
@@ -221,7 +222,7 @@ class Verifier:
         self.passes += indices.size / len(self.actions)
         self._measured.append(indices)
         largest = 0.0
-        size = max(1, BLOCK_BYTES // (8 * self.actions.shape[1]))
+        size = block_rows(self.actions)
         for first in range(0, indices.size, size):
             chosen = indices[first : first + size]
             whitened = self._frame.coordinates(picked(self.actions, chosen)) @ self._factor.whitening

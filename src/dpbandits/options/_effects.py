@@ -40,7 +40,7 @@ class Effect:
 
 
 def effects_of(encoding: Encoding, theta: ArrayLike, covariance: ArrayLike | None) -> tuple[Effect, ...]:
-    """Translate an estimate of θ, see `Options.effects`."""
+    """Return the effects for an estimate of θ; `Options.effects` describes the arguments."""
     size, translation = len(encoding.columns), encoding.translation()
     vector = finite_matrix(theta=np.atleast_2d(np.asarray(theta)))
     if vector.shape != (1, size):

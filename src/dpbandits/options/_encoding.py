@@ -32,7 +32,7 @@ from dpbandits.options._kernel import (
 from dpbandits.options._kinds import listed, shown
 
 INTERCEPT = "intercept"
-_ROUNDING = 1e-9
+_ROUNDING = 1e-9  # by which the norm of an encoded row may exceed 1
 _DEPENDENT = 1e-8  # a column whose distance to the span of the others is below this share depends on them
 
 
@@ -45,6 +45,10 @@ class Encoding:
         interactions: Pairs of features whose products are columns too.
         length: The norm by which all rows are divided.
         kernel: The kernel with its landmarks, if the columns are those of a kernel; else `msgspec.UNSET`.
+
+    Raises:
+        InvalidValue: If an interaction names an unknown feature, two columns have the same name, or the
+            kernel does not fit the features.
 
     Example:
         >>> import dpbandits as dp
@@ -203,7 +207,7 @@ def _times(one: Polynomial, two: Polynomial) -> Polynomial:
 
 
 def check_independent(columns: Sequence[str], matrix: FloatArray) -> None:
-    """Raise an error that names the first column which earlier columns determine.
+    """Raise an error that names the first column that is a combination of earlier columns.
 
     Args:
         columns: The names of the columns.

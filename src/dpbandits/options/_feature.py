@@ -4,8 +4,9 @@ A feature has one or more terms, which are the columns of numbers that the learn
 
     number      z, and z² if squared, where z = (g − centre)/half maps the range of g to [−1, 1]; g is the
                 number or its logarithm
-    ordered     z of the place of the level, counted from 0; or for each step 1 if the level is above it
-    category    for each level other than the baseline 1 if it is the level, else 0
+    ordered     z of the place of the level, counted from 0; or, for each step, 1 if the level is above the
+                step, else 0
+    category    for each level other than the baseline, 1 if the value is this level, else 0
 
 Each term is a polynomial in the user's own units, see `polynomials`.
 """
@@ -43,7 +44,7 @@ Polynomial = dict[str, float]
 
 @dataclass(frozen=True, kw_only=True)
 class Feature:
-    """One feature. `fit_feature` makes one from a column.
+    """One feature. `fit_feature` makes it from a column.
 
     Attributes:
         name: The name of the column.
@@ -54,6 +55,9 @@ class Feature:
         squared: Whether z² is a term.
         levels: The levels; lowest first if ordered, and the baseline first if not.
         steps: Whether each step of an ordered feature has its own term.
+
+    Raises:
+        InvalidValue: If an attribute is not accepted.
     """
 
     name: str
@@ -147,7 +151,7 @@ class Feature:
     def _place(self, value: Any, row: str) -> int:
         if value is None:
             raise InvalidValue(f"{self.name}, {row}", "a missing value", f"one of {listed(self.levels)}")
-        # True == 1 in Python, but a level True is another one than 1.
+        # True == 1 in Python, but the levels True and 1 differ.
         for place, level in enumerate(self.levels):
             if is_level(value) and value == level and isinstance(value, bool) == isinstance(level, bool):
                 return place
@@ -235,14 +239,14 @@ def fit_feature(column: str, kind: Kind, values: Sequence[Any], rows: Sequence[s
         )
     else:
         feature = _category(column, kind, values, rows)
-    feature.encode(values, rows)
+    feature.encode(values, rows)  # raises an error if a value is not accepted
     _check_varies(column, values)
     _check_used(feature, values)
     return feature
 
 
 def _range(column: str, found: FloatArray) -> tuple[float, float]:
-    """Return the middle of the range and half its width, if a float can hold numbers this close together."""
+    """Return the middle of the range and half its width; raise an error if floats cannot scale the range."""
     low, high = float(found.min()), float(found.max())
     centre, half = low / 2 + high / 2, high / 2 - low / 2
     if not _SMALLEST * max(abs(low), abs(high)) < half or not 1 / _LARGEST < half < _LARGEST:
@@ -273,8 +277,8 @@ def _check_varies(column: str, values: Sequence[Any]) -> None:
 
 
 def _check_used(feature: Feature, values: Sequence[Any]) -> None:
-    """Raise if a level with its own column is in no row, so that nothing can be learnt about it."""
-    if feature.kind == "ordered" and not feature.steps:
+    """Raise an error if a level is in no row, so that nothing can be learnt about it."""
+    if feature.kind == "ordered" and not feature.steps:  # with equal steps, other levels determine its effect
         return
     for level in feature.levels:
         if level not in values:

@@ -1,4 +1,4 @@
-"""Chooses the encoding of a table: the kind of each column, the interactions and the length of the rows."""
+"""The choice of the encoding of a table: the kinds of columns, the interactions and the length of rows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dpbandits.options._kinds import Kind, checked_kind, listed, shown
 from dpbandits.options._tables import Columns
 
 Interactions = Sequence[tuple[str, str]] | str
-_LONGER = 1 + 1e-9  # so that rounding makes no row longer than 1, and none has to be shortened
+_LONGER = 1 + 1e-9  # so that rounding does not make a row longer than 1, which would then be shortened
 
 
 def check_columns(columns: Mapping[str, Any], wanted: Sequence[object], *, field: str = "features") -> None:

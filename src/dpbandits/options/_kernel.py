@@ -33,11 +33,11 @@ from dpbandits.options._feature import Feature
 from dpbandits.options._kinds import Level, listed, shown
 
 SHAPES = ("rbf", "matern")
-ENOUGH = 0.05  # without a rank, landmarks are added until at most this is left out …
-MOST = 50  # … and at most this many
-_ROUNDING = 1e-10  # more than what rounding errors can change in κ₀(x, x) − |φ(x)|²
-_SMALLEST = 1e-6  # a landmark of which less than this is left would have columns of rounding errors
-_SCALES = (1e-3, 1e3)  # beyond these κ is 0 for all pairs of options, or 1
+ENOUGH = 0.05  # without a rank, landmarks are added until at most this much is left out
+MOST = 50  # without a rank, the largest number of landmarks
+_ROUNDING = 1e-10  # an upper bound on the rounding error of κ₀(x, x) − |φ(x)|²
+_SMALLEST = 1e-6  # if less than this is left of a landmark, its column would consist of rounding errors
+_SCALES = (1e-3, 1e3)  # beyond these, κ is nearly 0 for all pairs of options, or nearly 1
 _MOST_LANDMARKS = 1000  # a larger matrix would take minutes
 _LEVELS_SQUARED = 4.0  # the squared distance of two levels of a category: that of −1 and 1
 _INVERSE_E = 0.36787944117144233
@@ -50,15 +50,15 @@ class Kernel:
     """Kernel columns in place of one column per feature: mean rewards may be any smooth function.
 
     Numbers and ordered levels are mapped to [−1, 1] first. The distance of two levels of a category is
-    that of −1 and 1. All interactions of features are included.
+    2, that of −1 and 1. All interactions of features are included.
 
     Attributes:
         shape: "rbf", the squared exponential kernel exp(−r²/2), or "matern", the Matérn kernel with ν = 5/2,
             for functions that are less smooth. r is the distance divided by `length_scale`.
         length_scale: The distance over which mean rewards may change a lot, where the range of a number is 2.
             A shorter one suits more functions and needs more columns.
-        rank: The number of columns, the intercept included. None for the least number that leaves out at
-            most 0.05 (`Options.left_out`), but at most 50.
+        rank: The number of columns, the intercept included; there are fewer if nothing more is left out. None
+            for the least number that leaves out at most 0.05 (`Options.left_out`), but at most 50.
         landmarks: The values of the features at the options that the columns belong to, the origin first;
             chosen from the table if empty.
 
@@ -135,12 +135,12 @@ def exp_minus(argument: FloatArray) -> FloatArray:
 
 
 class Basis:
-    """The columns of some points, which grow with each landmark.
+    """The kernel columns of some points; each landmark adds one column.
 
     Args:
         kernel: The kernel.
         points: One row per point and one column per feature.
-        categories: Which features are categories, of which only equality counts.
+        categories: Which features are categories. For these, only equality counts.
         origin: The row of the origin.
 
     Attributes:
@@ -176,10 +176,10 @@ class Basis:
 def with_landmarks(
     kernel: Kernel, features: Sequence[Feature], table: Mapping[str, Sequence[Any]], rows: Sequence[str]
 ) -> Kernel:
-    """Return a kernel with landmarks, chosen among the options of a table if it has none.
+    """Return the kernel with landmarks, which are chosen among the options of a table if it has none.
 
-    The origin is the option nearest to the middle of all ranges. Each further landmark is the option of which
-    most is left out.
+    The origin is the option nearest to the middle of all ranges. Each further landmark is the option with the
+    largest part left out.
 
     Args:
         kernel: The kernel.
@@ -188,7 +188,8 @@ def with_landmarks(
         rows: What errors call each row.
 
     Raises:
-        InvalidValue: The rank exceeds the number of options, or a feature has columns of its own.
+        InvalidValue: The rank exceeds the number of options, a feature is squared or has steps, or the kernel
+            cannot tell the options from each other.
     """
     check_features(features)
     if kernel.landmarks:
@@ -251,7 +252,7 @@ def largest_left_out(left: FloatArray) -> float:
 
 
 def check_features(features: Sequence[Feature]) -> None:
-    """Raise if a feature has columns that a kernel does not use."""
+    """Raise an error if a feature is squared or has steps, which a kernel does not use."""
     for one in features:
         if one.squared or one.steps:
             state = "squared" if one.squared else "with a column per step"
@@ -261,7 +262,7 @@ def check_features(features: Sequence[Feature]) -> None:
 
 
 def check_landmarks(kernel: Kernel, features: Sequence[Feature]) -> None:
-    """Raise if landmarks do not have one value per feature."""
+    """Raise an error unless every landmark has one value per feature."""
     for landmark in kernel.landmarks:
         if len(landmark) != len(features):
             names = listed([one.name for one in features])

@@ -52,6 +52,9 @@ class Ordered:
         steps: With False, every step up has the same effect, and there is one column. With True, each step
             has its own effect, and there is one column per step.
 
+    Raises:
+        InvalidValue: If there are fewer than two levels, or a level appears twice.
+
     Example:
         >>> import dpbandits as dp
         >>> table = {"name": ["a", "b", "c"], "size": ["S", "L", "M"]}
@@ -78,6 +81,9 @@ class Category:
         baseline: The level to which the others are compared; None for the first level in the table.
         levels: The accepted levels; None for those in the table.
 
+    Raises:
+        InvalidValue: If `levels` has fewer than two levels or a level twice, or lacks the baseline.
+
     Example:
         >>> import dpbandits as dp
         >>> table = {"name": ["basic", "plus", "max"], "price": [10, 15, 29], "net": ["red", "blue", "red"]}
@@ -102,7 +108,7 @@ Kind = Number | Ordered | Category
 
 
 def checked_levels(field: str, levels: object) -> tuple[Level, ...]:
-    """Return the levels as a tuple if there are at least two, and no level twice."""
+    """Return the levels as a tuple if there are at least two, and their texts differ."""
     if isinstance(levels, str) or not isinstance(levels, Sequence):
         raise InvalidValue(field, shown(levels), "a list of levels")
     for level in levels:
@@ -137,7 +143,7 @@ def listed(values: Sequence[object], most: int = 8) -> str:
 
 
 def checked_kind(column: str, kind: object) -> Kind:
-    """Return the kind of a column if it is one; a class such as `Number` counts as `Number()`."""
+    """Return the kind of a column. `Number` counts as `Number()`, and `Category` as `Category()`."""
     if kind is Number:
         return Number()
     if kind is Category:

@@ -1,6 +1,6 @@
-"""Reads a table into columns: a CSV file, a data frame, a mapping of columns, or a list of rows.
+"""A reader of tables: a CSV file, a data frame, a mapping of columns or a list of rows becomes columns.
 
-Data frames are recognised by what they can do, so neither pandas nor Polars is imported here.
+Data frames are recognised by their methods, so neither pandas nor Polars is imported here.
 """
 
 from __future__ import annotations
@@ -123,6 +123,8 @@ def _csv(path: Path, name: str, text: str | None) -> Columns:
 def _parsed(cells: Sequence[str], *, numeric: bool) -> list[Any]:
     """Return numbers if every cell that is not empty is a number; else text. Empty cells become None."""
     texts = [cell.strip() or None for cell in cells]
+    # Python reads 10_1 as the number 101, but in a file it is text.
+    numeric = numeric and not any("_" in text for text in texts if text is not None)
     for kind in (int, float) if numeric else ():
         try:
             return [None if text is None else kind(text) for text in texts]

@@ -1,7 +1,7 @@
 """Calibration: `calibrate` turns a privacy request into a mechanism with enough noise.
 
 Each trust model calibrates its own mechanisms (trust/, _scales.py). This file has the entry point, the choice
-of the noise, and predictions of its error. There are two presets:
+of the noise, and predictions of the error of the noise. There are two presets:
 
     tight   the least noise for which the requested (ε, δ) is proved
     paper   the constants as printed; the mechanism's `event` states the (ε, δ) that they actually give
@@ -26,7 +26,7 @@ from dpbandits.privacy.tails import sub_gaussian_factor
 
 CONFIDENCE = 1e-6
 """The failure probability at which noises are compared if the caller states none."""
-_FINE_SCALE = 4096.0  # a scale at which the grid does not matter
+_FINE_SCALE = 4096.0  # a scale in levels that is so large that the grid does not matter
 
 
 def calibrate(
@@ -41,9 +41,7 @@ def calibrate(
 ) -> Mechanism:
     """Return a mechanism that satisfies a privacy request.
 
-    If the request names no noise, the mechanism has the one of `least_noise`.
-
-    Example: `calibrate(PrivacyRequest(trust="local"), coordinates=60, cohort=1000, bound=1.0)`.
+    If the request names no noise, the mechanism has the noise with the least predicted error.
 
     Args:
         request: The trust model, (ε, δ), preset and noise.
@@ -60,6 +58,7 @@ def calibrate(
 
     Raises:
         InvalidValue: If a value is out of range, or if `shape` is "ball" and the request does not allow it.
+        NotAvailable: If the trust model has no noise for this preset and δ.
         OutsideTheorem: If preset paper is requested and its theorem does not hold for this ε or δ.
 
     Example:
@@ -92,7 +91,7 @@ def calibrate(
 
 
 def may_use_ball(request: PrivacyRequest) -> bool:
-    """Whether clients may clip their report to an ℓ2 ball.
+    """Return whether clients may clip their report to an ℓ2 ball.
 
     The request must have preset tight, and one of its noises must be accounted for in a ball.
 
@@ -163,8 +162,8 @@ def noise_widths(
     """Return the predicted error of each noise that a request allows.
 
     The error is roughly a radius that the error of one released number exceeds with probability `confidence`.
-    It depends on public values only. Example: for one number, central trust and (1, 10⁻⁶), it is about 30 %
-    smaller with Laplace noise than with Gaussian noise.
+    It depends on public values only. Example: for one number, central trust and (1, 10⁻⁶), it is about a
+    quarter smaller with Laplace noise than with Gaussian noise.
 
     Args:
         request: The trust model, (ε, δ), preset and noise.
@@ -173,6 +172,9 @@ def noise_widths(
         bound: The clipping bound.
         shape: "box" or "ball".
         confidence: The failure probability of the radius.
+
+    Returns:
+        The predicted error by the name of the noise, in the units of the bound.
 
     Raises:
         InvalidValue: If no noise of the request is accounted for in a ball, and `shape` is "ball".
@@ -195,7 +197,7 @@ def _unit_widths(
 def least_width(
     request: PrivacyRequest, *, coordinates: int, clients: int, bound: float, shape: str, confidence: float
 ) -> float:
-    """Return the least of `noise_widths`, which has the arguments."""
+    """Return the least value of `noise_widths`, which describes the arguments."""
     widths = noise_widths(
         request, coordinates=coordinates, clients=clients, bound=bound, shape=shape, confidence=confidence
     )
@@ -236,8 +238,9 @@ def typical_deviation(
 ) -> float:
     """Return the standard deviation that privacy adds to each released mean, accurate to a few percent.
 
-    It is computed from a formula for the noise, which is fast enough for planning. If the request names a
-    mechanism, or the trust model has no formula, the mechanism is calibrated instead.
+    It is computed from a formula for the noise, which is fast enough for planning. The mechanism is
+    calibrated instead if the request names a mechanism, if the trust model has no formula, or if calibrating
+    its noise is quick.
 
     Args:
         request: The trust model, (ε, δ), preset and noise.

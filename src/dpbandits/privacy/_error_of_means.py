@@ -55,8 +55,9 @@ class ErrorOfMeans(ABC):
         """Return independent draws of the noise that is added to the released means.
 
         They have the distribution of the noise of a release, and do not depend on data. The error of the
-        mechanism is this noise plus an independent error, the sum of independent bounded variables for any
-        data: the squares of half their ranges add up to `rounding_proxy` in each coordinate.
+        mechanism is this noise plus an independent error. For any data, that other error is a sum of
+        independent bounded variables, and the squares of half their ranges add up to `rounding_proxy` in each
+        coordinate.
 
         Args:
             count: How many draws are wanted. There may be fewer, if drawing them would take long.

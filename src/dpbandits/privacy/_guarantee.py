@@ -20,8 +20,6 @@ NEIGHBOURING = "replace-one"
 class PrivacyRequest:
     """The requested trust model, (ε, δ) and noise, and how the noise is calibrated.
 
-    Example: `PrivacyRequest(trust="shuffle", epsilon=1.0, delta=1e-6, minimum_share=0.8)`.
-
     Attributes:
         trust: The name of a trust model: none, central, local, shuffle, or one that a plugin adds.
         epsilon: The requested ε, above 0.
@@ -33,13 +31,15 @@ class PrivacyRequest:
             is released. Where clients share the noise, the reports of this share alone carry enough noise.
         silent_share: The share of the reporting clients that may add no noise without weakening the
             guarantee, between 0 and 0.99. It matters only where clients share the noise.
-        sampled_share: The largest share of the population that is asked in the whole study. Below 1, who is
-            asked must be drawn uniformly and stay secret, and less noise suffices (`of_members`). Only where
-            the server adds the noise, in preset tight.
+        sampled_share: The largest share of the population that is asked in the whole study, between 10⁻⁶ and
+            1. If it is below 1, the asked clients must be drawn uniformly and stay secret, and less noise
+            suffices (`of_members`). It may be below 1 only in preset tight, and only where the server adds
+            the noise. δ must then be below it.
 
     Raises:
         InvalidValue: If a value is out of range, or the trust model does not have the noise.
-        NotAvailable: If δ = 0 is requested with a noise that needs δ > 0.
+        NotAvailable: If δ = 0 is requested, and the noise needs δ > 0 or the trust model has no default noise
+            for δ = 0.
 
     Example:
         >>> import dpbandits as dp

@@ -42,9 +42,9 @@ class Lattice:
         return 2 * self.reach / self.levels
 
     def encode(self, clipped: FloatArray, noise: NoiseSource) -> IntArray:
-        """Round each value at random to one of its two nearest levels, such that the expectation is kept."""
+        """Round each value at random to one of its two nearest levels, without changing its expectation."""
         scaled = self.position(clipped)
-        # The value `reach` itself becomes levels − 1, plus 1 with probability 1.
+        # The value `reach` itself becomes levels − 1, and then 1 is added with probability 1.
         floor = np.minimum(np.floor(scaled), self.levels - 1)
         # The difference is exact in floating point, so it is a probability in [0, 1].
         return floor.astype(np.int64) + noise.bernoulli(scaled - floor)

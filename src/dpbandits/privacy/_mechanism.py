@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from dpbandits.privacy.accounting import Event
 
 SHAPES = ("box", "ball")
-_ABSURD = 1e9
+_ABSURD = 1e9  # averages beyond this many radii are cut before they are squared
 
 
 class Mechanism(ErrorOfMeans, ReportFormat):
@@ -82,7 +82,7 @@ class Mechanism(ErrorOfMeans, ReportFormat):
     additive: ClassVar[bool] = True
     """Whether A needs only the sum of integer reports. If not, it needs every report."""
     needs_shares: ClassVar[bool] = False
-    """Whether reports must be split among two parties, because neither may see a report."""
+    """Whether reports must be split between two parties, because neither may see a whole report."""
     simulated_only: ClassVar[bool] = False
     """Whether its noise uses floating point. Such reports must not leave a machine."""
 
@@ -114,11 +114,7 @@ class Mechanism(ErrorOfMeans, ReportFormat):
 
     @classmethod
     def by_name(cls) -> bool:
-        """Whether a request may name this mechanism as its noise: whether it defines `calibrated`.
-
-        Returns:
-            True if it does.
-        """
+        """Return whether a request may name this mechanism as its noise: whether it defines `calibrated`."""
         own, inherited = cls.calibrated, Mechanism.calibrated
         return own.__func__ is not inherited.__func__  # type: ignore[attr-defined]
 
@@ -238,7 +234,7 @@ class Mechanism(ErrorOfMeans, ReportFormat):
 
     @final
     def simulate_blocks(self, blocks: Iterable[FloatArray], noise: NoiseSource) -> FloatArray:
-        """Do the same for a cohort that arrives in blocks of rows, to save memory.
+        """Return the same as `simulate`, for a cohort that arrives in blocks of rows, to save memory.
 
         Args:
             blocks: The rows of averages, in blocks.
@@ -293,7 +289,7 @@ class Mechanism(ErrorOfMeans, ReportFormat):
 
     @abstractmethod
     def _simulated_mean(self, total: Payload, reports: int, noise: NoiseSource) -> FloatArray:
-        """Return the released mean, given the sum of all contributions: adds the noise."""
+        """Add the noise to the sum of all contributions, and return the released mean."""
 
     @property
     @abstractmethod

@@ -2,8 +2,8 @@
 
 The client and the reader of its report use the same `Message`: `pack` at the client, `unpack` at the reader.
 Noise is unbounded, so a report with very large noise can be out of range. The client then sends the centre of
-the grid instead. So every report of an honest client is accepted, and a reader rejects all others
-(docs/accounting-proofs.md, section 13).
+the grid instead. So every report of an honest client is in range, and a reader rejects all reports that are
+not (docs/accounting-proofs.md, section 13).
 
 All packed reports of a message have the same length, so the length reveals nothing about the content:
 
@@ -121,7 +121,8 @@ class Message:
     def accepts(self, packed: bytes) -> bool:
         """Return whether `unpack` accepts one packed report.
 
-        NumPy takes longer than Python's own integers for a short report, and a party checks each as it comes.
+        A party checks each report as it arrives. For a short report, Python's own integers are faster than
+        NumPy.
 
         Args:
             packed: The bytes of the report; of any length.
@@ -155,7 +156,7 @@ class Message:
         return bool(self.admitted(array[None])[0])
 
     def admitted(self, rows: Payload) -> NDArray[np.bool_]:
-        """Return the same for each row of an array, without a check of shape and dtype.
+        """Return for each row whether an honest client could have sent it; shape and dtype are not checked.
 
         Args:
             rows: One report per row.
@@ -169,7 +170,7 @@ class Message:
         return within
 
     def or_centre(self, rows: Payload) -> Payload:
-        """Return the reports, with the centre of the grid, a constant, in place of each one out of range.
+        """Return the reports, each replaced by the centre of the grid, a constant, if it is out of range.
 
         Args:
             rows: One report per row.
@@ -206,7 +207,7 @@ class Reach:
 
     @property
     def factor(self) -> float:
-        """`mean` / `honest`: how much more a lying client can do than an honest one."""
+        """`mean` / `honest`: how many times as far as an honest client a lying client can move a mean."""
         return self.mean / self.honest
 
     @property

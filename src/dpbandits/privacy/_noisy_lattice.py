@@ -33,7 +33,7 @@ _MOST_DRAWN = 24_000_000  # variables that `noise_draws` draws; this takes about
 
 @dataclass(frozen=True, kw_only=True)
 class NoisyLattice(Mechanism):
-    """Encoded averages plus integer noise. A subclass says who adds the noise, and how many times.
+    """Encoded averages plus integer noise. A subclass defines who adds the noise, and how many shares of it.
 
     Attributes:
         levels: The number of levels of the grid.
@@ -132,7 +132,7 @@ class NoisyLattice(Mechanism):
         return self.law.radius(scaled, other_variance + rounding, confidence, shares)
 
     def noise_draws(self, count: int, reports: int, noise: NoiseSource) -> FloatArray | None:
-        """Draw the noise of whole releases; None if a single one takes very long."""
+        """Draw the noise of whole releases; None if drawing a thousand of them takes longer than a second."""
         shares = self.shares_added(reports)
         each = self.law.draws_of_a_total(shares) * self.coordinates
         if each > _MOST_DRAWN // 1000:
@@ -141,12 +141,12 @@ class NoisyLattice(Mechanism):
         return np.asarray(drawn * (self.lattice.step / reports), dtype=np.float64)
 
     def rounding_proxy(self, reports: int) -> float:
-        """Return the proxy of the error of rounding."""
+        """Return the variance proxy of the error of rounding."""
         return self.lattice.rounding_variance(reports)
 
     @property
     def sub_gaussian(self) -> bool:
-        """Whether the noise is; the error of rounding always is."""
+        """Whether the noise is sub-Gaussian; the error of rounding always is."""
         return isinstance(self.law, GaussianLaw)
 
     def summed_errors(self, reports: int) -> SummedErrors | None:
@@ -179,8 +179,8 @@ def encoded_distance(levels: int, coordinates: int) -> float:
 def sent_message(levels: int, coordinates: int, shape: str, law: NoiseLaw | None, largest: int) -> Message:
     """Return the format of reports: encoded values, each with noise of at most `largest` levels.
 
-    In a ball, the ℓ2 norm of the noise is also at most scale·√s + `largest`. Without noise (`law` is None),
-    reports in a ball are at most as far from its centre as rounding can move them; twice that distance is
+    In a ball of s coordinates, the ℓ2 norm of the noise is also at most scale·√s + `largest`. If clients add
+    no noise (`law` is None), twice the distance of a report from the centre of the ball is at most
     `encoded_distance`.
     """
     square = None
@@ -204,7 +204,7 @@ def chance_replaced(law: NoiseLaw, coordinates: int, shape: str, largest: int) -
     """
     chance = law.exceeded(coordinates, largest)
     if shape == "ball":
-        assert isinstance(law, GaussianLaw)  # no other noise is accounted for in a ball
+        assert isinstance(law, GaussianLaw)  # clients in a ball add no other noise
         chance += law.longer(largest)
     return min(1.0, chance * (1 + 1e-9))
 

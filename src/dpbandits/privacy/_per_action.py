@@ -36,6 +36,11 @@ def calibrate_per_action(
 
     Returns:
         The mechanisms, in the order of the cohorts.
+
+    Raises:
+        InvalidValue: If a value is out of range.
+        NotAvailable: If the trust model has no noise for this preset and δ.
+        OutsideTheorem: If preset paper is requested and its theorem does not hold for this ε or δ.
     """
     model, pairs = request.trust_model, list(zip(cohorts, bounds, strict=True))
     if model.private:

@@ -1,13 +1,13 @@
 """The registries of mechanisms and trust models, which find them by name.
 
-They contain the built-in ones and those that plugins add. A look-up first searches the names that are
+Both contain the built-in entries and those that plugins add. A look-up first searches the names that are
 registered in this process. Plugins are loaded only if the name is missing (_plugins.py), so a study without
 plugins never searches for them.
 
     >>> TRUST_MODELS["local"].noises
-    ('gaussian', 'discrete-gaussian', 'laplace', 'k-norm')
+    ('gaussian', 'discrete-gaussian', 'laplace', 'k-norm', 'list')
 
-Names from a message or a file are looked up here. They are never imported.
+Names from a message or a file are only looked up here. They are never used to import code.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The grid of reports, and the scale of the noise on it that a request needs; for several trust models."""
+"""The grid of reports that a request needs, and the scale of the noise; shared by several trust models."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def levels_and_scale(
 
 
 def deviation_of_sum(request: PrivacyRequest, coordinates: int, shape: str, diameter: float = 1.0) -> float:
-    """Return nearly the standard deviation of the noise that a sum of values needs.
+    """Return the approximate standard deviation of the noise that a sum of values needs.
 
     The diameter is that of the range of each value, or that of the ball.
     """

@@ -85,12 +85,12 @@ class TrustModel:
             the one with the least predicted error is used, phase by phase. Example: `{("tight", False):
             ("discrete-gaussian", "k-norm"), ("tight", True): ("k-norm",)}`. Requests for any other pair must
             name a noise.
-        ball_noises: The noises that are accounted for in an ℓ2 ball. Without any, reports are always clipped
-            to a box.
+        ball_noises: The noises that are accounted for in an ℓ2 ball. If there are none, reports are always
+            clipped to a box.
         sub_gaussian_noises: The noises that leave a sub-Gaussian error in the mean. Only phases with such
             noise are pooled.
-        quick_noises: The noises that are calibrated in no time, so that planning calibrates them instead of
-            using `typical_error`.
+        quick_noises: The noises that are so quick to calibrate that planning calibrates them instead of using
+            `typical_error`.
         laplace_noise: The noise whose sum is discrete Laplace noise, the best one if each client reports one
             value; None if there is none.
         server_noise: The noise that each of two servers adds alone, so that no client's privacy depends on

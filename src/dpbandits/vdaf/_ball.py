@@ -3,11 +3,11 @@
 The specification has no such type; it is an ordinary circuit for its proof system. Let y = 2x - twice_centre
 for each number x. A valid vector has Σy² ≤ largest_square. The client adds the difference of the two sides,
 the *slack*, to its measurement, written as weighted bits like every number. So the circuit checks that all
-elements are bits, and that Σy² + slack = largest_square. The slack is then at least 0, because bits stand for
-no negative number.
+elements are bits, and that Σy² + slack = largest_square. The slack is then at least 0, because a sum of
+weighted bits is never negative.
 
-The squares are computed by the gadget that checks the bits, in calls of their own: it adds up the products of
-the pairs (y, y). The largest possible Σy² + slack is below the modulus, so nothing wraps around.
+The gadget that checks the bits also computes the squares, in separate calls: it adds up the products of the
+pairs (y, y). The largest possible Σy² + slack is below the modulus, so nothing wraps around.
 """
 
 from __future__ import annotations

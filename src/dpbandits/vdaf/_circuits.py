@@ -137,7 +137,7 @@ class Bits(Circuit):
     The gadget adds up `chunk` products of pairs. For element x, pair j of call i is (r_i^j · x, x - 1). The
     sum of all results is a polynomial in the r_i with the coefficients x² - x, which are zero if the
     elements are bits. If an element is not a bit, the sum is zero with a probability of at most chunk /
-    modulus. A subclass may add up `products` products of its own, in calls after those for the bits.
+    modulus. A subclass may add up `products` further products, in calls after those for the bits.
     """
 
     def __init__(

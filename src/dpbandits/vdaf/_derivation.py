@@ -1,4 +1,4 @@
-"""Which randomness each party derives from which seed, and the sizes of all messages."""
+"""The randomness that each party derives from its seeds, and the sizes of all messages."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class Derivation:
         return self._by_proof(_Usage.PROVE_RANDOMNESS, seeds, binder, self.circuit.sizes.arity)
 
     def query_randomness(self, verify_key: bytes, nonces: Sequence[bytes]) -> Elements:
-        """The test points of each proof, which depend on the key that clients do not know."""
+        """The test points of each proof, which depend on a key that clients do not know."""
         binders = [bytes([self.proofs]) + nonce for nonce in nonces]
         keys = [verify_key] * len(nonces)
         return self._by_proof(_Usage.QUERY_RANDOMNESS, keys, binders, query_length(self.circuit))

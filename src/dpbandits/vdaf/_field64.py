@@ -17,7 +17,7 @@ Words = NDArray[np.uint64]
 
 _MODULUS = 2**64 - 2**32 + 1
 _PRIME = np.uint64(_MODULUS)
-_LOW = np.uint64(2**32 - 1)  # the lower half of a word, and what 2⁶⁴ leaves modulo the prime
+_LOW = np.uint64(2**32 - 1)  # a mask of the lower half of a word, and also 2⁶⁴ modulo the prime
 _HALF = np.uint64(32)
 _BLOCK = 8192  # elements multiplied at once: 64 kB per temporary array, so that all stay in the cache
 
@@ -35,7 +35,7 @@ class Field64(Field):
         given = integers if isinstance(integers, np.ndarray) else np.array(integers, dtype=object)
         if given.dtype.kind not in "iu":
             return np.asarray(given % _MODULUS, dtype=np.uint64)
-        words = given.astype(np.uint64)  # adds 2⁶⁴, of which 2³² - 1 is left, to those below zero
+        words = given.astype(np.uint64)  # adds 2⁶⁴, which is 2³² - 1 modulo the prime, to negative integers
         return (words - (given < 0) * _LOW) % _PRIME
 
     def zeros(self, *shape: int) -> Elements:

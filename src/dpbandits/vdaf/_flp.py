@@ -108,7 +108,7 @@ def _is_root(field: Field, points: Elements, order: int) -> Mask:
 
 
 def decide(circuit: Circuit, verifiers: Elements) -> Mask:
-    """Which reports are valid: those all of whose verifiers, the sums of all shares, pass both tests."""
+    """Which reports are valid: all of their verifiers, which are sums of shares, pass both tests."""
     output, wires, gadget = verifiers[..., 0], verifiers[..., 1:-1], verifiers[..., -1]
     passed = (output == 0) & (circuit.gadget(wires) == gadget)
     return all_true(passed)

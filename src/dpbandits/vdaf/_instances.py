@@ -65,10 +65,10 @@ def sum_vec_in_ball(
         numbers: Length of the vectors.
         largest: Every number is a whole number from 0 to this.
         twice_centre: Twice the centre of the ball, which is the same in every direction.
-        largest_square: The square of the largest diameter.
+        largest_square: The square of the diameter of the ball.
         context: What the reports are for. A report made for one context is rejected in another.
         chunk: Products per call of the gadget; the default makes the reports as short as possible.
-        proofs: Independent proofs per report, at least 3, as in this field for all vectors.
+        proofs: Independent proofs per report, at least 3, as for all vectors in this field.
         shares: Number of servers.
 
     Returns:
@@ -94,7 +94,14 @@ def best_chunk(bits: int, squares: int = 0) -> int:
     """The number of products per call of the gadget that makes a proof about `bits` bits shortest.
 
     A proof has 2 chunk + 2p - 1 elements, where p is a power of two above the number of calls. For each p,
-    the smallest chunk with at most p - 1 calls is best. Squares, if there are any, are in calls of their own.
+    the smallest chunk with at most p - 1 calls is best. Squares are computed in separate calls.
+
+    Args:
+        bits: The number of bits of a measurement.
+        squares: The number of squares that the circuit computes; 0 if it is not for a ball.
+
+    Returns:
+        The number of products.
     """
 
     def smallest(most: int) -> int:
@@ -109,7 +116,21 @@ def best_chunk(bits: int, squares: int = 0) -> int:
 
 
 def sum_vec(*, numbers: int, largest: int, chunk: int, context: bytes, shares: int = 2) -> Prio3:
-    """Sums of vectors over Field128 with one proof (Prio3SumVec); slow."""
+    """Sums of vectors over Field128 with one proof (Prio3SumVec); slow.
+
+    Args:
+        numbers: Length of the vectors.
+        largest: Every number is a whole number from 0 to this.
+        chunk: Bits per call of the gadget.
+        context: What the reports are for. A report made for one context is rejected in another.
+        shares: Number of servers, from 2 to 255.
+
+    Returns:
+        The instance.
+
+    Raises:
+        InvalidValue: A parameter is out of range.
+    """
     whole(1, 100_000, numbers=numbers)
     whole(1, 2**62, largest=largest)
     whole(1, numbers * largest.bit_length(), chunk=chunk)
@@ -118,18 +139,54 @@ def sum_vec(*, numbers: int, largest: int, chunk: int, context: bytes, shares: i
 
 
 def count(*, context: bytes, shares: int = 2) -> Prio3:
-    """How many measurements are 1, where each is 0 or 1 (Prio3Count)."""
+    """How many measurements are 1, where each is 0 or 1 (Prio3Count).
+
+    Args:
+        context: What the reports are for. A report made for one context is rejected in another.
+        shares: Number of servers, from 2 to 255.
+
+    Returns:
+        The instance.
+
+    Raises:
+        InvalidValue: A parameter is out of range.
+    """
     return Prio3(circuit=Count(FIELD64), algorithm=1, context=context, shares=shares)
 
 
 def total(*, largest: int, context: bytes, shares: int = 2) -> Prio3:
-    """The sum of whole numbers from 0 to `largest` (Prio3Sum)."""
+    """The sum of whole numbers from 0 to `largest` (Prio3Sum).
+
+    Args:
+        largest: Every measurement is a whole number from 0 to this.
+        context: What the reports are for. A report made for one context is rejected in another.
+        shares: Number of servers, from 2 to 255.
+
+    Returns:
+        The instance.
+
+    Raises:
+        InvalidValue: A parameter is out of range.
+    """
     whole(1, 2**62, largest=largest)
     return Prio3(circuit=Sum(FIELD64, largest), algorithm=2, context=context, shares=shares)
 
 
 def histogram(*, length: int, chunk: int, context: bytes, shares: int = 2) -> Prio3:
-    """How often each index from 0 to `length` - 1 was measured (Prio3Histogram, over Field128; slow)."""
+    """How often each index from 0 to `length` - 1 was measured (Prio3Histogram, over Field128; slow).
+
+    Args:
+        length: Number of buckets.
+        chunk: Buckets per call of the gadget.
+        context: What the reports are for. A report made for one context is rejected in another.
+        shares: Number of servers, from 2 to 255.
+
+    Returns:
+        The instance.
+
+    Raises:
+        InvalidValue: A parameter is out of range.
+    """
     whole(1, length=length)
     whole(1, length, chunk=chunk)
     return Prio3(circuit=Histogram(FIELD128, length, chunk), algorithm=4, context=context, shares=shares)

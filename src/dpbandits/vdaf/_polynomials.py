@@ -48,7 +48,7 @@ def interpolate(field: Field, values: Elements) -> Elements:
 
 
 def double(field: Field, values: Elements) -> Elements:
-    """The values at the powers of the root of twice the order, from those at n points."""
+    """The values at the powers of the root of order 2n, from those at the powers of the root of order n."""
     coefficients = interpolate(field, values)
     return transform(field, np.concatenate([coefficients, field.zeros(*values.shape)], axis=-1))
 

@@ -1,7 +1,7 @@
 """The servers' part of Prio3: check the proofs of many reports at once, without seeing any measurement.
 
-A bad report never raises: it is masked. Everything is a function of the arguments, so that a server that
-crashes repeats the step with the shares that it stored and gets the same bytes.
+A bad report never raises an error: it is masked. All results depend only on the arguments. So after a crash,
+a server can repeat a step with the shares that it stored, and gets the same bytes.
 """
 
 from __future__ import annotations
@@ -189,7 +189,10 @@ def _joint(
     public_shares: Sequence[bytes],
     inputs: _Inputs,
 ) -> tuple[list[bytes], list[bytes]]:
-    """This server's parts of the joint randomness, and the seeds in which they replace what clients claim."""
+    """This server's parts of the joint randomness, and the seeds of the joint randomness.
+
+    For a seed, the server replaces the client's claim about the server's part by the part that it computed.
+    """
     if not derivation.blind_size:
         return [b""] * len(nonces), [b""] * len(nonces)
     parts = derivation.joint_parts(server, inputs.blinds, nonces, inputs.measurements)

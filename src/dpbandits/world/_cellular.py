@@ -8,10 +8,10 @@ The file is a CSV table, plain or gzip, with one line per phone and experiment. 
     n_windows             the number of measured windows
     dl_mbps               the mean downlink rate
 
-The class of a phone is the slice that it is in most often. Lines in which it is in another slice, or with
-fewer than `FEWEST_WINDOWS` windows, are skipped. The reward is the rate divided by the best mean rate of any
-phone of its class in any configuration, minus one: a shortfall in [−1, 0]. So a class with heavy traffic does
-not count more than others.
+The class of a phone is the slice that it is in most often. Lines in which the phone is in another slice, or
+with fewer than `FEWEST_WINDOWS` windows, are skipped. The reward is the rate divided by the best mean rate of
+any phone of its class in any configuration, minus one: a shortfall in [−1, 0]. So a class with heavy traffic
+does not count more than others.
 
 The features of a configuration are the scheduler (two contrasts), the broadband and the machine-type share of
 the resources, their squares and their product; the third share is the rest. They become actions as in

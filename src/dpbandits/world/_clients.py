@@ -30,6 +30,7 @@ class Clients(ABC):
         rewards: The distribution of single rewards: `gaussian`, `uniform` or `bernoulli`.
 
     Attributes:
+        asked: The number of clients that were asked so far.
         normal: Whether single rewards are mean + N(0, 1).
 
     Raises:

@@ -98,7 +98,7 @@ class Dataset:
         return np.sort(rng.choice(len(self.catalogue), size=count, replace=False))
 
     def instance(self, chosen: IntArray, users: str) -> Instance:
-        """Return the instance with these rows; its rewards are the measured ones if the users are.
+        """Return the instance with these rows; for `measured` users its mean rewards are the measured ones.
 
         Args:
             chosen: The indices of the rows.

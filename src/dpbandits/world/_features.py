@@ -16,7 +16,7 @@ from dpbandits._arrays import FloatArray
 from dpbandits._checks import whole
 from dpbandits.errors import InvalidValue
 
-# A variance is a difference of squares: below this share of the column's size, a deviation is rounding error.
+# A variance is a difference of squares. A deviation below this share of the column's size is rounding error.
 _ROUNDING = 1e-7
 _TINY = 1e-9  # relative to the largest variance; smaller components are rounding errors
 

@@ -39,10 +39,7 @@ class Instance:
     """
 
     def __init__(self, actions: Actions, theta: ArrayLike, *, measured: ArrayLike | None = None) -> None:
-        vector = finite_matrix(theta=np.atleast_2d(np.asarray(theta)))[0]
-        if vector.shape != (actions.dimension,):
-            expected = f"{actions.dimension}, the dimension of the actions"
-            raise InvalidValue("theta", f"{vector.size} numbers", expected)
+        vector = _row("theta", theta, actions.dimension, "the dimension of the actions")
         if np.linalg.norm(vector) > 1 + _NORM_SLACK:
             raise InvalidValue("theta", f"norm {np.linalg.norm(vector):.6g}", "a vector of norm <= 1")
         self.actions = actions
@@ -50,10 +47,7 @@ class Instance:
         self.mean_rewards: FloatArray = actions.matrix @ vector
         self._linear = measured is None
         if measured is not None:
-            self.mean_rewards = finite_matrix(measured=np.atleast_2d(np.asarray(measured)))[0]
-            if self.mean_rewards.shape != (actions.count,):
-                given = f"{self.mean_rewards.size} numbers"
-                raise InvalidValue("measured", given, f"{actions.count}, one per action")
+            self.mean_rewards = _row("measured", measured, actions.count, "one per action")
 
     @classmethod
     def draw(cls, actions: Actions, rng: np.random.Generator) -> Instance:
@@ -113,3 +107,11 @@ class Instance:
             plays: The number of rounds of each action.
         """
         return float(np.dot(self.gaps[list(support)], np.array(plays, dtype=np.float64)))
+
+
+def _row(field: str, given: ArrayLike, size: int, meaning: str) -> FloatArray:
+    """Return `size` finite numbers, or raise an error that names the field."""
+    matrix = finite_matrix(**{field: np.atleast_2d(np.asarray(given))})
+    if matrix.shape != (1, size):
+        raise InvalidValue(field, f"{matrix.size} numbers", f"{size}, {meaning}")
+    return matrix.ravel()

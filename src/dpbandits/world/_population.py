@@ -1,4 +1,4 @@
-"""Populations of clients, which are drawn at the time they are asked; no client is asked twice.
+"""Populations of clients. Clients are drawn when they are asked, and no client is asked twice.
 
 Clients are independent. So drawing cohorts without replacement from a population of N is the same as drawing
 new clients until N have been drawn.
@@ -17,7 +17,7 @@ from dpbandits.world._instance import Instance
 
 # For more numbers than this in a cohort's θ_u, only the needed projections are drawn.
 _LARGE = 1 << 22
-_VERY_LARGE = 1 << 24  # for fitted populations
+_VERY_LARGE = 1 << 24  # the same limit for fitted populations
 
 
 class Population(Clients):

@@ -40,8 +40,8 @@ def _uniform_sum(count: int, size: int, rng: np.random.Generator) -> FloatArray:
     """Draw `size` sums of `count` independent U[−1, 1] variables.
 
     A U[−1, 1] variable is Σ_j 2^(−j)·(±1) with fair independent signs. So digit j of the sum is
-    2^(−j)·(2·Bin(count, ½) − count). The digits after the last one add 2^(−DIGITS) times such a sum, which is
-    drawn as a normal variable of the same variance.
+    2^(−j)·(2·Bin(count, ½) − count). The digits after the first `_DIGITS` add 2^(−_DIGITS) times such a
+    sum, which is drawn as a normal variable of the same variance.
     """
     if count <= _FEW_PLAYS:
         few: FloatArray = rng.uniform(-1, 1, size=(size, count)).sum(axis=1)

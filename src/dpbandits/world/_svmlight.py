@@ -3,7 +3,8 @@
     relevance qid:QUERY index:value index:value ...  # comment
 
 There is one judged document per line. Indices are whole numbers from 1, in ascending order; omitted features
-are zero. Features stay sparse. scikit-learn has a reader, too, but its errors do not name the line.
+are zero. Features stay sparse. The reader of scikit-learn is not used, because its errors do not name the
+line.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ class Judgements:
 
     Attributes:
         features: The features.
-        relevance: The grades.
-        queries: The queries.
+        relevance: The grade of each document.
+        queries: The query of each document.
     """
 
     features: csr_array

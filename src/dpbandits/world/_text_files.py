@@ -1,4 +1,4 @@
-"""A reader of text data files, plain or gzip, with clear errors."""
+"""A reader of text files, plain or gzip, whose errors name the file."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from dpbandits._checks import at_least_zero_below_one, non_negative, probability, whole
 from dpbandits.privacy.accounting._event import Event
 
-_LARGEST_EPSILON = 600.0
+_LARGEST_EPSILON = 600.0  # e^ε does not overflow up to this ε
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +40,7 @@ class Approximated:
 
     @property
     def pure_epsilon(self) -> float:
-        """The exact event's if the distance is zero, otherwise infinity."""
+        """The pure ε of the exact event if the distance is zero, otherwise infinity."""
         return self.event.pure_epsilon if self.distance == 0 else math.inf
 
     def _added(self, epsilon: float) -> float:

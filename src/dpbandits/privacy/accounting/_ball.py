@@ -33,8 +33,8 @@ class BallSum:
         shares: The number of shares on each coordinate.
         coordinates: The number of sums, over all releases.
         distance: The largest ℓ2 distance between two clients, over all releases together.
-        reachable: The distance along one axis, in each release, that some two clients attain; the lower bound
-            is for these two. If it is not given, it is the distance that remains when rounding moves either
+        reachable: A distance along one axis, in each release, that some pair of clients attains. The lower
+            bound is for such a pair. If None, it is the distance that remains when rounding moves either
             client by one level in every coordinate.
         releases: The number of releases.
 
@@ -83,7 +83,7 @@ class BallSum:
 
     @property
     def along_one_axis(self) -> int:
-        """A distance in one coordinate of a release that some two clients attain."""
+        """A distance in one coordinate of a release that some pair of clients attains."""
         if self.reachable is not None:
             return self.reachable
         # Rounding moves a point by less than one level per coordinate, that is by √s in ℓ2, at both ends.

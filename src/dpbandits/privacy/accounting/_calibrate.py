@@ -52,7 +52,8 @@ def _least_variance(
         coordinates: The number of sums.
         shift: The largest change of one sum by one client.
         unit: The step between admissible variances; 0 if every variance is admissible.
-        start: A variance known to be close to the result; the Gaussian's if not given.
+        start: A variance known to be close to the result. If None, the search starts at the variance of the
+            Gaussian.
     """
     scale = unit or 1.0
 

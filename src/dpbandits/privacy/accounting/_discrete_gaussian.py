@@ -1,8 +1,9 @@
 """The discrete Gaussian distribution, alone or as a sum of equal independent shares.
 
-A sum of discrete Gaussians is not a discrete Gaussian. If the shares are wide, it is one up to a factor, and
-the factor is accounted for. Otherwise the sum is computed by direct convolution. Direct convolution adds
-positive terms only, so no digits are lost, unlike with a Fourier transform.
+A sum of discrete Gaussians is not a discrete Gaussian. If the shares are wide, its probabilities are those of
+a discrete Gaussian up to a factor, and the factor is accounted for. Otherwise the sum is computed by direct
+convolution. Direct convolution adds positive terms only, so no digits are lost, unlike with a Fourier
+transform.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A value in [−B, B] becomes one of 0 … g (`levels`) by randomised rounding, and each of n reports adds b fair
 bits per coordinate. A rounding has variance at most ¼, and a fair bit has variance exactly ¼. So the decoded
 sum has, per coordinate, a standard deviation of at most (2B/g)·√(n/4 + nb/4). The Gaussian of the same (ε, δ)
-has ρ·2B·√s. Their quotient is the
+has ρ·2B·√s, where ρ is its noise ratio and s the number of coordinates. Their quotient is the
 
     error ratio = √(n(b + 1)) / (2·g·ρ·√s).
 """

@@ -26,7 +26,7 @@ from dpbandits._checks import non_negative, positive, probability, whole
 from dpbandits.errors import OutsideTheorem
 from dpbandits.privacy.accounting._gaussian import gaussian_delta, gaussian_epsilon
 
-# Larger ε count as no privacy at all, so that ε fits into a float.
+# A larger ε counts as no privacy, so that ε fits into a float.
 _LARGEST_PURE_EPSILON = 10**300
 _MOST_TIMES = 10**9
 
@@ -216,11 +216,11 @@ class NothingHidden:
         return math.inf
 
     def repeated(self, times: int) -> NothingHidden:  # noqa: ARG002
-        """Return the event itself; repetition makes it no worse."""
+        """Return the event itself: repetition does not reveal more."""
         return self
 
     def group(self, size: int) -> NothingHidden:  # noqa: ARG002
-        """Return the event itself; a group makes it no worse."""
+        """Return the event itself: everything is revealed about a group, too."""
         return self
 
 

@@ -102,8 +102,8 @@ class IntegerSum(_Released):
         ends: Given instead of `shift` if the ends of the box are encoded in another way.
 
     Raises:
-        InvalidValue: If the noise is not one of this package, if a number is out of range, or unless exactly
-            one of `shift` and `ends` is given.
+        InvalidValue: If the noise is not a distribution of this package, if a number is out of range, or if
+            not exactly one of `shift` and `ends` is given.
 
     Example:
         >>> from dpbandits.privacy.accounting import Binomial, IntegerSum

@@ -42,7 +42,7 @@ def least(
         secant = low + width / 2
         if step % 4 < 3 and at_low > at_high:
             secant = low + width * at_low / (at_low - at_high)
-        # A step must move the bracket by at least 2 % of its width, and not by less than the final precision.
+        # A step must move the bracket by at least 2 % of its width, and by at least the final precision.
         margin = max(0.02 * width, _narrow(close, width, high))
         middle = min(max(secant, low + margin), high - margin)
         if whole:
@@ -64,7 +64,7 @@ def log_excess(delta_at: Callable[[float], float], delta: float) -> Callable[[fl
 def least_epsilon(delta_at: Callable[[float], float], delta: float, pure: float) -> float:
     """Return an ε with delta_at(ε) ≤ δ, within 10⁻⁶ of the least.
 
-    It is infinite if there is no such ε below 10⁴ or `pure`.
+    It is infinite if no such ε is found up to about 10⁴, or up to `pure` if that is smaller.
     """
     excess = log_excess(delta_at, delta)
     if excess(0.0) <= 0:

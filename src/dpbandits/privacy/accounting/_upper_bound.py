@@ -1,4 +1,4 @@
-"""An upper bound on δ(ε) of a product of pairs.
+"""An upper bound on δ(ε) of a product of pairs of distributions.
 
 The loss of each outcome is split between the two neighbouring grid losses so that both its P- and its Q-mass
 are kept ("connect the dots": Doroshenko, Ghazi, Kamath, Kumar and Manurangsi 2022). The result dominates the

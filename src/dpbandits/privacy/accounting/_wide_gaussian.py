@@ -1,9 +1,9 @@
 """Closed-form bounds on δ(ε) of wide discrete Gaussians.
 
-Upper bound: up to a factor e^h at every point, a discrete Gaussian is a continuous one of slightly smaller
-variance that was rounded at random. Lower bound: with a little continuous noise added it is, up to such a
-factor, a continuous one of slightly larger variance. So δ(ε) of continuous Gaussians bounds it from both
-sides (docs/accounting-proofs.md, section 12).
+Upper bound: up to a factor e^h at every point, a discrete Gaussian is a continuous Gaussian of slightly
+smaller variance that was rounded at random. Lower bound: a discrete Gaussian plus a little continuous noise
+is, up to such a factor, a continuous Gaussian of slightly larger variance. So the δ(ε) of two continuous
+Gaussians bound the δ(ε) of the discrete one (docs/accounting-proofs.md, section 12).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _LEAST_DELTA = 1e-300
 
 
 def rounded_delta(epsilon: float, noise_ratio: float, slack: float) -> float:
-    """Return min(1, e^h·δ(ε − 2h)), δ that of the continuous Gaussian and h the `slack`."""
+    """Return min(1, e^h·δ(ε − 2h)), where δ is that of the continuous Gaussian and h is the `slack`."""
     if not slack <= _LARGEST_SLACK:
         return 1.0
     return min(1.0, math.exp(slack) * gaussian_delta(epsilon - 2 * slack, noise_ratio))

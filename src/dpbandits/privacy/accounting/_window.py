@@ -1,6 +1,6 @@
 """The choice of the window, the grid and the tilt with which the composed loss is computed.
 
-These choices decide how tight a bound is. They do not affect whether it holds.
+These choices affect how tight a bound is. They do not affect whether the bound holds.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Limits on the work of one account, so that hostile parameters cannot keep a server busy.
 
 The limits allow about one second of processor time for δ at one ε. Every mechanism made by calibration is
-within them. An account that would need more is computed for less noise instead. Its δ is an upper bound,
-because more noise never reduces privacy (docs/accounting-proofs.md, section 3). If that is not possible
-either, the result is δ ≤ 1.
+within them. An account that would need more is computed for less noise instead. The δ of less noise is an
+upper bound, because more noise never reduces privacy (docs/accounting-proofs.md, section 3). If that is not
+possible either, the result is δ ≤ 1.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ class TooCostlyError(Exception):
 
 
 def affordable(noise: Noise, span: int, log_tail: float, most: int) -> Noise:
-    """Return a distribution with at most `most` outcomes; the given one is it plus independent noise.
+    """Return the noise, or less noise if the given noise has more than `most` outcomes.
 
-    It is the given distribution itself if that is small enough. `span` is the distance between the farthest
+    The given noise is the returned noise plus independent noise. `span` is the distance between the farthest
     encoded ends.
     """
     # A pair lists 2·(reach + span) outcomes and a few more for rounding.

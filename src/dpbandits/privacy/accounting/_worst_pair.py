@@ -20,6 +20,7 @@ from dpbandits.errors import InvalidValue
 from dpbandits.privacy.accounting._noise_pmf import UNIT_ROUNDOFF, DiscreteLaplace, Noise
 
 Law = tuple[tuple[int, float], ...]
+"""A distribution on whole numbers, as (value, probability) pairs."""
 
 
 def _checked(field: str, law: Law) -> Law:

@@ -1,15 +1,16 @@
 """The distinguishing game, played against the real R, S and A of a mechanism.
 
-In one world, a client is at the low corner of the box; in the other world, it is at the high corner. All
-other clients stay where they are, and the adversary knows where. The adversary sees the view of the untrusted
+In one world, a client is at the low corner of the box; in the other world, it is at the high corner. (In a
+ball, the client is at the two ends of the diagonal.) All other clients have the same values in both worlds,
+and the adversary knows these values. The adversary sees the view of the untrusted
 party:
 
     central   the release of A                  shuffle   the batch that S forwards
     local     the report that R sends           none      the release of A
 
-It then guesses the world. Privacy bounds how well any adversary can guess: see _evidence.py. An audit can
-refute a claim but never prove it. With honest noise, `violated` is true with probability at most 1 −
-confidence.
+The adversary then guesses the world. Privacy bounds how well any adversary can guess: see _evidence.py. An
+audit can refute a claim but never prove it. With honest noise, `violated` is true with probability at most 1
+− confidence.
 """
 
 from __future__ import annotations
@@ -232,7 +233,7 @@ def _play(
     for start in range(0, plays, block):
         shape = (min(block, plays - start), reports, mechanism.coordinates)
         averages = np.full(shape, others_value(mechanism))
-        # The mechanism must clip these averages itself; a mechanism that does not is detected.
+        # The mechanism must clip these averages itself, so that a missing clip is detected.
         averages[:, 0] = side * _OUTSIDE * mechanism.bound
         scored.append(np.array(scorer(reveals(mechanism, averages, noise))))
         if progress is not None:

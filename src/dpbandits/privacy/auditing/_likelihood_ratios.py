@@ -40,7 +40,10 @@ _LOG_TAIL = 200.0
 
 
 def others_value(mechanism: Mechanism) -> float:
-    """Return the value of all other clients: a point near −bound that is encoded without random rounding."""
+    """Return the value of all other clients, which is encoded without random rounding.
+
+    It is near −bound in a box, and the centre of a ball.
+    """
     if not isinstance(mechanism, ShuffledBits | NoisyLattice):
         return -mechanism.bound
     if mechanism.shape == "ball":
@@ -67,15 +70,15 @@ class Scorer:
     def __call__(self, views: Views) -> list[FloatArray]:
         """Return several scores per play.
 
-        They are the likelihood ratio, if the mechanism is known, and simple scores for faults that the ratio
-        does not detect.
+        They are the likelihood ratio, if it is known for this mechanism, and simple scores for faults that
+        the ratio does not detect.
         """
         mechanism = self._mechanism
         scores = [_total(views)]
         if self._ratio is not None:
             scores.append(self._ratio(_moved(mechanism, views, self._reports)))
         if isinstance(mechanism, ShuffledBits) and views.ndim == 3:
-            # The position of the client's bits if no one shuffled them.
+            # The places of the client's bits if nobody shuffled them.
             scores.append(_total(views[:, :, : mechanism.width]))
         return [np.where(np.isnan(score), -np.inf, score) for score in scores]
 

@@ -55,13 +55,13 @@ class BallNormLaw(NoiseLaw):
         return accounting.PureEvent.ratio(distance, self.scale)
 
     def variance(self, coordinates: int) -> float:
-        """Return (s + 1)·scale², and ¼ for rounding."""
+        """Return (s + 1)·scale² plus ¼ for rounding."""
         return (coordinates + 1) * self.scale**2 + _ROUNDING
 
     def radius(
         self, coefficients: FloatArray, other_variance: FloatArray, confidence: float, rows: int
     ) -> FloatArray:
-        """Return a mixture bound: given W, Y is normal. For a sum of rows, the sum of their W counts."""
+        """Return a mixture bound: given W, Y is normal. For a sum of rows, W is the sum over the rows."""
         norms = tails.squared_norms(coefficients)
         chances, squares = _steps(rows * (coefficients.shape[1] + 1), confidence / 1e3)
         rest = other_variance + rows * _ROUNDING * norms
@@ -101,7 +101,7 @@ def _steps(freedom: int, tail: float) -> tuple[FloatArray, FloatArray]:
     It returns the probability of each part, which sum to 1 − tail, and an upper bound on the variable in each
     part.
     """
-    from scipy.special import gammainccinv  # a client that reports does not come here, and needs no SciPy
+    from scipy.special import gammainccinv  # imported here, because clients run without SciPy
 
     exceeded = np.concatenate([np.linspace(1, 0.05, 40), np.geomspace(0.045, tail, 90)])
     squares = 2 * gammainccinv(freedom / 2, exceeded[1:]) * (1 + 1e-9)

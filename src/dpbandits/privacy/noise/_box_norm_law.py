@@ -102,7 +102,7 @@ class BoxNormLaw(NoiseLaw):
         return -math.expm1(-1 / self.scale)
 
 
-@lru_cache(maxsize=256)  # a study asks for the same steps in every phase, and they take long
+@lru_cache(maxsize=256)  # a study needs the same steps in every phase, and computing them is slow
 def _radius_steps(stop: float, coordinates: int, tail: float) -> tuple[FloatArray, FloatArray]:
     """Split the range of the radius into parts.
 
@@ -142,10 +142,10 @@ def _radius_moments(scale: float, coordinates: int) -> FloatArray:
 def _negative_binomial_quantiles(chances: FloatArray, successes: int, stop: float) -> FloatArray:
     """Return the least whole numbers that a negative binomial variable exceeds with at most these chances.
 
-    The variable counts the failures before the given number of successes, each of probability `stop`. Like
-    `scipy.stats.nbinom.isf`, whose import takes longer than a whole plan.
+    The variable counts the failures before the given number of successes, each of probability `stop`. This
+    function replaces `scipy.stats.nbinom.isf`: importing `scipy.stats` takes longer than computing a plan.
     """
-    from scipy.special import betaincc  # a client that reports does not come here, and needs no SciPy
+    from scipy.special import betaincc  # imported here, because clients run without SciPy
 
     low, high = np.full(len(chances), -1.0), np.full(len(chances), np.ceil(2 * successes / stop))
     while (short := betaincc(successes, high + 1, stop) > chances).any():

@@ -122,7 +122,7 @@ class Coins:
         return all_heads and self._once_below_one(rest, denominator)
 
     def _once_below_one(self, numerator: int, denominator: int) -> bool:
-        """Do the same as `_exponential_below_one`; a coin of γ/k is one draw below k·denominator."""
+        """Return one coin of `_exponential_below_one`; a coin of γ/k is one draw below k·denominator."""
         flips = 1
         while self.integer(flips * denominator) < numerator:
             flips += 1

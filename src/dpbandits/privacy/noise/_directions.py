@@ -11,8 +11,8 @@ output of SplitMix64 (Steele, Lea and Flood 2014), started at `mix(seed + γ)`:
     pair of words (a, b): u = (⌊a/2¹¹⌋ + 1)·2⁻⁵³, w = ⌊b/2¹¹⌋·2⁻⁵³,
     √(−2·log u)·cos(2πw) and √(−2·log u)·sin(2πw) are two normal variables
 
-Nothing here is secret, and privacy does not depend on it. Two machines whose results differ in the last bits
-of a float agree to within 10⁻¹⁵, which is all that is needed.
+Nothing here is secret, and privacy does not depend on it. The results of two machines may differ in the last
+bits of a float. They agree to within 10⁻¹⁵, which is sufficient.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Exact samplers of the discrete Laplace and Gaussian distributions (Canonne, Kamath, Steinke 2020).
 
 They implement algorithms 2 and 3 of that paper. A scale is treated as the exact fraction that its float
-represents. All decisions are made on integers, so no probability is rounded. OpenDP draws from the same
-distributions, but chooses its own source of bits.
+represents. All decisions are made on integers, so no probability is rounded. `SecureNoise` draws from these
+distributions by OpenDP instead. Keyed noise cannot, because OpenDP does not accept a source of bits.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 from dpbandits._arrays import IntArray
 from dpbandits.privacy.noise._coins import BoolArray, Coins, first_accepted
 
-# Guesses; constants, so that keyed noise makes the same draws on every machine.
+# Guesses of success rates. They are constants, so that keyed noise makes the same draws on every machine.
 _LAPLACE_ACCEPTANCE = 0.5  # the true rate is between 0.32 and 0.63
 _GAUSSIAN_ACCEPTANCE = 0.6
 

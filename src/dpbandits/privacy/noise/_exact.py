@@ -56,7 +56,7 @@ class ExactNoise:
         return total.reshape(size)
 
     def poisson(self, mean: float, shape: tuple[int, ...]) -> IntArray:
-        """Draw Poisson variables; the mean is rounded to a multiple of 2⁻³². The time is ∝ mean."""
+        """Draw Poisson variables; the mean is rounded to a multiple of 2⁻³². The time grows with the mean."""
         # Poisson(3.2) is the sum of three Poisson(1) and a fourth whose points are each kept with probability
         # 0.2.
         size = ranges.checked_shape(shape)
@@ -82,7 +82,7 @@ class ExactNoise:
         return discrete.laplace(self._coins, ranges.checked_scale(scale), int(np.prod(size))).reshape(size)
 
     def polya(self, parts: int, scale: float, shape: tuple[int, ...]) -> IntArray:
-        """Draw P(m) ∝ C(m + 1/parts − 1, m)·exp(−m/scale) on 0, 1, 2 … The time is ∝ scale."""
+        """Draw P(m) ∝ C(m + 1/parts − 1, m)·exp(−m/scale) on 0, 1, 2 … The time grows with the scale."""
         sharers, size = ranges.checked_parts(parts), ranges.checked_shape(shape)
         decay = 1 / Fraction(ranges.checked_scale(scale, sharers))
         # The acceptance probabilities of `_climb` sum to (1−p)·Σ C(m+r−1, m)p^m = (1−p)^(1−r).

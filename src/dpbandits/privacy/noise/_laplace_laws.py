@@ -45,7 +45,7 @@ class LaplaceLaw(CumulantLaw):
     def variance(self, coordinates: int) -> float:  # noqa: ARG002
         """Return 2q/(1 − q)² with q = e^(−1/scale).
 
-        At the least scales a float cannot hold it; the result is then a tiny number instead of 0.
+        At the smallest scales the variance underflows; the result is then a tiny number instead of 0.
         """
         return max((1 / math.sinh(1 / (2 * self.scale))) ** 2 / 2, 1e-300)
 

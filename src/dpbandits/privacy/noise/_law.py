@@ -1,4 +1,4 @@
-"""The interface of integer noise distributions, and the part that those with a known cumulant share.
+"""The interface of integer noise distributions, and the base class of those with a known cumulant.
 
 Noise is added to encoded values, one row of coordinates at a time. It comes in `shares`: a `NoiseLaw`
 describes one share, and the privacy cost of revealing a sum that contains `shares` of them.

@@ -1,8 +1,8 @@
 """The accepted parameters of noise sources: the same in a simulation and in production.
 
 The upper limits keep every result inside 64-bit integers, except with a probability below exp(−10⁵). The
-lower limit of a scale keeps numerator and denominator of 1/scale, which the exact samplers use, in 64-bit
-integers, too.
+exact samplers use the numerator and the denominator of 1/scale. The lower limit of a scale keeps both inside
+64-bit integers.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ class SkellamLaw(CumulantLaw):
 
     @property
     def pole(self) -> float:
-        """A practical limit; the cumulant is finite everywhere, but larger arguments give no better bound."""
+        """A practical limit. The cumulant is finite everywhere, but larger arguments do not help."""
         return 4.0
 
     @property

@@ -1,4 +1,4 @@
-"""Noise sources: the interface, and the one for simulations. A source is an argument, never a global.
+"""Noise sources: the interface, and the source for simulations. A source is an argument, never a global.
 
 Only whole numbers leave a machine: `SecureNoise` draws them exactly, from the operating system's generator.
 `SimulatedNoise` draws from the same distributions with a seeded NumPy generator. It is fast and reproducible,
@@ -159,7 +159,7 @@ class SimulatedNoise:
         return self._rng
 
     def gaussian(self, scale: float, shape: tuple[int, ...]) -> FloatArray:
-        """Draw N(0, scale²) variables as floats; no other source offers them.
+        """Draw N(0, scale²) variables as floats; no other source offers floats.
 
         Args:
             scale: The standard deviation.

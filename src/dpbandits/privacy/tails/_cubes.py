@@ -6,7 +6,7 @@ Given its radius m, a row z of K-norm noise is uniform on {−m … m}^s. With a
     E exp(⟨u, z⟩) = Σ_k E N^(2k)·E⟨u, V⟩^(2k)/(2k)! / Σ_k E⟨u, V⟩^(2k)/(2k)!
 
 All terms are positive, and E N^(2k) has a closed form (docs/theory.md). Both sums are cut after k = TERMS. A
-shorter sum below only increases the quotient; the rest of the sum above is bounded by a geometric series.
+shorter denominator only increases the quotient. The rest of the numerator is bounded by a geometric series.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _CONVERGES = 0.9  # the largest ratio of the geometric series that bounds the re
 
 @dataclass(frozen=True, kw_only=True)
 class Cubes:
-    """The law of one point.
+    """The distribution of one point.
 
     Attributes:
         coordinates: s, the number of coordinates.
         moments: p^(2k)·E N^(2k)/(2^(2k)·(2k)!) for k = 0 … TERMS. It is at most C(s + 2k, 2k), and the
             quotient of E N^(2k+2) and E N^(2k) is at most (2/p)²·(s + 2k + 1)·(s + 2k + 2).
-        stop: p, the chance of success of the negative binomial variable in the radius.
+        stop: p, the success probability of the negative binomial variable in the radius.
         variance: An upper bound on the variance of one coordinate.
     """
 
@@ -83,7 +83,7 @@ def cube_sum_factors(spread: Spread, confidence: float, *, cubes: Cubes, rows: i
     """Return bounds on `cube_sum_radius`, as multiples of the total standard deviation √V.
 
     Of all a with the same ‖a‖₂, the diagonal ones have the largest moments and the largest ‖a‖₁. So the upper
-    bound is the one of a diagonal row with the largest share of V. The sum below the quotient is left out.
+    bound is that of a diagonal row with the largest share of V. The denominator of the quotient is left out.
 
     Args:
         spread: Bounds that hold for all rows a, for the error z₁ + … + z_rows.
@@ -108,7 +108,7 @@ def cube_sum_factors(spread: Spread, confidence: float, *, cubes: Cubes, rows: i
 def _cumulant(powers: FloatArray, squares: FloatArray, cubes: Cubes, *, whole: bool = True) -> FloatArray:
     """Return log E exp(λ⟨a, z⟩) at `squares` = (λ·‖a‖₁/p)², with the rest of the series bounded.
 
-    With `whole` false, it returns that of z + V, which is larger.
+    With `whole` false, the denominator is left out: the result is log E exp(λ⟨a, z + V⟩), which is larger.
     """
     terms = powers * cubes.moments * squares[:, None] ** np.arange(TERMS + 1)
     ratio = squares * cubes.growth

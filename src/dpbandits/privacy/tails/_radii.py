@@ -113,7 +113,7 @@ def least_whole(enough: Callable[[int], bool]) -> int:
     """Return the least whole number ≥ 1 that is enough.
 
     Args:
-        enough: Returns whether a number is enough; if a number is, every larger one must be, too.
+        enough: Returns whether a number is enough. If a number is enough, every larger one must be, too.
     """
     high = 1
     while not enough(high):
@@ -240,8 +240,8 @@ def chernoff_radius(
         One radius per row.
     """
     level = math.log(1 / confidence)
-    # The difference of an action to itself has zero coefficients; λ is then as large as its square permits.
-    # λ·|a_j| must stay below the pole in every coordinate.
+    # λ·|a_j| must stay below the pole in every coordinate. The difference between an action and itself has
+    # zero coefficients; then λ is limited only so that its square does not overflow.
     highest = pole / np.maximum(np.abs(coefficients).max(axis=1), NOTHING)
     variance = other_variance + error_variance * squared_norms(coefficients)
     normal = np.sqrt(2 * level / np.maximum(variance, NOTHING**2))

@@ -33,12 +33,12 @@ _LEVELS = np.array([1, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.05, 0.02, 
 
 @dataclass(frozen=True, kw_only=True)
 class Tail:
-    """Tabulated bounds.
+    """Tabulated bounds on the tails of errors in several directions.
 
     Attributes:
         units: The unit of z in each direction.
         values: The tables.
-        rows: The table of each direction.
+        rows: The index in `values` of the table of each direction.
     """
 
     units: FloatArray
@@ -149,7 +149,10 @@ def _rounded_up(ratio: float) -> float:
 
 @lru_cache(maxsize=256)
 def _with_rounding(lyapunov: float, ratio: float, replaced: bool) -> FloatArray:
-    """Return the table of the variables and rounding together; `ratio` is that of their proxies."""
+    """Return the table of variables plus rounding.
+
+    `ratio` is the proxy of rounding divided by that of the variables.
+    """
     alone = _independent(lyapunov) if replaced else _dominated()
     if ratio == 0:
         return alone

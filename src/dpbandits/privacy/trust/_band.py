@@ -2,8 +2,8 @@
 
 The client rounds its average to a level i in {0 … levels}. The possible reports are 0 … levels + width − 1.
 Those from i to i + width − 1 are the band of i. The client draws each report of the band with the weight
-`top_weight` and each other with the weight `other_weight`. With one level and a band of width one this is
-randomized response, with many levels the piecewise mechanism (Wang et al. 2019).
+`top_weight` and each other report with the weight `other_weight`. With one level and a band of width one this
+is randomized response, with many levels the piecewise mechanism (Wang et al. 2019).
 
 Privacy: the band has the same width for every i. So every report has the probability top_weight/total or
 other_weight/total, and the ratio is at most e^ε, with δ = 0. The weights are integers and the draw is exact.
@@ -109,7 +109,7 @@ class LocalBand(Mechanism):
 
     @cached_property
     def message(self) -> Message:
-        """One report: every value in the range is one that a client can send."""
+        """One integer. A client can send every value in the range."""
         return Message(kind="integers", shape=(1,), low=0, high=self.size - 1)
 
     @property
@@ -177,9 +177,8 @@ class LocalBand(Mechanism):
 def _band_moments(levels: int, width: int, ratio: float) -> tuple[float, float, float]:
     """Return slope and constant of the mean report, and an upper bound on the variance of a report's error.
 
-    The error of a report contains the random rounding of the average, whose error is multiplied by the slope.
-    Its variance is at most ¼ of a level's square, or 0 if there is one level: then rounding to an end of the
-    grid is the whole encoding, and its variance is counted below.
+    The error of a report includes the random rounding of the average: an average between two levels has the
+    moments of a mixture of both levels.
     """
     size, total = levels + width, width * ratio + levels
     starts = np.arange(levels + 1)
@@ -188,8 +187,7 @@ def _band_moments(levels: int, width: int, ratio: float) -> tuple[float, float, 
     means = ((ratio - 1) * band + size * (size - 1) / 2) / total
     seconds = ((ratio - 1) * squares + size * (size - 1) * (2 * size - 1) / 6) / total
     slope = (ratio - 1) * width / total
-    # Between two levels the second moment of the report is linear, and its mean too. So the variance is
-    # concave there, and largest at an end, in the middle or where its derivative is zero.
+    # Between two levels the mean and the second moment of the report are linear, so the variance is concave.
     parts = np.linspace(0, 1, 33)[:, None]
     second = (1 - parts) * seconds[:-1] + parts * seconds[1:]
     mean = (1 - parts) * means[:-1] + parts * means[1:]

@@ -29,7 +29,8 @@ class CentralLattice(NoisyLattice):
         cohort: The number of clients.
         bound: Averages are clipped to [−bound, bound], or to a ball with this radius.
         levels: The number of levels of the grid.
-        noise: The name of the noise distribution: `discrete-gaussian`, `laplace` or `k-norm`.
+        noise: The name of the noise distribution: `discrete-gaussian`, `laplace`, `k-norm` or `ball-norm`. In
+            a ball, `discrete-gaussian` or `ball-norm`.
         scale: The scale of the noise, in levels.
         shape: `box` or `ball`, to which averages are clipped.
         kind: The name in plans; a subclass has its own.

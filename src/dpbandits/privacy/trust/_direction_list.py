@@ -3,7 +3,7 @@
 The client clips its averages to a ball and scales them to w with |w| ≤ 1. It draws a random unit vector v
 with mean w. It draws a seed, which defines a list of random directions (noise/_directions.py), and ranks the
 list by the inner product with v. Then it draws one index: each of the `near` best with weight `top_weight`,
-each other with weight `other_weight`. Its report is the seed and the index, in one integer of 8 bytes.
+each other index with weight `other_weight`. Its report is the seed and the index, in one integer of 8 bytes.
 
 Privacy: exactly `near` directions have the larger weight, for every v. So every pair (seed, index) has the
 probability top_weight/total or other_weight/total, times that of the seed, for all data. The ratio is at most
@@ -126,7 +126,7 @@ class LocalList(Mechanism):
 
     @cached_property
     def message(self) -> Message:
-        """One integer, seed·size + index. Every value in the range is a report that a client can send."""
+        """One integer, seed·size + index. A client can send every value in the range."""
         return Message(kind="integers", shape=(1,), low=0, high=self.size * 2**SEED_BITS - 1)
 
     @property
@@ -163,9 +163,7 @@ class LocalList(Mechanism):
         own = _unit_vectors(clipped / self.radius, noise)
         seeds = noise.below(2**SEED_BITS, (len(own),))
         scores = np.einsum("nkd,nd->nk", self._listed(seeds), own)
-        ranked = np.argsort(
-            -scores, axis=1, kind="stable"
-        )  # exactly `near` columns come first, even with ties
+        ranked = np.argsort(-scores, axis=1, kind="stable")  # exactly `near` come first, even with ties
         drawn = noise.below(self.total_weight, (len(own),))
         beyond = drawn - self.near * self.top_weight
         places = np.where(beyond < 0, drawn // self.top_weight, self.near + beyond // self.other_weight)
@@ -202,7 +200,7 @@ class LocalList(Mechanism):
         p is a uniform unit vector orthogonal to v. s is an order statistic: the tail probability of the i-th
         best of a list is Beta(i, size + 1 − i).
         """
-        from scipy.special import betaincinv  # clients do not need SciPy
+        from scipy.special import betaincinv  # imported here, because clients run without SciPy
 
         rng = simulated_only(noise).generator
         own = _unit_vectors(clipped / self.radius, noise)

@@ -53,7 +53,7 @@ def alignment(coordinates: int, size: int, near: int, ratio: float) -> Alignment
         near: How many of them have the larger weight.
         ratio: The larger weight divided by the smaller one.
     """
-    from scipy.special import betainc  # clients, which do not need moments, run without SciPy
+    from scipy.special import betainc  # imported here, because clients run without SciPy
 
     cosines, weights, tails = _sphere(coordinates)
     chosen = weights * (1 + (ratio - 1) * (1 - betainc(near, size - near, tails)))
@@ -106,8 +106,8 @@ def infinite_list_variance(coordinates: int, epsilon: float) -> float:
 def _infinite_list(coordinates: int, ratio: float) -> tuple[float, float]:
     """Return the best mean alignment of an infinite list, and the share of near directions that has it.
 
-    Near are all directions with s ≥ cos φ. Their share is P(S > cos φ), and the integral of s over them is
-    sin^(d−1) φ divided by (d − 1)·∫₀^π sin^(d−2).
+    The near directions are those with s ≥ cos φ. Their share is P(S > cos φ), and the integral of s over them
+    is sin^(d−1) φ divided by (d − 1)·∫₀^π sin^(d−2).
     """
     cosines, _, tails = _sphere(coordinates)
     angles = np.arccos(cosines)

@@ -1,8 +1,8 @@
 """`ServerNoise`: both servers of the shuffle model add noise to the sums, and the noise of one suffices.
 
-Clients add none. So no client's privacy depends on other clients: a coordinator that invents all of them but
-one learns no more than (ε, δ) allows, as long as the shuffler follows the protocol, and the other way round.
-The price is noise of √2 times the standard deviation that one trusted server would add.
+Clients add no noise. So no client's privacy depends on other clients: a coordinator that invents all clients
+but one learns no more than (ε, δ) allows, as long as the shuffler follows the protocol. The same holds with
+the two servers exchanged. The noise has √2 times the standard deviation that one trusted server would add.
 
 Neither server may see a report, because a report has no noise. So this needs clients that split their reports
 (the modes `split` and `verified` of the service).
@@ -23,16 +23,17 @@ from dpbandits.privacy._guarantee import PrivacyRequest
 from dpbandits.privacy._limits import checked_cohort
 from dpbandits.privacy._mechanism import Mechanism
 from dpbandits.privacy._message import Message, Payload
-from dpbandits.privacy._noisy_lattice import NoisyLattice, sent_message
+from dpbandits.privacy._noisy_lattice import sent_message
 from dpbandits.privacy._scales import COARSE, levels_and_scale
 from dpbandits.privacy.noise import GaussianLaw, NoiseLaw, NoiseSource
+from dpbandits.privacy.trust._summed_shares import ModularSum
 
 SERVER_GAUSSIAN = "server-gaussian"
 _SERVERS = 2
 
 
 @dataclass(frozen=True, kw_only=True)
-class ServerNoise(NoisyLattice):
+class ServerNoise(ModularSum):
     """R encodes. S reveals the sum modulo 2^`modulus_bits` with its noise, and A adds as much noise again.
 
     Attributes:
@@ -51,7 +52,7 @@ class ServerNoise(NoisyLattice):
     laws = (SERVER_GAUSSIAN,)
     needs_shares = True
     silent_share: ClassVar[float] = 1.0
-    """The share of clients that may add no noise: none of them does."""
+    """The share of clients that may add no noise: all of them."""
 
     rests_on = (
         "each report is split among shuffler and server; they do not collude, and an honest one adds its "
@@ -95,29 +96,6 @@ class ServerNoise(NoisyLattice):
         """`largest_noise`: servers add all of it."""
         return self.largest_noise
 
-    @cached_property
-    def modulus_bits(self) -> int:
-        """Enough bits for the sum. A sum that wraps around would harm the estimate, but not privacy."""
-        return (self.cohort * self.levels + 2 * self.largest_noise + 1).bit_length()
-
-    @property
-    def sum_bits(self) -> int:
-        """`modulus_bits`: sums are revealed modulo this power of two."""
-        return self.modulus_bits
-
-    @property
-    def message_size(self) -> int:
-        """One number modulo 2^`modulus_bits` per coordinate."""
-        return self.coordinates * self.modulus_bits
-
-    def batch_of_sums(self, sums: Payload, reports: int) -> Payload:  # noqa: ARG002
-        """Return the sums: they are what S reveals."""
-        return sums
-
-    def batch_shape(self, reports: int) -> tuple[int, ...]:  # noqa: ARG002
-        """Return the shape of the sums: one per coordinate."""
-        return self.message.shape
-
     def third_party_noise(self, noise: NoiseSource) -> Payload:
         """Draw the shuffler's noise."""
         return np.asarray(self.law.draw(1, self.coordinates, noise)[0])
@@ -134,15 +112,11 @@ class ServerNoise(NoisyLattice):
         signed = self.unwrapped(batch)
         return self.lattice.decode_mean(signed + self.law.draw(1, self.coordinates, noise)[0], reports)
 
-    def unwrapped(self, sums: Payload) -> Payload:
-        """Return sums modulo 2^`modulus_bits` as signed numbers."""
-        low = -self.largest_noise
-        return (sums - low) % (1 << self.modulus_bits) + low
-
 
 def server_noise(
     request: PrivacyRequest, coordinates: int, cohort: int, bound: float, least: int, shape: str
 ) -> Mechanism:
+    """Return the mechanism in which the noise of each server alone satisfies the request."""
     exact = replace(request, noise="discrete-gaussian")
     levels, scale = levels_and_scale(exact, coordinates, cohort, shape=shape, shares=1, rounding=COARSE)
     return ServerNoise(

@@ -1,4 +1,4 @@
-"""The fewest reports and the fewest noisy reports of a mechanism whose noise is shared among clients."""
+"""What mechanisms have in common whose noise is shared among clients: the fewest reports with noise."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def noisy_reports(minimum_reports: int, silent_share: float) -> int:
 
 
 class SharedNoise:
-    """What mechanisms with shared noise have in common. The noise suffices for the fewest reports.
+    """The base class of mechanisms with shared noise, which suffices for the fewest reports.
 
     Attributes:
-        cohort: The clients that are asked.
+        cohort: The number of clients that are asked.
         least_reports: The fewest reports in a release.
         silent_share: The share of the reporting clients that may add no noise.
     """
@@ -38,7 +38,7 @@ class SharedNoise:
 
     @property
     def minimum_reports(self) -> int:
-        """What the noise is calibrated to."""
+        """The fewest reports in a release. The noise is calibrated to this number."""
         return self.least_reports
 
     @property

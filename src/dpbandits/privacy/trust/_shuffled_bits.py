@@ -134,7 +134,7 @@ class ShuffledBits(SharedNoise, Mechanism):
 
     @property
     def event(self) -> accounting.Event:
-        """The cost of the sum with the noise of `noisy_reports` clients. More noise is post-processing."""
+        """The cost of the sum with the noise of `noisy_reports` clients. Further noise is post-processing."""
         bits = self.noisy_reports * self.noise_bits
         low, high = (float(self.lattice.position(np.array(end))) for end in (-self.bound, self.bound))
         return _binomial_event(bits, self.noise_probability, self.coordinates, low, high)
@@ -150,6 +150,7 @@ def _binomial_event(bits: int, chance: float, coordinates: int, low: float, high
 def shuffled_bits(
     request: PrivacyRequest, coordinates: int, cohort: int, bound: float, least: int
 ) -> Mechanism:
+    """Return the mechanism of preset tight, with as few bits as possible."""
     shares = max(1, noisy_reports(least, request.silent_share))
     chosen = _encoding(request.epsilon, request.delta, coordinates, shares)
     return ShuffledBits(

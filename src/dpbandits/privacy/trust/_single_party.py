@@ -1,4 +1,4 @@
-"""What the central and the local trust model have in common: one party adds all the noise."""
+"""What the central and the local trust models have in common: one party adds all the noise."""
 
 from __future__ import annotations
 
@@ -77,12 +77,45 @@ def single_party(
         view: What the untrusted party sees.
         gaussian: The mechanism with continuous Gaussian noise.
         lattice: The mechanism with integer noise.
-        rounded_values: From the cohort to the number of values that are rounded for each time noise is added.
-        typical_error: From the deviation on the sum and the number of clients to that on the mean.
+        rounded_values: Returns the number of rounded values per draw of noise, for a cohort.
+        typical_error: Returns the deviation of the mean, for the deviation of the sum and the number of
+            clients.
         list_calibrate: Returns the mechanism for the noise "list"; None if the model does not have it.
-        list_mechanisms: The mechanisms that it returns.
+        list_mechanisms: The classes of the mechanisms that `list_calibrate` returns.
         ball_laws: The pure noises for the ℓ2 ball.
     """
+    lists = () if list_calibrate is None else ("list",)
+    return TrustModel(
+        name=name,
+        rests_on=rests_on,
+        noise_by=noise_by,
+        view=view,
+        mechanisms=(gaussian, lattice, *list_mechanisms),
+        calibrate=_calibration(gaussian, lattice, rounded_values, list_calibrate),
+        noises=("gaussian", "discrete-gaussian", "laplace", "k-norm", *lists, *ball_laws),
+        pure_noises=("laplace", "k-norm", *lists, *ball_laws),
+        simulated_noises=("gaussian",),
+        defaults={
+            ("tight", False): (*lists, "discrete-gaussian", "k-norm", "laplace", *ball_laws),
+            ("tight", True): (*lists, "k-norm", "laplace", *ball_laws),
+            ("paper", False): ("gaussian",),
+            ("paper", True): ("laplace",),
+        },
+        ball_noises=("discrete-gaussian", *lists, *ball_laws),
+        sub_gaussian_noises=("gaussian", "discrete-gaussian"),
+        quick_noises=lists,
+        laplace_noise="laplace",
+        typical_error=lambda _request, on_sum, clients: typical_error(on_sum, clients),
+    )
+
+
+def _calibration(
+    gaussian: type[ContinuousGaussian],
+    lattice: type[NoisyLattice],
+    rounded_values: Callable[[int], int],
+    list_calibrate: Calibrate | None,
+) -> Calibrate:
+    """Return the function that calibrates these mechanisms; `single_party` describes the arguments."""
 
     def calibrate(
         request: PrivacyRequest, *, coordinates: int, cohort: int, bound: float, shape: str, least: int
@@ -99,30 +132,7 @@ def single_party(
         fields |= {"levels": levels, "noise": request.mechanism_noise, "scale": scale, "shape": shape}
         return lattice(**fields)
 
-    lists = () if list_calibrate is None else ("list",)
-    pure = (*lists, "k-norm", "laplace", *ball_laws)
-    return TrustModel(
-        name=name,
-        rests_on=rests_on,
-        noise_by=noise_by,
-        view=view,
-        mechanisms=(gaussian, lattice, *list_mechanisms),
-        calibrate=calibrate,
-        noises=("gaussian", "discrete-gaussian", "laplace", "k-norm", *lists, *ball_laws),
-        pure_noises=("laplace", "k-norm", *lists, *ball_laws),
-        simulated_noises=("gaussian",),
-        defaults={
-            ("tight", False): (*lists, "discrete-gaussian", "k-norm", "laplace", *ball_laws),
-            ("tight", True): pure,
-            ("paper", False): ("gaussian",),
-            ("paper", True): ("laplace",),
-        },
-        ball_noises=("discrete-gaussian", *lists, *ball_laws),
-        sub_gaussian_noises=("gaussian", "discrete-gaussian"),
-        quick_noises=lists,
-        laplace_noise="laplace",
-        typical_error=lambda _request, on_sum, clients: typical_error(on_sum, clients),
-    )
+    return calibrate
 
 
 def _noise_ratio(request: PrivacyRequest) -> float:

@@ -1,14 +1,15 @@
 """`SummedShares`: the third party adds the clients' integers modulo a power of two, and reveals the sum.
 
 A report has one signed integer per coordinate. If a share of noise is larger than `largest_share` in absolute
-value, the client sends the centre of the grid instead of the report. The accountant adds the probability of
-this to δ. Without such a limit one client could send any number, and so determine the sum. If δ = 0 is
-requested there is no limit, because a limit would make δ > 0 (docs/privacy.md).
+value, the client sends the centre of the grid instead of the report. The accountant increases δ according to
+the probability of this. Without such a limit one client could send any number, and so determine the sum. If δ
+= 0 is requested there is no limit, because a limit would make δ > 0 (docs/privacy.md).
 """
 
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
@@ -42,8 +43,45 @@ def _largest_noise(law: NoiseLaw, coordinates: int, shares: int) -> int:
     return math.ceil(float(law.radius(np.ones((1, 1)), np.zeros(1), tail, shares)[0]))
 
 
+class ModularSum(NoisyLattice):
+    """The base class of `SummedShares` and `ServerNoise`: S reveals only a sum modulo 2^`modulus_bits`."""
+
+    @property
+    @abstractmethod
+    def largest_noise(self) -> int:
+        """A bound on the absolute value of the noise in the sum."""
+
+    @cached_property
+    def modulus_bits(self) -> int:
+        """Enough bits for the sum. A sum that wraps around would harm the estimate, but not privacy."""
+        return (self.cohort * self.levels + 2 * self.largest_noise + 1).bit_length()
+
+    @property
+    def sum_bits(self) -> int:
+        """`modulus_bits`: sums are revealed modulo this power of two."""
+        return self.modulus_bits
+
+    @property
+    def message_size(self) -> int:
+        """One number modulo 2^`modulus_bits` per coordinate."""
+        return self.coordinates * self.modulus_bits
+
+    def batch_of_sums(self, sums: Payload, reports: int) -> Payload:  # noqa: ARG002
+        """Return the sums: they are what S reveals."""
+        return sums
+
+    def batch_shape(self, reports: int) -> tuple[int, ...]:  # noqa: ARG002
+        """Return the shape of the sums: one per coordinate."""
+        return self.message.shape
+
+    def unwrapped(self, sums: Payload) -> Payload:
+        """Return sums modulo 2^`modulus_bits` as signed numbers."""
+        low = -self.largest_noise
+        return (sums - low) % (1 << self.modulus_bits) + low
+
+
 @dataclass(frozen=True, kw_only=True)
-class SummedShares(SharedNoise, NoisyLattice):
+class SummedShares(SharedNoise, ModularSum):
     """R encodes and adds a share of noise, S reveals the sum modulo 2^`modulus_bits`, and A decodes it.
 
     Attributes:
@@ -95,11 +133,6 @@ class SummedShares(SharedNoise, NoisyLattice):
         return _largest_noise(self.law, self.coordinates, 1 << self.cohort.bit_length())
 
     @cached_property
-    def modulus_bits(self) -> int:
-        """Enough bits for the sum. A sum that wraps around would harm the estimate, but not privacy."""
-        return (self.cohort * self.levels + 2 * self.largest_noise + 1).bit_length()
-
-    @cached_property
     def message(self) -> Message:
         """Encoded values with noise of at most `largest_share`; for Pólya noise, all residues."""
         if self.largest_share is not None:
@@ -114,7 +147,7 @@ class SummedShares(SharedNoise, NoisyLattice):
 
     @property
     def distance(self) -> float:
-        """Upper bound on the probability that any report of a cohort is replaced. The accountant needs it."""
+        """An upper bound on the probability that any report of a cohort is replaced, for the accountant."""
         if self.largest_share is None:
             return 0.0
         chance = chance_replaced(self.law, self.coordinates, self.shape, self.largest_share)
@@ -122,20 +155,11 @@ class SummedShares(SharedNoise, NoisyLattice):
 
     @property
     def event(self) -> accounting.Event:
-        """The cost of the noisy sum, plus the probability that a report is replaced."""
+        """The cost of the noisy sum, increased by the effect of replaced reports."""
         exact = super().event
         if self.largest_share is None:
             return exact
         return accounting.Approximated(event=exact, distance=self.distance)
-
-    @property
-    def sum_bits(self) -> int:
-        """`modulus_bits`: sums are revealed modulo this power of two."""
-        return self.modulus_bits
-
-    def batch_of_sums(self, sums: Payload, reports: int) -> Payload:  # noqa: ARG002
-        """Return the sums: they are what S reveals."""
-        return sums
 
     def _randomize(self, clipped: FloatArray, noise: NoiseSource) -> Payload:
         sent = self.lattice.encode(clipped, noise) + self.law.draw(len(clipped), self.coordinates, noise)
@@ -149,27 +173,14 @@ class SummedShares(SharedNoise, NoisyLattice):
         # int64 wraps modulo 2^64, which is a multiple of the modulus, so an overflow does no harm.
         return np.asarray(payloads.sum(axis=0, dtype=np.int64) & ((1 << self.modulus_bits) - 1))
 
-    def batch_shape(self, reports: int) -> tuple[int, ...]:  # noqa: ARG002
-        """Return the shape of the sums: one per coordinate."""
-        return self.message.shape
-
     def _analyze(self, batch: Payload, reports: int, noise: NoiseSource) -> FloatArray:  # noqa: ARG002
         return self.lattice.decode_mean(self.unwrapped(batch), reports)
-
-    def unwrapped(self, sums: Payload) -> Payload:
-        """Return sums modulo 2^`modulus_bits` as signed numbers."""
-        low = -self.largest_noise
-        return (sums - low) % (1 << self.modulus_bits) + low
-
-    @property
-    def message_size(self) -> int:
-        """One number modulo 2^`modulus_bits` per coordinate."""
-        return self.coordinates * self.modulus_bits
 
 
 def summed_shares(
     request: PrivacyRequest, coordinates: int, cohort: int, bound: float, least: int, shape: str
 ) -> Mechanism:
+    """Return the mechanism in which the shares of the fewest noisy reports satisfy the request."""
     shares = max(1, noisy_reports(least, request.silent_share))
     limited = not request.pure
     exact = replace(request, delta=(1 - _REPLACED) * request.delta) if limited else request
