@@ -1,4 +1,4 @@
-"""`REWARD_MODELS`: the values that `Study.model` can have, and the decorator that adds one."""
+"""`REWARD_MODELS`: the accepted values of `Study.model`, and the decorator that adds one."""
 
 from __future__ import annotations
 
