@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 
 import dpbandits as dp
-from dpbandits.answers import Knowledge, PhaseErrors, _bounds
+from dpbandits import examples
+from dpbandits.answers import Knowledge, PhaseErrors, _bounds, answer_of
 from dpbandits.answers._directions import differences
-from dpbandits.protocol import PhaseEvidence, ask, fitted
+from dpbandits.errors import InvalidValue
+from dpbandits.protocol import PhaseEvidence, Steps, ask, fitted
 
 OPTIONS = dp.Options.grid(price=[1, 2, 3], colour=["red", "green", "blue"])
 ROWS = OPTIONS.actions.matrix
@@ -106,6 +108,23 @@ def test_joint_radii_of_independent_bounded_rewards_hold_and_are_short(noise: st
     assert np.mean(radii / several) < 0.95
     alone = errors.joint(pairs[:1], 0.05)
     assert alone == pytest.approx(errors.joint(np.repeat(pairs[:1], 7, axis=0), 0.05)[:1], rel=0.01)
+
+
+def test_radii_of_independent_people_are_not_those_of_other_people() -> None:
+    """Independent people have shorter radii, also if both kinds are computed in one process."""
+    clipped = Steps().without("recentred", "whitened")
+    study, evidence = _phase("discrete-gaussian", steps=clipped)
+    any_people = PhaseErrors(study, evidence, Knowledge.BOUNDED).joint(ROWS, 0.1)
+    independent = PhaseErrors(study, evidence, Knowledge.BOUNDED, independent=True).joint(ROWS, 0.1)
+    assert np.all(independent < any_people)
+
+
+@pytest.mark.parametrize("level", [0, 1, 1.5])
+def test_a_level_is_strictly_between_0_and_1(level: float) -> None:
+    options = examples.options()
+    state = examples.after_one_phase(examples.study(options))
+    with pytest.raises(InvalidValue, match="level: got"):
+        answer_of(state, options, level=level)
 
 
 @dataclass

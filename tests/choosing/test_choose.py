@@ -122,6 +122,8 @@ def test_what_is_known_about_rewards_and_models_is_used(monkeypatch: pytest.Monk
     for setting in ({"reward_variance": 1.0}, {"notice_misfit": 1.0}):
         with pytest.raises(InvalidValue, match="expected none, because only the range of these rewards"):
             _choose(people=_clients(400), **setting)
+    with pytest.raises(InvalidValue, match="reward_variance: got much, expected a finite number > 0"):
+        _choose(reward_variance="much")
 
 
 def test_a_population_of_the_library_is_accepted() -> None:

@@ -225,6 +225,7 @@ def test_wrong_sessions_are_refused(tmp_path: Path) -> None:
         ),
         (study, {**same, "options": other}, "options: got digest"),
         (_study(horizon=30_000), same, "study: got digest"),
+        (_study(actions=dp.Actions([[1.0]])), {}, "actions: got 1, expected a whole number >= 2"),
         (_study(options=other.digest), same, "options: got others, expected the options of the study"),
         (study, {"reward_range": (1, 1)}, "reward_range: got (1, 1), expected a pair of finite numbers"),
     ]

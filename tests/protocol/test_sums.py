@@ -134,7 +134,7 @@ def test_sums_that_do_not_fit_are_refused() -> None:
         analyze(plan, replace(sums, reports=plan.cohort + 1), _noise())
     with pytest.raises(PlanMismatch):
         analyze(plan, replace(sums, plan="x"), _noise())
-    with pytest.raises(ProtocolError, match="expected equal sets"):
+    with pytest.raises(ProtocolError, match="expected the same reports"):
         combine(plan, sums, nothing(plan))
     with pytest.raises(InvalidValue, match="sums"):
         Sums(plan="x", sums=(1 << 63,), reports=1)

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from dpbandits._arrays import FloatArray
+from dpbandits._checks import probability
 from dpbandits.answers._answer import Answer, Lead, OptionResult
 from dpbandits.answers._bounds import Bounds, Ends, Interval
 from dpbandits.answers._confirming import confirmed_of
@@ -39,11 +40,12 @@ def answer_of(
         only_left: If given, only the options left are listed, and at most this many.
 
     Returns:
-        The answer. Where no interval can be computed, because the reward model has none or the horizon is too
-        short for the level, intervals are the range of rewards, which the study assumes.
+        The answer. If no interval can be computed, for example because the reward model has none or the
+        horizon is too short for the level, the intervals are the range of rewards that the study assumes, and
+        `Answer.intervals` gives the reason.
 
     Raises:
-        InvalidValue: The options do not belong to the study.
+        InvalidValue: The options do not belong to the study, or `level` is not strictly between 0 and 1.
 
     Example:
         >>> from dpbandits import examples
@@ -53,6 +55,7 @@ def answer_of(
         >>> answer.option, answer.lead.low > 0
         ('a', True)
     """
+    probability(level=level)
     if options is not None and options.actions != state.study.actions:
         raise InvalidValue("options", "other actions", "the options of the study")
     given = rewards or RewardRange.of(state.study.reward_range, bound=state.study.bound)
@@ -71,10 +74,12 @@ def _states(end: State) -> list[State]:
             counts=evidence.counts,
         )
         states.append(tell(states[-1], evidence.plan, release))
-    return [*states[:-1], end]  # the end may have more: the confirmation
+    return [*states[:-1], end]  # `end` may also have the results of a fit test and a confirmation
 
 
 class _Answering:
+    """Computes the parts of one answer."""
+
     def __init__(
         self, end: State, options: Options | None, knowledge: Knowledge, rewards: RewardRange, level: float
     ) -> None:
@@ -84,7 +89,7 @@ class _Answering:
         self._parameter = best_estimate(end)
         everything = np.arange(study.actions.count)
         self._scores = study.reward_model.means(study.actions.matrix, everything, self._parameter)
-        self._best = leader(end)  # of the pooled estimate, which the study plays to the end
+        self._best = leader(end)  # the option that the study plays to the end
         self._bounds: Bounds | None = None
         self._unknown = ""
         try:
@@ -136,7 +141,10 @@ class _Answering:
         return [int(place) for place in left[order]]
 
     def _runner_up(self) -> int | None:
-        """Return the option with the highest estimate after the best one, among those that may be best."""
+        """Return the option with the highest estimate after the best one; None if there is only one option.
+
+        Options that the study dropped are considered only if no other option is left.
+        """
         scores = self._scores.copy()
         active = self._end.active_actions
         if len(active) > 1:
@@ -146,7 +154,7 @@ class _Answering:
         return None if len(scores) < 2 else int(np.argmax(scores))
 
     def _decided(self) -> bool:
-        """Return whether the best option leads every other one that is left, at the level."""
+        """Return whether the best option is better than every other option left, at the level."""
         others = self._end.active_actions
         others = others[others != self._best]
         return not len(others) or bool(np.all(self._leads(others.tolist())[0] > 0))
@@ -212,7 +220,7 @@ class _Answering:
         lows, highs = self._along(translation)
         found = list[Effect]()
         for place, effect in enumerate(effects):
-            shift = self._rewards.middle if place == 0 else 0.0  # the intercept alone is a mean reward
+            shift = self._rewards.middle if place == 0 else 0.0  # only the intercept is a mean reward
             found.append(
                 replace(
                     effect,
@@ -227,7 +235,7 @@ class _Answering:
     def _along(self, directions: FloatArray) -> Ends:
         if self._bounds is None:
             return self._range(len(directions), np.inf)
-        # Scaled to length 1, so that the test of the span does not depend on the user's units.
+        # Directions have length 1 here, so that the user's units do not change which of them are in the span.
         lengths = np.linalg.norm(directions, axis=1)
         lengths = np.where(lengths > 0, lengths, 1.0)
         low, high = self._bounds.along(directions / lengths[:, None])

@@ -11,8 +11,9 @@ Means. These events fail with probability α_l in total:
     x*:                   μ* ≤ ⟨θ̃, x*⟩ + r'_x*                    (0.42 α_l, a single direction)
     all options i of D:   μ_i ≤ ⟨θ̃, i⟩ + r″_i                     (0.05 α_l, jointly)
 
-As μ_i ≤ μ*, every mean is at most max_j (⟨θ̃, j⟩ + r'_j) over j in D. For the recommended option that is
-usually the smallest upper bound, and it rests on a single direction.
+As μ_i ≤ μ*, every mean is at most max_j (⟨θ̃, j⟩ + r'_j) over j in D. For the recommended option this is
+usually the smallest upper bound, because r' is the radius of a single direction. With more than 5,000 active
+options the second event is not used, and the third one gets its share.
 
 Leads. If part of the errors has a known distribution, and there are few enough pairs of options for draws,
 the differences of all pairs have joint radii at α_l, on both sides. The same holds for bounded rewards
@@ -28,27 +29,29 @@ the rivals, the options j ≠ w with g_j = ⟨θ̃, j − w⟩ + r_(j, w) ≥ 0.
     μ_w − μ_i ≥ ⟨θ̃, w − i⟩ − r_(w, i)                                                 if j = w, and else
     μ_w − μ_i ≥ μ_w − μ_j ≥ −g_j   and   μ_w − μ_i = (μ_w − μ_j) + (μ_j − μ_i) ≥ −g_j + ⟨θ̃, j − i⟩ − r_(j, i).
 
-The interval has the largest upper and the smallest lower end over w and all rivals j. These are 2(|D| − 1)
-directions in place of |D|(|D| − 1). The last 0.1 α_l is for all pairs, which is better for options far behind
-and for pairs of similar options. With more than 48 active options only pairs are used.
+The interval has the largest upper and the smallest lower end over w and all rivals j. The two events concern
+2(|D| − 1) directions instead of |D|(|D| − 1). The remaining 0.1 α_l is for intervals of all pairs, which are
+shorter for options far behind and for pairs of similar options. With more than 48 active options only the
+intervals of all pairs are used.
 
 Lead over `current`, which is fixed before the study: 0.55 α_l for the lower ends of all i of D jointly, and
-0.45 α_l for the upper end of x*, which bounds those of all options.
+0.45 α_l for the upper end of x*, which bounds those of all options. With more than 5,000 active options the
+0.45 α_l is for the upper ends of all i of D jointly.
 
 Effects. All terms jointly, α_l/2 on each side.
 
-The widths of the study also rest on bounds that fail with probability 3kβ per phase, 3/T without a
-`confidence`: where clients clip, and how far that moves the means (docs/theory.md). `Bounds` subtracts 3kLβ
-from `failure` for these, and 0.02 α_l of each phase for a shorter bound on clipping, see `PhaseErrors`. α_l
-above is what is left.
+The widths of the study also depend on bounds about clipping: where clients clip, and how far that moves the
+means (docs/theory.md). These bounds fail with probability 3kβ per phase, which is 3/T without a `confidence`.
+`Bounds` subtracts 3kLβ from `failure` for them. It also subtracts 2 % from the share of each phase, for a
+shorter bound on clipping (`PhaseErrors`). α_l above is the remaining probability.
 
-In a study that pools (`Study.pools`), half of α is for intervals from all phases together, which hold for
-the means of all k options, or for the differences of all pairs, at once (docs/theory.md, Theorem 9). They
-exist for options that are left.
+In a study that pools (`Study.pools`), half of α is for intervals from all phases together. They hold at once
+for the means of all k options, or for the differences of all pairs (docs/theory.md, Theorem 9). They are
+computed only for options that were not dropped.
 
-Of the intervals of several phases the narrowest is taken. Their intersection would hold as well, but it is
+If several phases give an interval, the narrowest one is taken. The intersection would hold as well, but it is
 misleading if mean rewards are not quite linear: phases with different designs then estimate different
-numbers, and the intersection becomes narrow. Phases that contradict each other are reported (`consistent`).
+numbers, and the intersection becomes narrow. `consistent` reports phases that contradict each other.
 """
 
 from __future__ import annotations
@@ -67,19 +70,19 @@ from dpbandits.answers._directions import differences
 from dpbandits.answers._errors import PhaseErrors
 from dpbandits.answers._radii import Knowledge
 from dpbandits.errors import InvalidValue
-from dpbandits.protocol import LinearFit, PhaseEvidence, State, Study, best_estimate, fitted, pooled_along
+from dpbandits.protocol import LinearFit, PhaseEvidence, State, Study, fitted, pooled_along
 
 Interval = tuple[float, float]
 Ends = tuple[FloatArray, FloatArray]
 """The lower and the upper ends of some intervals."""
 _IN_SPAN = 1e-9  # largest part of a direction outside the span, relative to the direction
 _MOST_COMPARED = 48  # active options up to which leads are taken from differences to the best one
-_MOST_CAPPED = 5000  # active options up to which upper ends of means rest on the best one
+_MOST_CAPPED = 5000  # active options up to which upper ends are derived from the one of x*
 # How the failure probability of a phase is divided; see the docstring.
 _LOWER, _BEST, _UPPER = 0.53, 0.42, 0.05
 _TO_BEST, _PAIRS = 0.45, 0.1
 _LOWER_OVER_FIXED, _BEST_OVER_FIXED = 0.55, 0.45
-_CLIPPING = 0.02  # the part of α_l with which clipping may move means further than assumed
+_CLIPPING = 0.02  # the part of a phase's share with which its bound on clipping may fail
 # A quarter of the failure probability is divided equally between phases. Of the rest, each phase gets four
 # times the share of the one before.
 _EQUALLY, _GROWTH = 0.25, 4.0
@@ -115,9 +118,9 @@ class Bounds:
         failure: The probability with which a family of intervals may miss the truth.
 
     Raises:
-        InvalidValue: The reward model is not linear, clients clip rewards that are not bounded at the bound,
-            or the horizon is so short that the failure probability of the study's own bounds exceeds
-            `failure`.
+        InvalidValue: The reward model is not linear, clients clip unbounded rewards at `Study.bound`, or the
+            study's own bounds fail with a probability of at least `failure`: then the horizon is too short,
+            or the study's `confidence` too low.
     """
 
     def __init__(self, states: Sequence[State], *, knowledge: Knowledge, failure: float) -> None:
@@ -141,7 +144,6 @@ class Bounds:
     def _phase(self, before: State, evidence: PhaseEvidence, failure: float) -> _Phase:
         fit = fitted(self._study, evidence)
         assert isinstance(fit, LinearFit)
-        basis = fit.basis
         active = np.zeros(self._study.actions.count, dtype=bool)
         active[before.active_actions] = True
         errors = PhaseErrors(
@@ -152,21 +154,16 @@ class Bounds:
             independent=self._knowledge is Knowledge.MODEL,
         )
         left = (1 - _CLIPPING) * failure
-        return _Phase(errors=errors, active=active, estimate=fit.estimate, basis=basis, failure=left)
-
-    @cached_property
-    def estimate(self) -> FloatArray:
-        """The estimate of θ* from all phases together, by which the study chooses its leader."""
-        return best_estimate(self._end)
+        return _Phase(errors=errors, active=active, estimate=fit.estimate, basis=fit.basis, failure=left)
 
     @cached_property
     def covariance(self) -> FloatArray:
-        """The covariance of `estimate` for fixed designs: the inverse of the sum of all precisions."""
+        """The covariance of the pooled estimate for fixed designs: the inverse of the sum of precisions."""
         total = sum(one.precision for one in self._end.fits)
         return np.asarray(np.linalg.pinv(total, hermitian=True), dtype=np.float64)
 
     def means(self, options: Sequence[int]) -> Ends:
-        """Return the intervals of the mean rewards of some options."""
+        """Return the intervals of the mean rewards of some options, given by their rows in the actions."""
         places = np.asarray(options)
         found = [self._means_in(one, places) for one in self._phases]
         matrix, count = self._study.actions.matrix, self._study.actions.count
@@ -174,7 +171,7 @@ class Bounds:
         return self._narrowest(found, len(places), self._study.bound)
 
     def _together(self, directions: FloatArray, known: NDArray[np.bool_], chance: float) -> list[Ends]:
-        """Return the intervals from all phases together; infinite for directions that are not known."""
+        """Return the intervals from all phases together; infinite for directions with `known` false."""
         if not chance or not known.any():
             return []
         found = pooled_along(self._study, self._end.fits, np.asarray(directions[known], dtype=np.float64))
@@ -205,12 +202,12 @@ class Bounds:
         return lows, highs
 
     def leads(self, option: int, over: Sequence[int]) -> Ends:
-        """Return the intervals of the differences of an option's mean reward to those of others."""
+        """Return the intervals of μ_option − μ_i for each option i of `over`."""
         places = np.asarray(over)
         found = [self._leads_in(one, option, places) for one in self._phases if one.active[option]]
         matrix, count = self._study.actions.matrix, self._study.actions.count
         both = self._left[places] & self._left[option] & (places != option)
-        chance = self._pooled / max(1, count * (count - 1))  # each pair in both orders: both sides of it
+        chance = self._pooled / max(1, count * (count - 1))  # one bound per ordered pair
         found += self._together(matrix[option] - matrix[places], both, chance)
         low, high = self._narrowest(found, len(places), 2 * self._study.bound)
         same = places == option
@@ -232,7 +229,7 @@ class Bounds:
         return lows, highs
 
     def lead_over_fixed(self, option: int, fixed: int) -> Interval:
-        """Return the interval of the lead over an option that was named before the study."""
+        """Return the interval of μ_option − μ_fixed, where `fixed` was named before the study."""
         if option == fixed:
             return (0.0, 0.0)
         found = [self._lead_over_fixed_in(one, option, fixed) for one in self._phases if one.active[option]]
@@ -273,7 +270,7 @@ class Bounds:
         return self._narrowest(found, len(directions), math.inf)
 
     def _narrowest(self, found: Sequence[Ends], count: int, largest: float) -> Ends:
-        """Return for each direction the narrowest interval of several phases, within ±largest."""
+        """Return for each direction the narrowest of the intervals, cut to ±largest."""
         lows, highs = np.full(count, -np.inf), np.full(count, np.inf)
         for low, high in found:
             narrower = high - low < highs - lows
@@ -300,7 +297,7 @@ class Bounds:
 
 @dataclass(frozen=True, kw_only=True)
 class _Listed:
-    """Which of some given options are active: their places among the given and among the active ones."""
+    """The active ones among some given options: their places in the given and in the active options."""
 
     given: NDArray[Any]
     among: NDArray[Any]
@@ -336,13 +333,14 @@ def _through_best(phase: _Phase, rows: FloatArray, own: int, others: NDArray[Any
         found[rest] = phase.errors.joint(rows[best] - rows[rest], chance)
         return found
 
-    gaps = estimates[own] - estimates[others]
-    mine = radii_if_best(own)
-    low, high = gaps - mine[others], gaps + mine[others]
+    gaps, mine = estimates[own] - estimates[others], radii_if_best(own)[others]
+    low, high = gaps - mine, gaps + mine
     for rival in range(len(rows)):
+        if rival == own:
+            continue
         radii = radii_if_best(rival)
         behind = estimates[rival] - estimates[own] + radii[own]
-        if rival == own or behind < 0:  # it is not the best one
+        if behind < 0:  # it is not the best one
             continue
         ahead = estimates[rival] - estimates[others]
         low = np.minimum(low, np.maximum(-behind, -behind + ahead - radii[others]))
@@ -351,10 +349,10 @@ def _through_best(phase: _Phase, rows: FloatArray, own: int, others: NDArray[Any
 
 
 def _shares(cohorts: int) -> list[float]:
-    """Return the share of each planned phase.
+    """Return the share of the failure probability of each planned phase.
 
-    Later phases are larger, so they get most. A quarter is divided equally, so that answers before the end of
-    a long study are not much wider.
+    Later phases are larger, so they get most of it. A quarter is divided equally, so that the intervals of an
+    answer before the end of a long study are not much wider.
     """
     weights = [_GROWTH ** (phase + 1 - cohorts) for phase in range(cohorts)]
     return [(1 - _EQUALLY) * weight / sum(weights) + _EQUALLY / cohorts for weight in weights]
@@ -384,7 +382,7 @@ def left_for_widths(study: Study, knowledge: Knowledge, failure: float) -> float
     if clipping < failure:
         return failure - clipping
     if study.confidence is not None:
-        expected = "one that leaves more than the study's own bounds need for this level"
+        expected = "a higher one, or a lower level: the study's own bounds use up 1 − level"
         raise InvalidValue("confidence", study.confidence, expected)
     expected = f"more than {math.ceil(3 * cohorts / failure):,} for this level"
     raise InvalidValue("horizon", f"{study.horizon:,}", expected)

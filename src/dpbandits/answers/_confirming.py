@@ -1,8 +1,8 @@
 """The result of a confirmation: intervals of the leads over the current option that need no model.
 
-The actions of the study of finalists are indicator vectors (protocol/_confirmation.py), so its means are
-linear in them for every truth. The radii of all leads, on both sides, hold together at the level, see
-`PhaseErrors.joint`.
+The actions of the study of finalists are indicator vectors (protocol/_confirmation.py). So every vector of
+mean rewards is linear in them. The radii of all leads, on both sides, hold together at the level
+(`PhaseErrors.joint`).
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ def confirmed_of(
         options: The options of the study; None if its actions have no names.
         level: The probability with which all intervals together cover the truth.
         rewards: The range of rewards in the user's units.
-        knowledge: What is known about the people. If they are drawn from a table without replacement, their
-            sums have wider bounds. Otherwise they are independent, and nothing else of it is used.
+        knowledge: What is known about the people. Only one fact is used: with `Knowledge.TABLE` people are
+            drawn without replacement, and bounds on their sums are wider; otherwise people are independent.
     """
     evidence, own = state.confirmation, state.study.confirmation
     if evidence is None or own is None:
@@ -71,7 +71,7 @@ def confirmed_of(
             low=half * max(-largest, float(lead - radius)),
             high=half * min(largest, float(lead + radius)),
         )
-        for action, lead, radius in zip(evidence.plan.support, leads, radii, strict=False)
+        for action, lead, radius in zip(evidence.plan.support[:-1], leads, radii, strict=True)
     )
     return Confirmed(
         current=name(own.current),

@@ -1,4 +1,4 @@
-"""Sets of directions for which radii are computed together: differences of options, parallel ones merged."""
+"""Sets of directions for which radii are computed together: differences of options, and merged directions."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 from dpbandits._arrays import FloatArray
 
-_DIGITS = 9  # to which directions of length 1 are compared
+_DIGITS = 9  # decimal digits to which directions of length 1 are compared
 _MOST_KEPT = 100
 
 
 def differences(rows: FloatArray) -> FloatArray:
-    """Return the differences of all pairs of rows, each pair in both orders, by the first row of the pair."""
+    """Return rows[i] − rows[j] for all i ≠ j, ordered by i and then by j."""
     first, second = np.nonzero(~np.eye(len(rows), dtype=bool))
     return np.asarray(rows[first] - rows[second])
 
@@ -24,14 +24,15 @@ def differences(rows: FloatArray) -> FloatArray:
 class MergedDirections:
     """A set of directions in which parallel ones are merged into one.
 
-    If v = k·w with k > 0, the errors in both exceed c·s_v and c·s_w together. In a grid of options many
-    differences are parallel. Each given direction has the same share of the failure probability, so a
-    direction that stands for several has the sum of their shares, and a shorter radius.
+    If v = k·w with k > 0, the error of v exceeds c·s_v exactly if the error of w exceeds c·s_w, where s are
+    the scales of `PhaseErrors`. In a grid of options many differences are parallel. Each given direction has
+    the same share of the failure probability. So a merged direction has the sum of several shares, and a
+    shorter radius.
 
     Attributes:
         units: The directions at length 1.
         places: For each given direction, its place among `units`.
-        weights: The factors of the scales: quantiles of the normal distribution, the largest being at most 1.
+        weights: The factors of the scales: quantiles of the normal distribution, at most 1.
     """
 
     units: FloatArray
@@ -51,7 +52,7 @@ def _merged(data: bytes, dimension: int, chance: float) -> MergedDirections:
     directions = np.frombuffer(data).reshape(-1, dimension)
     lengths = np.linalg.norm(directions, axis=1, keepdims=True)
     units = directions / np.maximum(lengths, np.finfo(float).tiny)
-    rounded = np.round(units, _DIGITS) + 0.0  # no −0
+    rounded = np.round(units, _DIGITS) + 0.0  # + 0.0 turns −0 into 0
     _, first, places, counts = np.unique(
         rounded, axis=0, return_index=True, return_inverse=True, return_counts=True
     )

@@ -1,10 +1,10 @@
 """Radii of the errors of one phase, for one direction or for several at once.
 
-The error of ⟨θ̃, v⟩ is X_v + G_v + a pull of clipping that is bounded. X_v has a known distribution: the noise
-of the mechanism and, for a normal population, everything that the people contribute. G_v is the rest. Given X
-it exceeds z·√q_v with probability at most τ_v(z), a function that does not increase; it is exp(−z²/2) if no
-more is known than a variance proxy q_v (`privacy.tails`). So for radii r_v = c·s_v + pull_v, with scales
-s_v that are fixed,
+The error of ⟨θ̃, v⟩ is the sum of X_v, of G_v, and of a bounded pull by clipping. X_v has a known
+distribution: the noise of the mechanism and, for a normal population, everything that the people contribute.
+G_v is the rest. Given X, G_v exceeds z·√q_v with probability at most τ_v(z), a function that does not
+increase. If only a variance proxy q_v is known, τ_v(z) = exp(−z²/2) (`privacy.tails`). So for radii
+r_v = c·s_v + pull_v with fixed scales s_v
 
     P(some error exceeds its radius) ≤ E h(c, X),   h(c, X) = min(1, Σ_v τ_v((c·s_v − X_v)/√q_v)),
 
@@ -17,13 +17,13 @@ Proof. Let X_0 be what the study drew, and c' the least c with Σ_(i=0…N) h(c,
 symmetric function of X_0, …, X_N, which are exchangeable. So E h(c', X_0) = E Σ_i h(c', X_i)/(N + 1) ≤ β. As
 h ≤ 1, our c is at least c', and h does not increase in c. So E h(c, X_0) ≤ β. ∎
 
-This is a Monte Carlo test (Barnard 1963): N need not be large for the statement to hold; with few draws the
-radii vary more. The draws have a seed that is computed from the mechanism, and for normal people from the
-plan, so an answer is always the same. Both are fixed before the study draws its noise.
+This is a Monte Carlo test (Barnard 1963). The statement holds for every N; with few draws the radii vary
+more. The seed of the draws is computed from the mechanism and, for normal people, from the plan. So the same
+state always gives the same answer. Mechanism and plan are fixed before the study draws its noise.
 
-Without noise X = 0, and c is chosen such that h(c, 0) ≤ β. If nothing is known about the distribution of the
-noise, or if nothing better than exp(−z²/2) is known without noise, the radii are those of `radii` at β
-divided by the number of directions.
+Without noise X = 0, and c is chosen such that h(c, 0) ≤ β. In two cases the radii are those of `radii` at β
+divided by the number of directions: if the distribution of the noise is not known, and if there is no noise
+and no better tail than exp(−z²/2) is known.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from numpy.typing import NDArray
 
 from dpbandits._arrays import FloatArray
 from dpbandits.answers._directions import MergedDirections, differences
-from dpbandits.answers._radii import Knowledge, misfit_of, radii
+from dpbandits.answers._radii import Knowledge, radii
 from dpbandits.privacy import Mechanism, SimulatedNoise
 from dpbandits.privacy.tails import SubGaussianTail, Tail, squared_norms, tail_of_bounded, tail_of_people
 from dpbandits.protocol import CohortErrors, LinearFit, PhaseEvidence, Study, clipping_factor, fitted
@@ -48,7 +48,7 @@ _MOST_DIRECTIONS = 600  # more directions at once would need much memory
 _STEPS = 12  # of the bisection; the upper end is used
 _HIGHEST = 12.0  # standard deviations that a radius from draws may have
 _MOST_KEPT = 100
-_FACTORS: dict[tuple[Any, ...], FloatArray] = {}  # factors that were computed in this process; they are slow
+_FACTORS: dict[tuple[Any, ...], FloatArray] = {}  # a cache for this process: computing factors is slow
 
 
 class PhaseErrors:
@@ -59,9 +59,9 @@ class PhaseErrors:
         evidence: The phase.
         knowledge: What is known about the people.
         clipping: The probability with which clipping may move the means further than radii from draws allow.
-            By default it is the study's own.
-        independent: Whether sums over people may use that they are independent. They then have a better tail
-            than exp(−z²/2), also if nothing but a variance proxy is known.
+            At 0, the study's own bound on clipping is used.
+        independent: Whether bounds on sums over people may use that people are independent. They then have a
+            better tail than exp(−z²/2), even if only a variance proxy is known.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class PhaseErrors:
         return self._computed(directions, chance)
 
     def joint(self, directions: FloatArray, chance: float) -> FloatArray:
-        """Return radii of which any is exceeded with probability at most `chance`, on one side.
+        """Return radii such that any of them is exceeded, on one side, with probability at most `chance`.
 
         Args:
             directions: One direction per row.
@@ -116,9 +116,9 @@ class PhaseErrors:
         return self.draws_suffice(directions, chance) or (self._only_people and few)
 
     def pairs_suffice(self, rows: FloatArray, chance: float) -> bool:
-        """Return whether joint radii for all differences of rows are better than those to the best row alone.
+        """Return whether leads use joint radii of all differences of rows, instead of those to the best row.
 
-        That is so if part of the errors is drawn, or if most differences are parallel to others. Like
+        They do if radii are computed from draws, or if most differences are parallel to others. Like
         `draws_suffice`, this depends on the plan and not on the release.
 
         Args:
@@ -139,7 +139,7 @@ class PhaseErrors:
         self, directions: FloatArray, weights: FloatArray, chance: float, *, jointly: bool
     ) -> FloatArray:
         """Return c for scales that are multiplied by weights: one for all directions, or one for each."""
-        about = (self._evidence.plan.digest, self._evidence.reports, self._knowledge, self._by_person)
+        about = (self._evidence.plan.digest, self._evidence.reports, self._knowledge, self._independent)
         key = (*about, self._study.heterogeneity, directions.tobytes(), weights.tobytes(), chance, jointly)
         if key not in _FACTORS:
             while len(_FACTORS) >= _MOST_KEPT:
@@ -148,7 +148,7 @@ class PhaseErrors:
             # Each direction alone is a group of one; all of them together are one group.
             draws = known[:, None, :] if jointly else known[:, :, None]
             scales = (weights * self._scales(directions)).reshape((1, -1) if jointly else (-1, 1))
-            # Without noise there is nothing to draw, and the expectation is that of the only value.
+            # Without noise X has a single value, and the expectation is exact.
             spare = 0 if self._only_people else 1
             _FACTORS[key] = _least(
                 draws, self._tail(directions), scales, chance * (len(known) + spare) - spare
@@ -168,7 +168,12 @@ class PhaseErrors:
         return self.bound(directions[wanted], chance / max(1, len(directions)))
 
     def bound(self, directions: FloatArray, chance: float) -> FloatArray:
-        """Return radii without draws, each of which is exceeded with probability at most `chance`."""
+        """Return radii without draws, each of which is exceeded with probability at most `chance`.
+
+        Args:
+            directions: One direction per row.
+            chance: The probability.
+        """
         if not self._only_people:
             return radii(self._study, self._evidence, directions, chance, self._knowledge)
         parts = np.split(directions, range(_MOST_DIRECTIONS, len(directions), _MOST_DIRECTIONS))
@@ -176,7 +181,7 @@ class PhaseErrors:
 
     @cached_property
     def _only_people(self) -> bool:
-        """Whether the error is that of rewards alone, and a better tail than exp(−z²/2) is known."""
+        """Whether there is no noise, and a better tail than exp(−z²/2) is known."""
         if not self._bounded_rewards and not self._by_person:
             return False
         return self._evidence.plan.asked_mechanism.error_deviation(self._evidence.reports) == 0
@@ -219,7 +224,7 @@ class PhaseErrors:
     def draws_suffice(self, directions: int, chance: float) -> bool:
         """Return whether radii for this number of directions at once are computed from draws.
 
-        This depends on the plan and not on the release, so statements may be chosen by it.
+        This depends on the plan and not on the release, so the choice between two kinds of radii may use it.
 
         Args:
             directions: The number of directions.
@@ -235,7 +240,7 @@ class PhaseErrors:
         errors, evidence, plan = self._cohort, self._evidence, self._evidence.plan
         if errors is None:
             return None
-        if self._study.reward_variance is not None:  # its bounds hold for limited rates only
+        if self._study.reward_variance is not None:  # its bounds hold only for limited rates λ, see theory.md
             return None
         mechanism, normal = plan.asked_mechanism, self._knowledge is Knowledge.NORMAL
         if not normal and mechanism.error_deviation(evidence.reports) == 0:
@@ -265,13 +270,13 @@ class PhaseErrors:
         return np.asarray(proxies)
 
     def _scales(self, directions: FloatArray) -> FloatArray:
-        """Return the scales s. The draws may not decide them: they have to be the same for all draws."""
+        """Return the scales s, which must not depend on the draws."""
         scales = np.sqrt(self._proxies(directions) + squared_norms(directions @ self._root))
         return np.maximum(scales, np.finfo(float).tiny)
 
     @cached_property
     def _root(self) -> FloatArray:
-        """A factor of a covariance of X: scales rest on it, and the validity of radii does not."""
+        """A factor of the covariance of X. Only scales use it, so radii hold even if it is inexact."""
         own = self._evidence.plan.asked_mechanism.error_deviation(self._evidence.reports)
         errors, size = self._fit.errors, len(self._fit.map)
         if self._knowledge is not Knowledge.NORMAL:
@@ -281,9 +286,10 @@ class PhaseErrors:
     def _pull(self, directions: FloatArray) -> FloatArray:
         """Return how far clipping and a misfit of the model may have moved the estimate.
 
-        The study bounds clipping at β = 1/(kT); here β may be larger, so the bound is shortened.
+        The study's bound on clipping fails with probability β (`Study.bound_failure`). Here it may fail with
+        a larger probability, so it is shortened.
         """
-        errors, off = self._cohort, misfit_of(self._study, self._fit, directions)
+        errors, off = self._cohort, self._fit.misfit_along(directions)
         assert errors is not None
         if self._knowledge.only_range:  # clipping at the range loses nothing
             return off
@@ -294,7 +300,7 @@ class PhaseErrors:
 
 @lru_cache(maxsize=8)
 def _noise_draws(mechanism: Mechanism, reports: int) -> FloatArray | None:
-    """Draw the noise of a mechanism; many studies and phases have the same one, and drawing it takes long."""
+    """Draw the noise of a mechanism. This is slow, and many studies and phases have the same mechanism."""
     noise = SimulatedNoise(_generator(f"{mechanism!r}|{reports}"))
     return mechanism.noise_draws(_DRAWS, reports, noise)
 
@@ -305,13 +311,13 @@ def _generator(text: str) -> np.random.Generator:
 
 
 def _least(known: FloatArray, tail: Tail | SubGaussianTail, scales: FloatArray, allowed: float) -> FloatArray:
-    """Return the least c for each group of directions, rounded up.
+    """Return the least c for each group of directions, rounded up; infinite if it exceeds `_HIGHEST`.
 
     Args:
         known: Draws × groups × directions in a group.
         tail: The tail of G in each direction.
         scales: Groups × directions.
-        allowed: What Σ h(c, X) over all draws may be.
+        allowed: The largest allowed Σ h(c, X) over all draws.
     """
     groups = known.shape[1]
     units = np.maximum(tail.units.reshape(scales.shape), 1e-9 * scales)

@@ -1,4 +1,4 @@
-"""The verdict of a fit test, in the user's units; see protocol/_lack_of_fit.py."""
+"""The result of a fit test as a `FitCheck`, in the user's units; see protocol/_lack_of_fit.py."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dpbandits.protocol import FIT_LEVEL, State, fit_verdict
 
 
 def fit_check_of(state: State, *, rewards: RewardRange) -> FitCheck | None:
-    """Return whether the features explain what was measured; None before the fit test, or without one.
+    """Return the result of the fit test; None before it, or if the study has none.
 
     Args:
         state: The learner's state.

@@ -30,7 +30,7 @@ class RewardRange:
             bound: `Study.bound`.
 
         Raises:
-            InvalidValue: It is not a pair of finite numbers, the first below the second.
+            InvalidValue: `given` is not a pair of finite numbers with the first below the second.
         """
         if given is None:
             return RewardRange(low=-bound, high=bound, bound=bound)
@@ -39,7 +39,7 @@ class RewardRange:
 
     @property
     def half(self) -> float:
-        """By how much rewards in the user's units differ if they differ by 1 inside the study."""
+        """The factor from a difference of rewards inside the study to one in the user's units."""
         return (self.high / 2 - self.low / 2) / self.bound
 
     @property
@@ -48,13 +48,13 @@ class RewardRange:
         return self.low / 2 + self.high / 2
 
     def clipped(self, reward: float) -> float:
-        """Return a reward in [low, high]."""
+        """Return the nearest number in [low, high] to a reward in the user's units."""
         return max(self.low, min(self.high, reward))
 
     def scaled(self, reward: float) -> float:
-        """Return a reward in [−bound, bound]."""
+        """Map a reward in the user's units to [−bound, bound], and clip it."""
         return max(-self.bound, min(self.bound, (reward - self.middle) / self.half))
 
     def mean(self, scaled: float) -> float:
-        """Return a mean reward in the user's units."""
+        """Map a mean reward inside the study to the user's units."""
         return self.middle + self.half * scaled

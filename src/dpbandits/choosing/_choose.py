@@ -1,4 +1,4 @@
-"""`choose`: plans a study, runs it in this process, and says what was found.
+"""`choose`: plans a study, runs it in this process, and returns what was found.
 
 options = dp.Options.from_table("plans.csv", label="name", current="basic")
 found = dp.choose(options, people=ask_one_person, participants=5000)
@@ -40,13 +40,13 @@ def choose(
 ) -> Found:
     """Find the option that is best for a whole population, with differential privacy.
 
-    The study is planned with `plan_study` and runs in this process, with the same mechanisms and the same
-    noise as a deployed study. This process acts for all parties. So the guarantee holds against everybody who
-    sees the result but not this process.
+    The study runs in this process, with the same mechanisms and the same noise as a deployed study. For a
+    table or a `Replay` the schedule is fixed; otherwise `plan_study` plans it. This process acts for all
+    parties. So the guarantee holds against everybody who sees the result but not this process.
 
     Args:
         options: The options.
-        people: Who is asked. One of:
+        people: The people who are asked. One of:
 
             - a function `people(label)` or `people(label, rng)` that returns the reward of one play of an
               option by a randomly drawn person. All calls must be independent; `rng` is a NumPy generator.
@@ -56,42 +56,46 @@ def choose(
             - `Replay`: a table of people who were assigned at random, with one measured option per person.
             - a population of `dpbandits.world` whose actions are `options.actions`.
         participants: How many people are asked, each of them once.
-        trust: The trust model: none, central, local or shuffle.
+        trust: The trust model: none, central, local, shuffle, or one that a plugin adds.
         epsilon: The requested ε.
         delta: The requested δ.
-        horizon: The total number of rounds that are planned for, in which the best guess is played after all
-            people were asked. A longer horizon plans for smaller differences.
+        horizon: The total number of rounds to plan for. After all people were asked, the best guess is played
+            in the remaining rounds. A longer horizon plans for smaller differences.
         reward_range: The range of single rewards. It is mapped to [−1, 1], and results are mapped back. A
             reward outside is clipped, so results are about the mean of clipped rewards.
         heterogeneity: An upper bound on the spread σ of people's own parameters, for rewards that are mapped
-            to [−1, 1]. A function needs none. For clients, None means that it is not known: intervals then
-            assume only that rewards lie in the range, and are wider. A table never uses it for intervals.
+            to [−1, 1]. It is used for clients and for populations only. For clients, None means that σ is not
+            known: intervals then assume only that rewards lie in the range, and are wider. For a population,
+            None takes the σ that the population states, if it states one.
         reward_variance: An upper bound on the variance of the rewards of one person and option, in squared
             units of the reward. Example: 0.03 for clicks, 0 or 1, at rates of at most 3 %. Intervals are then
-            narrower. For clients it needs a `heterogeneity`.
+            narrower. For clients it needs a `heterogeneity`. Tables, a `Replay` and populations do not accept
+            it.
         level: The probability with which each kind of interval covers the truth.
         confirm: Whether a last cohort compares finalists with the current option directly, without any
-            model of rewards (`Found.confirmation`). It needs a current option and people who can play every
-            option. True reserves a fifth of the participants, or nobody if the intervals would be too wide. A
-            number is the half width that the intervals should have, in the units of the reward.
+            model of rewards (`Found.confirmation`). True reserves a fifth of the participants, or nobody if
+            the intervals would be too wide. A number is the half width that the intervals should have, in the
+            units of the reward. Without a current option, or with a `Replay`, there is no confirmation.
         misfit: An upper bound on how far mean rewards deviate from a linear function of the features, in the
             units of the reward. Intervals allow for it.
         notice_misfit: If given, some people are reserved for a test of whether the features explain the mean
-            rewards (`Found.fit`). It is planned to notice deviations of up to this size, in the units of the
-            reward. For clients it needs a `heterogeneity`.
-        secret_sample: Whether nobody will learn which rows of a table of measured rewards were drawn. With
-            trust central, less noise then suffices: a third at ε = 1 if a tenth of the rows is drawn.
-        seed: Determines which people are drawn and the generators that they get; not the privacy noise.
+            rewards (`Found.fit`). The test is planned to notice deviations of up to this size, in the units
+            of the reward. For clients it needs a `heterogeneity`. Tables and a `Replay` do not accept it.
+        secret_sample: Whether nobody will learn which rows of a table of measured rewards were drawn. Less
+            noise then suffices: about a third of it at ε = 1 if a tenth of the rows is drawn. It needs a
+            trust model in which the server adds the noise, such as central, and no `seed`.
+        seed: Determines which people are drawn, and their random generators. The privacy noise does not
+            depend on it.
         noise: The source of the privacy noise; secure by default. With `SimulatedNoise` the result is
             reproducible and has no guarantee.
 
     Returns:
-        The best option with its intervals, and all others.
+        The best option and all other options, with their intervals.
 
     Raises:
         InvalidValue: An argument is not accepted, there are too few people, or so few participants that
             nothing could be learnt.
-        PrivacyError: The privacy cannot be given.
+        PrivacyError: No mechanism meets the requested privacy.
 
     Example:
         >>> import dpbandits as dp
@@ -115,6 +119,7 @@ def choose(
     if seed is not None:
         whole(0, seed=seed)
     rewards = RewardRange.of(reward_range)
+    square = rewards.half**2
     asked = people_of(people, options, rewards, heterogeneity=heterogeneity)
     share = _secret_share(asked, participants, seed) if secret_sample else 1.0
     privacy = PrivacyRequest(trust=trust, epsilon=epsilon, delta=delta, sampled_share=share)
@@ -127,19 +132,19 @@ def choose(
         failure=failure,
         confirm=confirm if isinstance(confirm, bool) else positive(confirm=confirm) / rewards.half,
         misfit=non_negative(misfit=misfit) / rewards.half,
-        variance=None if reward_variance is None else reward_variance / rewards.half**2,
+        variance=None if reward_variance is None else positive(reward_variance=reward_variance) / square,
         notice=None if notice_misfit is None else positive(notice_misfit=notice_misfit) / rewards.half,
     )
     return answer(options, study, asked, rewards=rewards, level=level, seed=seed, noise=noise)
 
 
 def _secret_share(people: People, participants: int, seed: int | None) -> float:
-    """Return which share of the people a secret sample has."""
+    """Return the share of the people that a secret sample contains."""
     if people.size is None:
         expected = "False, unless people is a table of measured rewards with a row per person"
         raise InvalidValue("secret_sample", True, expected)
     if seed is not None:
-        raise InvalidValue("seed", seed, "None with secret_sample: the seed says who was asked")
+        raise InvalidValue("seed", seed, "None with secret_sample: a seed reveals who was asked")
     return min(1.0, participants / people.size)
 
 
@@ -178,7 +183,7 @@ def found_of(options: Options | None, ran: Ran, answer: Answer, *, simulated: bo
 
     Args:
         options: The options; None if the actions have no names.
-        ran: The study.
+        ran: The study that was run.
         answer: Its answer.
         simulated: Whether its noise was simulated.
     """

@@ -1,4 +1,4 @@
-"""`Found`: the answer of `choose`, which can be printed, plotted, saved or turned into a data frame."""
+"""`Found`: the result of `choose`, which can be printed, plotted, saved or turned into a data frame."""
 
 from __future__ import annotations
 
@@ -22,11 +22,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Found:
-    """The result of `choose`.
+    """The result of `choose`, or of `Session.found`.
 
-    Three kinds of intervals hold with probability `level` each: those of all mean rewards together, those of
-    all differences between two options together, and that of the lead over `current`. So it does not matter
-    that the best option was chosen from the same data. All results are computed from the releases alone.
+    Four kinds of intervals hold with probability `level` each: those of all mean rewards together, those of
+    all differences between two options together, that of the lead over `current`, and those of all effects
+    together. The intervals of a confirmation also hold together with probability `level`. So it does not
+    matter that the best option was chosen from the same data. All results are computed from the releases
+    alone.
 
     Attributes:
         best: The name of the best option, by the estimate from all phases together.
@@ -43,12 +45,13 @@ class Found:
         participants: How many people were asked.
         current: The option in use today.
         options: What was learnt about each option, the highest estimate first.
-        effects: What was learnt about each feature, in the user's units. Their intervals hold together at
-            `level`.
+        effects: What was learnt about each feature, in the user's units; empty if the options have no
+            features or a kernel.
         state: The learner's state at the end.
-        stopped: Why a replay asked fewer people than were planned; empty if it did not. The intervals hold.
+        stopped: Why a replay asked fewer people than were planned; empty if it did not. The intervals hold in
+            both cases.
         confirmation: The comparison with the current option that needs no model; None if there was none.
-        fit: Whether the features explain what was measured; None if this could not be tested.
+        fit: Whether the features explain what was measured; None if there was no fit test.
 
     Example:
         >>> import dpbandits as dp
@@ -84,7 +87,7 @@ class Found:
 
     @property
     def privacy(self) -> str:
-        """The privacy in one sentence."""
+        """The privacy guarantee as one line of text."""
         if self.simulated and TRUST_MODELS[self.trust].private:
             return f"simulated noise (trust {self.trust}): no guarantee"
         if self.guarantee is None:
@@ -146,7 +149,7 @@ class Found:
             A matplotlib figure.
 
         Raises:
-            InvalidValue: matplotlib is not installed.
+            InvalidValue: matplotlib is not installed, or `most` is less than 1.
         """
         if not _installed("matplotlib"):
             expected = "an installed matplotlib: pip install '.[plot]' in a clone of dpbandits"
@@ -159,17 +162,17 @@ class Found:
         return figure
 
     def save(self, path: str | Path) -> None:
-        """Write one HTML file with the result, a drawing and all tables. It needs no other file.
+        """Write the result, a drawing and all tables to one HTML file, which refers to no other file.
 
         Args:
-            path: A path that ends in .html.
+            path: A path that ends in .html or .htm.
 
         Raises:
-            InvalidValue: The path does not end in .html.
+            InvalidValue: The path has another ending.
         """
         target = Path(path)
         if target.suffix.lower() not in (".html", ".htm"):
-            raise InvalidValue("path", target, "a path that ends in .html")
+            raise InvalidValue("path", target, "a path that ends in .html or .htm")
         target.write_text(_page.page(self), encoding="utf-8")
 
 

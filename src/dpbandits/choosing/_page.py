@@ -1,4 +1,4 @@
-"""The result as HTML: one file without scripts or links to other files. Every text is escaped."""
+"""The result of `choose` as HTML: one file without scripts or links to other files. All text is escaped."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ def page(found: Found) -> str:
 
 
 def summary(found: Found) -> str:
-    """Return the lines of `repr` as a list of definitions."""
+    """Return the lines of `repr(found)` as an HTML definition list."""
     pairs = [line.split(None, 1) for line in repr(found).splitlines()]
     items = "".join(f"<dt><b>{escape(name)}</b></dt><dd>{escape(text)}</dd>" for name, text in pairs)
     return f"<dl>{items}</dl>"
 
 
 def option_table(found: Found, most: int | None = None) -> str:
-    """Return a table of the options; with `most`, only of the first ones."""
+    """Return a table of the options; if `most` is given, of the first `most` options."""
     rows = [
         (one.option, one.estimate, one.low, one.high, one.behind, one.behind_low, one.behind_high)
         for one in found.options[:most]
@@ -53,17 +53,17 @@ def option_table(found: Found, most: int | None = None) -> str:
 
 def effect_table(found: Found) -> str:
     """Return a table of the effects in the user's units."""
-    rows = [(one.term, one.estimate, one.low or 0.0, one.high or 0.0) for one in found.effects]
+    rows = [(one.term, one.estimate, one.low, one.high) for one in found.effects]
     return _table(("term", "effect", "low", "high"), rows)
 
 
-def _table(head: Sequence[str], rows: Sequence[tuple[str, *tuple[float, ...]]]) -> str:
+def _table(head: Sequence[str], rows: Sequence[tuple[str, *tuple[float | None, ...]]]) -> str:
     titles = "".join(f"<th>{escape(title)}</th>" for title in head)
     lines = [
         "<tr><td>"
         + escape(name)
         + "</td>"
-        + "".join(f"<td>{number:.4g}</td>" for number in numbers)
+        + "".join(f"<td>{'' if number is None else format(number, '.4g')}</td>" for number in numbers)
         + "</tr>"
         for name, *numbers in rows
     ]
@@ -71,7 +71,7 @@ def _table(head: Sequence[str], rows: Sequence[tuple[str, *tuple[float, ...]]]) 
 
 
 def drawing(found: Found) -> str:
-    """Return an SVG with the interval of each of the first options."""
+    """Return an SVG drawing with the intervals of the first 30 options."""
     shown = found.options[:_DRAWN]
     low, high = min(one.low for one in shown), max(one.high for one in shown)
     scale = _WIDTH / ((high - low) or 1.0)

@@ -1,20 +1,21 @@
-"""`Replay`: a study on the answers of people who were assigned at random, one measured option per person.
+"""`Replay`: runs a study on people of a randomised experiment, with one measured option per person.
 
-In a randomised experiment each person has one option, drawn at random, and one answer. A study with one
-client per round can be replayed on it: when the study asks for a client for option x, a person who had x and
-was not asked before gives the answer that was measured. No model of rewards is needed, and no answer is
-invented.
+In a randomised experiment each person has one option, drawn at random, and one measured answer. A study with
+one client per round can be replayed on these people: when the study asks for a client for option x, it takes
+the measured answer of a person who had x and was not asked before. No model of rewards is needed, and no
+answer is invented.
 
-The intervals rest on these facts. The people of an option come in random order.
+The people of an option are asked in random order. The intervals follow from these facts:
 
-- With one phase, the asked people of an option are a sample without replacement of all who had it. Hoeffding
-  (1963) bounds its mean as if it were drawn with replacement, and options are sampled independently. So the
-  intervals cover the means of the table, whatever the table contains.
-- With several phases, who is asked later depends on the answers of earlier people, and the people who are
-  left no longer have the mean of the table. Then the intervals cover the means of the population that the
-  people of each option were drawn from, if they were drawn independently.
+- With one phase, the asked people of an option are a sample without replacement of all who had it. The bounds
+  for samples with replacement also hold for the mean of such a sample (Hoeffding 1963), and options are
+  sampled independently. So the intervals cover the means of the table, whatever the table contains.
+- With several phases, the answers of earlier people decide who is asked later, and the people who are left no
+  longer have the mean of the table. Then the intervals cover the means of the population that the people of
+  each option were drawn from, if they were drawn independently.
 
-Which person had which option counts as public. Rewards are private: neighbours differ in one person's reward.
+Which person had which option is treated as public. Rewards are private: neighbouring tables differ in the
+reward of one person.
 """
 
 from __future__ import annotations
@@ -42,24 +43,24 @@ from dpbandits.protocol import (
     tell,
 )
 
-_MOST_PHASES = 20  # each phase is twice as long as the one before, so more would need a million people
+_MOST_PHASES = 20  # each phase is twice as long as the one before, so 20 phases need a million people
 
 
 @dataclass(frozen=True, kw_only=True)
 class Replay:
-    """People who were assigned at random: one measured option per person.
+    """People of a randomised experiment, each with one measured option.
 
     Example: `dp.choose(options, people=Replay(table="people.csv", option="plan", reward="rating"))`.
 
     Attributes:
         table: One person per row: a data frame, a CSV file, a mapping of columns or a list of dicts. Each row
             is asked at most once, so a person must not have two rows.
-        option: The column with the label of the person's option. Rows with another label than those of the
-            options are not used.
+        option: The column with the label of the person's option. Rows whose label is not that of an option
+            are not used.
         reward: The column with the person's reward.
         phases: How many phases the people are divided into. Each phase has twice the rounds of the one
-            before. With more than one phase, options that cannot be best are dropped on the way, so that
-            fewer people are asked about them.
+            before. With more than one phase, options that cannot be best are dropped between phases, so
+            that fewer people are asked about them.
 
     Example:
         >>> import dpbandits as dp, numpy as np
@@ -91,7 +92,7 @@ class Replay:
                 almost this many rounds more than its nominal length.
 
         Raises:
-            InvalidValue: There are too few participants for one round per option and phase.
+            InvalidValue: There are too few participants for a first phase of one round, with all rounding up.
         """
         total, rounding = 2**self.phases - 1, self.phases * (options - 1)
         first = (participants - rounding) // total
@@ -103,7 +104,7 @@ class Replay:
 
 
 class Replaying:
-    """A replay: the scaled rewards of the people of each option, in the order in which they are asked.
+    """Runs one replay. It holds the scaled rewards of the people of each option who were not asked yet.
 
     Args:
         study: A study with one client per round.
@@ -125,13 +126,13 @@ class Replaying:
         self._left = [rng.permutation(own) for own in rewards]
 
     def run(self) -> tuple[State, str]:
-        """Run the study until its last phase, or until the people of an option do not suffice.
+        """Run the study to its last phase, or until too few people of an option are left.
 
         Returns:
             The learner's state, and why the study stopped early; empty if it did not.
 
         Raises:
-            InvalidValue: The people do not suffice for the first phase. Nobody has been asked.
+            InvalidValue: There are too few people of an option for the first phase. Nobody has been asked.
         """
         state = self._study.begin()
         while not state.ended and (plan := ask(state)).asks:
@@ -151,7 +152,7 @@ class Replaying:
         return state, ""
 
     def _short(self, plan: Plan) -> tuple[int, int] | None:
-        """Return the option that most people are missing of, and how many it needs; None if all suffice."""
+        """Return the option that lacks the most people, and how many it needs; None if none lacks any."""
         missing = [
             (plays - len(self._left[option]), option, plays)
             for option, plays in zip(plan.support, plan.plays, strict=True)

@@ -1,4 +1,4 @@
-"""`session`: a study with the user's own loop, which can be interrupted and resumed.
+"""`session`: runs a study in the user's own loop, which can be interrupted and resumed.
 
     with dp.session(study, file="study.sqlite", options=options) as s:
         while (task := s.ask(people)) is not None:
@@ -7,8 +7,8 @@
         print(s.found())
 
 The rules of `dpbandits.rounds` hold: each person takes part once, an answer counts once, and a phase has one
-release. All of this is on disk before the call returns. After an interruption the same program goes on: `ask`
-returns the people of the current phase who have not answered.
+release. Each call writes its changes to the file before it returns. After an interruption, start the same
+program again: `ask` returns the people of the current phase who have not answered.
 """
 
 from __future__ import annotations
@@ -43,29 +43,31 @@ def session(
     reward_range: tuple[float, float] | None = None,
     noise: NoiseSource | None = None,
 ) -> Session:
-    """Begin or resume a study that your own loop runs, with `ask` and `tell`.
+    """Begin or resume a study that your own loop runs with `ask` and `tell`.
 
     This process acts for all parties. So the guarantee holds against everybody who sees the result but not
     this process or its file. The file contains reports until their phase is released.
 
     Args:
-        study: A study from `plan_study` whose assignment is `everyone`; or the file of a session that began
-            before, which contains all other settings.
-        file: The file of the session. It is created, or resumed if it exists. Without it the session is in
-            memory and ends with the process.
-        options: The options whose rows are the study's actions. Without them options are named `action 0`,
-            `action 1` and so on.
+        study: A study with assignment `everyone` and at least two actions, for example from `plan_study`; or
+            the file of a session that began before. The file contains all settings except the noise.
+        file: The file of the session. It is created, or resumed if it exists. Without a file the session is
+            kept in memory and ends with the process.
+        options: The options whose rows are the study's actions. Without them the options are named
+            `action 0`, `action 1` and so on.
         reward_range: The range of single rewards in your units. It is mapped to [−bound, bound] of the study,
-            and results are mapped back. A reward outside is clipped. By default it is `Study.reward_range`;
-            without either, rewards are on the scale of the study.
-        noise: The source of the privacy noise; secure by default.
+            and results are mapped back. A reward outside is clipped. The default is `Study.reward_range`. If
+            that is None too, rewards are on the scale of the study.
+        noise: The source of the privacy noise; secure by default. A session that began with simulated noise
+            must be resumed with simulated noise, and one with secure noise with secure noise.
 
     Returns:
         The session. It is a context manager, which closes the file.
 
     Raises:
-        InvalidValue: An argument is not accepted, or is not the one with which the file began.
+        InvalidValue: An argument is not accepted, or differs from the one with which the session began.
         StorageError: The file cannot be opened.
+        FloatingPointNoise: The study requests noise in floating point, and `noise` is not simulated.
 
     Example:
         >>> import dpbandits as dp, numpy as np
@@ -95,15 +97,15 @@ def session(
 
 
 class Session:
-    """A study with the user's own loop; see `session`.
+    """A study that runs in the user's own loop; see `session`.
 
     Args:
-        settings: The study, with the range of rewards, and the options.
-        store: Where the session is kept.
+        settings: The study, the options, and whether the noise is simulated.
+        store: The store of the session.
         noise: The source of the privacy noise.
 
     Attributes:
-        settings: The study, with the range of rewards, and the options.
+        settings: The study, the options, and whether the noise is simulated.
 
     Example:
         >>> import dpbandits as dp
@@ -132,42 +134,43 @@ class Session:
         self.close()
 
     def close(self) -> None:
-        """Close the file. Everything that was told is in it."""
+        """Close the file. It contains every answer that was told."""
         self._store.close()
 
     @property
     def over(self) -> bool:
-        """Whether nobody is to be asked any more."""
+        """Whether the study has ended, so that nobody is asked any more."""
         return self._rounds.state.ended
 
     @property
     def people_asked(self) -> int:
-        """How many people the phases that have ended have asked."""
+        """How many people were asked in all phases that have ended."""
         return self._rounds.state.clients_asked
 
     def needed(self) -> int:
-        """Return how many new people the next `ask` takes; 0 while people of the phase have to answer."""
+        """Return how many new people the next `ask` takes; 0 while people of a task have not answered."""
         latest = self._settled()
         if latest is None or latest.state != "gathering":
             return 0
         return self._rounds.plan(latest.phase).cohort - latest.joined
 
     def ask(self, people: Iterable[str] | None = None) -> SessionTask | None:
-        """Return what to do next. It is on disk before this call returns.
+        """Return what to do next. The task is written to the file before this call returns.
 
-        While people of the current phase have not answered, these are returned, and nobody new takes part.
-        Otherwise the next phase, if there is one, takes as many people as it needs.
+        If people of the current phase have not answered, the task contains these people, and nobody new takes
+        part. Otherwise the next phase, if there is one, takes as many people as it needs.
 
         Args:
-            people: Names of people who may be asked, unique in the study. Those who took part before are left
-                out, and the rest are taken in order. None makes names; then you make sure that each is given
-                to a person who did not take part before.
+            people: Names of people who may be asked. A name stands for one person in the whole study. Names
+                of people who took part before are left out, and the others are taken in order. If None, names
+                are made up; give each of them to a person who did not take part before.
 
         Returns:
-            The task; None if nobody is to be asked any more.
+            The task; None if the study has ended.
 
         Raises:
-            InvalidValue: Fewer people are left than the phase needs at least. Nobody was asked then.
+            InvalidValue: `people` has fewer new names than the phase needs at least, or a name is not a
+                string or is empty. Nobody is asked then.
         """
         if isinstance(people, str):
             raise InvalidValue("people", repr(people), "a list of names")
@@ -186,30 +189,31 @@ class Session:
         return self._current(latest, plan)
 
     def tell(self, person: str, rewards: Rewards | None) -> None:
-        """Record the answer of one person. It is on disk before this call returns.
+        """Record the answer of one person. It is written to the file before this call returns.
 
-        When the last person of a task has answered, the phase is released. If fewer people answer than the
+        When the last person of a task has answered, the phase is released. If fewer people answered than the
         phase needs at least, nothing is released, and the next `ask` takes new people.
 
         Args:
             person: One of the people of the task.
             rewards: For each option of the task, the average reward of its plays, or a list with one reward
-                per play. None if the person does not answer; after an interruption it may be asked again.
+                per play. None if the person does not answer. This is not stored: after an interruption `ask`
+                may return the person again.
 
         Raises:
-            InvalidValue: The person is none of the task's who have not answered, an option is missing or not
-                one of the task's, or a reward is not a finite number. The message never has a reward.
+            InvalidValue: The person does not belong to the task or has answered already, the options are not
+                those of the task, or a reward is not a finite number. The message never contains a reward.
         """
         self.tell_all({person: rewards})
 
     def tell_all(self, answers: Mapping[str, Rewards | None]) -> None:
-        """Record the answers of several people, which is faster than one by one.
+        """Record the answers of several people. This is faster than one call of `tell` per person.
 
         Args:
-            answers: For each person, as in `tell`.
+            answers: For each person, the rewards as in `tell`.
 
         Raises:
-            InvalidValue: As in `tell`. Then none of the answers is recorded.
+            InvalidValue: As in `tell`. None of the answers is recorded then.
         """
         task, latest = self._task or self.ask(()), self._rounds.current()
         if task is None or latest is None:
@@ -237,8 +241,12 @@ class Session:
         Args:
             level: The probability with which each kind of interval covers the truth.
 
+        Returns:
+            The result. If no interval can be computed (see `answer_of`), the intervals are the range of
+            rewards.
+
         Raises:
-            InvalidValue: No phase was released yet.
+            InvalidValue: No phase was released yet, or `level` is not strictly between 0 and 1.
         """
         settings, state = self.settings, self._rounds.state
         if not state.history:
@@ -254,7 +262,7 @@ class Session:
         )
 
     def _settled(self) -> Attempt | None:
-        """Take all steps that are due, and play to the end once nobody is asked any more."""
+        """Take all steps that are due, record the rounds of phases, and forget a task that has ended."""
         latest = self._rounds.settle()
         while latest is not None and not self.over and latest.state == "playing":
             plan = self._rounds.plan(latest.phase)
@@ -287,7 +295,7 @@ class Session:
 
 
 def _distinct(names: Iterable[object]) -> Iterable[str]:
-    """Yield each name once; a name that is given twice is one person."""
+    """Yield each name once, since a name that is given twice is the same person."""
     seen = set[str]()
     for name in names:
         if not isinstance(name, str) or not name:

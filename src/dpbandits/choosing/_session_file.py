@@ -1,4 +1,4 @@
-"""The settings that the file of a session keeps, so that the path alone resumes the session."""
+"""The settings of a session, and how its file stores them: a session can be resumed from its path alone."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from dpbandits._checks import two_ends
+from dpbandits._checks import two_ends, whole
 from dpbandits.actions import Actions
 from dpbandits.errors import InvalidValue
 from dpbandits.options import Options
@@ -34,7 +34,7 @@ class SessionSettings:
     simulated: bool
 
     def record(self) -> StudyRecord:
-        """Return the record with which a store begins."""
+        """Return the first record of a new store."""
         actions = self.study.actions
         body = {
             "study": self.study.digest,
@@ -53,10 +53,10 @@ class SessionSettings:
 
         Args:
             record: The record of the file.
-            path: The file, for the message of an error.
+            path: The file, for error messages.
 
         Raises:
-            InvalidValue: The file is not one of a session, or of another version.
+            InvalidValue: The file does not contain a session, or one of another version.
         """
         found: Any = msgspec.json.decode(record.body)
         if not isinstance(found, dict) or found.get("session") != _VERSION:
@@ -71,10 +71,10 @@ class SessionSettings:
         )
 
     def check_same(self, given: SessionSettings) -> None:
-        """Check that settings which were given again are those of the file.
+        """Check that settings that were given again are those of the file.
 
         Raises:
-            InvalidValue: They differ; the message names the first one that does.
+            InvalidValue: They differ. The message names the first setting that differs.
         """
         for name in ("study", "options", "simulated"):
             mine, theirs = getattr(self, name), getattr(given, name)
@@ -99,7 +99,7 @@ def open_session_store(path: str | Path | None, *, resume: bool) -> Store:
         resume: Whether the file must exist.
 
     Raises:
-        InvalidValue: The file does not exist, although it must.
+        InvalidValue: The file must exist and does not.
         StorageError: The file cannot be opened.
     """
     if path is None:
@@ -125,11 +125,12 @@ def keep_settings(store: Store, settings: SessionSettings) -> None:
 def checked_settings(
     study: Study, options: Options | None, reward_range: object, noise: NoiseSource
 ) -> SessionSettings:
-    """Return the settings that arguments of `session` describe.
+    """Return the settings that the arguments of `session` describe.
 
     Raises:
-        InvalidValue: The options or the range are not those of the study.
+        InvalidValue: The study has only one action, or the options or the range are not those of the study.
     """
+    whole(2, actions=study.actions.count)
     if options is not None and not isinstance(options, Options):
         raise InvalidValue("options", type(options).__name__, "Options, from Options.from_table or grid")
     if options is not None and options.actions != study.actions:
@@ -141,13 +142,17 @@ def checked_settings(
         if study.reward_range not in (None, ends):
             raise InvalidValue("reward_range", ends, f"{study.reward_range}, the range of the study")
         study = replace(study, reward_range=ends)
-    # As a file returns it: an ε that was given as the integer 1 has another digest than 1.0.
+    # Encoded and decoded, as in a file: an ε that was given as the integer 1 has another digest than 1.0.
     same = decode(encode(study), Study, actions=study.actions)
     return SessionSettings(study=same, options=options, simulated=noise.simulated)
 
 
 def agreed(store: Store, given: SessionSettings | None, path: object, noise: NoiseSource) -> SessionSettings:
-    """Return the settings of a session, which begins if its store is empty."""
+    """Return the settings of a session. If its store is empty, the session begins with the given settings.
+
+    Raises:
+        InvalidValue: The store has other settings than those given, or it is empty and none are given.
+    """
     kept = kept_settings(store, path)
     if kept is None:
         if given is None:

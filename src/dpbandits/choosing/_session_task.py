@@ -1,4 +1,4 @@
-"""A task of a session: who plays which options, and the averages of the rewards that they return."""
+"""`SessionTask`: who plays which options, and the average rewards that are computed from their answers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Rewards = Mapping[str, float | Sequence[float]]
 
 @dataclass(frozen=True, kw_only=True)
 class SessionTask:
-    """What to do now: each of some people plays some options.
+    """What to do now: each person plays each of the options a number of times.
 
     Attributes:
         phase: The number of the phase, counted from 1.
@@ -50,7 +50,7 @@ class SessionTask:
 
 
 def task_of(plan: Plan, attempt: int, people: tuple[str, ...], options: Options | None) -> SessionTask:
-    """Return the task of an attempt at a phase. Without options, actions are named `action 0` and so on."""
+    """Return the task of an attempt at a phase. Without options, the names are `action 0` and so on."""
     names = {
         action: f"action {action}" if options is None else options.labels[action] for action in plan.support
     }
@@ -64,8 +64,8 @@ def averages_of(study: Study, task: SessionTask, person: str, rewards: object) -
     """Return the average rewards of one person on the scale of the study, in the order of the plan.
 
     Raises:
-        InvalidValue: An option is missing or not one of the task's, or a reward is not a finite number. The
-            message has no reward, because rewards are private.
+        InvalidValue: The options are not those of the task, the number of rewards is not that of the plays,
+            or a reward is not a finite number. The message contains no reward, because rewards are private.
     """
     if not isinstance(rewards, Mapping) or set(rewards) != set(task.plays):
         got = "other options" if isinstance(rewards, Mapping) else type(rewards).__name__

@@ -1,8 +1,8 @@
-"""The expected gap of the best guess, when its estimate has normal errors.
+"""The distribution of the gap of the best guess, if estimates have normal errors.
 
-The best guess is the action with the largest estimated mean. Let x* be the best action, and let x beat x* if
-its estimate is larger. The expected gap of the guess is at most U = Σ_x gap(x)·P(x beats x*). This is nearly
-exact if errors are rare. If they are not, several actions beat x* at once, and U counts each of them.
+The best guess is the action with the largest estimated mean. Let x* be the best action. An action x beats x*
+if its estimate is larger. The expected gap of the guess is at most U = Σ_x gap(x)·P(x beats x*). This is
+nearly exact if wrong guesses are rare. If they are not, several actions beat x* at once, and U counts each.
 
 An unbiased estimate picks one action x with probability proportional to w(x)·P(x beats x*), draws the errors
 of all actions given that x beats x*, and averages
@@ -10,8 +10,8 @@ of all actions given that x beats x*, and averages
     f · Σ_y w(y)·P(y beats x*) / Σ (w(y) over all y that beat x*)
 
 where f is the gap of the action with the largest estimate, or 1 for the probability of a wrong guess. Each
-error with at least one action that beats x* is counted once, since the weights of these actions cancel. The
-weight w(x) = gap(x)/U + 1/V with V = Σ_x P(x beats x*) suits both f: no average is above 2U, or 2V.
+outcome in which an action beats x* is counted once, because the weights of the actions that beat x* cancel.
+The weight w(x) = gap(x)/U + 1/V with V = Σ_x P(x beats x*) suits both f: no term is above 2U, or 2V.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from scipy.special import ndtr, ndtri
 from dpbandits._arrays import FloatArray
 
 _TIE = 1e-12  # an action with a smaller gap is as good as the best one
-_NEVER = 1e-200  # a smaller expected gap counts as none; its inverse would overflow
+_NEVER = 1e-200  # a smaller expected gap is treated as 0; its inverse would overflow
 _UNLIKELY = 1e-9  # actions that contribute less than this share of the largest contribution are left out
 
 
 @dataclass(frozen=True, kw_only=True)
 class ErrorDraws:
-    """Random numbers for the errors of one problem. All schedules that are compared use the same ones.
+    """Random numbers for the errors of one problem. All schedules that are compared use the same numbers.
 
     Attributes:
         picks: Numbers in [0, 1), one per draw, that decide which action beats the best one.
-        tails: Numbers in (0, 1), one per draw, that decide by how much.
+        tails: Numbers in (0, 1), one per draw, that decide by how much it beats the best one.
         normals: One row of independent standard normal numbers per draw.
         seed: The seed of further random numbers.
     """
@@ -68,7 +68,8 @@ class Guess:
 
     Attributes:
         gaps: Gaps of wrong guesses that were drawn.
-        chances: The probability that each of them stands for; the guess is right with the rest.
+        chances: The estimated probability of each of these gaps. With the remaining probability the guess is
+            right.
     """
 
     gaps: FloatArray

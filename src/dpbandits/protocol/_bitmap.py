@@ -1,4 +1,4 @@
-"""Bitmaps, one bit per action, in which a state stores a set of actions."""
+"""Bitmaps with one bit per action, in which a state stores sets of actions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dpbandits._arrays import IntArray
 
 
 def packed(indices: IntArray, count: int) -> bytes:
-    """Return the bitmap of `count` actions in which these bits are set."""
+    """Return the bitmap of `count` actions in which the bits with these indices are set."""
     bits = np.zeros(count, dtype=bool)
     bits[indices] = True
     return np.packbits(bits).tobytes()

@@ -9,8 +9,8 @@ with λ = z/(2√v) the mean excess of n clients exceeds
     2√v·(log(1/β) + n·p)/(n·z)
 
 with probability at most β (docs/theory.md). If n·p ≤ β, no client is clipped at all with probability 1 − β,
-and the bound is zero. Privacy depends only on R, which the client enforces. It does not
-depend on any of these assumptions about rewards.
+and the bound is zero. Privacy depends only on R, which the client enforces, and not on these assumptions
+about rewards.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from dpbandits._arrays import FloatArray
 # Offsets and clip radii are rounded to multiples of 1/GRID, so that machines whose floating-point results
 # differ in the last bits still compute the same plan, with the same digest.
 GRID = 2.0**20
-# Standard deviations between the largest mean of a residual and the clip radius. A smaller margin needs less
-# noise, a larger one clips fewer residuals.
+# The number of standard deviations between the largest mean of a residual and the clip radius. A smaller
+# margin needs less noise; a larger margin clips fewer residuals.
 MARGIN = 3.7
 _SLACK = 1e-6  # of a step: a value that is a multiple of the step up to rounding is not rounded up
 
@@ -35,18 +35,18 @@ def on_grid(
 ) -> FloatArray:
     """Round to the nearest multiple of `step`, a power of two, or with `up` to the next multiple above.
 
-    With `up`, a value within a millionth of a step above a multiple counts as that multiple: on another
-    processor it may have been computed as slightly less.
+    With `up`, a value at most a millionth of a step above a multiple is rounded down to that multiple:
+    another processor may compute the value as slightly less.
 
     Example: `on_grid(0.3, step=0.25)` is 0.25, and with `up` it is 0.5.
     """
     steps = np.divide(values, step)
     rounded = np.ceil(steps - _SLACK) if up else np.round(steps)
-    return np.asarray(rounded * step + 0.0, dtype=np.float64)  # + 0.0 makes 0 of -0, which is written as -0
+    return np.asarray(rounded * step + 0.0, dtype=np.float64)  # + 0.0 turns -0.0 into 0.0
 
 
 def residual_deviations(rows: FloatArray, plays: FloatArray, heterogeneity: float) -> FloatArray:
-    """Return √v, the standard deviation of one client's average, for each action."""
+    """Return √v for each action, where v is the variance proxy of one client's average."""
     return np.asarray(
         np.sqrt(heterogeneity**2 * np.einsum("ij,ij->i", rows, rows) + 1 / plays), dtype=np.float64
     )
@@ -64,7 +64,7 @@ def clip_radius(widths: FloatArray, deviations: FloatArray, margin: float = MARG
 def excess_slopes(
     radius: FloatArray | float, widths: FloatArray, deviations: FloatArray, clients: int, confidence: float
 ) -> FloatArray:
-    """Return 2√v/(n·z), so that `mean_excess` is this times log(1/β) + n·p; zero where nobody is clipped."""
+    """Return 2√v/(n·z), the factor of log(1/β) + n·p in `mean_excess`; zero where nobody is clipped."""
     margins = (radius - widths) / deviations
     nobody = clients * 2 * np.exp(-(margins**2) / 2) <= confidence
     return np.where(nobody, 0.0, 2 * deviations / (clients * margins))

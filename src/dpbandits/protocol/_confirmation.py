@@ -1,12 +1,13 @@
 """Confirmation: a last cohort measures a few finalists and the current option directly, without a model.
 
-After the learning phases, fresh clients play the finalists, the options with the highest estimates, and the
-option that the operator uses today. They report averages of these options, or half the differences to the
-current option, through the study's own mechanism. The features of an action are not used: each option has its
-own unknown mean, as if its features were an indicator vector. So the released means estimate the true mean
-rewards, however these depend on the features. docs/theory.md has the proof.
+After the learning phases, new clients play the finalists, which are the options with the highest estimates,
+and the current option, which the operator uses today. They report averages of these options, or half the
+differences to the current option, through the study's own mechanism. The features of an action are not used:
+each option has its own unknown mean, as if its features were an indicator vector. So the released means
+estimate the true mean rewards, however these depend on the features. docs/theory.md has the proof.
 
-To clients, the third party and the server it is a phase like any other: a plan, reports and a release.
+For clients, the third party and the server a confirmation is a phase like any other: a plan, reports and a
+release.
 """
 
 from __future__ import annotations
@@ -38,9 +39,9 @@ ASSUMPTIONS = ("spread", "range")
 MOST_FINALISTS = 20
 # The horizon of the study of finalists: its own bounds on clipping fail with probability 3/_LONG.
 _LONG = 10**7
-_CHOICE = 0.05  # the probability that the choice of the model is wrongly replaced
-_TIE = 1e-9  # scores that differ by less are ordered by their index
-CLIPPING_SHARE = 0.02  # the part of the failure probability with which clipping may move means further
+_CHOICE = 0.05  # the probability that the best guess of the model is wrongly replaced
+_TIE = 1e-9  # scores are rounded to multiples of this, and equal ones are ordered by their index
+CLIPPING_SHARE = 0.02  # the part of the failure probability with which the bound on clipping may fail
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,11 +52,11 @@ class Confirmation:
         current: The index of the option in use today.
         cohort: How many clients are asked.
         plays: How often each option is played.
-        finalists: The most options that are compared with the current one.
-        assumes: What intervals assume about people. With "range", only that rewards lie in [−bound, bound].
-            With "spread", that a client's mean reward of option x is σ‖x‖-sub-Gaussian around the mean of all
-            clients, σ being the study's heterogeneity, and that single rewards have independent
-            1-sub-Gaussian noise. Neither assumes that mean rewards are linear in the features.
+        finalists: How many options are compared with the current one at most, from 1 to 20.
+        assumes: What the intervals assume about people. "range" assumes only that rewards lie in
+            [−bound, bound]. "spread" assumes that a client's mean reward of option x is σ‖x‖-sub-Gaussian
+            around the mean of all clients, where σ is the study's heterogeneity, and that single rewards have
+            independent 1-sub-Gaussian noise. Neither assumes that mean rewards are linear in the features.
 
     Example:
         >>> from dataclasses import replace
@@ -86,8 +87,9 @@ class Confirmation:
             study: The study.
 
         Raises:
-            InvalidValue: The study has another assignment, fewer than two actions, or rewards that do not fit
-                `assumes`.
+            InvalidValue: The study's assignment is not "everyone", it has fewer than two actions or no action
+                `current`, its rewards do not fit `assumes`, or its clients clip unbounded rewards at the
+                bound.
             PrivacyError: No mechanism meets the privacy of the study.
         """
         whole(0, study.actions.count - 1, current=self.current)
@@ -102,7 +104,7 @@ class Confirmation:
 
 
 def may_confirm(state: State) -> bool:
-    """Return whether the confirmation is still to come, and fits into the horizon and the population."""
+    """Return whether the confirmation has not taken place, and fits into the horizon and the population."""
     study, own = state.study, state.study.confirmation
     if own is None or state.confirmation is not None or not state.history:
         return False
@@ -114,8 +116,8 @@ def may_confirm(state: State) -> bool:
 def finalists(state: State, estimate: FloatArray) -> tuple[int, ...]:
     """Return the options that are measured: the finalists, the highest estimate first, and the current one.
 
-    Finalists are options that the study did not drop. If it dropped all others but the current one, the
-    option with the highest estimate of these is the only finalist.
+    Finalists are options that the study did not drop. If it dropped all options except the current one, the
+    only finalist is the dropped option with the highest estimate.
 
     Args:
         state: The state after the learning phases.
@@ -136,10 +138,10 @@ def finalists(state: State, estimate: FloatArray) -> tuple[int, ...]:
 def study_of_finalists(study: Study, options: tuple[int, ...]) -> Study:
     """Return the study whose actions are indicator vectors of some options, in this order.
 
-    Its mean rewards are linear in its features for every truth. Its heterogeneity is √2·σ·max ‖x‖: the
-    deviations of one client of two options have proxies of at most σ²‖x‖², and may depend on each other. So
-    their difference has a proxy of at most 4σ²·max ‖x‖², which is the squared heterogeneity times 2, the
-    squared length of the difference of two indicator vectors.
+    All mean rewards are linear in indicator vectors. The heterogeneity is √2·σ·max ‖x‖ for this reason:
+    the deviations of one client for two options have proxies of at most σ²·max ‖x‖², and may depend on each
+    other. So their difference has a proxy of at most 4σ²·max ‖x‖². This is 2, the squared length of the
+    difference of two indicator vectors, times the squared heterogeneity.
     """
     own = study.confirmation
     assert own is not None
@@ -181,12 +183,12 @@ def confirmation_plan(state: State, options: tuple[int, ...]) -> Plan:
 
 
 def planned(tabular: Study) -> Plan:
-    """Return the plan of a study of finalists, which reports averages or differences, whichever is better."""
+    """Return the plan of a study of finalists. Clients report averages or half differences."""
     count, clients = tabular.actions.count, tabular.schedule.cohort(1)
     plays = (tabular.schedule.length(1) // count,) * count
     halves = np.hstack([np.eye(count - 1), -np.ones((count - 1, 1))]) / 2
     ways = [_clipped(tabular, _statistics(tabular, plays, mixing)) for mixing in (None, halves)]
-    # The difference of two averages has the direction (1, −1), of length √2; that of a half difference is 2.
+    # A lead is the difference of two averages, with coefficients (1, −1) of length √2, or 2 half differences.
     errors = [length * way.width(tabular, clients) for length, way in zip((2**0.5, 2.0), ways, strict=True)]
     best = first_least(ways, errors) if tabular.privacy.trust_model.private else ways[0]
     mixing = best.statistics.mixing
@@ -208,9 +210,10 @@ def planned(tabular: Study) -> Plan:
 
 
 def _statistics(tabular: Study, plays: tuple[int, ...], mixing: FloatArray | None) -> Statistics:
-    """Return what clients report. A single average scatters less than the differences of two averages.
+    """Return what clients report: averages if `mixing` is None, otherwise half differences.
 
-    Its proxy is σ²·max ‖x‖², half the squared heterogeneity of the study of finalists.
+    A single average scatters less than a difference of two averages. Its proxy is σ²·max ‖x‖², half the
+    squared heterogeneity of the study of finalists.
     """
     single = 1.0 if mixing is not None else math.sqrt(0.5)
     return Statistics(
@@ -222,7 +225,7 @@ def _statistics(tabular: Study, plays: tuple[int, ...], mixing: FloatArray | Non
 
 
 def _clipped(tabular: Study, statistics: Statistics) -> Reporting:
-    """Return where clients clip: at the range of rewards or, if they are unbounded, where few of them lie."""
+    """Return where clients clip: at the range of rewards, or where few unbounded rewards lie."""
     lossless = float(on_grid(statistics.reach("box", tabular.bound).max(), up=True))
     if tabular.bounded_rewards:
         return Reporting(statistics=statistics, shape="box", bound=lossless, recentred=False)
@@ -234,7 +237,7 @@ def _clipped(tabular: Study, statistics: Statistics) -> Reporting:
 def confirmation_evidence(
     study: Study, plan: Plan, reports: int, means: tuple[float, ...] = ()
 ) -> PhaseEvidence:
-    """Return the evidence of a confirmation, with the plan of the study."""
+    """Return the evidence of a confirmation. Its plan has the indices of the study's actions."""
     tabular, own = study_of_finalists(study, plan.support), _as_tabular(plan)
     reporting = Reporting(
         statistics=_statistics(tabular, own.plays, own.mixing_matrix),
@@ -271,7 +274,7 @@ def confirmation_radii(
 
     Args:
         study: The study.
-        evidence: The evidence of its confirmation. The means are not used.
+        evidence: The evidence of its confirmation. Radii do not depend on the means.
         directions: One row per difference, with coefficients of the options in the order of the plan.
         chance: The probability that one error exceeds its radius, on one side.
     """
@@ -288,24 +291,35 @@ def confirmation_radii(
 
 
 def left_after_clipping(failure: float) -> float:
-    """Return the failure probability that is left after the study of finalists' own bounds on clipping."""
+    """Return the failure probability that is left after the study of finalists' own bounds on clipping.
+
+    Args:
+        failure: The failure probability of all intervals of the confirmation together.
+    """
     return failure - 3 / _LONG
 
 
 def to_current(others: int) -> FloatArray:
-    """Return the directions of the differences of each finalist to the current option, which is the last."""
+    """Return the directions of the differences of each finalist to the current option.
+
+    Args:
+        others: The number of finalists.
+
+    Returns:
+        One row per finalist, with coefficients of the finalists and, in the last column, the current option.
+    """
     return np.hstack([np.eye(others), -np.ones((others, 1))])
 
 
 def confirmed_leader(state: State, best: int) -> int:
     """Return the option to play after the confirmation.
 
-    It is the best guess of the model, unless the confirmation finds another measured option better at level
-    95 %: a wrong model does not decide alone. This is a choice, and no interval depends on it.
+    It is the best guess of the model, unless the confirmation finds at level 95 % that another measured
+    option is better. So a wrong model does not decide alone. No interval depends on this choice.
 
     Args:
-        state: The state after the confirmation.
-        best: The best guess of the model, which is one of the measured options.
+        state: Any state. Without a confirmation, the result is `best`.
+        best: The best guess of the model. If the confirmation did not measure it, the result is `best`.
     """
     evidence = state.confirmation
     if evidence is None or best not in evidence.plan.support:

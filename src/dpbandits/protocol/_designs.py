@@ -1,10 +1,11 @@
-"""What a phase plays: the design of the active actions, or with the objective "identification" another one.
+"""What a phase plays: a design of the active actions, or a design for differences ("identification" only).
 
 A G-optimal design of the active actions plays only actions that may still be best, which costs little regret.
 If a few similar actions are left, it compares them badly: the difference of two nearly equal actions is
-small compared with the noise of each. A design for differences (`design.for_differences`) plays any action,
-also one that cannot be best. With the objective "identification" both are planned, with their noise and
-clipping, and the one with the smaller widths is taken.
+small compared with the noise of each. A design for differences (`design.for_differences`) may play every
+action, even one that cannot be best. With the objective "identification" a phase is planned with both
+designs, including noise and clipping. The design for differences is taken if its widths are at least 5 %
+smaller.
 """
 
 from __future__ import annotations
@@ -24,24 +25,24 @@ from dpbandits.design import (
     near_g_optimal,
     support_bound,
 )
-from dpbandits.protocol._bitmap import unpacked
+from dpbandits.protocol._bitmap import packed, unpacked
 from dpbandits.protocol._messages import Plan
 from dpbandits.protocol._safe_plays import with_current
 from dpbandits.protocol._state import State
 from dpbandits.protocol.model import Fit
 
 ROUNDING = 1e-9
-_NEARLY = 1e-7  # relative, ten times what `design` changes lengths of rows
+_NEARLY = 1e-7  # relative: ten times the largest change that `design` makes to the length of a row
 MOST_COMPARED = 16  # with more active actions, differences and means need nearly the same design
 _MOST_CANDIDATES = 1 << 12  # with more actions, only the active ones and a design of all are candidates
-WORTH = 0.95  # a design for differences is taken if its widths are at most this share of the others
+WORTH = 0.95  # a design for differences is taken if its largest width is at most this share of the usual one
 
 
 def whole_plays(length: int, weights: FloatArray) -> IntArray:
     """Return how often a phase plays each supported action: its share of the length, rounded up.
 
-    The tolerances keep a share h·π(x) that is whole, up to rounding and up to what the design's search
-    changes to avoid ties, from being rounded up by one play.
+    A share h·π(x) that is slightly above a whole number is rounded down. Rounding errors, and the small
+    changes by which the design's search avoids ties, cause such shares.
     """
     return np.ceil(length * weights * (1 - _NEARLY) - ROUNDING).astype(np.int64)
 
@@ -52,7 +53,7 @@ def active_design(actions: Actions, active: bytes, tolerance: float) -> Design:
     indices = unpacked(active, actions.count)
     rows = actions.matrix if len(indices) == actions.count else Selection(actions.matrix, indices)
     found = near_g_optimal(rows, tolerance=tolerance)
-    if len(found.support) > support_bound(found.rank):  # line 4 requires both bounds at once
+    if len(found.support) > support_bound(found.rank):  # line 4 of Algorithm 1 also limits the support
         found = near_g_optimal(rows)
     return replace(found, support=indices[found.support])
 
@@ -67,7 +68,8 @@ def identifying(state: State, usual: Plan, best: int, known: Fit | None) -> Plan
         known: The last fit, around which clients may clip; None before the first release.
 
     Returns:
-        The plan with the smaller largest width of these differences.
+        The plan with a design for differences if its largest width of these differences is at most 95 % of
+        that of `usual`, if it fits into the horizon, and if at most 16 actions are active; otherwise `usual`.
     """
     study, others = state.study, state.active_actions[state.active_actions != best]
     if not 0 < len(others) < MOST_COMPARED:
@@ -90,7 +92,7 @@ def identifying(state: State, usual: Plan, best: int, known: Fit | None) -> Plan
     return plan if widest(plan) <= WORTH * widest(usual) else usual
 
 
-@lru_cache(maxsize=256)  # small: a few numbers each, and studies of one action set meet the same few again
+@lru_cache(maxsize=256)  # results are small, and studies of the same actions need the same designs again
 def difference_design(
     actions: Actions, active: bytes, tolerance: float, barred: bytes = b""
 ) -> DifferenceDesign:
@@ -99,13 +101,14 @@ def difference_design(
     Args:
         actions: All actions.
         active: The active ones, as a packed bitmap.
-        tolerance: The tolerance of the design of all actions, which has the candidates if there are many.
+        tolerance: The tolerance of the design of all actions. With more than 4,096 actions, only the active
+            ones and the support of this design are candidates.
         barred: The actions that may not be played, as a packed bitmap; empty if there are none.
     """
     options = unpacked(active, actions.count)
     candidates = np.arange(actions.count)
     if actions.count > _MOST_CANDIDATES:
-        everything = np.packbits(np.ones(actions.count, dtype=bool)).tobytes()
+        everything = packed(candidates, actions.count)
         candidates = np.union1d(options, active_design(actions, everything, tolerance).support)
     if barred:
         candidates = np.setdiff1d(candidates, unpacked(barred, actions.count))

@@ -1,4 +1,4 @@
-"""`PhaseEvidence`: the plan and release of one phase, with what the errors of its estimate depend on."""
+"""`PhaseEvidence`: the plan and release of one phase, with bounds on what clipping did to the means."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class PhaseEvidence:
         means: The released mean of each reported number.
         counts: How many clients reported on each action, if each action has its own cohort; else empty.
         clipping_bias: An upper bound on how far clipping moves each released mean or, for clipping to a ball,
-            one upper bound on how far it moves the vector of means. Empty if clipping changes nothing. Used
-            only if every client reports on all actions.
+            a single upper bound on how far clipping moves the vector of means. Empty if clipping changes
+            nothing. Used only if every client reports on all actions.
         clipping_slope: For clipping to a ball, the number c with `clipping_bias` = c·(log(1/β) + n·p), where
             p bounds the probability that a client is clipped; 0 otherwise. Used only if the study pools.
         clipping_scales: For each action the scale c of the amount that clipping cuts off a single reward:

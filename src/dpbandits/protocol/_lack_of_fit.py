@@ -1,12 +1,12 @@
 """The test of lack of fit: a cohort that reports residual coordinates, so that a wrong model can be noticed.
 
-Reports of learning phases have few more numbers than the rank of the actions, so almost every truth fits a
-linear model. A fit test asks fresh clients for q combinations √T·N'y of their averages y of s actions with
-features X, where the columns of N are orthonormal and orthogonal to those of X. For a linear model the mean
-of each is 0 whatever θ* is, and the deviation of the client's own parameter cancels. So clients may clip to a
-small ball, and the noise is small. docs/theory.md has the proof.
+Reports of learning phases have few more numbers than the rank of the actions, so almost all mean rewards fit
+a linear model. A fit test asks new clients for q combinations √T·N'y of their averages y of s actions with
+features X. T is the number of plays of each action. The columns of N are orthonormal, and orthogonal to those
+of X. For a linear model the mean of each combination is 0 for every θ*, and the deviation of the client's own
+parameter cancels. So clients may clip to a small ball, and the noise is small. docs/theory.md has the proof.
 
-To clients, the third party and the server it is a phase like any other.
+For clients, the third party and the server a fit test is a phase like any other.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ MOST_COORDINATES = 100
 FIT_LEVEL = 0.01
 """The probability of a false alarm."""
 _GOLDEN = (1 + 5**0.5) / 2
-_TIE = 1e-9  # scores that differ by less are ordered by their index
-_FEW_ROUNDS = 0.05  # the largest part of the horizon that is played for a test by default
-_NOTICED = 0.5  # a test is planned so that its threshold is at most this part of the expected signal
-_MOST = 0.5  # of the participants
+_TIE = 1e-9  # scores are rounded to multiples of this; smaller relative singular values count as 0
+_FEW_ROUNDS = 0.05  # the largest share of the horizon that a test plays by default
+_NOTICED = 0.5  # a test is planned such that its threshold is at most this share of the expected length
+_MOST = 0.5  # the largest share of the participants that a test reserves
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,8 +52,10 @@ class FitTest:
 
     Attributes:
         cohort: How many clients are asked.
-        plays: How often each action is played. A deviation m of mean rewards is noticed like one of √T·m.
-        coordinates: How many residual coordinates are reported. There are fewer if there are too few actions.
+        plays: How often each action is played, T. A deviation m of mean rewards moves a coordinate by about
+            √T·m.
+        coordinates: How many residual coordinates are reported, from 1 to 100; fewer if there are too few
+            actions.
 
     Example:
         >>> from dataclasses import replace
@@ -80,20 +82,21 @@ class FitTest:
             study: The study.
 
         Raises:
-            InvalidValue: The study has another assignment or reward model, or too few actions.
+            InvalidValue: The study's assignment is not "everyone", its reward model is not linear, or it has
+                too few actions.
             PrivacyError: No mechanism meets the privacy of the study.
         """
         study.require_one_cohort("a fit test")
         if not study.reward_model.linear_in_features:
             raise InvalidValue("model", study.model, "linear, if the study has a fit test")
         if study.actions.count <= study.actions.dimension:
-            expected = f"more than {study.actions.dimension}, since fewer fit every linear model"
+            expected = f"more than {study.actions.dimension}: fewer always fit a linear model"
             raise InvalidValue("actions", study.actions.count, expected)
         calibrate(study.privacy, coordinates=self.coordinates, cohort=self.cohort, bound=study.bound)
 
 
 def may_test_fit(state: State) -> bool:
-    """Return whether the fit test is still to come, and fits into the horizon and the population."""
+    """Return whether the fit test has not taken place, and fits into the horizon and the population."""
     study, own = state.study, state.study.fit_test
     if own is None or state.fit_test is not None or not state.history:
         return False
@@ -111,10 +114,10 @@ def tested_actions(
         study: The study.
         estimate: The estimate from all phases together.
         barred: The actions that may not be played; None if all may.
-        current: An action that is played too; None for none.
+        current: A further action that is played; None for none.
 
     Returns:
-        The actions; none if those that may be played fit every linear model.
+        The actions in ascending order; empty if the actions that may be played always fit a linear model.
     """
     own, matrix = study.fit_test, study.actions.matrix
     assert own is not None
@@ -189,12 +192,12 @@ def _statistics(study: Study, actions: tuple[int, ...]) -> Statistics:
 def residual_basis(rows: FloatArray, wanted: int) -> FloatArray:
     """Return orthonormal columns that are orthogonal to all columns of a matrix.
 
-    They are the part outside the column space of fixed vectors that favour no direction, so that all machines
-    compute the same columns up to rounding.
+    They are computed from fixed vectors without a preferred direction, by removing the part in the column
+    space. So all machines compute the same columns up to rounding.
 
     Args:
         rows: The matrix, one row of features per action.
-        wanted: How many columns are wanted. There are fewer if the space has no more dimensions.
+        wanted: How many columns are wanted. Fewer are returned if the orthogonal space has fewer dimensions.
     """
     left, sizes, _ = np.linalg.svd(rows, full_matrices=False)
     basis = left[:, sizes > sizes[0] * _TIE]
@@ -207,9 +210,10 @@ def residual_basis(rows: FloatArray, wanted: int) -> FloatArray:
 
 
 def _off(study: Study, statistics: Statistics, shape: str) -> tuple[FloatArray, FloatArray]:
-    """Bound the mean of the residual coordinates for a linear model, and their standard deviations.
+    """Return bounds on the means of the residual coordinates for a linear model, and standard deviations.
 
-    The mean is what the rounding of the mixing matrix leaves, and what the study's misfit allows.
+    Means differ from 0 because the mixing matrix is rounded, and because of the study's misfit. For a ball,
+    both results have one entry, for the length of the vector of coordinates.
     """
     mean = leak(study, statistics) + study.misfit * statistics.reach("box", 1.0)
     spread = np.sqrt(np.diag(statistics.covariance))
@@ -221,7 +225,7 @@ def _off(study: Study, statistics: Statistics, shape: str) -> tuple[FloatArray, 
 
 
 def leak(study: Study, statistics: Statistics) -> FloatArray:
-    """Return how far mean rewards Xθ in [−B, B] may move each coordinate, because of rounding.
+    """Return how far mean rewards Xθ in [−B, B] may move each coordinate from 0, because of rounding.
 
     Let M be the rounded matrix. MXθ = (M·X·X⁺)·Xθ, and the entries of Xθ are at most B.
     """
@@ -238,7 +242,14 @@ def _clipped(study: Study, statistics: Statistics, shape: str) -> Reporting:
 
 
 def fit_test_evidence(study: Study, plan: Plan, reports: int, means: tuple[float, ...] = ()) -> PhaseEvidence:
-    """Return the evidence of a fit test. Its bounds on clipping fail with a tenth of the level."""
+    """Return the evidence of a fit test. Its bounds on clipping fail with probability `FIT_LEVEL`/10.
+
+    Args:
+        study: The study.
+        plan: The plan of the fit test.
+        reports: How many clients reported.
+        means: The released means; empty to predict errors before the release.
+    """
     mechanism, statistics = plan.asked_mechanism, _statistics(study, plan.support)
     bias = tuple[float, ...]()
     lossless = float(on_grid(statistics.reach(mechanism.shape, study.bound).max(), up=True))
@@ -275,9 +286,10 @@ def fit_verdict(study: Study, evidence: PhaseEvidence) -> FitVerdict:
     """
     statistics, values = _statistics(study, evidence.plan.support), np.array(evidence.means)
     mixing = statistics.full_mixing
-    excess = float(np.max(np.abs(values) - threshold(study, evidence)))
+    sizes: FloatArray = np.abs(values)
     if _by_length(evidence):
-        excess = float(np.linalg.norm(values) - threshold(study, evidence)[0])
+        sizes = np.array([np.linalg.norm(values)])
+    excess = float(np.max(sizes - threshold(study, evidence)))
     scatter = study.assignment_rule.errors(study, evidence).factor(np.eye(len(values)))
     square = float(values @ values - np.einsum("ij,ij->", scatter, scatter))
     return FitVerdict(
@@ -289,24 +301,26 @@ def fit_verdict(study: Study, evidence: PhaseEvidence) -> FitVerdict:
 
 
 def _by_length(evidence: PhaseEvidence) -> bool:
-    """Whether the length of all coordinates is tested, or each of them alone."""
+    """Return whether the length of the vector of coordinates is tested, instead of each coordinate."""
     return evidence.plan.asked_mechanism.sub_gaussian
 
 
 def threshold(study: Study, evidence: PhaseEvidence) -> FloatArray:
-    """Return what the length of the residual coordinates, or each of them, exceeds if the model is wrong.
+    """Return the threshold for the length of the residual coordinates, or one for each coordinate.
 
-    For a linear model it is exceeded with a probability of at most `FIT_LEVEL`.
+    If mean rewards are linear up to the study's misfit, a threshold is exceeded with a probability of at most
+    `FIT_LEVEL`.
     """
     statistics = _statistics(study, evidence.plan.support)
     count, chance = len(statistics.targets), 0.9 * FIT_LEVEL  # a tenth is for clipping
-    errors = study.assignment_rule.errors(study, evidence)
-    allowed = leak(study, statistics) + study.misfit * np.abs(statistics.full_mixing).sum(axis=1)
+    errors, mixing = study.assignment_rule.errors(study, evidence), statistics.full_mixing
+    leaked = leak(study, statistics)
     if _by_length(evidence):
         radius = errors.norm_radius(np.eye(count), statistics.targets, confidence=chance)
-        largest = study.misfit * largest_norm(statistics.full_mixing)
-        return np.array([radius + float(np.linalg.norm(leak(study, statistics))) + largest])
+        largest = study.misfit * largest_norm(mixing)
+        return np.array([radius + float(np.linalg.norm(leaked)) + largest])
     each = errors.radius(np.eye(count), statistics.targets, confidence=chance / (2 * count))
+    allowed = leaked + study.misfit * np.abs(mixing).sum(axis=1)
     return np.asarray(each + allowed, dtype=np.float64)
 
 
@@ -314,17 +328,22 @@ def reserved_fit_test(study: Study, participants: int, misfit: float, *, plays: 
     """Return the smallest fit test that is expected to notice a misfit.
 
     If mean rewards deviate from a linear function by independent amounts, uniform in [−m, m], the expected
-    squared length of the residual coordinates is T·m²·q/3. The cohort is the smallest for which the threshold
-    is at most half of that length.
+    squared length of the q residual coordinates is T·m²·q/3. The cohort is the smallest for which the
+    threshold is at most half of that length. If each coordinate is tested alone, its threshold must be at
+    most √(T/3)·m.
 
     Args:
         study: The study; its schedule is not used.
         participants: How many clients the study asks in total.
         misfit: The m to notice, on the study's scale of rewards.
-        plays: How often each action is played; by default 32, but at most a twentieth of the horizon.
+        plays: How often each action is played. The default is 32, or fewer such that the test takes about a
+            twentieth of the horizon at most.
+
+    Returns:
+        The test.
 
     Raises:
-        InvalidValue: Half of the participants do not suffice.
+        InvalidValue: Half of the participants are too few, or the study cannot have a fit test.
     """
     positive(misfit=misfit)
     rounds = study.actions.dimension + FitTest.coordinates
@@ -351,6 +370,7 @@ def _notices(study: Study, test: FitTest, misfit: float) -> bool:
     except PrivacyError:  # no mechanism for this number of clients
         return False
     least = threshold(tested, fit_test_evidence(tested, plan, test.cohort))
-    # Coordinates that are tested alone must each be noticed; the largest of them is above their root mean.
-    signal = misfit * math.sqrt(test.plays * (plan.numbers if len(least) == 1 else 1) / 3)
-    return float(np.max(least)) <= _NOTICED * signal * (1 if len(least) == 1 else 2)
+    if len(least) == 1:
+        return float(least[0]) <= _NOTICED * misfit * math.sqrt(test.plays * plan.numbers / 3)
+    # The largest coordinate is usually above the root mean square of one, so half of it is not required here.
+    return float(np.max(least)) <= misfit * math.sqrt(test.plays / 3)

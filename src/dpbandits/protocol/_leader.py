@@ -1,4 +1,4 @@
-"""The leader: the best guess among the active actions, the estimate that it follows from, and its gap."""
+"""The leader, which is the best guess among the active actions; its estimate, and a bound on its gap."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def leader(state: State) -> int:
 
     Returns:
         The active action with the largest estimated mean; before the first release, the first active action.
-        After a confirmation, see `confirmed_leader`.
+        A confirmation may replace it by another option that it measured (`confirmed_leader`).
 
     Example:
         >>> from dpbandits import examples
@@ -40,7 +40,7 @@ def leader(state: State) -> int:
 
 
 def best_estimate(state: State) -> FloatArray:
-    """Return the estimate from which `leader` follows, after the first release.
+    """Return the estimate by which `leader` compares actions.
 
     Args:
         state: The state after at least one release.
@@ -88,7 +88,8 @@ def gap_bound(state: State) -> float:
         state: The state after at least one release.
 
     Returns:
-        The largest upper confidence bound on how much better another active action may be; 0 if one is left.
+        The largest upper confidence bound on how much better another active action may be; 0 if no other
+        action is left.
 
     Example:
         >>> from dpbandits import examples

@@ -1,17 +1,19 @@
-"""The learner: Algorithm 1 of the paper as two pure functions on frozen values.
+"""The learner: Algorithm 1 of the paper as two pure functions, `ask` and `tell`, on frozen values.
 
 Rules of the state machine:
 - The plan `ask(state)` is a function of the state, and the state is a function of the releases. Replaying
   stored releases rebuilds both exactly, or raises `PlanMismatch` at the first difference.
 - A phase that fits into the horizon plays its design and asks clients; `tell` needs its release.
-- A phase that does not fit is cut at the horizon. It plays but asks nobody; `tell` takes no release.
+- A phase that does not fit is cut at the horizon. It plays and asks nobody; `tell` takes no release.
 - Once no more clients can be asked (every cohort has been asked, or too few clients are left), the leader is
   played to the end of the horizon. With the step `committed` the same happens when a phase does not fit.
-- If the study has a fit test or a confirmation, they come once, in this order, before the leader is played to
-  the end. They drop no action.
+- If the study has a fit test or a confirmation, each of them takes place once, in this order, before the
+  leader is played to the end. They drop no action. One that does not fit into the horizon or the population
+  is left out.
 - With a `Safeguard`, some actions are not played again, and phases also play the current option
-  (`_safe_plays.py`). A fit test or a confirmation that does not fit into the horizon then does not come.
-- An action that was dropped never comes back, except for the current one if a safeguard leaves no other.
+  (`_safe_plays.py`).
+- A dropped action never becomes active again, with one exception: if a safeguard bars all active actions, the
+  current option becomes the only active one.
 - `ask` raises `StudyEnded` after the last round.
 """
 
@@ -23,6 +25,7 @@ from dataclasses import replace
 import numpy as np
 
 from dpbandits.errors import PlanMismatch, ProtocolError, StudyEnded
+from dpbandits.protocol._bitmap import packed
 from dpbandits.protocol._confirmation import confirmation_evidence, confirmation_plan, finalists, may_confirm
 from dpbandits.protocol._designs import active_design, identifying, whole_plays
 from dpbandits.protocol._elimination import pooled_survivors, survivors
@@ -87,7 +90,7 @@ def ask(state: State) -> Plan:
 
 
 def _may_ask(state: State) -> bool:
-    """Return whether a cohort is scheduled, enough clients are left, and more than one action matters."""
+    """Return whether a cohort is scheduled, enough clients are left, and the study is not yet decided."""
     study = state.study
     if not study.schedule.asks(state.phase) or not study.assignment_rule.has_cohort(state):
         return False
@@ -111,20 +114,18 @@ def _committed(state: State, rounds: int) -> Plan:
 
 
 def _fit_test(state: State) -> Plan | None:
-    """Return the plan of the fit test; None if there is none, or none any more."""
+    """Return the plan of the fit test; None if the study has none, or if it took place or does not fit."""
     if not may_test_fit(state):
         return None
-    study, current = state.study, None
-    if limits_losses(study):
-        assert study.safeguard is not None
-        current = study.safeguard.current
+    study, guard = state.study, state.study.safeguard
+    current = None if guard is None or guard.allowance is None else guard.current
     barred = state.barred_actions if state.barred else None
     actions = tested_actions(study, best_estimate(state), barred=barred, current=current)
     return raised(state, fit_test_plan(state, actions)) if actions else None
 
 
 def _confirmation(state: State) -> Plan | None:
-    """Return the plan of the confirmation; None if there is none, or none any more."""
+    """Return the plan of the confirmation; None in the same cases as for the fit test, or if it is barred."""
     if not may_confirm(state):
         return None
     options = finalists(state, best_estimate(state))
@@ -160,7 +161,8 @@ def tell(state: State, plan: Plan, release: Release | None) -> State:
         The state after the phase.
 
     Raises:
-        PlanMismatch: The plan or the release belongs to another phase or study.
+        PlanMismatch: The plan or the release belongs to another phase or study, the release is missing, or
+            its numbers of means or reports do not fit the plan.
         ProtocolError: There is a release for a plan that asks nobody.
 
     Example:
@@ -184,7 +186,7 @@ def tell(state: State, plan: Plan, release: Release | None) -> State:
     fit = fitted(study, evidence)
     scores = study.reward_model.means(study.actions.matrix, active, fit.estimate)
     keep, widest = survivors(state, fit, scores)
-    if not keep.all():  # copies of a million numbers are noticed
+    if not keep.all():  # copying a million numbers takes noticeable time
         active, scores = active[keep], scores[keep]
     if study.pools:
         keep = pooled_survivors(study, [*state.fits, fit], active)
@@ -193,11 +195,9 @@ def tell(state: State, plan: Plan, release: Release | None) -> State:
     if barred:
         active = without_barred(state, active, barred)
         scores = study.reward_model.means(study.actions.matrix, active, fit.estimate)
-    left = np.zeros(study.actions.count, dtype=bool)
-    left[active] = True
     after = replace(
         played,
-        active=np.packbits(left).tobytes(),
+        active=packed(active, study.actions.count),
         clients_asked=played.clients_asked + plan.cohort,
         width=widest,
         history=(*state.history, replace(evidence, estimate=tuple(fit.estimate.tolist()))),

@@ -2,10 +2,11 @@
 
     Plan     server → everybody   what to play, how many clients to ask, and the privacy mechanism
     Report   client → shuffler    one client's randomized report, packed into bytes
-    Batch    shuffler → server    all reports after S
+    Batch    shuffler → server    all reports of a cohort after the third party's step S
     Release  server, stored       the private means: the only data from clients that the learner sees
 
-A report, batch or release names its plan by the plan's digest.
+R, S and A are the paper's names for the steps of a client, the third party and the server. A report, a batch
+and a release name their plan by its digest.
 """
 
 from __future__ import annotations
@@ -40,11 +41,11 @@ class Plan:
         plays: The number of rounds for each supported action.
         rank: The dimension of the span of the active actions.
         mechanism: The privacy mechanism of the cohort. None if there is one mechanism per action, or if the
-            phase only plays and asks no clients: the horizon cuts it short, or no more clients can be asked.
+            phase asks nobody because the horizon cuts it short or no more clients can be asked.
         offsets: One public offset per reported number. Clients subtract it before they clip, and the server
             adds it back. Empty means zero.
-        per_action: One mechanism per supported action, if each round has its own client, who reports on the
-            action of that round alone. `parts` are the plans that these clients receive. Empty otherwise.
+        per_action: One mechanism per supported action, if each round has its own client, who reports only on
+            the action of that round. `parts` are the plans that these clients receive. Empty otherwise.
         mixing: A matrix; clients report `mixing` times their averages of the supported actions. If it is
             empty, they report the averages themselves.
 
@@ -84,7 +85,7 @@ class Plan:
             self._check_per_action()
 
     def _check_numbers(self) -> None:
-        """Check all ranges, so that no computation of a client from the plan can overflow."""
+        """Check all ranges, so that no computation that a client makes from the plan can overflow."""
         whole(1, MOST_ACTIONS, actions=len(self.support))
         for action, plays in zip(self.support, self.plays, strict=True):
             whole(0, LARGEST_ACTION, support=action)
@@ -98,13 +99,12 @@ class Plan:
         if self.mechanism is not None:
             raise InvalidValue("mechanism", self.mechanism.kind, "none, since each action has its own")
         if tuple(own.cohort for own in self.per_action) != self.plays:
-            raise InvalidValue(
-                "per_action", f"{len(self.per_action)} mechanisms", "one for the clients of each action"
-            )
+            expected = "one per action, whose cohort is the number of plays"
+            raise InvalidValue("per_action", f"{len(self.per_action)} mechanisms", expected)
         whole(1, 1, coordinates=max(own.coordinates for own in self.per_action))
 
     def __hash__(self) -> int:
-        """Hash these fields only: there may be many mechanisms, and plans rarely differ in them alone."""
+        """Hash four fields only: plans rarely differ only in the others, and mechanisms are slow to hash."""
         return hash((self.study, self.phase, self.support, self.plays))
 
     @property

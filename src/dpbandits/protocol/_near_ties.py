@@ -1,14 +1,16 @@
-"""Draws θ* from the uniform distribution on the unit sphere, near ties more often, with weights.
+"""Draws θ* on the unit sphere, near ties more often, with weights that restore the uniform distribution.
 
 If noise is small, the mean regret is dominated by the rare θ* for which two actions are nearly equally good:
-there the best guess may be wrong, for the rest of the horizon. A few draws often contain no near tie. So θ*
-is drawn in groups. A great circle is drawn uniformly. On it, the best action changes at a few angles. The
-first draw of a group is uniform on the circle; the others have logarithmically uniform distances, one in each
-of as many intervals, to one of these angles. Each draw has the weight (uniform density) / (density of the
-draws), which is at most the size of a group. So weighted means are means over the uniform distribution.
+for these θ* the best guess may be wrong for the rest of the horizon. A few uniform draws often contain no
+near tie. So θ* is drawn in groups. For each group, a great circle is drawn uniformly. On the circle, the best
+action changes at a few angles, the ties. The first draw of a group is uniform on the circle. The others lie
+near one tie, at logarithmically uniform distances: the range of distances is divided into as many intervals
+as there are such draws, and each interval has one. Each draw has the weight (uniform density) / (density of
+the draws), which is at most the size of a group. So weighted means are means over the uniform distribution.
 
 The noise of a study decides at which distance a tie matters. With several distances per tie, one of them is
-near it. A study drops mostly the same actions for all of them, so they share the phases of a prediction.
+close to that distance. For most θ* of a group a study drops the same actions, so they share the phases of a
+prediction.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ class Parameters:
 
     Attributes:
         thetas: One unit vector per row.
-        weights: The weight of each.
+        weights: The weight of each row.
     """
 
     thetas: FloatArray
@@ -89,9 +91,9 @@ def _weight(angle: float, ties: FloatArray, together: int) -> float:
 
 
 def _ties(points: FloatArray) -> FloatArray:
-    """Return the angles at which the best action of a circle changes, given its coordinates in the plane.
+    """Return the angles at which the best action changes, given the actions in the plane of the circle.
 
-    The best action is a corner of the convex hull, and changes at the normals of its edges.
+    The best action is a corner of the convex hull of the points. It changes at the normals of the edges.
     """
     if len(points) < 3:
         across = points[-1] - points[0]

@@ -1,10 +1,11 @@
-"""Plans how to spend a budget of participants: searches for the schedule with the least predicted cost.
+"""`plan_study`: searches for the schedule of a budget of participants with the least predicted cost.
 
-The cost is the regret or, with the objective "identification", the number of clients until one action is
-left.
+The cost is the regret or, with the objective "identification", the number of clients until one action is left
+or the best guess is near enough (`Study.stop_gap`). `_prediction.py` predicts the cost.
 
 The search is a coordinate descent over the number of phases, their lengths and cohorts, and the tolerance of
-the designs. It starts from plans with one, two and four cohorts. `_prediction.py` predicts the cost.
+the designs. It starts from plans with one, three and four cohorts, or with four and fourteen for the
+objective "identification".
 """
 
 from __future__ import annotations
@@ -27,21 +28,22 @@ from dpbandits.protocol._prediction import SEARCH_DRAWS, predicted_costs
 from dpbandits.protocol._schedule import Schedule
 from dpbandits.protocol._study import Study
 
-# How many draws of θ* compare a candidate with the best so far, by its number of phases: at first; if it is
-# not much worse; and when the search is refined. Rare near ties need many draws. All draws share the first
-# phase, so a plan with few phases can have more of them in the same time.
+# By number of phases, how many draws of θ* are used to compare a candidate with the best so far: at first; if
+# it is not much worse; and when the search is refined. Rare near ties need many draws. All draws share the
+# first phase, so more draws fit into the same time for a plan with few phases.
 _DRAWS = {1: (48, 96, 128), 2: (16, 40, 80)}
 _FEWEST_DRAWS = (8, 20, 48)
 _FIRST, _MORE, _REFINING = 0, 1, 2
 _MUCH_WORSE = 1.3
-# Candidates with many phases may then be ranked wrongly. So the best `_NEAR` are compared with more draws,
-# and the best `_COMPARED` of these with all.
+# With few draws, candidates with many phases may be ranked wrongly. So the search is refined around the best
+# of `_NEAR` candidates by more draws, and the best `_COMPARED` candidates are compared at the end by all
+# draws.
 _NEAR, _COMPARED = 6, 6
 _MISSES = 2  # the search along one coordinate ends after this many values in a row that are not better
 _LARGEST_PLANNED = 20_000  # with more actions than this, planning uses a random sample of them
 _WORTH = 0.01  # a cohort is dropped if the cost without it is at most this share larger
-# The search starts from a plan for much noise, one for little, and one between: phases, first length ÷
-# dimension, growth of the lengths, tolerance of the designs.
+# The search starts from a plan for much noise, a plan for little noise, and one in between. Each has: phases,
+# first length ÷ dimension, growth of the lengths, tolerance of the designs.
 _STARTS = ((1, 5, 2.0, 1.3), (4, 1, 4.0, 2.0), (3, 24, 2.0, 1.3))
 _IDENTIFYING = ((4, 100, 4.0, 1.3), (14, 250, 1.1, 1.3))
 _LONGEST = 0.25  # the longest first phase, as a share of the horizon
@@ -71,12 +73,12 @@ def budgeted(study: Study, participants: int) -> Spending:
         participants: How many clients may be asked.
 
     Returns:
-        The best spending that was found. It asks all participants, unless `maximum_cohort` forbids that.
+        The best spending that was found. Its cohorts add up to `participants`; `maximum_cohort` may cut them.
     """
-    from threadpoolctl import threadpool_limits  # needed only here
+    from threadpoolctl import threadpool_limits  # imported here because only a search needs it
 
     search = _Search(study=replace(study, actions=_sampled(study.actions)), participants=participants)
-    # The matrices are small: several BLAS threads only cost processor time, and they round differently.
+    # The matrices are small: several BLAS threads would not be faster, and they round differently.
     with threadpool_limits(limits=1):
         for start in _STARTS if study.objective == "regret" else _IDENTIFYING:
             search.descend(*start)
@@ -95,9 +97,9 @@ def plan_study(
 ) -> Study:
     """Plan a study: how many clients each phase asks, how long it plays, and what it plays.
 
-    The result has the schedule with the least predicted regret for `participants` clients or, with the
-    objective "identification", the one that is expected to be sure soonest. The search uses public
-    information only, and its result is part of the study. Example:
+    The result has the schedule with the least predicted regret for `participants` clients. With the objective
+    "identification", it has the schedule that is predicted to need the fewest clients until the study is
+    sure. The search uses public information only, and its result is part of the study. Example:
 
         study = plan_study(actions=actions, horizon=10**6, participants=5000, privacy=privacy)
         study.schedule.cohorts    # for instance (3000, 2000)
@@ -107,7 +109,7 @@ def plan_study(
         horizon: The total number of rounds.
         participants: How many clients may be asked, each of them once.
         privacy: The trust model and (ε, δ); without it, reports are not protected.
-        design_tolerance: Fixes `Study.design_tolerance`, which is otherwise planned too.
+        design_tolerance: Fixes `Study.design_tolerance`. If None, it is planned too.
         settings: Other fields of `Study`. `bounded_rewards` defaults to False here: single rewards may lie
             outside [−bound, bound].
 
@@ -116,7 +118,8 @@ def plan_study(
 
     Raises:
         InvalidValue: A value is out of range, or `schedule` is given.
-        NotEnoughClients: The population is smaller than `participants`.
+        NotEnoughClients: The population is too small for `participants`, the fit test and the confirmation.
+        PrivacyError: No mechanism meets the requested privacy.
 
     Example:
         >>> import dpbandits as dp
@@ -140,7 +143,12 @@ def plan_study(
 
 
 def spent(study: Study, spending: Spending) -> Study:
-    """Return the study with the schedule and the design tolerance of a spending."""
+    """Return the study with the schedule and the design tolerance of a spending.
+
+    Args:
+        study: The study.
+        spending: The spending, from `budgeted`.
+    """
     return replace(study, schedule=spending.schedule, design_tolerance=spending.design_tolerance)
 
 
@@ -181,15 +189,15 @@ class _Search:
 
     def cost(self, spending: Spending, draws: int) -> float:
         """Return the mean of the predicted cost over the first `draws` draws."""
-        regrets, weights = self.known.get(spending, (np.zeros(0), np.zeros(0)))
-        if len(regrets) < draws:
-            more = predicted_costs(spent(self.study, spending), len(regrets), draws, self.phases)
-            regrets, weights = np.append(regrets, more[0]), np.append(weights, more[1])
-            self.known[spending] = regrets, weights
-        return float(np.average(regrets[:draws], weights=weights[:draws]))
+        costs, weights = self.known.get(spending, (np.zeros(0), np.zeros(0)))
+        if len(costs) < draws:
+            more = predicted_costs(spent(self.study, spending), len(costs), draws, self.phases)
+            costs, weights = np.append(costs, more[0]), np.append(weights, more[1])
+            self.known[spending] = costs, weights
+        return float(np.average(costs[:draws], weights=weights[:draws]))
 
     def improves(self, spending: Spending, best: Spending, stage: int) -> bool:
-        """Return whether a spending is better than the best so far. A much worse one gets few draws."""
+        """Return whether a spending is better than the best so far. Few draws suffice if it is much worse."""
         draws = _DRAWS.get(len(spending.schedule.cohorts or ()), _FEWEST_DRAWS)
         if self.cost(spending, draws[_FIRST]) > _MUCH_WORSE * self.cost(best, draws[_FIRST]):
             return False
@@ -235,12 +243,12 @@ class _Search:
             best = self.along(best, name, self.choices()[name], _REFINING)
 
     def nearest(self, count: int, draws: int) -> list[Spending]:
-        """Return the best candidates by `draws` draws, of those that have as many."""
-        found = [one for one, (regrets, _) in self.known.items() if len(regrets) >= draws]
+        """Return the best spendings by `draws` draws, among those for which as many draws were predicted."""
+        found = [one for one, (costs, _) in self.known.items() if len(costs) >= draws]
         return sorted(found, key=lambda one: self.cost(one, draws))[:count]
 
     def best(self) -> Spending:
-        """Return the best spending by all draws of a search, without cohorts that do not help."""
+        """Return the best spending by `SEARCH_DRAWS` draws, without cohorts that do not help."""
         near = self.nearest(_COMPARED, _FEWEST_DRAWS[_REFINING])
         best = min(near, key=lambda one: self.cost(one, SEARCH_DRAWS))
         most = self.cost(best, SEARCH_DRAWS) * (1 + _WORTH)
@@ -255,7 +263,7 @@ class _Search:
             self.participants,
             phases=phases,
             first_length=int(candidate["first_length"]),
-            growth=candidate["growth"] if phases > 1 else 2.0,  # so that equal plans are recognised
+            growth=candidate["growth"] if phases > 1 else 2.0,  # one value, so that equal plans are equal
             cohort_growth=candidate["cohort_growth"],
             maximum_cohort=self.study.schedule.maximum_cohort,
         )

@@ -1,8 +1,9 @@
-"""Checks whether honest clients could have produced a release. It looks only at the means of the release.
+"""`plausible`: checks, from its means alone, whether honest clients could have produced a release.
 
 The mean of clipped reports lies in [−bound, bound], or in the ball of that radius, and the mechanism adds an
 error that rarely exceeds its `error_radius`. A mean farther out was moved by clients that lied, or by a
-fault. A release that passes may also have been moved, but less: `Mechanism.reach_of_one` says by how much.
+fault. Lying clients may also have moved a release that passes, but less: `Mechanism.reach_of_one` is the
+largest effect of one client.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ def plausible(plan: Plan, release: Release) -> bool:
     if release.plan != plan.digest or len(release.means) != plan.numbers:
         raise PlanMismatch(f"the release belongs to another plan than {plan.digest[:12]}")
     means = np.array(release.means) - plan.centre
-    # One mechanism for all means, or one mechanism per mean.
+    # There is one mechanism for all means, or one mechanism per mean.
     parts = means[:, None] if plan.per_action else means[None]
     return all(map(_within, plan.mechanisms, parts, plan.counts(release)))
 

@@ -1,4 +1,4 @@
-"""Bounds on differences of two actions from all phases together, which hold for all phases at once.
+"""Bounds on mean rewards and their differences from all phases together, which hold for all phases at once.
 
 Phase i estimates ⟨θ*, v⟩ by ⟨θ̃_i, v⟩, whose error e_i is sub-Gaussian with proxy s_i² given the earlier
 phases. s_i² is known before the clients of phase i report. With V = Σ 1/s_i² and S = Σ e_i/s_i²,
@@ -30,10 +30,11 @@ from dpbandits.protocol._study import Study
 from dpbandits.protocol.assignment import Pull
 from dpbandits.protocol.model import Fit
 
-# ρ as a share of the information that all planned phases give together. Studies that stop after a twentieth
-# of their clients, and studies that need all of them, both have nearly the smallest widths.
+# ρ as a share of the information that all planned phases give together. With this share, widths are nearly
+# the smallest both in studies that stop after a twentieth of their clients and in studies that need all of
+# them.
 _PRIOR = 0.02
-_TINY = 1e-100  # two equal actions have a difference without error
+_TINY = 1e-100  # the least variance proxy: the difference of an action to itself has no error
 _NEWTON_STEPS = 4
 
 
@@ -54,9 +55,15 @@ class Leads:
     pulls: FloatArray
 
     def widths(self, failure: float) -> FloatArray:
-        """Return what the error of each estimate exceeds, in any phase, with probability at most `failure`.
+        """Return widths that errors exceed on one side, in any phase, with probability `failure` at most.
 
-        The bound is one-sided, and the same holds for the other side.
+        The same widths hold for the other side.
+
+        Args:
+            failure: The failure probability of one bound.
+
+        Returns:
+            One width per direction.
         """
         total = self.information + self.prior
         level = math.log(1 / failure) + np.log(total / self.prior) / 2
@@ -99,7 +106,7 @@ def pooled_along(study: Study, fits: Sequence[Fit], directions: FloatArray) -> L
 
     Args:
         study: The study.
-        fits: The fits of some phases. Which ones these are may depend on earlier phases only.
+        fits: The fits of some phases. Whether a phase is included may depend on earlier phases only.
         directions: One row v per direction, in the span of the actions that each of these phases played.
 
     Returns:
@@ -126,8 +133,8 @@ def pooled_along(study: Study, fits: Sequence[Fit], directions: FloatArray) -> L
 def _pulled(shares: Sequence[FloatArray], pulls: Sequence[Pull], failure: float) -> FloatArray:
     """Return how far clipping moves Σ share·estimate at most.
 
-    Phases without slopes add their own bounds. For the others there are two bounds, of which the smaller is
-    taken: the sum of their own bounds, and one on the total excess of their clients, which exceeds
+    Phases without slopes add their own bounds. For the others the smaller of two bounds is taken. One is the
+    sum of their own bounds. The other follows from the total excess of their clients, which exceeds
     Σ expected + log(1/failure) in any phase with probability at most `failure` (docs/theory.md).
     """
     alone, added, steepest = (np.zeros_like(shares[0]) for _ in range(3))

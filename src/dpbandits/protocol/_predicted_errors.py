@@ -19,14 +19,14 @@ class Knowledge:
     """The errors of the estimate after a predicted phase. Objects are compared by identity.
 
     Attributes:
-        of_plays: P, and
-        of_noise: N, so that the estimate has covariance PP' + NN' + common·I.
+        of_plays: P, a factor of the covariance PP' + NN' + common·I of the estimate, for the rewards.
+        of_noise: N, the factor for the noise.
         tails: How heavy the tails of the noise are; see `noise_tails`.
         common: The part of the variance that the clients' own parameters add.
         rank: The dimension of the span of the actions of the phase.
-        level: The quantile √(2·log(1/β)), by which deviations are multiplied to get widths.
-        widths_form: W, so that the width in direction v is level·√(v'Wv). It is the covariance, with a
-            larger part for noise that has heavier tails than normal noise.
+        level: The quantile √(2·log(1/β)). A width is this times a deviation.
+        widths_form: A matrix W: the width in direction v is level·√(v'Wv). W is the covariance, with a larger
+            part for noise that has heavier tails than normal noise.
     """
 
     of_plays: FloatArray
@@ -39,7 +39,7 @@ class Knowledge:
 
     @cached_property
     def without_noise(self) -> FloatArray:
-        """The part of the covariance that noise does not add."""
+        """The covariance without the part of the noise."""
         full = self.of_plays @ self.of_plays.T + self.common * np.eye(len(self.of_plays))
         return np.asarray(full, dtype=np.float64)
 
@@ -56,18 +56,18 @@ class Knowledge:
         return left[:, : self.rank], values[: self.rank] ** 2 + self.common
 
     def target_widths(self, targets: FloatArray) -> FloatArray:
-        """Return the width for each row."""
+        """Return the width of each row of targets."""
         spread = np.einsum("ij,ij->i", targets @ self.widths_form, targets)
         return np.asarray(self.level * np.sqrt(np.maximum(spread, 0)), dtype=np.float64)
 
     def target_radius(self, targets: FloatArray) -> float:
-        """Return √tr + level·√λ for the covariance of the errors, with trace tr and largest eigenvalue λ."""
-        # Columns of very different scales, such as those of a kernel, leave rounding errors below 0.
+        """Return √tr K + level·√λ, where K is the covariance of the targets and λ its largest eigenvalue."""
+        # If columns have very different scales, as with a kernel, rounding can make eigenvalues negative.
         spectrum = np.maximum(np.linalg.eigvalsh(targets @ self.covariance @ targets.T), 0)
         return float(np.sqrt(spectrum.sum()) + self.level * np.sqrt(spectrum[-1]))
 
     def widths_between(self, rows: FloatArray, best: FloatArray) -> FloatArray:
-        """Return the width of the difference to each row of `best`, one row each, for all rows."""
+        """Return the matrix of the widths of best[i] − rows[j]."""
         images, of_best = rows @ self.widths_form, best @ self.widths_form
         squares = np.einsum("ij,ij->i", images, rows) + np.einsum("ij,ij->i", of_best, best)[:, None]
         return np.asarray(self.level * np.sqrt(np.maximum(squares - 2 * of_best @ rows.T, 0)))
@@ -75,11 +75,11 @@ class Knowledge:
 
 @dataclass(frozen=True, kw_only=True)
 class Pooled:
-    """The errors of the means of actions, as the pooled estimate of some phases has them.
+    """The errors of the estimated means of actions, if the estimates of some phases are pooled.
 
     Attributes:
-        known: The phases.
-        rows: One row per action.
+        known: The errors of each phase.
+        rows: The features of the actions, one row per action.
     """
 
     known: Sequence[Knowledge]
@@ -114,7 +114,7 @@ class Pooled:
         ]
 
     def guess(self, gaps: FloatArray, draws: ErrorDraws) -> Guess:
-        """Return the best guess of the pooled estimate, given the gap of each action."""
+        """Return the distribution of the gap of the best guess, given the gap of each action."""
         if all(one.tails == "normal" for one in self.known):
             return best_guess(gaps, self.normal, draws)
         rng, count = np.random.default_rng(draws.seed), len(draws.picks)

@@ -1,6 +1,7 @@
-"""The phases of a predicted study for some drawn θ*, until no further phase asks clients.
+"""Predicts the phases of a study for some drawn θ*, until no further phase asks clients.
 
-θ* for which the same actions were dropped so far share their phases, so that each design is computed once.
+All θ* for which the same actions were dropped so far share their phases, so that each design is computed
+once.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ from dpbandits.protocol._predicted_phase import PhaseCache, PredictedPhase, pred
 from dpbandits.protocol._study import Study
 
 TOGETHER = 4
-"""How many θ* are drawn together: they have a tie in common, and mostly the same phases."""
+"""How many θ* are drawn together. They lie near the same tie, and mostly have the same phases."""
 
 _ERRORS = 8  # draws of the errors per θ*
-_TIME_UNIFORM = 1.1  # widths that hold in all phases, over those of one phase with the same information
+_TIME_UNIFORM = 1.1  # the width of a bound for all phases at once, roughly, over that of a single phase
 _TINY = 1e-50
 
 
@@ -63,7 +64,19 @@ def drawn_truths(actions: Actions, draws: int, seed: int) -> Truths:
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What is predicted for one θ*: the regret of the phases, and the best guess after them."""
+    """What is predicted for one θ*.
+
+    Attributes:
+        member: The index of the θ*.
+        regret: The regret of the phases.
+        bound: The proved upper bound of the regret over the horizon.
+        rounds: The rounds of the phases. After them the best guess is played.
+        first_elimination: The first phase that dropped an action; None if no phase did.
+        actions_left: How many actions are left.
+        sure: Whether one action is left, or the best guess is near enough (`Study.stop_gap`).
+        participants: How many clients the phases asked.
+        guess: The distribution of the gap of the best guess.
+    """
 
     member: int
     regret: float
@@ -118,8 +131,8 @@ class _Path:
         members: The indices of these θ*.
         active: The actions that are left.
         regret: The regret so far, for each member.
-        bound: The proved bound of the regret so far, for each member.
-        worst: An upper bound on the cost of one play, for each member.
+        bound: The proved upper bound of the regret so far, for each member.
+        worst: An upper bound on the regret of one play, for each member.
         known: What is known after each phase.
         rounds: The rounds so far.
         first_elimination: The first phase that dropped an action.
@@ -207,7 +220,7 @@ def _near_enough(study: Study, leads: FloatArray) -> NDArray[np.bool_]:
 def _pooled_widths(
     study: Study, known: Sequence[Knowledge], rows: FloatArray, best: FloatArray
 ) -> FloatArray:
-    """Return roughly the widths of `_pooling.py`, as `Knowledge.widths_between` does for one phase."""
+    """Return roughly the widths of `_pooling.py`, in the form of `Knowledge.widths_between`."""
     deviations = [one.widths_between(rows, best) / one.level for one in known]
     information = np.sum([1 / np.maximum(one, _TINY) ** 2 for one in deviations], axis=0)
     level = 2 * math.log(1 / study.pair_failures[0])
@@ -217,7 +230,7 @@ def _pooled_widths(
 def _guess(gaps: FloatArray, pooled: Pooled | None, draws: ErrorDraws, *, decided: bool) -> Guess:
     if decided:
         return RIGHT
-    if pooled is None:  # nothing is known: any action may be the guess
+    if pooled is None:  # nothing is known, so each action is equally likely to be the guess
         wrong = gaps[gaps > 0]
         return Guess(gaps=wrong, chances=np.full(len(wrong), 1 / len(gaps)))
     return pooled.guess(gaps, draws)

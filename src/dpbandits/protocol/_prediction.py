@@ -1,11 +1,11 @@
-"""Predicts the regret of a study before any client is asked.
+"""`predict`: predicts the regret of a study before any client is asked.
 
-Actions, horizon and noise are public, θ* is not. So regret is predicted for some θ* drawn from a prior, the
-uniform distribution on the unit sphere (`_near_ties.py`), without drawing any reward. The prediction assumes
-that an action is dropped in the first phase in which its gap exceeds its width. It assumes that the errors of
-estimates are normal, with a random scale if the noise has heavier tails (`_heavy_tails.py`). It computes the
-expected gap of the best guess at the end without bias (`_best_guess.py`). No guarantee depends on a
-prediction: it is used only to choose the schedule.
+Actions, horizon and noise are public, but θ* is not known. So regret is predicted for some θ* drawn from a
+prior, the uniform distribution on the unit sphere (`_near_ties.py`). No reward is drawn. The prediction
+assumes that an action is dropped in the first phase in which its gap exceeds its width. It assumes that the
+errors of estimates are normal, with a random scale if the noise has heavier tails (`_heavy_tails.py`). The
+expected gap of the best guess at the end is estimated without bias (`_best_guess.py`). No guarantee depends
+on a prediction: it is used only to choose the schedule.
 
 The prediction follows the phases for each θ* (`_predicted_paths.py`, `_predicted_phase.py`).
 """
@@ -27,7 +27,7 @@ DRAWS = 512
 """How many θ* are drawn by default. Rare near ties need many."""
 
 SEARCH_DRAWS = 128
-"""How many of them a search may use at most to compare schedules; their errors are the same for all."""
+"""How many θ* a search uses at most to compare schedules. All schedules have the same draws of errors."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,16 +39,18 @@ class Prediction:
         median_regret: The median of the regret. It is far below the mean if rare errors cost much.
         chance_of_best: The probability that the best guess at the end is the best action.
         expected_gap: The expected gap of the best guess at the end: what each later round would lose.
-        bound: The upper bound of the regret that the widths prove, which holds with probability 1 − 5L/T.
-            Until an action is dropped, each play of it may cost twice the largest width of a difference in
-            the previous phase. The same holds for the best guess at the end.
+        bound: The upper bound of the regret that the widths prove. It holds with probability 1 − 5L/T or, if
+            the study has one, with its `confidence`. Until an action is dropped, each play of it may cost
+            twice the largest width of a difference in the previous phase. The same holds for the best guess
+            at the end.
         rounds_asked: The rounds of all phases that ask clients.
         first_elimination: The first phase that is expected to drop an action; None if no phase is.
         actions_left: How many actions are expected to be left at the end.
         participants: How many clients are expected to be asked until one action is left, until the best guess
-            is certain to be within `Study.stop_gap` of the best action, or until all planned ones were asked.
-            Without `Study.stop_when_decided` the study goes on to ask the others.
-        chance_of_sure: The probability of one of the first two.
+            is certain to be within `Study.stop_gap` of the best action, or until all planned clients were
+            asked. Without `Study.stop_when_decided` the study also asks the remaining clients.
+        chance_of_sure: The probability that one action is left in the end, or that the best guess is certain
+            to be within `Study.stop_gap` of the best action.
     """
 
     regret: float
@@ -92,11 +94,11 @@ def predicted_costs(study: Study, first: int, last: int, phases: PhaseCache) -> 
     """Return the predicted cost of the draws `first` … `last` − 1 of `predict`, and their weights.
 
     The cost is the regret or, with the objective "identification", the number of clients until one action is
-    left, or the best guess is near enough; it is that of all planned clients if the study is not sure.
+    left or the best guess is near enough. If that does not happen, it is the number of all planned clients.
 
-    The draws are those of the default arguments of `predict`, at most the first `SEARCH_DRAWS`. A search can
-    compare schedules with few draws and add more later. `phases` keeps the phases that were
-    predicted before, for studies that differ only in their schedule and design tolerance.
+    The draws are those of `predict` with seed 0, at most the first `SEARCH_DRAWS`. A search can compare
+    schedules with few draws and add more later. `phases` keeps the phases that were predicted before, for
+    studies that differ only in their schedule and design tolerance.
     """
     truths = drawn_truths(study.actions, SEARCH_DRAWS, 0)
     outcomes = outcomes_of(study, truths, np.arange(first, last), phases)

@@ -19,16 +19,16 @@ class Progress:
     Attributes:
         phase: The phase, counted from 1.
         actions_left: How many actions may still be best after the phase.
-        leader: The index of the best guess among these, which is played once no more clients are asked. While
-            more than 2¹⁴ actions are close to the leader, it is the best by this phase's estimate alone.
+        leader: The index of the best guess, which is played once no more clients are asked. While more than
+            2¹⁴ actions are close to the leader, it is the best action by this phase's estimate alone.
         estimated_mean: The mean reward of the leader by the last phase or, in a study that pools
             (`Study.pools`), by all phases together; None before the first release.
         width: The confidence width of that mean. For each action, the error exceeds it, on each side, with a
             probability of at most `Study.bound_failure`. None before the first release.
         largest_width: The largest width that decided which actions stay, see `State.width`. None before the
             first release. With the step `differences` it is the width of a difference of two actions.
-        cohort: How many clients the phase asked; 0 if it only plays.
-        reports: How many of them reported; 0 if it only plays.
+        cohort: How many clients the phase asked; 0 if it asked nobody.
+        reports: How many of them reported; 0 if it asked nobody.
         rounds_played: The number of rounds in this phase and all earlier ones.
         clients_asked: The number of clients asked in this phase and all earlier ones.
         requested_epsilon: The ε that the mechanism of the phase was calibrated to; None without privacy, or

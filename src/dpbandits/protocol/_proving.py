@@ -1,4 +1,4 @@
-"""How clients prove, without showing it, that a report is one that an honest client can send."""
+"""The proof system by which a client proves that its report is valid, without revealing the report."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from dpbandits.vdaf import Prio3, sum_vec_in_ball, sum_vec_with_multiproof
 def proof_system(message: Message, context: bytes) -> Prio3:
     """Return the proof system for the reports of a mechanism.
 
-    A measurement is what a report adds to the sums (`report_totals`), minus the smallest possible number. It
-    is valid exactly if `message` accepts the report: each number is in its range and, in a ball, the whole
-    vector is not too long.
+    A measurement is the vector that a report adds to the sums (`report_totals`), minus the smallest possible
+    number. It is valid if each number is in its range and, for clipping to a ball, the vector is not too
+    long. `message` checks the same conditions.
 
     Args:
         message: The format of the reports, `Mechanism.message`.
-        context: What the reports are for. A report made for one context is rejected in another.
+        context: Identifies the purpose of the reports. A report made for one context is rejected in another.
 
     Returns:
         The instance of Prio3.

@@ -1,12 +1,13 @@
 """Applies a `Safeguard`: which options are not played again, and how often the current one is played.
 
 The loss of an option x is μ(c) − μ(x), where c is the current option. Every phase that measures the direction
-c − x gives a lower and an upper bound on it, and so do all phases together. All these bounds hold together
-with the confidence of the study (docs/theory.md). Before the first release, losses are at most 2B.
+c − x gives a lower and an upper bound on the loss, and so do all phases together. All these bounds hold
+together with the confidence of the study (docs/theory.md). Before the first release, losses are at most 2B,
+where B is `Study.bound`.
 
 - If the lower bound of x exceeds the margin, x is not played again.
 - Let a phase play x in T(x) rounds. If Σ T(x)·(upper bound of x) exceeds the allowance times the number of
-  rounds, the current option is played in more rounds, until it does not. Its own loss is 0.
+  rounds, rounds of the current option, whose loss is 0, are added until the sum no longer exceeds it.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from dpbandits.protocol.assignment import Played
 from dpbandits.protocol.model import Fit
 
 _MOST_POOLED = 1 << 14  # with more options than this, only bounds of single phases are used
-_ROUNDING = 1e-12  # relative; 44 rounds that are computed as 44.000000000001 are not 45
+_ROUNDING = 1e-12  # relative; a number of rounds that is computed as 44.000000000001 is not rounded up to 45
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -41,7 +42,7 @@ class LossBounds:
     high: FloatArray
 
     def narrow(self, places: NDArray[np.bool_], estimates: FloatArray, widths: FloatArray) -> None:
-        """Use further intervals, estimates ± widths, for some of the options."""
+        """Intersect the bounds of some options with further intervals, estimates ± widths."""
         self.low[places] = np.maximum(self.low[places], estimates - widths)
         self.high[places] = np.minimum(self.high[places], estimates + widths)
 
@@ -100,7 +101,7 @@ def _equally_measured(measured: NDArray[np.bool_]) -> Iterator[tuple[NDArray[np.
 
 
 def barred_after(state: State, fits: Sequence[Fit]) -> bytes:
-    """Return the options that are not played again, as a bitmap: those so far and those shown to be worse.
+    """Return the options that are not played again, as a bitmap: earlier ones and newly found ones.
 
     Args:
         state: The state before the last phase.
@@ -126,7 +127,7 @@ def limits_losses(study: Study) -> bool:
 
 
 def worst_losses(state: State, options: Sequence[int]) -> FloatArray:
-    """Return upper bounds on the losses of some options against the current one, which itself has 0.
+    """Return upper bounds on the losses of some options. The loss of the current option is 0.
 
     Args:
         state: The state of a study with a safeguard.
@@ -146,12 +147,12 @@ def worst_losses(state: State, options: Sequence[int]) -> FloatArray:
 
 
 def _further_plays(state: State, options: Sequence[int], plays: IntArray) -> int:
-    """Return in how many more rounds the current option is played, so that the mean loss is allowed."""
-    allowance = _safeguard(state.study).allowance
-    if allowance is None:
+    """Return in how many more rounds the current option is played, so that the allowance is kept."""
+    guard = state.study.safeguard
+    if guard is None or guard.allowance is None:
         return 0
     total = float(plays @ worst_losses(state, options))
-    rounds = math.ceil(min(total / allowance * (1 - _ROUNDING), 2.0 * MOST_PLAYS))
+    rounds = math.ceil(min(total / guard.allowance * (1 - _ROUNDING), 2.0 * MOST_PLAYS))
     return max(0, rounds - int(plays.sum()))
 
 
@@ -174,14 +175,13 @@ def with_current(state: State, design: Played, plays: IntArray) -> tuple[Played,
     Returns:
         What the phase plays, and how often. Both are unchanged if the allowance needs no more plays.
     """
-    study = state.study
-    more = _further_plays(state, design.support.tolist(), plays) if limits_losses(study) else 0
+    more = _further_plays(state, design.support.tolist(), plays)
     if not more:
         return design, plays
-    current = _safeguard(study).current
+    current = _safeguard(state.study).current
     if current in design.support:
         return design, plays + more * (design.support == current)
-    matrix = study.actions.matrix
+    matrix = state.study.actions.matrix
     (inside,) = spanned(matrix[design.support], design.rank, matrix[[current]])
     extended = _WithCurrent(
         support=np.append(design.support, current), rank=design.rank + (0 if inside else 1)
@@ -190,17 +190,17 @@ def with_current(state: State, design: Played, plays: IntArray) -> tuple[Played,
 
 
 def raised(state: State, plan: Plan) -> Plan | None:
-    """Return the plan of a fit test or a confirmation with as many plays as the allowance needs.
+    """Return the plan of a fit test or a confirmation, with as many plays as the allowance needs.
 
     Args:
-        state: The state before it.
+        state: The state before the fit test or the confirmation.
         plan: The plan, which plays the current option if the study has an allowance.
 
     Returns:
         The plan; None if it would take more rounds than are left.
     """
-    if limits_losses(state.study):
-        more = _further_plays(state, plan.support, np.array(plan.plays))
+    more = _further_plays(state, plan.support, np.array(plan.plays))
+    if more:
         today = _safeguard(state.study).current
         pairs = zip(plan.support, plan.plays, strict=True)
         plan = replace(plan, plays=tuple(own + more * (place == today) for place, own in pairs))
@@ -236,7 +236,7 @@ def current_only(study: Study, rounds: int) -> tuple[list[int], list[int]]:
 
 
 def with_all_allowed(state: State) -> State:
-    """Return the state as if every option that is not barred might be best."""
+    """Return the state with all options active, except those that are barred."""
     left = np.ones(state.study.actions.count, dtype=bool)
     left[state.barred_actions] = False
     return replace(state, active=np.packbits(left).tobytes())
@@ -245,15 +245,13 @@ def with_all_allowed(state: State) -> State:
 def without_barred(state: State, active: IntArray, barred: bytes) -> IntArray:
     """Return the active options without the barred ones.
 
-    If all of them are barred, bounds contradict each other, which has a small probability. The study then
-    plays the current option.
+    If all active options are barred, bounds contradict each other, which has a small probability. The study
+    then plays the current option.
 
     Args:
         state: The state before the last phase.
         active: The options that may be best.
-        barred: The bitmap of `barred_after`.
+        barred: The bitmap of `barred_after`, not empty.
     """
-    if not barred:
-        return active
     left = np.setdiff1d(active, unpacked(barred, state.study.actions.count))
     return left if len(left) else np.array([_safeguard(state.study).current])

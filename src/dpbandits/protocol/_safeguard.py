@@ -1,6 +1,6 @@
-"""`Safeguard`: what a study may cost compared with the option that is in use today.
+"""`Safeguard`: limits on the losses of a study compared with the option that is in use today.
 
-A safeguard has two parts, and each of them may be left out:
+A safeguard has two parts, and one of them may be left out:
 
     margin      an option that is shown to be worse than the current one by more than this is not played again
     allowance   in every phase, the mean reward is at most this much below that of the current option
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 class Safeguard:
     """Limits on how much worse a study may be than the option in use today.
 
-    Both limits are on the study's scale of rewards, and hold with the study's `confidence`.
+    Both limits are on the study's scale of rewards, and hold with the study's `confidence`. At least one
+    limit must be given.
 
     Attributes:
         current: The index of the option in use today.
@@ -65,7 +66,7 @@ class Safeguard:
             study: The study.
 
         Raises:
-            InvalidValue: The study has no confidence, or no such option.
+            InvalidValue: The study has no `confidence`, or no action with the index `current`.
         """
         if study.confidence is None:
             raise InvalidValue("confidence", None, "a number such as 0.95, if the study has a safeguard")

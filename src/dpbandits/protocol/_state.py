@@ -25,10 +25,11 @@ class State:
         phase: The number of the next phase, counted from 1.
         rounds_played: The rounds of all phases so far.
         clients_asked: The clients of all cohorts so far.
-        width: The largest width of the last phase that asked clients; None before the first. It is an upper
-            bound of that width if more than 2¹⁴ actions were active and too many of them may have the largest
-            width, which happens only with clipping or with noise that is not Gaussian.
-        history: The evidence of each phase that asked clients, in order.
+        width: The largest width of the last learning phase; None before the first. If more than 2¹⁴ actions
+            were active and too many of them may have the largest width, it is an upper bound of that width.
+            This happens only with clipping or with noise that is not Gaussian.
+        history: The evidence of each learning phase, in order: the phases that asked clients, without the fit
+            test and the confirmation.
         progress: One record per phase that was played, in order.
         confirmation: The evidence of the confirmation; None before it, or if the study has none.
         fit_test: The evidence of the fit test; None before it, or if the study has none.
@@ -89,10 +90,10 @@ class State:
 
     @property
     def evidence(self) -> PhaseEvidence | None:
-        """The evidence of the last phase that asked clients; None before the first release."""
+        """The evidence of the last learning phase; None before the first release."""
         return self.history[-1] if self.history else None
 
     @property
     def estimate(self) -> tuple[float, ...] | None:
-        """The estimate of θ* from the last phase that asked clients; None before the first release."""
+        """The estimate of θ* from the last learning phase; None before the first release."""
         return self.history[-1].estimate if self.history else None

@@ -12,6 +12,7 @@ from dpbandits._checks import between, non_negative, one_of, positive, two_ends,
 from dpbandits.actions import Actions
 from dpbandits.errors import InvalidValue, NotEnoughClients
 from dpbandits.privacy import PrivacyRequest, checked_bound
+from dpbandits.protocol._bitmap import packed
 from dpbandits.protocol._codec import digest
 from dpbandits.protocol._confirmation import Confirmation
 from dpbandits.protocol._lack_of_fit import FitTest
@@ -28,8 +29,8 @@ WHEN_CLIENTS_RUN_OUT = ("error", "stop")
 OBJECTIVES = ("regret", "identification")
 LARGEST_CONFIDENCE = 0.999999
 _POOLED = 0.8  # the share of 1 − confidence for bounds from all phases together
-_GAPS = 0.1  # the share of these for bounds on gaps, if the study does not stop because of a gap
-_LOSSES = 0.2  # the share of all bounds from all phases for those on losses, in a study with a safeguard
+_GAPS = 0.1  # the share of bounds on gaps, without a `stop_gap`, in the bounds that do not concern losses
+_LOSSES = 0.2  # the share of bounds on losses in `_POOLED`, in a study with a safeguard
 LONGEST_HORIZON = 10**15  # up to here, 64-bit integers and floats count rounds exactly
 
 
@@ -44,39 +45,40 @@ class Study:
             the paper's.
         bound: The paper's B: mean rewards lie in [−bound, bound].
         bounded_rewards: Whether every single reward also lies in [−bound, bound], as the paper assumes. If
-            not, `tight` clips the clients' averages further out, where few of them lie.
+            not, the preset "tight" clips the clients' averages further out, where few of them lie.
         heterogeneity: The paper's σ, the spread of the clients' own parameters.
         privacy: The trust model, (ε, δ) and the preset.
         population: How many clients can be asked; None for no limit.
         when_clients_run_out: With "stop", a study with too few clients stops asking and keeps playing its
             best guess. With "error", such a study is refused.
-        design_tolerance: Designs have g(π) ≤ `design_tolerance` × the rank of the active set. The variance
-            that privacy adds grows with g, and communication grows with the support. The support is about
-            twice the rank at tolerance 1.3, and about the rank at 2, the paper's value.
+        design_tolerance: Designs have g(π) ≤ `design_tolerance` × the rank of the active set, from 1.1 to 2.
+            The variance that privacy adds grows with g, and communication grows with the support. The support
+            is about twice the rank at tolerance 1.3, and about the rank at 2, the paper's value.
         confidence: The probability with which all statements of the study hold together: the best action is
-            never dropped, and bounds on gaps are right. Example: .95. None for the paper's choice, under
-            which each single bound fails with probability 1/(kT).
+            never dropped, and bounds on gaps are right. It lies between 0.5 and 0.999999, for example 0.95.
+            None for the paper's choice, by which each single bound fails with probability 1/(kT).
         stop_when_decided: Whether no more clients are asked once a single action is left, or once the best
             guess is certain to be within `stop_gap` of the best action. If not, every planned cohort is
             asked.
-        objective: "regret" plays only actions that may still be best. With "identification" a phase may also
-            play actions that cannot be best, if the others are then compared with fewer clients.
-        stop_gap: A gap that is small enough to stop, in units of the reward; see `stop_when_decided`.
+        objective: With "regret" a phase plays only actions that may still be best. With "identification" it
+            may also play other actions, if the remaining ones are then compared with fewer clients.
+        stop_gap: A gap that is small enough to stop, on the scale of [−bound, bound]; see
+            `stop_when_decided`.
         assignment: The actions that a client reports on. With "everyone", each client of a phase reports on
             all actions of the phase (DP-DPE). With "one", every round has a new client, who reports on the
             action of that round (DP-PE); there are as many clients as rounds, and the schedule's cohorts are
             not used.
         model: The name of the reward model, see `REWARD_MODELS`.
         steps: The steps to take; None for those of the preset.
-        terms: The digest of the terms that the study is deployed under; empty in a simulation.
+        terms: The digest of the terms under which the study is deployed; empty in a simulation.
         options: The digest of the options (`Options.digest`) whose rows are the actions, so that the names of
             the actions are a part of the study; empty if the actions have no names.
         reward_range: The range of single rewards in the user's units, (low, high). Clients clip rewards to it
-            and map it to [−bound, bound]; answers are mapped back. None if rewards are in [−bound, bound]
-            themselves.
+            and map it to [−bound, bound]; answers are mapped back. None if rewards are on the scale of
+            [−bound, bound] already.
         reward_variance: An upper bound on the variance of single rewards around the mean of their client, on
-            the scale of [−bound, bound]; None if none is known. Clips and widths use it. Single rewards must
-            be bounded.
+            the scale of [−bound, bound]; None if no such bound is known. Clipping and widths use it. It needs
+            `bounded_rewards` and the assignment "everyone".
         misfit: An upper bound on |mean reward − ⟨θ*, x⟩| over all actions, on the scale of [−bound, bound].
             Widths allow for it. 0 assumes that mean rewards are linear in the features.
         fit_test: A cohort that tests whether mean rewards are linear in the features, after the learning
@@ -85,6 +87,11 @@ class Study:
             for no confirmation. Its clients are asked in addition to those of the schedule.
         safeguard: Limits on how much worse the study may be than the option in use today; None for none. It
             needs a `confidence`.
+
+    Raises:
+        InvalidValue: A value is out of range, or two settings do not fit together.
+        PrivacyError: No mechanism meets the privacy request.
+        NotEnoughClients: The population is too small, and `when_clients_run_out` is "error".
 
     Example:
         >>> import dpbandits as dp
@@ -149,7 +156,8 @@ class Study:
             self.confirmation.check(self)
         if self.fit_test is not None:
             self.fit_test.check(self)
-        # A confirmation's study of finalists has no confidence. It never begins; `begin` checks all others.
+        # The study of finalists of a confirmation has no confidence, but it never begins: `begin` checks
+        # again.
         if self.safeguard is not None and self.confidence is not None:
             self.safeguard.check(self)
         if self.population is not None:
@@ -260,9 +268,9 @@ class Study:
     def bound_failure(self) -> float:
         """β, the probability that one one-sided confidence bound of one phase fails.
 
-        It is 1/(kT) or, with a `confidence`, (1 − confidence)/(5kL): L phases have at most 5k bounds each
-        (docs/theory.md, *What can fail in total*), or 7k with a safeguard. If the study `pools`, these bounds
-        share a fifth of 1 − confidence.
+        Without a `confidence` it is 1/(kT). With a `confidence` it is (1 − confidence)/(5kL): L phases have
+        at most 5k bounds each (docs/theory.md, *What can fail in total*), or 7k with a safeguard. If the
+        study `pools`, these bounds share a fifth of 1 − confidence.
         """
         if self.confidence is None:
             return 1 / (self.actions.count * self.horizon)
@@ -275,9 +283,9 @@ class Study:
     def pools(self) -> bool:
         """Whether actions are also dropped by the estimates of all phases together, see `_pooling.py`.
 
-        This needs a `confidence`, the steps `differences` and `pooled`, and noise that is usually
-        sub-Gaussian. Phases with other noise are not pooled, and neither are those of a study that states a
-        `reward_variance`.
+        This needs a `confidence`, the steps `differences` and `pooled`, a reward model that can compare, no
+        `reward_variance`, and a default noise that is sub-Gaussian. Single phases with other noise are left
+        out.
         """
         if self.confidence is None or not (self.learning.differences and self.learning.pooled):
             return False
@@ -291,8 +299,8 @@ class Study:
     def noise_request(self) -> PrivacyRequest:
         """The privacy request that mechanisms are calibrated to.
 
-        A study that pools takes sub-Gaussian noise in every phase if it may choose, since only such phases
-        are pooled. One phase alone may have shorter widths with other noise.
+        A study that pools takes sub-Gaussian noise in every phase if the request names no noise, because only
+        such phases are pooled. A single phase might have shorter widths with other noise.
         """
         if not self.pools or not self.privacy.trust_model.private or self.privacy.noise is not None:
             return self.privacy
@@ -303,7 +311,10 @@ class Study:
         """The probabilities with which a pooled bound on the lead of one action over the best one fails.
 
         The first is for bounds that drop actions, the second for bounds on gaps (`gap_bound`). Each holds for
-        all phases together. A study that stops because of a gap needs both equally.
+        all phases together. They are equal in a study with a `stop_gap`.
+
+        Raises:
+            InvalidValue: The study has no `confidence`.
         """
         if self.confidence is None:
             raise InvalidValue("confidence", None, "a number: a study without one does not pool phases")
@@ -316,8 +327,11 @@ class Study:
     def loss_failure(self) -> float:
         """The probability with which a pooled bound on the loss of one action fails, on one side.
 
-        A loss is the difference of the current option's mean reward to that of the action. The bound holds
-        for all phases together, in a study with a safeguard.
+        A loss is the mean reward of the current option minus that of the action. The bound holds for all
+        phases together, in a study with a safeguard.
+
+        Raises:
+            InvalidValue: The study has no `confidence`.
         """
         if self.confidence is None:
             raise InvalidValue("confidence", None, "a number: a study without one does not pool phases")
@@ -344,9 +358,9 @@ class Study:
         Raises:
             InvalidValue: The study has a safeguard and no confidence.
         """
-        from dpbandits.protocol._state import State  # a state has a study
+        from dpbandits.protocol._state import State  # here, because _state.py imports this file
 
         if self.safeguard is not None:
             self.safeguard.check(self)
-        everything = np.ones(self.actions.count, dtype=bool)
-        return State(study=self, active=np.packbits(everything).tobytes())
+        count = self.actions.count
+        return State(study=self, active=packed(np.arange(count), count))

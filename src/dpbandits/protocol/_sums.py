@@ -1,7 +1,7 @@
-"""Sums of reports: A needs only the sum of each coordinate if reports are whole numbers or bits.
+"""`Sums` of reports: the server's step A needs nothing else if reports are whole numbers or bits.
 
-A party that adds reports to running sums and forgets the reports can replace S: with the same noise,
-`analyze` computes the same release from `Sums` as from the batch that `shuffle` returns.
+A party that adds reports to running sums and forgets the reports can replace the third party's step S: with
+the same noise, `analyze` computes the same release from `Sums` as from the batch that `shuffle` returns.
 
 Sums are kept modulo 2^`sum_bits` of the mechanism, which is large enough for a whole cohort. So a report may
 also be split into shares that are uniform modulo this number, with a different party adding up each share.
@@ -64,7 +64,7 @@ def nothing(plan: Plan) -> Sums:
 
 
 def share_message(plan: Plan) -> Message:
-    """Return the packing of one share: per number, one residue modulo 2^`sum_bits`. Every residue is valid.
+    """Return the format of one share: per number, one residue modulo 2^`sum_bits`. Every residue is valid.
 
     Args:
         plan: The plan of the cohort.
@@ -73,7 +73,7 @@ def share_message(plan: Plan) -> Message:
         The message format.
 
     Raises:
-        ProtocolError: Reports are in floating point, or the plan asks nobody.
+        ProtocolError: Reports cannot be added up (see `summable`), or the plan asks nobody.
     """
     high = (1 << _summable(plan).sum_bits) - 1
     return Message(kind="integers", shape=(plan.numbers,), low=0, high=high)
@@ -93,7 +93,7 @@ def add_up(plan: Plan, sums: Sums, packed: Iterable[bytes], *, shares: bool = Fa
 
     Raises:
         InvalidValue: An entry of `packed` is not a valid report, or share, of this plan.
-        ProtocolError: Reports are in floating point.
+        ProtocolError: Reports cannot be added up (see `summable`).
 
     Example:
         >>> import dpbandits as dp
@@ -116,12 +116,18 @@ def add_up(plan: Plan, sums: Sums, packed: Iterable[bytes], *, shares: bool = Fa
 
 
 def add_noise(plan: Plan, sums: Sums, noise: NoiseSource) -> Sums:
-    """At the third party: add its noise to the sums, if the plan's mechanism has any.
+    """Add the noise of the third party to its sums, if the plan's mechanism has such noise.
 
     Args:
         plan: The plan of the cohort.
         sums: The sums of the reports, or of the third party's shares of them.
-        noise: The source of its noise.
+        noise: The source of the noise.
+
+    Returns:
+        The noisy sums; the same sums if the third party adds no noise.
+
+    Raises:
+        ProtocolError: Reports cannot be added up (see `summable`).
     """
     mechanism = _summable(plan)
     drawn = mechanism.third_party_noise(noise)
@@ -143,12 +149,15 @@ def combine(plan: Plan, one: Sums, other: Sums) -> Sums:
 
     Raises:
         PlanMismatch: The sums belong to another plan.
-        ProtocolError: The two sums are over different numbers of reports or coordinates.
+        ProtocolError: The two sums are over different numbers of reports, or do not have one sum per number.
     """
     if one.plan != plan.digest or other.plan != plan.digest:
         raise PlanMismatch(f"the sums belong to another plan than {plan.digest[:12]}")
     if one.reports != other.reports or not len(one.sums) == len(other.sums) == plan.numbers:
-        raise ProtocolError(f"sums: got {one.reports:,} and {other.reports:,} reports, expected equal sets")
+        raise ProtocolError(
+            f"sums: got {one.reports:,} and {other.reports:,} reports, expected the same reports, and "
+            f"{plan.numbers} sums of each"
+        )
     totals = np.array(one.sums, dtype=np.int64) + np.array(other.sums, dtype=np.int64)
     return replace(one, sums=_reduced(_summable(plan), totals))
 
@@ -165,7 +174,7 @@ def merge(plan: Plan, parts: Iterable[Sums]) -> Sums:
 
     Raises:
         PlanMismatch: Some sums belong to another plan.
-        ProtocolError: Some sums have another number of coordinates.
+        ProtocolError: Some sums do not have one sum per reported number.
     """
     mechanism, totals, reports = _summable(plan), np.zeros(plan.numbers, dtype=np.int64), 0
     for part in parts:
@@ -181,13 +190,13 @@ def merge(plan: Plan, parts: Iterable[Sums]) -> Sums:
 def report_range(plan: Plan) -> tuple[int, int]:
     """Return the smallest and the largest number that one report adds to a sum.
 
-    Example: (−33, 49) for a grid of 16 levels and noise of at most 33 levels.
+    Example: (−33, 49) for a grid from 0 to 16 and noise of at most 33 steps.
 
     Args:
         plan: The plan of the cohort.
 
     Raises:
-        ProtocolError: Reports are in floating point, or the plan asks nobody.
+        ProtocolError: Reports cannot be added up (see `summable`), or the plan asks nobody.
     """
     message = _summable(plan).message
     entries = message.entries // plan.numbers  # all bits of one number are added up
@@ -202,8 +211,8 @@ def report_totals(plan: Plan, packed: bytes) -> IntArray:
         packed: The bytes of the report (`Report.payload`).
 
     Raises:
-        InvalidValue: It is not a valid report of this plan.
-        ProtocolError: Reports are in floating point.
+        InvalidValue: `packed` is not a valid report of this plan.
+        ProtocolError: Reports cannot be added up (see `summable`).
 
     Example:
         >>> import dpbandits as dp
@@ -219,7 +228,7 @@ def report_totals(plan: Plan, packed: bytes) -> IntArray:
 
 
 def sums_of(plan: Plan, totals: Sequence[int], reports: int) -> Sums:
-    """Return sums, given as signed totals, in the form in which `analyze` takes them.
+    """Return signed totals as the `Sums` that `analyze` takes.
 
     Args:
         plan: The plan of the cohort.
@@ -227,7 +236,7 @@ def sums_of(plan: Plan, totals: Sequence[int], reports: int) -> Sums:
         reports: How many reports there are.
 
     Raises:
-        ProtocolError: Reports are in floating point.
+        ProtocolError: Reports cannot be added up (see `summable`).
 
     Example:
         >>> import dpbandits as dp
@@ -244,7 +253,7 @@ def sums_of(plan: Plan, totals: Sequence[int], reports: int) -> Sums:
 
 
 def signed_totals(plan: Plan, sums: Sums) -> IntArray:
-    """Convert the sums of a whole cohort to the totals that A takes.
+    """Convert the sums of a whole cohort to the totals that step A takes.
 
     If reports may be negative, each residue is mapped to the representative nearest to zero.
 
@@ -259,7 +268,10 @@ def signed_totals(plan: Plan, sums: Sums) -> IntArray:
     if sums.reports < mechanism.minimum_reports:
         raise TooFewReports(sums.reports, mechanism.minimum_reports)
     if sums.reports > plan.cohort or len(sums.sums) != plan.numbers:
-        raise ProtocolError(f"sums: got {len(sums.sums)} over {sums.reports:,} reports, expected a cohort's")
+        raise ProtocolError(
+            f"sums: got {len(sums.sums)} over {sums.reports:,} reports, expected {plan.numbers} over at most "
+            f"{plan.cohort:,}"
+        )
     totals = np.array(sums.sums, dtype=np.int64)
     if mechanism.message.low >= 0:
         return totals
@@ -268,7 +280,14 @@ def signed_totals(plan: Plan, sums: Sums) -> IntArray:
 
 
 def summable(plan: Plan) -> bool:
-    """Return whether A needs only the sums of the plan's reports, which must be whole numbers or bits."""
+    """Return whether the reports of a plan can be added up, because step A needs only their sums.
+
+    They can if all clients report through one mechanism, the mechanism is additive, and reports are whole
+    numbers or bits.
+
+    Args:
+        plan: The plan of the cohort.
+    """
     return plan.mechanism is not None and _adds_up(plan.mechanism)
 
 

@@ -1,10 +1,13 @@
-"""Assignment "everyone": each client of a phase reports on all of its actions (paper, Algorithm 1, DP-DPE).
+"""Assignment "everyone": each client reports on all actions of its phase (paper, Algorithm 1, DP-DPE).
 
 There is one cohort and one mechanism per phase. The error of a released mean has three parts: the noise of
 the plays, which is independent between actions; the noise of the mechanism; and the mean deviation of the
 clients' own parameters, which all means share. So
 
-    ⟨v, θ̃ − θ*⟩   has variance proxy   v'Cv,   C = A·diag(1/(n·T(x)) + s_n²)·A' + (σ²/n)·I.
+    ⟨v, θ̃ − θ*⟩   has variance proxy   v'Cv,   C = A·diag(1/(n·T(x)) + s_n²)·A' + (σ²/n)·I,
+
+where A is the map from the means to the estimate, n the number of reports, T(x) the number of plays of x, s_n
+the deviation of the mechanism's noise on a mean, and σ the heterogeneity.
 """
 
 from __future__ import annotations
@@ -36,7 +39,7 @@ if TYPE_CHECKING:
 
 _SLACK = 1e-9  # relative allowance for rounding errors in eigenvalues and factors
 _WHOLE = 1 << 24  # a simulated cohort with more numbers than this, 128 MB, is drawn in blocks
-_BLOCK = 1 << 20  # numbers in a block; arrays of this size are reused and not requested again
+_BLOCK = 1 << 20  # numbers in a block; the memory of arrays of this size is reused
 
 
 class Everyone(Assignment):
@@ -122,7 +125,7 @@ class Everyone(Assignment):
 def _statistics(study: Study, support: IntArray, plays: IntArray) -> Statistics:
     """Return the statistics of a client that reports its averages of the supported actions."""
     rows = study.actions.matrix[support]
-    # An average of T rewards of smaller variance scatters like one of more rewards of variance 1.
+    # An average of T rewards of small variance scatters like an average of more rewards of variance 1.
     worth = plays / study.proxy_of_average(float(plays.min()))
     return Statistics(rows=rows, plays=worth, heterogeneity=study.heterogeneity)
 
@@ -147,7 +150,7 @@ class CohortErrors(MeanErrors):
         return self.study.heterogeneity**2 / self.evidence.reports
 
     def factor(self, coefficients: FloatArray) -> FloatArray:
-        """Return the factor F; for mixed reports, the noise of the plays enters through the averages."""
+        """Return the factor F. If reports are mixed, the noise of the plays is mixed like the averages."""
         plan, reports = self.evidence.plan, self.evidence.reports
         if plan.mixing_matrix is None:
             return super().factor(coefficients)
@@ -190,10 +193,11 @@ class CohortErrors(MeanErrors):
         return Pull(most=most, slopes=lengths * slope, expected=max(clipped, 0.0))
 
     def planned_information(self, coefficients: FloatArray, directions: FloatArray) -> FloatArray:
-        """Return Σ_l n_l/((σ²‖v‖² + p·h/h_l)·(1 + f_l)), p the variance of one client's plays in this phase.
+        """Return Σ_l n_l/((σ²‖v‖² + p·h/h_l)·(1 + f_l)) over this phase and all planned later ones.
 
-        This phase has the length h. A later phase of length h_l has its plays times h_l/h, and noise that is
-        √f_l times as large as the scatter of the clients (`later_noise`).
+        p is the variance of one client's plays in this phase, and h the length of this phase. Phase l has n_l
+        clients and length h_l, so h_l/h times as many plays. Its noise has f_l times the variance of the
+        clients' scatter (`later_noise`).
         """
         schedule, first, clients = self.study.schedule, self.evidence.plan.phase, self.evidence.reports
         own = self.study.heterogeneity**2 * squared_norms(directions)
@@ -218,9 +222,9 @@ class CohortErrors(MeanErrors):
     def norm_radius(
         self, coefficients: FloatArray, directions: FloatArray, *, confidence: float | None = None
     ) -> float:
-        """Return √tr K + √(2‖K‖·log(1/β)) for sub-Gaussian errors with proxy K, plus clipping bias.
+        """Return √tr K + √(2‖K‖·log(1/β)) for sub-Gaussian errors with proxy K, plus the clipping bias.
 
-        The bound is from Hsu, Kakade and Zhang 2012.
+        The bound follows from Hsu, Kakade and Zhang 2012.
         """
         errors, bias = self.factor(coefficients), self.evidence.clipping_bias
         spectrum = np.linalg.eigvalsh(errors @ errors.T + self.common * directions @ directions.T)
@@ -272,7 +276,7 @@ class CohortErrors(MeanErrors):
 
 
 def later_noise(study: Study, rank: int, clients: int) -> float:
-    """Return roughly the variance that privacy adds to a recentred mean, over that of its clients' scatter.
+    """Return roughly the ratio of the variance that privacy adds to a recentred mean to that of its clients.
 
     Whitened reports have identity covariance and are clipped about MARGIN beyond their usual length.
     """
@@ -308,8 +312,8 @@ def paper_width(
 ) -> float:
     """Return W_l = (√(2d/(|U|h)) + σ/√|U| + σ_n)·√(2 log(1/β)), where d is the rank of the span.
 
-    With Laplace noise of scale b on the mean, the last term is 2sdb + 2db·log(1/β) instead: the paper
-    prints √(2 log(1/β)), but its proof needs log(1/β).
+    With Laplace noise of scale b on each of the s means, the last term is 2sdb + 2db·log(1/β) instead: the
+    paper prints √(2 log(1/β)), but its proof needs log(1/β).
     """
     quantile = math.sqrt(2 * math.log(1 / confidence))  # of a sub-Gaussian variable, in standard deviations
     action_related = math.sqrt(2 * rank / (clients * length))

@@ -2,8 +2,8 @@
 
 An `Assignment` plans which clients of a phase report on which actions, and computes the evidence from their
 release. `MeanErrors` bounds how far the released means of one phase may be from the mean rewards that they
-estimate. Reward models compute their confidence widths from it, so every reward model works with every
-assignment.
+estimate. Reward models compute their confidence widths from `MeanErrors`, so every reward model works with
+every assignment.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ class Crowd(Protocol):
     def averages(
         self, cohort: int, support: Sequence[int], plays: Sequence[int], rng: np.random.Generator
     ) -> FloatArray:
-        """Draw the average reward of each supported action: one row per client."""
+        """Draw the average reward of each client for each supported action: one row per client."""
 
     def rewards(self, cohort: int, action: int, rng: np.random.Generator) -> Iterator[FloatArray]:
-        """Draw one reward of one action per client, as a sequence of columns with a block of clients each."""
+        """Draw one reward per client for one action. Yield columns, each with a block of clients."""
 
 
 class Played(Protocol):
-    """What a phase plays: a design, or one to which the current option was added."""
+    """What a phase plays: a design, or a design to which the current option was added."""
 
     @property
     def support(self) -> IntArray:
@@ -67,7 +67,7 @@ class Pull:
 
 
 class MeanErrors(ABC):
-    """The errors e of the released means of one phase: mean = expected mean + e.
+    """The errors e of the released means of one phase: released mean = expected mean + e.
 
     Attributes:
         study: The study.
@@ -89,7 +89,7 @@ class MeanErrors(ABC):
     @property
     @abstractmethod
     def weights(self) -> FloatArray:
-        """The number of plays that each mean averages, up to a common factor: the paper's weights."""
+        """The number of plays in each mean, up to a common factor: the weights of the paper."""
 
     @property
     @abstractmethod
@@ -117,8 +117,8 @@ class MeanErrors(ABC):
 
         Args:
             coefficients: One row a of coefficients of the reported numbers per bound.
-            directions: For each row, the same combination of the features of the reported numbers. The
-                clients' own parameters deviate along it.
+            directions: For each row a, the same combination of the features of the reported numbers. The
+                deviations of the clients' own parameters enter along this direction.
             confidence: The failure probability of each bound; β = `Study.bound_failure` by default.
 
         Returns:
@@ -213,7 +213,15 @@ class Assignment(ABC):
 
     @abstractmethod
     def check(self, study: Study) -> None:
-        """Raise if the schedule does not suit the assignment, or the privacy request cannot be met."""
+        """Raise an error if the study's schedule does not suit the assignment, or its privacy cannot be met.
+
+        Args:
+            study: The study.
+
+        Raises:
+            InvalidValue: The schedule does not suit the assignment.
+            PrivacyError: No mechanism meets the privacy request.
+        """
 
     @abstractmethod
     def participants(self, study: Study) -> int:

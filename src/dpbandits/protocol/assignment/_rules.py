@@ -1,4 +1,4 @@
-"""`ASSIGNMENTS`: the values that `Study.assignment` can have, with their implementations."""
+"""`ASSIGNMENTS`: the accepted values of `Study.assignment`, with their implementations."""
 
 from __future__ import annotations
 

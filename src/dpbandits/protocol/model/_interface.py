@@ -2,8 +2,7 @@
 
 A `RewardModel` defines how mean rewards depend on an unknown parameter, and fits the parameter to the
 released means of a phase. A `Fit` holds the estimate and computes how far the estimated mean reward of an
-action may be off. The learner needs only these two to drop actions, commit and record progress. A new model
-is one file:
+action may be from the true one. The learner needs only these two classes. A new model is one file:
 
     @register_model
     class Tanh(RewardModel):
@@ -12,7 +11,7 @@ is one file:
 
     study = Study(..., model="tanh")
 
-docs/how-to/new-reward-model.md walks through an example.
+docs/how-to/new-reward-model.md explains an example step by step.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Bracket:
-    """Bounds of many widths: width i is at least `low[i]` and at most `high[i]`."""
+    """Lower and upper bounds of many widths: `low[i]` ≤ width i ≤ `high[i]`."""
 
     low: FloatArray
     high: FloatArray
@@ -54,8 +53,8 @@ class Comparison:
         proxies: The variance proxy of each error, without clipping.
         pull: How far clipping moves each estimate.
         bias: An upper bound on how far a misfit of the model moves each estimate.
-        planned: Roughly the sum of 1/proxy over this phase and all planned later ones. It tunes bounds, which
-            hold for any value.
+        planned: Roughly the sum of 1/proxy over this phase and all planned later ones. Pooled bounds hold for
+            any value; a good value makes them narrow.
     """
 
     estimates: FloatArray
@@ -120,7 +119,7 @@ class Fit(ABC):
         return np.asarray(np.linalg.pinv(self.covariance(), hermitian=True), dtype=np.float64)
 
     def spans(self, directions: FloatArray) -> NDArray[np.bool_]:
-        """Return for each row whether the phase measured it: whether its plays span this direction.
+        """Return for each direction whether the phase measured it: whether the played actions span it.
 
         Args:
             directions: One direction per row.
@@ -144,7 +143,7 @@ class Fit(ABC):
 
         Args:
             state: The state before the phase.
-            reference: An earlier phase with the same design, or the phase that was fitted.
+            reference: An earlier phase that played the same actions, or the phase that was fitted.
             towards: As in `widths`.
 
         Returns:
@@ -153,14 +152,14 @@ class Fit(ABC):
         return None
 
     def comparison(self, directions: FloatArray) -> Comparison | None:  # noqa: ARG002
-        """Return estimates of some directions, for pooling phases.
+        """Return estimates of some directions, for bounds from all phases together.
 
         Args:
             directions: One row per direction: an action, or the difference of two actions. The phase must
                 have played actions that span it.
 
         Returns:
-            The estimates; None if the errors are not sub-Gaussian, or if the model cannot tell.
+            The estimates; None if the errors are not sub-Gaussian, or if the model has no comparisons.
         """
         return None
 
@@ -216,9 +215,9 @@ class RewardModel(ABC):
     name: ClassVar[str]
     """The value of `Study.model` that selects this model."""
     steps: ClassVar[tuple[str, ...]] = ("differences", "committed")
-    """The steps beyond the paper that the model supports, see `Steps`. Studies with it take no others."""
+    """The steps beyond the paper that the model supports, see `Steps`. Its studies take no other steps."""
     compares: ClassVar[bool] = False
-    """Whether its fits have a `comparison`, so that actions can be dropped by all phases together."""
+    """Whether fits have a `comparison`, so that the estimates of all phases together can drop actions."""
     linear_in_features: ClassVar[bool] = False
     """Whether the mean reward of an action is a linear function of its features, and fits are `LinearFit`.
     Fit tests, a stated `misfit`, effects of features and intervals of answers need this."""
@@ -258,7 +257,7 @@ class RewardModel(ABC):
 
         Args:
             one: A parameter.
-            other: Another one.
+            other: Another parameter.
         """
         return float("inf")
 
@@ -273,7 +272,7 @@ class RewardModel(ABC):
         return np.asarray(np.linalg.pinv(precision, hermitian=True) @ total, dtype=np.float64)
 
 
-@lru_cache(maxsize=64)  # enough for the phases of a study; entries keep its actions in memory
+@lru_cache(maxsize=64)  # enough for the phases of a study; cached fits keep the actions in memory
 def fitted(study: Study, evidence: PhaseEvidence) -> Fit:
     """Fit the study's reward model to a phase. Recent fits are cached, and the same object is returned.
 
@@ -281,7 +280,8 @@ def fitted(study: Study, evidence: PhaseEvidence) -> Fit:
 
     Args:
         study: The study.
-        evidence: The phase. Pass `evidence.unfitted` after the fit, to get the cached one.
+        evidence: The phase. For evidence from `State.history`, pass `evidence.unfitted` to get the cached
+            fit.
 
     Returns:
         The fit. It does not depend on `evidence.estimate`.

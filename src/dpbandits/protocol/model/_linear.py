@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from dpbandits.protocol._state import State
     from dpbandits.protocol._study import Study
 
-_SPARSE = 8  # if fewer than one row in eight is needed, the needed rows are copied first
+_SPARSE = 8  # if less than an eighth of the rows is needed, these rows are copied first
 
 
 class LinearFit(Fit):
@@ -38,7 +38,7 @@ class LinearFit(Fit):
         if plan.mixing_matrix is None:
             # Weighted with the variances that the server knows, or with the plays alone as in the paper.
             weights = 1 / errors.variances if study.learning.weighted else errors.weights
-        else:  # there are as many numbers as the rank, so weights do not change the solution
+        else:  # clients report as many numbers as the rank, so weights do not change the solution
             rows, weights = plan.mixing_matrix @ rows, np.ones(plan.rank)
         self.map = least_squares(rows, weights, plan.rank)
 
@@ -93,6 +93,20 @@ class LinearFit(Fit):
         mixing, coefficients = self.evidence.plan.mixing_matrix, directions @ self.map
         return np.asarray(coefficients if mixing is None else coefficients @ mixing, dtype=np.float64)
 
+    def misfit_along(self, directions: FloatArray) -> FloatArray:
+        """Return how far the study's misfit m may move the estimate of each direction from a mean reward.
+
+        It is m·(Σ|c_i| + 2), where c are the coefficients of the averages. The 2 allows for a difference of
+        two actions: the mean reward of each may deviate by m from the linear function.
+
+        Args:
+            directions: Features of actions, or differences of the features of two actions.
+        """
+        if not self.study.misfit:
+            return np.zeros(len(directions))
+        moved = np.abs(self.on_averages(directions)).sum(axis=1)
+        return np.asarray(self.study.misfit * (moved + 2), dtype=np.float64)
+
     @property
     def common_width(self) -> float | None:
         """The paper's W_l in the preset `paper` without the step `differences`; None otherwise."""
@@ -104,7 +118,7 @@ class LinearFit(Fit):
         self, state: State, reference: PhaseEvidence, *, towards: int | None = None
     ) -> Bracket | None:
         """Return bounds from the quadratic forms of an earlier phase, see `_linear_bounds.py`."""
-        if self.study.misfit:  # its part of a width is not a multiple of a standard deviation
+        if self.study.misfit:  # the misfit's part of a width is not a multiple of a standard deviation
             return None
         return bracket(state, self, reference, towards=towards)
 
@@ -118,8 +132,7 @@ class LinearFit(Fit):
             estimates=directions @ self.estimate,
             proxies=proxies,
             pull=self.errors.certain_pull(coefficients),
-            # The misfit at the two actions whose difference is a direction adds at most 2.
-            bias=self.study.misfit * (np.abs(self.on_averages(directions)).sum(axis=1) + 2),
+            bias=self.misfit_along(directions),
             planned=self.errors.planned_information(coefficients, directions),
         )
 
@@ -164,7 +177,7 @@ class Linear(RewardModel):
         return LinearFit(study, evidence, errors)
 
     def means(self, matrix: FloatArray, actions: IntArray, parameter: FloatArray) -> FloatArray:
-        """Return ⟨x, parameter⟩ of some rows, without copying the rows unless they are few."""
+        """Return ⟨x, parameter⟩ of some rows. The rows are copied only if they are few."""
         found: FloatArray
         if len(actions) * _SPARSE < len(matrix):
             found = matrix[actions] @ parameter
@@ -173,7 +186,7 @@ class Linear(RewardModel):
         return found if len(actions) == len(matrix) else found[actions]
 
     def distance(self, one: FloatArray, other: FloatArray) -> float:
-        """Return the distance of the parameters, which bounds the difference since actions have norm ≤ 1."""
+        """Return ‖one − other‖, which bounds the difference because actions have norm at most 1."""
         return float(np.linalg.norm(one - other))
 
     def pool(self, fits: Sequence[Fit]) -> FloatArray:

@@ -1,10 +1,11 @@
-"""Lower and upper bounds of all widths of the linear model, for one matrix-vector product per phase.
+"""Lower and upper bounds of all widths of the linear model, with one matrix-vector product per phase.
 
 The error in direction v has variance V = v'Cv, C = A·diag(1/(n·T(x)) + s_n²)·A' + (σ²/n)·I, and the width
-lies between two multiples of √V (`MeanErrors.factors`). C differs little from C₀, that of an earlier phase
-with the same design: on the span λ·C₀ ≤ C ≤ Λ·C₀, where λ and Λ are the extreme generalised eigenvalues. So
-v'C₀v is computed for all actions in one pass per design, and all phases with that design share it. For
-differences v = b − x it is x'C₀x − 2x'C₀b + b'C₀b, which takes one more matrix-vector product.
+lies between two multiples of √V (`MeanErrors.factors`). C differs little from C₀, the covariance of an
+earlier phase with the same design: on the span λ·C₀ ≤ C ≤ Λ·C₀, where λ and Λ are the extreme generalised
+eigenvalues. So x'C₀x is computed for all actions x in one pass per design, and all phases with that design
+share it. For differences v = b − x, v'C₀v = x'C₀x − 2x'C₀b + b'C₀b, which takes one more matrix-vector
+product.
 """
 
 from __future__ import annotations
@@ -45,9 +46,15 @@ def bracket(
 ) -> Bracket | None:
     """Return bounds of the widths of all active actions, or of their differences to the action `towards`.
 
-    None if rounding errors make the bounds unreliable, or if the errors of the means have no common factors,
-    as with one mechanism per action. `reference` is an earlier phase with the same design, or the phase that
-    was fitted.
+    Args:
+        state: The state before the phase.
+        fit: The fit of the phase.
+        reference: An earlier phase with the same design, or the phase that was fitted.
+        towards: The index of an action; None for the widths of single actions.
+
+    Returns:
+        The bounds; None if rounding errors make them unreliable, or if the errors of the means have no common
+        factors (`MeanErrors.factors`), as with one mechanism per action.
     """
     study, basis = state.study, fit.basis
     own, first = fit.covariance(), fitted(study, _bare(reference)).covariance()
@@ -62,7 +69,7 @@ def bracket(
 
 
 def _root(squares: FloatArray, error: float, factor: float) -> FloatArray:
-    """Return √max(squares + error, 0) times a factor, with a single new array to save memory."""
+    """Return √max(squares + error, 0) times a factor. Only one new array is created, to save memory."""
     found = squares + error
     np.maximum(found, 0.0, out=found)
     np.sqrt(found, out=found)
