@@ -11,6 +11,7 @@ import numpy as np
 
 from dpbandits._plots import tidy
 from dpbandits.cli._output import Result
+from dpbandits.cli._writing import check_folder
 from dpbandits.errors import InvalidValue
 from dpbandits.experiments import COLOURS, check_matplotlib, pyplot
 
@@ -18,17 +19,17 @@ _OTHER_COLOUR = "#CC79A7"  # of a trust model that a plugin adds
 
 
 def check_plot(path: str | None) -> None:
-    """Check a plot's path before the long work begins.
+    """Check the path of `--plot` before the long work begins.
 
     Raises:
-        InvalidValue: The path has another ending or no folder, or Matplotlib is not installed.
+        InvalidValue: The path has an ending that is not accepted, its folder does not exist, or Matplotlib is
+            not installed.
     """
     if path is None:
         return
     if Path(path).suffix.lower() not in (".png", ".svg", ".pdf"):
         raise InvalidValue("plot", path, "a path that ends in .png, .svg or .pdf")
-    if not Path(path).parent.is_dir():
-        raise InvalidValue("plot", path, "a path in a folder that exists")
+    check_folder(plot=Path(path))
     check_matplotlib(plot=path)
 
 
