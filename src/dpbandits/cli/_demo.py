@@ -232,13 +232,14 @@ def _summarise(site: DemoSite, *, kept: Path | None) -> None:
 
     found = read_stored_study(site.study).results()
     answer, stated = found.answer, found.guarantee
-    assert answer is not None
-    print(
-        f"best       {answer.option}: mean reward {answer.estimate:.3f} [{answer.low:.3f}, {answer.high:.3f}]"
-    )
-    if answer.lead_over_current is not None:
-        print(f"change     {answer.lead_over_current}")
-    print(f"asked      {answer.participants:,} phones, each once, in {len(found.phases)} phases")
+    if answer is None:
+        print("best       unknown: the study was closed before its first release")
+    else:
+        ends = f"[{answer.low:.3f}, {answer.high:.3f}]"
+        print(f"best       {answer.option}: mean reward {answer.estimate:.3f} {ends}")
+        if answer.lead_over_current is not None:
+            print(f"change     {answer.lead_over_current}")
+        print(f"asked      {answer.participants:,} phones, each once, in {len(found.phases)} phases")
     if stated is not None:
         print(f"privacy    ({stated.epsilon:g}, {stated.delta:.2g})-DP for each phone; needs: {stated.needs}")
     if kept is None:

@@ -112,7 +112,7 @@ def _explain(path: Path, _out: Path | None) -> int:
         "their operator sees": found.operator_sees,
         "a site sees": found.site_sees,
         "everybody else sees": found.others_see,
-        "it needs that": found.needs,
+        "needs": found.needs,
     }
     for name, text in rows.items():
         print(f"{name:>24}  {text}")
