@@ -34,7 +34,7 @@ def test_regret_is_reported_against_the_continuous_set_too(suffix, tmp_path, cap
     assert run["cover_loss"] == pytest.approx(2000 * loss)  # θ* is on the unit sphere
     assert run["regret_with_cover"] == summary["regret_with_cover_mean"] == run["regret"] + run["cover_loss"]
     assert main(["simulate", *problem, "--workers", "1"]) == 0
-    said = f"regrets are at most {2000 * loss:,.0f} more"
+    said = f"best point is at most {2000 * loss:,.0f} larger"
     assert said in " ".join(capsys.readouterr().out.split())
     assert main(["plan", *problem, "--json", str(tmp_path / "plan.json")]) == 0
     assert said in " ".join(capsys.readouterr().out.split())

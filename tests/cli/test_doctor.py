@@ -5,10 +5,14 @@ from __future__ import annotations
 import json
 import resource
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.hashes import SHA256
 
 from dpbandits.cli import main
 from dpbandits.service.config import _doctor, examine, read_shuffler
@@ -91,6 +95,13 @@ def test_an_expired_certificate_is_found(tmp_path: Path) -> None:
     (tmp_path / "tls.pem").unlink()
     self_signed(lonely.certificate, tmp_path / "tls.pem", days=0)
     assert "has expired; replace it and send SIGHUP" in _told(lonely.study_file, "error")
+
+
+def test_a_certificate_without_host_names_is_valid_for_no_host() -> None:
+    key, name, now = ec.generate_private_key(ec.SECP256R1()), x509.Name([]), datetime.now(UTC)
+    builder = x509.CertificateBuilder(issuer_name=name, subject_name=name, public_key=key.public_key())
+    dated = builder.serial_number(1).not_valid_before(now).not_valid_after(now + timedelta(days=1))
+    assert _doctor._hosts(dated.sign(key, SHA256())) == set()
 
 
 def test_a_shuffler_that_is_away_is_found(tmp_path: Path) -> None:

@@ -237,6 +237,7 @@ def test_mistakes_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str
     capsys.readouterr()
     check_refused(["results", str(tmp_path / "new.toml")], "an existing store: `dpbandits serve`", capsys)
     check_refused(["results", str(tmp_path / "new.toml"), "--json", "/no/x"], "a folder that exists", capsys)
+    check_refused(["results", str(tmp_path / "new.toml"), "--csv", "/no/x"], "csv: got /no/x", capsys)
     few = tmp_path / "few.csv"
     few.write_text("1,0,0,0,0\n" * 3)
     refused = ["serve", str(tmp_path / "new.toml"), "--log-level", "ERROR", "--rewards", str(few)]

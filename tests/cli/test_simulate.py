@@ -256,3 +256,7 @@ def test_help_names_every_option(capsys: pytest.CaptureFixture[str]) -> None:
         assert option in shown
     assert "default: None" not in shown
     assert "(default: 20)" in shown
+    assert "seed of the first run (default: 0)" in shown
+    with pytest.raises(SystemExit, match="0"):
+        main(["verify", "--help"])
+    assert "default: []" not in capsys.readouterr().out

@@ -73,7 +73,7 @@ def test_clients_in_two_languages_complete_an_exchange(trust: str, mode: str, tm
         about = httpx.get(f"{told['url'][0]}/v1/study").json()
         assert about["conformance"] is True
         assert json.loads(about["terms"])["version"] == "dpbandits conformance v1"
-        assert told["CONFORMANCE"][:5] == ["TEST:", "this", "is", "no", "study."]
+        assert told["CONFORMANCE"][:5] == ["TEST:", "this", "is", "not", "a"]
         with pytest.raises(Refused, match="a study is not a conformance test"):
             _client(told, trust, transport, conformance=False).agree()
         tested = _client(told, trust, transport, conformance=True)

@@ -244,7 +244,7 @@ def test_options_are_searched_filtered_paged_and_compared_by_the_address(deploye
         whole = client.get("/dashboard/options").text
         assert '<h2 id="all">18 options</h2>' in whole
         assert "<b>bold" not in whole  # names are escaped
-        found = client.get("/dashboard/options", params={"q": "TILT=2, s", "c": ["0", "17", "99"]}).text
+        found = client.get("/dashboard/options", params={"q": "TILT=2, s", "c": ["0", "17", "99", "x"]}).text
         assert "2 options" in found
         assert found.count('aria-label="Remove ') == 2
         left = client.get("/dashboard/options", params={"show": "left"}).text
@@ -256,6 +256,13 @@ def test_options_are_searched_filtered_paged_and_compared_by_the_address(deploye
         assert gone > 0
         assert client.get("/dashboard/options", params={"page": "9" * 30, "q": "\x00'<"}).status_code == 200
     named.close()
+
+
+def test_options_without_names_are_searched_by_any_text(deployed: Deployment) -> None:
+    with _client(_app(deployed)) as client:
+        _opened(client)
+        for text in ("action 1", "²", "9" * 30):
+            assert client.get("/dashboard/options", params={"q": text}).status_code == 200
 
 
 @pytest.mark.parametrize(("trust", "mode"), MODELS)

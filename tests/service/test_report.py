@@ -32,6 +32,7 @@ from dpbandits.service.reporting import (
     report_page,
     verify,
 )
+from dpbandits.service.reporting._study_text import study_from
 from dpbandits.service.shuffler import statement
 from dpbandits.service.wire import RECORD, STATEMENT, KeyPair, Signed, SigningKey, StatementReply
 
@@ -299,6 +300,11 @@ def test_a_statement_that_does_not_match_is_rejected(split: Written) -> None:
         verdict = split.check(_restated(split, own, change))
         (failed,) = [one.claim for one in verdict.checks if not one.passed]
         assert failed.startswith("the shuffler signed"), change
+
+
+def test_a_study_with_whole_numbers_is_read_with_the_same_digest() -> None:
+    study = small_study("central", reward_range=(0, 10), heterogeneity=1)
+    assert study_from(encode(study).decode(), study.actions).digest == study.digest
 
 
 def test_a_report_signed_by_another_key_is_rejected(split: Written) -> None:

@@ -10,6 +10,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from starlette.applications import Starlette
+
+from dpbandits.cli._serve_example import serving
+from dpbandits.errors import InvalidValue
+from dpbandits.service.shared import Listening, server_for
 
 from .processes import ENVIRONMENT, Site
 
@@ -29,6 +34,13 @@ def test_a_port_in_use_is_one_line_before_anything_is_served(name: str, tmp_path
     expected = f"server: got 127.0.0.1 port {port}, expected an address to listen on (Address already in use)"
     assert done.stderr.splitlines()[-1].endswith(expected)
     assert "listening" not in done.stderr.replace(expected, "")
+
+
+def test_a_server_in_a_thread_whose_port_is_in_use_is_refused() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        server = server_for(Starlette(), Listening(port=taken.getsockname()[1]))
+        with pytest.raises(InvalidValue, match="Address already in use"), serving(server):
+            pass
 
 
 def test_a_party_takes_as_many_open_files_as_it_may(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""`dpbandits account`: compute the privacy that a mechanism, a study or a finished simulation has."""
+"""`dpbandits account`: compute the privacy of a mechanism, of studies, or of a finished simulation."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from dpbandits.protocol import decode, encode
 DESCRIPTION = (
     "Compute the exact privacy of a mechanism: bounds on δ at the claimed ε, ε at a chosen δ, the whole δ(ε) "
     "curve, and the error that the noise adds. With RESULT, a JSON file written by `dpbandits simulate`, "
-    "account for the mechanisms of that simulation instead."
+    "account for the mechanisms of that simulation instead. With --study, account for deployed studies."
 )
 # Where the curve is shown, as multiples of the claimed ε.
 _MULTIPLES = (0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.85, 1.0, 1.2, 1.5, 2.0)
@@ -49,10 +49,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--study",
         metavar="STUDY.toml",
         action="append",
-        help="account for the study of a file; repeat for a client in several studies; --times is then the "
-        "number of enrolment codes of a client in each",
+        help="account for the study in a study file; repeat it for a client that takes part in several "
+        "studies; --times is then the number of enrolment codes that the client has in each study",
     )
-    group = parser.add_argument_group("mechanism")
+    group = parser.add_argument_group("mechanism, without RESULT and --study")
     add_choice(group, "--trust", PRIVATE, "whom clients trust", "shuffle")
     add_privacy_options(group, epsilon=1.0, delta=1e-6)
     add_mechanism_options(group, coordinates=60, cohort=1000)
@@ -61,7 +61,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add_value(question, "--times", whole_number, "M", "account for a client in M phases", 1)
     add_value(question, "--group", whole_number, "K", "account for a group of K clients", 1)
     add_value(question, "--json", str, "PATH", "write every number; - for standard output")
-    add_value(question, "--plot", str, "PATH.png", "draw the δ(ε) curve")
+    add_value(
+        question, "--plot", str, "PATH.png", "draw the δ(ε) curve, with RESULT that of its first mechanism"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,9 +108,10 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _from_result(path: Path) -> list[tuple[PrivacyRequest, Mechanism]]:
-    """The request of each private row of a simulation's JSON, and the weakest mechanism that it used.
+    """The request of each private row of a simulation's JSON, and the weakest mechanism of the row.
 
-    If who was asked is secret, the account is about a client who is known to be asked.
+    With a sampled share, it is secret who was asked. The account is then for a client who is known to be
+    asked.
     """
     if not path.is_file():
         raise InvalidValue("RESULT", path, "an existing JSON file that `dpbandits simulate` wrote")
@@ -166,13 +169,13 @@ def _curve(event: Event, claimed: float) -> list[dict[str, float]]:
     points, high = [], 1.0
     for multiple in _MULTIPLES:
         low, bound = event.delta_bounds(multiple * claimed)
-        high = min(high, bound)  # the true δ never grows with ε, so a bound at a smaller ε holds here, too
+        high = min(high, bound)  # the true δ never grows with ε, so a bound at a smaller ε also holds here
         points.append({"epsilon": multiple * claimed, "delta_lower": low, "delta_upper": high})
     return points
 
 
 def _error(request: PrivacyRequest, mechanism: Mechanism) -> dict[str, float | None]:
-    """The deviation of a mean, compared with exact central Gaussian noise and with the local optimum."""
+    """The standard deviation of a mean, and its ratios to central Gaussian noise and to the local optimum."""
     deviation = mechanism.error_deviation(mechanism.cohort)
     least = above_least_local(mechanism)
     if request.pure:
@@ -227,4 +230,4 @@ def _verdict(account: Account) -> str:
     true = f"δ = {upper:.6g} at ε = {account.claimed['epsilon']:g}"
     if lower > delta:
         return f"[bold red]NOT AS CLAIMED[/]: {true}"
-    return f"as claimed: {true}" if upper <= delta * (1 + 1e-9) else f"not proved: only {true} is"
+    return f"as claimed: {true}" if upper <= delta * (1 + 1e-9) else f"not proved: the proved bound is {true}"

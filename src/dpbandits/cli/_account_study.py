@@ -1,4 +1,4 @@
-"""`dpbandits account --study`: what a study guarantees as it will run, and several studies together."""
+"""`dpbandits account --study`: the guarantee of each phase of a study, and of several studies together."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ LARGEST = (
     "average per action of the largest design, or, where the study may use them, as many statistics as the "
     "rank of the actions"
 )
-# Up to the first number, every combination of phases is examined. Beyond it, releases are limited.
+# Up to `_MOST_COMBINATIONS` combinations of phases are examined one by one. If there are more, one bound for
+# all of them is computed. That is slow, so at most `_MOST_RELEASES` releases are then accepted.
 _MOST_COMBINATIONS, _MOST_RELEASES = 100, 3
 
 
@@ -129,7 +130,7 @@ def _cohorts(study: Study) -> list[tuple[int, int]]:
 
 
 def _later(study: Study, rank: int, cohort: int) -> Sequence[Mechanism]:
-    """The mechanisms that a later phase may use, one per noise, with the most numbers of a report."""
+    """The mechanisms that a later phase may use, one per noise and shape, with the longest report."""
     averages = min(study.actions.count, math.floor(support_bound(rank)))
     kinds = [("box", averages)]
     if study.learning.recentred and study.learning.whitened:
@@ -164,7 +165,7 @@ def _phase(request: PrivacyRequest, number: int, mechanisms: Sequence[Mechanism]
     return Phase(
         phase=number,
         cohort=mechanism.cohort,
-        # Noise that is not shared suffices for any number of reports; the request sets the minimum.
+        # Noise that clients do not share suffices for any number of reports. The request sets a minimum then.
         minimum_reports=max(mechanism.minimum_reports, request.minimum_reports(mechanism.cohort)),
         numbers=mechanism.coordinates,
         shape=mechanism.shape,
@@ -192,7 +193,7 @@ def _together(found: Sequence[_Accounted], options: argparse.Namespace) -> Toget
 
 
 def _composed(studies: Sequence[tuple[Event, ...]], times: int) -> list[Event]:
-    """Every combination of `times` events per study, or one event that is at least as bad as each of them."""
+    """Every combination of `times` events per study, or one event that is at least as bad as all of them."""
     if math.prod(math.comb(len(events) + times - 1, times) for events in studies) <= _MOST_COMBINATIONS:
         choices = [list(combinations_with_replacement(events, times)) for events in studies]
         return [compose([one for part in parts for one in part]) for parts in product(*choices)]

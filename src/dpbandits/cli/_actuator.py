@@ -11,9 +11,9 @@ from dpbandits.cli._parser import add_value, number
 from dpbandits.cli._service_extra import read_secret, require_service
 
 DESCRIPTION = (
-    "Play the actions that the study at URL schedules, until it ends. Each line on standard output names an "
-    "action, with its name if it has one, and a number of rounds. After these rounds the action is "
-    "reported as played."
+    "Play the actions that the study at URL schedules, until the study ends. Each line on standard output "
+    "has the number of an action, its name if it has one, and for how many rounds it is played. The command "
+    "reports played rounds to the coordinator about once a second, and at the end of each phase."
 )
 
 
@@ -21,7 +21,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
     parser.add_argument("url", metavar="URL", help="address of the coordinator")
     add_value(parser, "--token-file", Path, "FILE", "file with the actuator's token", required=True)
-    add_value(parser, "--certificates", Path, "FILE", "certificates to trust")
+    add_value(parser, "--certificates", Path, "FILE", "certificates to trust for the URL")
     add_value(parser, "--rate", number, "R", "rounds per second (default: no limit)")
 
 

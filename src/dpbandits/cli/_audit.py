@@ -43,7 +43,6 @@ class Audit:
     """The mechanism that was audited, and the result."""
 
     trust: str
-    noise: str
     mechanism: Mechanism
     result: AuditResult
 
@@ -51,14 +50,14 @@ class Audit:
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
     claim = parser.add_argument_group("claim")
-    trusts = "whom clients trust; repeat for several (default: all that have --noise)"
+    trusts = "whom clients trust; repeat for several (default: every private model that offers --noise)"
     add_choice(claim, "--trust", PRIVATE, trusts, action="append")
     add_privacy_options(claim, epsilon=PrivacyRequest().epsilon, delta=PrivacyRequest().delta)
     add_mechanism_options(claim, coordinates=4, cohort=8)
     game = parser.add_argument_group("game and output")
     add_value(game, "--samples", whole_number, "R", "samples from each of the two data sets", SAMPLES)
     add_value(game, "--confidence", number, "C", "confidence level of all statements together", CONFIDENCE)
-    add_flag(game, "--simulated-noise", "audit the noise of simulations instead of the secure one")
+    add_flag(game, "--simulated-noise", "audit the noise of simulations instead of the secure noise")
     add_value(game, "--seed", whole_number, "S", "seed of the simulated noise (default: 0)")
     add_value(game, "--json", str, "PATH", "write every number; - for standard output")
 
@@ -80,7 +79,9 @@ def _check(options: argparse.Namespace) -> None:
     whole(100, samples=options.samples)
     probability(confidence=options.confidence)
     if options.seed is not None and not options.simulated_noise:
-        raise InvalidValue("seed", options.seed, "none without --simulated-noise: secure noise has no seed")
+        raise InvalidValue(
+            "seed", options.seed, "none without --simulated-noise, since secure noise has no seed"
+        )
     whole(0, seed=options.seed or 0)
 
 
@@ -91,7 +92,7 @@ def _noise_source(options: argparse.Namespace) -> NoiseSource:
 
 
 def _requests(options: argparse.Namespace) -> list[PrivacyRequest]:
-    """One request per trust model; by default for all that have the noise."""
+    """One request per trust model; by default, one for each private model that offers the noise."""
     trusts = options.trust or offering(options.noise)
     return [privacy_request(trust, options) for trust in dict.fromkeys(trusts)]
 
@@ -121,13 +122,12 @@ def _play(
                 confidence=options.confidence,
                 progress=lambda plays: progress.advance(task, plays),
             )
-            own = request.mechanism_noise
-            audits.append(Audit(trust=request.trust, noise=own, mechanism=mechanism, result=result))
+            audits.append(Audit(trust=request.trust, mechanism=mechanism, result=result))
     return audits
 
 
 def as_document(audits: list[Audit]) -> dict[str, Any]:
-    """The figures of the audit with the strongest evidence, and of every audit."""
+    """The figures of the audit with the strongest evidence, and under `audits` those of every audit."""
     worst = max(audits, key=lambda one: (one.result.violated, one.result.epsilon_lower_bound))
     return {**_as_dict(worst), "audits": [_as_dict(one) for one in audits]}
 

@@ -23,18 +23,22 @@ if TYPE_CHECKING:
 
 
 _End = bool | str | DpbanditsError
-"""How a client ended: True with a report; without one, its last connection error or ""; or the error."""
+"""How a client ended: True if its report was accepted, or the error that ended it. If there was neither, the
+text of its last connection error, which may be empty."""
 
 _MOST_FAILED = 100  # statuses above 125 have other meanings in a shell
 
 DESCRIPTION = (
     "Take part in the study at URL: check its terms, enrol, wait to be asked, and send one report, with "
     "noise drawn on this machine. If the terms or a plan protect less than agreed, no report is sent. In the "
-    "shuffle model pin the study with --terms, --operator-key, or --shuffler-url and --shuffler-key."
+    "shuffle model, pin the study with --terms, --operator-key, or --shuffler-url and --shuffler-key. With "
+    "several codes, the exit status is the number of clients that ended with an error, at most 100."
 )
-_REWARDS = "a .csv or .npz file with one row per client: its average reward of every action of the study"
-_MEMORY = "file for the state that must survive a restart; a folder if there are several codes"
-_SILENT = "smallest share of reports without noise that the guarantee must tolerate"
+_REWARDS = (
+    "a .csv or .npz file with one row per code: the client's average reward of every action of the study"
+)
+_MEMORY = "file for the state that must survive a restart; with several codes, a folder for these files"
+_SILENT = "share of reports without noise that the guarantee must at least tolerate"
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -58,7 +62,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     modes = "shuffler mode that you accept; repeat for several (default: all)"
     add_choice(consent, "--mode", ("trusted", "split", "verified"), modes, action="append")
     add_value(consent, "--minimum-cohort", whole_number, "N", "fewest reports in a release", 1)
-    add_value(consent, "--largest-cohort", whole_number, "N", "most clients in a cohort")
+    add_value(
+        consent,
+        "--largest-cohort",
+        whole_number,
+        "N",
+        "most clients in a cohort (default: the largest that the protocol allows)",
+    )
     add_value(consent, "--silent-share", number, "S", _SILENT, 0.0)
     add_flag(consent, "--biased-bits", "accept the paper's noise bits, which are not fair coins")
 
@@ -67,7 +77,10 @@ def run(options: argparse.Namespace) -> int:
     """Run all clients concurrently, and print how many reports were accepted.
 
     Returns:
-        The number of clients that ended with an error, at most 100. They do not end the other clients.
+        The number of clients that ended with an error, at most 100. The other clients continue.
+
+    Raises:
+        DpbanditsError: There is a single code, and its client ended with this error.
     """
     require_service()
     codes = _lines(options.codes)
@@ -120,7 +133,7 @@ async def _run_all(options: argparse.Namespace, codes: list[str], rewards: list[
 
 
 def _memory(path: Path | None, clients: int) -> Callable[[str], MemoryFile | None]:
-    """Return the memory of the client with a code: a file, or a file in a folder if there are several."""
+    """Return a function from a code to the file with its client's memory; None if nothing is kept."""
     from dpbandits.service.client import MemoryFile, MemoryFolder
 
     if path is None:

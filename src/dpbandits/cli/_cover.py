@@ -8,15 +8,15 @@ from typing import Any
 
 from dpbandits.actions import Actions
 from dpbandits.cli._parser import add_value, number, whole_number
-from dpbandits.cli._writing import check_writable, write_document
+from dpbandits.cli._writing import check_folder, check_writable, write_document
 from dpbandits.design import KINDS, Cover, cover
 from dpbandits.errors import InvalidValue
 
 DESCRIPTION = (
-    "Write points of a box (corners on the unit sphere), the unit ball or the simplex such that every point "
-    "of the set is within the radius of one of them. Playing only these points costs at most radius × ‖θ*‖ "
-    "of regret per round. `dpbandits simulate --actions-file` reads the file and adds that loss to the "
-    "regret."
+    "Compute points of a box (corners on the unit sphere), the unit ball or the simplex such that every "
+    "point of the set is within the radius of one of them. Playing only these points costs at most radius × "
+    "‖θ*‖ of regret per round. --out writes the points to a file. `dpbandits simulate --actions-file` reads "
+    "that file, and states the loss in addition to the regret."
 )
 
 
@@ -51,8 +51,7 @@ def _checked(path: Path) -> Path:
     """Check the output path before the work begins."""
     if path.suffix.lower() not in (".csv", ".npz"):
         raise InvalidValue("out", path, "a file that ends in .npz or .csv")
-    if not path.parent.is_dir():
-        raise InvalidValue("out", path, "a path in a folder that exists")
+    check_folder(out=path)
     return path
 
 

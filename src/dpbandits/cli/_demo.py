@@ -1,4 +1,4 @@
-"""`dpbandits demo`: a whole deployed study on this machine, with its dashboard."""
+"""`dpbandits demo`: run a whole deployed study on this machine, with its dashboard."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ DESCRIPTION = (
     "Run a whole study on this machine: a coordinator, a shuffler, an actuator and simulated phones, as "
     "processes that talk over TLS on loopback. The study looks for the best of 72 configurations of a "
     "cell, in the shuffle model. The address of its dashboard is printed. The command ends by itself "
-    "after about two minutes, with a summary, and leaves nothing behind."
+    "after about two minutes, with a summary, and deletes its files unless --keep is given."
 )
-_SHARES = (0.3, 0.3, 0.4)  # of all phones, by phase
+_SHARES = (0.3, 0.3, 0.4)  # of all phones, one share per phase
 _CLIENT_PROCESSES = 2
-_FEW = 100  # phones that one process runs alone
+_FEW = 100  # fewer phones than this run in one process
 _RATE = "1500"  # rounds per second of the actuator
 _PATIENCE = 60.0  # seconds for a party to start, and to stop
 
@@ -50,7 +50,7 @@ def run(options: argparse.Namespace) -> int:
     require_service()
     phones = whole(40, 10**6, clients=options.clients)
     seconds = whole(2, 3600, report_seconds=options.report_seconds)
-    cohorts = tuple(max(8, int(share * phones)) for share in _SHARES)
+    cohorts = tuple(int(share * phones) for share in _SHARES)
     with _folder(options.keep) as folder, _interruptible():
         from dpbandits.cli._demo_site import DemoSite
 
@@ -92,7 +92,7 @@ def _folder(kept: Path | None) -> Iterator[Path]:
 def _interruptible() -> Iterator[None]:
     """Treat SIGTERM like Ctrl-C, so that all processes are stopped and the folder is deleted.
 
-    A shell lets its background processes ignore SIGINT, so that signal gets a handler, too.
+    SIGINT gets a handler as well, because processes that a shell starts in the background ignore it.
     """
 
     def stop(_signal: int, _frame: Any) -> None:
@@ -107,7 +107,7 @@ def _interruptible() -> Iterator[None]:
 
 
 class _Demo:
-    """The processes of a demonstration; `ends` stops them."""
+    """The processes of a demonstration. They are stopped when `ends` is closed."""
 
     def __init__(self, site: DemoSite, ends: contextlib.ExitStack) -> None:
         self._site = site
@@ -130,9 +130,7 @@ class _Demo:
         until = time.monotonic() + _PATIENCE
         while self.status() is None:
             if self._coordinator.poll() is not None or time.monotonic() > until:
-                raise InvalidValue(
-                    "coordinator", "no reply", f"a start; see {site.folder / 'coordinator.log'}"
-                )
+                raise self._failure("did not start")
             time.sleep(0.2)
         token = str(site.folder / "actuator.token")
         self._start("actuator", ["actuator", site.url, "--token-file", token, "--rate", _RATE, *trust])
@@ -143,8 +141,7 @@ class _Demo:
         while True:
             status = self.status()
             if self._coordinator.poll() is not None:
-                log = self._site.folder / "coordinator.log"
-                raise InvalidValue("coordinator", "ended", f"a study; see {log}")
+                raise self._failure("stopped before the study ended")
             if status is not None:
                 self._look_for_phones(status)
                 told = f"phase {status.phase}: {status.state}, {status.actions_left} options left"
@@ -156,8 +153,13 @@ class _Demo:
                     return
             time.sleep(0.5)
 
+    def _failure(self, what: str) -> DpbanditsError:
+        """Return an error with the end of the coordinator's log, which may be deleted with the folder."""
+        lines = (self._site.folder / "coordinator.log").read_text(encoding="utf-8").splitlines()
+        return DpbanditsError(f"the coordinator {what}: {lines[-1] if lines else 'its log is empty'}")
+
     def _look_for_phones(self, status: StatusReply) -> None:
-        """Start the phones that an attempt needs. Those of the next phase start while reports arrive."""
+        """Start the phones that an attempt needs. The phones of the next phase start while reports arrive."""
         place, cohorts = (status.phase, status.attempt), self._site.cohorts
         if status.state == "gathering" and place not in self._gathered:
             self._gathered.add(place)
@@ -182,7 +184,7 @@ class _Demo:
         return found
 
     def _start_phones(self, count: int) -> None:
-        """Start processes with some phones, which join as soon as a phase gathers."""
+        """Start processes with this many phones, which join as soon as a phase gathers clients."""
         from dpbandits.service.wire import KeyPair
 
         site, self._waves = self._site, self._waves + 1
@@ -199,7 +201,7 @@ class _Demo:
             self._start(f"phones-{self._waves}-{part}", words)
 
     def _start(self, name: str, words: list[str]) -> subprocess.Popen[bytes]:
-        """Start a process in its own session: Ctrl-C reaches this process alone, which stops the others."""
+        """Start a process in a session of its own, so that Ctrl-C reaches only the demo, which stops it."""
         with (self._site.folder / f"{name}.log").open("wb") as log:
             process = subprocess.Popen(
                 [sys.executable, "-m", "dpbandits.cli", *words],
@@ -214,7 +216,7 @@ class _Demo:
 
 
 def _stop(processes: list[subprocess.Popen[bytes]]) -> None:
-    """Stop all processes at once, and wait for each."""
+    """Tell all processes to stop, then wait for each of them."""
     for process in processes:
         process.terminate()
     for process in processes:
@@ -230,13 +232,14 @@ def _summarise(site: DemoSite, *, kept: Path | None) -> None:
 
     found = read_stored_study(site.study).results()
     answer, stated = found.answer, found.guarantee
-    assert answer is not None
-    print(
-        f"best       {answer.option}: mean reward {answer.estimate:.3f} [{answer.low:.3f}, {answer.high:.3f}]"
-    )
-    if answer.lead_over_current is not None:
-        print(f"change     {answer.lead_over_current}")
-    print(f"asked      {answer.participants:,} phones, each once, in {len(found.phases)} phases")
+    if answer is None:
+        print("best       unknown: the study was closed before its first release")
+    else:
+        ends = f"[{answer.low:.3f}, {answer.high:.3f}]"
+        print(f"best       {answer.option}: mean reward {answer.estimate:.3f} {ends}")
+        if answer.lead_over_current is not None:
+            print(f"change     {answer.lead_over_current}")
+        print(f"asked      {answer.participants:,} phones, each once, in {len(found.phases)} phases")
     if stated is not None:
         print(f"privacy    ({stated.epsilon:g}, {stated.delta:.2g})-DP for each phone; needs: {stated.needs}")
     if kept is None:
@@ -244,5 +247,4 @@ def _summarise(site: DemoSite, *, kept: Path | None) -> None:
         return
     from dpbandits.cli import main
 
-    with contextlib.suppress(DpbanditsError):
-        main(["report", str(site.study), "--out", str(kept / "study.html")])
+    main(["report", str(site.study), "--out", str(kept / "study.html")])

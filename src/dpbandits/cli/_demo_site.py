@@ -1,4 +1,4 @@
-"""The files of the demonstration: a study of a mobile network, its keys and tokens, and made-up rewards."""
+"""The files of `dpbandits demo`: a study of a mobile network, its keys and tokens, and simulated rewards."""
 
 from __future__ import annotations
 
@@ -102,11 +102,14 @@ class DemoSite:
             folder: An empty folder.
             cohorts: The number of phones that each phase asks.
             report_seconds: How long phones have to report.
+
+        Returns:
+            The folder with its addresses.
         """
         from dpbandits.service.shared import self_signed
         from dpbandits.service.wire import KeyPair, hashed, new_secret, write_private
 
-        folder.chmod(0o700)  # the store and the keys are here
+        folder.chmod(0o700)  # it contains the store and the keys
         ports, secrets = (free_port(), free_port()), dict[str, str]()
         self_signed(folder / "certificate.pem", folder / "tls.pem")
         keys = {name: KeyPair.new() for name in ("coordinator", "shuffler")}
@@ -139,15 +142,15 @@ class DemoSite:
             rows.writerows((_name(one), *one) for one in _options())
 
     def write_wave(self, wave: int, part: int, phones: int) -> tuple[Path, Path]:
-        """Write enrolment codes and rewards of some phones; the store gets the hashes of the codes.
+        """Write enrolment codes and rewards of some phones, and add the hashes of the codes to the store.
 
         Args:
             wave: The number of the group of phones.
-            part: The number of the process that they run in.
-            phones: How many phones.
+            part: The number of the process that runs these phones, within its group.
+            phones: The number of phones.
 
         Returns:
-            The files with the codes and with the rewards.
+            The file with the codes, and the file with the rewards.
         """
         from dpbandits.service.config import read_stored_study
         from dpbandits.service.wire import hashed, new_secret, write_private
@@ -177,10 +180,10 @@ def _name(one: tuple[str, int, int, int]) -> str:
 
 
 def _rewards(phones: int, rng: np.random.Generator) -> FloatArray:
-    """Return made-up mean rewards: linear in the features, with a taste of each phone."""
+    """Return simulated mean rewards: linear in the features, plus an offset per phone and small errors."""
     means = np.array([SCHEDULERS[s] + 0.012 * t + 0.0012 * p - 0.001 * b for s, t, p, b in _options()])
-    taste = rng.normal(scale=0.05, size=(phones, 1))
-    return np.clip(means + taste + rng.normal(scale=0.03, size=(phones, len(means))), -1, 1)
+    offsets = rng.normal(scale=0.05, size=(phones, 1))
+    return np.clip(means + offsets + rng.normal(scale=0.03, size=(phones, len(means))), -1, 1)
 
 
 def _study_file(site: DemoSite, port: int, hashes: dict[str, str], shuffler_key: str) -> str:
@@ -188,7 +191,7 @@ def _study_file(site: DemoSite, port: int, hashes: dict[str, str], shuffler_key:
         current=json.dumps(CURRENT, ensure_ascii=False),
         cohorts=list(site.cohorts),
         report_seconds=site.report_seconds,
-        poll_seconds=min(8.0, site.report_seconds / 2.5),  # more than once before the deadline
+        poll_seconds=min(8.0, site.report_seconds / 2.5),  # phones poll more than once before the deadline
         server=_SERVER.format(port=port),
         shuffler_url=site.shuffler_url,
         shuffler_key=shuffler_key,

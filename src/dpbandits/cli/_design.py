@@ -19,18 +19,26 @@ from dpbandits.design import Design, near_g_optimal
 from dpbandits.errors import InvalidValue
 
 DESCRIPTION = (
-    "Choose a few rows of FILE, and weights for them, such that a linear function that is measured there in "
-    "these proportions is known well at all rows: no row's variance exceeds tolerance × rank, if an "
-    "observation has variance 1. Rows may be any finite numbers. NPY files are mapped, not loaded."
+    "Choose a few rows of FILE and a weight for each. If a linear function is measured at these rows, in "
+    "proportion to the weights, its value can be estimated at every row of FILE: after n measurements of "
+    "variance 1, the variance is at most tolerance × rank / n. Rows may contain any finite numbers. NPY "
+    "files are mapped into memory, not loaded."
 )
-_SHOWN = 20  # rows in the table; the JSON has all
+_SHOWN = 20  # rows in the table; the JSON lists all
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
     parser.add_argument("file", metavar="FILE", help="a .csv, .npz or .npy file with one candidate per row")
-    add_value(parser, "--tolerance", number, "G", "above 1; a smaller tolerance needs more rows", 2.0)
-    add_value(parser, "--max-support", whole_number, "S", "upper bound on the number of rows")
+    add_value(
+        parser,
+        "--tolerance",
+        number,
+        "G",
+        "bound on the variance in units of the rank, above 1; a smaller one needs more rows",
+        2.0,
+    )
+    add_value(parser, "--max-support", whole_number, "S", "upper bound on the number of chosen rows")
     add_value(parser, "--seed", whole_number, "S", "seed of the sampling in files with many rows", 0)
     add_value(parser, "--json", str, "PATH", "write every number; - for standard output")
 
@@ -93,4 +101,4 @@ def _show(design: Design, shape: tuple[int, ...]) -> None:
         table.add_row(str(design.support[place]), f"{design.weights[place]:.6g}")
     show(table)
     if design.support.size > _SHOWN:
-        print(f"and {design.support.size - _SHOWN} rows of smaller weight; --json has all")
+        print(f"and {design.support.size - _SHOWN} more rows, none with a larger weight; --json lists all")

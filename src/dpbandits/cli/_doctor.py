@@ -11,8 +11,8 @@ from dpbandits.cli._writing import check_writable, write_document
 
 DESCRIPTION = (
     "Check everything that a study file, or a shuffler's file, refers to: clock, certificate, secrets, "
-    "store, port, shuffler, open files, disk, and what the plan will need. Run it before the study and while "
-    "it runs; it changes nothing. The exit status is 1 if a check found an error."
+    "store, port, shuffler, open files, disk, and what the plan will need. The command only reads, so it can "
+    "be run before a study and during it. The exit status is 1 if a check found an error."
 )
 
 

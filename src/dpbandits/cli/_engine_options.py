@@ -1,4 +1,4 @@
-"""The options `--workers`, `--backend` and `--address`: where runs are computed, and how many at a time."""
+"""The options `--workers`, `--backend` and `--address`: where runs are computed, and how many in parallel."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from dpbandits.simulation import BACKENDS, Engine
 
 
 def add_engine_options(group: Any) -> None:
-    """Add the options."""
-    workers = "runs at a time (default: one per core of this machine, or all that a cluster can compute)"
+    """Add the three options."""
+    workers = "runs in parallel (default: one per core of this machine, or as many as a cluster can compute)"
     add_value(group, "--workers", whole_number, "W", workers)
     backends = "what computes the runs: processes on this machine (loky), Dask or Ray"
     add_choice(group, "--backend", BACKENDS, backends, Engine().backend)
@@ -35,7 +35,7 @@ def engine_of(options: argparse.Namespace) -> Engine:
 
 
 def workers_of(options: argparse.Namespace) -> int | None:
-    """The value of `--workers`; by default the cores that this process may use, or None for a cluster."""
+    """The value of `--workers`; by default the number of cores of this process, or None with `--address`."""
     if options.workers is not None:
         return whole(1, workers=options.workers)
     if options.address is not None:

@@ -1,4 +1,4 @@
-"""`dpbandits federate`: a study over sites that host many users each, with Flower as the carrier."""
+"""`dpbandits federate`: run a study over sites that host many users each, with Flower as the transport."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
     tasks = "a study file; or a task and its file: terms STUDY.toml, explain STUDY.toml, site SITE.toml"
     parser.add_argument("words", metavar="[TASK] FILE.toml", nargs="+", help=tasks)
-    add_value(parser, "--out", Path, "FILE", "terms: new file for the terms")
+    add_value(parser, "--out", Path, "FILE", "with the task terms: new file for the terms")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -39,7 +39,7 @@ def run(options: argparse.Namespace) -> int:
     if tuple(task) not in tasks:
         raise InvalidValue("task", " ".join(task), "terms, explain or site, then a file")
     if options.out is not None and task != ["terms"]:
-        raise InvalidValue("out", options.out, "no --out without the task terms")
+        raise InvalidValue("out", options.out, "the task terms, since no other task accepts --out")
     return tasks[tuple(task)](Path(file), options.out)
 
 
@@ -71,7 +71,7 @@ class _Progress:
 
         try:
             store = open_store(self._file.storage, read_only=True)
-        except DpbanditsError:  # the driver has not created it yet
+        except DpbanditsError:  # the driver has not created the store yet
             return
         with store.transaction() as transaction:
             ended = [one for one in transaction.attempts() if one.over]
@@ -112,7 +112,7 @@ def _explain(path: Path, _out: Path | None) -> int:
         "their operator sees": found.operator_sees,
         "a site sees": found.site_sees,
         "everybody else sees": found.others_see,
-        "it needs that": found.needs,
+        "needs": found.needs,
     }
     for name, text in rows.items():
         print(f"{name:>24}  {text}")

@@ -7,17 +7,17 @@ import time
 from pathlib import Path
 
 from dpbandits._checks import positive, whole
-from dpbandits.cli._parser import add_value, whole_number
+from dpbandits.cli._parser import add_value, number, whole_number
 from dpbandits.cli._service_extra import require_service
 
 DESCRIPTION = (
-    "Make the keys, tokens, certificates and codes of a deployed study. Secrets go into new files that only "
-    "you can read; public keys and hashes are printed."
+    "Make the keys, tokens, certificates and enrolment codes of a deployed study. Secrets are written to new "
+    "files that only you can read. Public keys and hashes are printed."
 )
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add one command per kind."""
+    """Add a subcommand per kind."""
     kinds = parser.add_subparsers(dest="kind", metavar="KIND", required=True)
     sealing = kinds.add_parser("sealing", help="key pair that reports are sealed to; prints the public key")
     sealing.add_argument("file", metavar="FILE.pem", type=Path)
@@ -25,18 +25,20 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     signing.add_argument("file", metavar="FILE.pem", type=Path)
     public = kinds.add_parser("public", help="print the public keys that belong to a sealing key")
     public.add_argument("file", metavar="FILE.pem", type=Path)
-    token = kinds.add_parser("token", help="token of a role; prints the hash for [tokens]")
+    token = kinds.add_parser("token", help="token of a role; prints the hash for [tokens] of a study file")
     token.add_argument("file", metavar="FILE", type=Path)
     tls = kinds.add_parser("tls", help="self-signed TLS certificate")
     tls.add_argument("certificate", metavar="CERTIFICATE.pem", type=Path)
     tls.add_argument("key", metavar="KEY.pem", type=Path)
-    hosts = "host name; repeat for several (default: loopback)"
+    hosts = "host name or address; repeat for several (default: those of the loopback interface)"
     tls.add_argument("--host", action="append", metavar="H", help=hosts)
     codes = kinds.add_parser("codes", help="one-time codes with which clients enrol in a study")
     codes.add_argument("study", metavar="STUDY.toml", type=Path)
     codes.add_argument("file", metavar="FILE", type=Path, help="new file for the codes, one per line")
     add_value(codes, "--count", whole_number, "N", "number of codes (default: 100)", 100)
-    add_value(codes, "--days", float, "D", "for how many days clients may enrol with them (default: always)")
+    add_value(
+        codes, "--days", number, "D", "for how many days clients can enrol with the codes (default: always)"
+    )
     revoke = kinds.add_parser("revoke", help="revoke enrolment codes of clients that have not been asked")
     revoke.add_argument("study", metavar="STUDY.toml", type=Path)
     revoke.add_argument("file", metavar="FILE", type=Path, help="file with the codes, one per line")
@@ -45,7 +47,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Make what was asked for."""
+    """Make, print, revoke or destroy what the kind says."""
     require_service()
     makers = {
         "sealing": _key_pair,

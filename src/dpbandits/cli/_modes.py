@@ -1,4 +1,4 @@
-"""What a report costs in each mode of the shuffler, as `account` and `plan` print it."""
+"""What a report costs in each mode of the shuffler, for the output of `account` and `plan`."""
 
 from __future__ import annotations
 
@@ -12,19 +12,20 @@ from dpbandits.privacy import Mechanism, Reach
 from dpbandits.protocol import proof_system
 from dpbandits.vdaf import LEADER, NONCE_SIZE, VERIFY_KEY_SIZE, Prio3
 
+# As in service/wire, which cannot be imported without the extra `service`.
 _SEALED = 48  # bytes that HPKE adds to a text
-_TAG = 32  # bytes that bind the coordinator's part to its client
-_BATCH = 64  # reports that are verified together, to measure
+_TAG = 32  # bytes that bind the coordinator's part of a report to its client
+_BATCH = 64  # reports that are verified together when times are measured
 
 
 def modes_of(mechanism: Mechanism) -> list[dict[str, Any]]:
-    """Return one entry per mode in which the mechanism can be used; none without a shuffler.
+    """Return one entry per mode in which the mechanism can be used; no entry without a shuffler.
 
-    `factor` is the reach of a liar as a multiple of that of an honest client, None without a bound. `length`
-    is the same for the length of the whole vector of means; None without a ball or without a bound. `bytes`
-    is the length of a client's request body. `client_ms` and `server_ms` are processor times per report for
-    shares and proofs, measured now; None if they are negligible or cannot be measured. Sealing is not
-    included: it takes some tenths of a millisecond in every mode.
+    `factor` is the reach of a lying client as a multiple of that of an honest one; None without a bound.
+    `length` is the same for the length of the whole vector of means; None without a ball or without a bound.
+    `bytes` is the length of a client's request body. `client_ms` and `server_ms` are the processor times per
+    report for shares and proofs, measured now; None if they are negligible or cannot be measured. They do not
+    include sealing, which takes some tenths of a millisecond in every mode.
     """
     if not mechanism.trust_model.shuffler or not mechanism.additive or mechanism.message.kind == "numbers":
         return []

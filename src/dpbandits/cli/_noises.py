@@ -1,4 +1,4 @@
-"""Which noise a mechanism has, how the others compare, and the least possible error in the local model."""
+"""Compare the noise of a mechanism with other noises, and with the least error in the local model."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from dpbandits.privacy.trust import LocalList
 
 
 def compared_noises(request: PrivacyRequest, mechanism: Mechanism, **confidence: float) -> dict[str, float]:
-    """The predicted error of each noise; empty if the request names a noise, or has only one.
+    """The predicted error of each noise that a request allows.
 
-    `confidence` may be given as in `noise_widths`.
+    It is empty if the request allows a single noise, or if its preset is not tight. The keyword `confidence`
+    is passed on to `noise_widths`.
     """
     if len(request.noises) == 1 or request.preset != "tight":
         return {}
@@ -33,11 +34,11 @@ def shown_noises(compared: dict[str, float], chosen: str) -> str:
 
 
 def above_least_local(mechanism: Mechanism) -> float | None:
-    """The variance over the least of any unbiased report that trusts nobody; None in other models."""
+    """The variance, divided by the least variance of any unbiased local report; None for other mechanisms."""
     return mechanism.above_least if isinstance(mechanism, LocalList) else None
 
 
 def least_local_deviation(mechanism: Mechanism) -> float | None:
-    """The least standard deviation of a mean that any unbiased reports have that trust nobody."""
+    """The least standard deviation of a mean of unbiased local reports; None for other mechanisms."""
     ratio = above_least_local(mechanism)
     return None if ratio is None else mechanism.error_deviation(mechanism.cohort) / math.sqrt(ratio)

@@ -1,4 +1,4 @@
-"""The options of `dpbandits plan` that describe a table of options, and their section of a study file."""
+"""The arguments of `dpbandits plan` for a table of options, and their section [options] of a study file."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class OptionsTable:
 
     Attributes:
         table: The CSV file.
-        keys: The other keys, as in a study file; without those that were not given.
+        keys: The other keys that were given, as in a study file.
         options: The encoded options.
     """
 
@@ -31,26 +31,26 @@ class OptionsTable:
     options: Options
 
     def section(self, folder: Path) -> list[str]:
-        """Return the lines of the section [options] of a study file in a folder."""
+        """Return the lines of the section [options] of a study file that lies in this folder."""
         kept = os.path.relpath(self.table.resolve(), folder.resolve())
         values = {"table": kept, **self.keys}
         return ["[options]", *(f"{key} = {_toml(value)}" for key, value in values.items())]
 
 
 def add_table_options(parser: argparse.ArgumentParser) -> None:
-    """Add `--options` and what says how its columns are encoded."""
+    """Add `--options`, and the arguments that say how its columns are encoded."""
     group = parser.add_argument_group("options: a table with names, in place of --actions-file")
-    table = "CSV file with one option per row; the other options are as in [options] of a study file"
+    table = "CSV file with one option per row; the arguments below are as in [options] of a study file"
     add_value(group, "--options", Path, "FILE.csv", table, dest="options_table")
     add_value(group, "--label", str, "COLUMN", "column with the names", "name")
     columns: dict[str, Any] = {"nargs": "+", "metavar": "COLUMN"}
     group.add_argument("--features", **columns, help="columns to use (default: all but the label)")
     add_value(group, "--current", str, "NAME", "option in use today")
-    group.add_argument("--log", **columns, help="columns of which the logarithm is used")
-    group.add_argument("--squared", **columns, help="columns of numbers that get a square too")
+    group.add_argument("--log", **columns, help="columns that are replaced by their logarithms")
+    group.add_argument("--squared", **columns, help="columns of numbers whose squares are added")
     levels = "levels of a column, lowest first; for example size=small,large"
     group.add_argument("--ordered", nargs="+", metavar="COLUMN=LEVELS", help=levels)
-    group.add_argument("--steps", **columns, help="ordered columns of which each step has its own effect")
+    group.add_argument("--steps", **columns, help="ordered columns in which each step has its own effect")
     level = "level to which the others are compared; for example colour=red"
     group.add_argument("--baseline", nargs="+", metavar="COLUMN=LEVEL", help=level)
     pairs = "products of columns, for example price*colour; or all"
@@ -65,17 +65,18 @@ def add_table_options(parser: argparse.ArgumentParser) -> None:
 
 
 def options_table(options: argparse.Namespace) -> OptionsTable | None:
-    """Return the table that the options describe; None without `--options`.
+    """Return the table that the arguments describe; None without `--options`.
 
     Raises:
-        InvalidValue: The table cannot be encoded, or an option needs `--options`.
+        InvalidValue: The table cannot be encoded, or an argument needs `--options`.
     """
     optional = [key for key in OPTIONS_KEYS if key not in ("table", "label")]
     given = {key: value for key in optional if (value := getattr(options, key)) is not None}
     table: Path | None = options.options_table
     if table is None:
-        for key in given:
-            raise InvalidValue(key, given[key], "--options as well, which names the table")
+        if given:
+            key, value = next(iter(given.items()))
+            raise InvalidValue(key, value, "--options as well, which names the table")
         return None
     if options.actions_file is not None or options.data is not None:
         raise InvalidValue("options", table, "no --actions-file and no --data with it")

@@ -25,13 +25,13 @@ class Result:
 
     @staticmethod
     def of(setting: Setting, runs: Sequence[RunTrace]) -> Result:
-        """Collect the runs of a setting. The guarantee is the weakest of theirs."""
+        """Collect the runs of a setting. The guarantee is the weakest one of the runs."""
         ordered = tuple(sorted(runs, key=lambda run: run.seed))
         worst = max(ordered, key=lambda run: 0.0 if run.guarantee is None else run.guarantee.delta)
         return Result(setting=setting, runs=ordered, guarantee=worst.guarantee, mechanism=worst.mechanism)
 
     def summary(self) -> dict[str, float | int | str]:
-        """Means over the runs. With a single run the standard deviation is given as 0."""
+        """Means over the runs. With a single run, the standard deviation is 0."""
         regrets = np.array([run.regret for run in self.runs])
         return {
             "runs": len(self.runs),
@@ -114,10 +114,10 @@ def as_table(results: Sequence[Result]) -> Table:
 
 
 def cover_note(loss: float) -> str | None:
-    """A sentence about the loss where the actions cover a continuous set, or None."""
+    """A sentence about the loss of actions that cover a continuous set; None if the loss is 0."""
     if loss == 0:
         return None
-    return f"The actions cover a continuous set: against its best point regrets are at most {loss:,.0f} more."
+    return f"The actions cover a continuous set. Regret against its best point is at most {loss:,.0f} larger."
 
 
 def _title(results: Sequence[Result]) -> str:
@@ -132,13 +132,13 @@ def _title(results: Sequence[Result]) -> str:
 
 
 def provenance(setting: Setting) -> str:
-    """For titles: which real data and users a semi-real result rests on; empty for generated problems."""
+    """The real data and users of a semi-real result, for titles; empty for generated problems."""
     dataset = setting.problem.dataset
     return "" if dataset is None else f"{SEMI_REAL} ({dataset.name}, {setting.problem.users} users), "
 
 
 def describe(guarantee: Guarantee | None, requested: float) -> str:
-    """The guarantee as text, with the requested δ where a larger one holds."""
+    """The guarantee as text, with the requested δ if the guaranteed one is larger."""
     if guarantee is None:
         return "none"
     text = f"({guarantee.epsilon:g}, {guarantee.delta:.3g})-DP, {guarantee.neighbouring}"

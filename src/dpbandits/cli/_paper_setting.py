@@ -1,4 +1,4 @@
-"""The options of `simulate` for the paper's (ε, δ), and for a comparison with its constants."""
+"""The options of `simulate` for the paper's (ε, δ), and for a comparison with the paper's constants."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dpbandits.cli._parser import add_flag
 from dpbandits.privacy import PrivacyRequest
 from dpbandits.simulation import PAPER_PRIVACY, Setting
 
-# As printed: g ≤ 2d, growing cohorts, and the trust model's own noise.
+# As printed in the paper: g ≤ 2d, growing cohorts, and the trust model's own noise.
 _AS_PRINTED = {
     **PAPER_PRIVACY,
     "preset": "paper",
@@ -28,7 +28,7 @@ def add_paper_options(group: Any) -> None:
         group,
         "--paper-setting",
         f"(ε, δ) = ({epsilon:g}, {delta:g}) as in the paper's experiments; --epsilon and --delta override "
-        "it; the other defaults are the paper's already",
+        "these values; the defaults of the problem are the paper's in any case",
     )
     compared = f"add a row per trust model for the paper's constants as printed, at ({epsilon:g}, {delta:g})"
     add_flag(group, "--compare-paper", compared)

@@ -1,4 +1,4 @@
-"""An argument parser with one-line errors, the types of its values, and short forms of its options."""
+"""An argument parser with one-line errors, the types of argument values, and functions that add options."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ class OneLineParser(argparse.ArgumentParser):
 
 
 class DefaultsInHelp(argparse.ArgumentDefaultsHelpFormatter):
-    """Shows the default of an option, unless its help states it already or it is None or False."""
+    """Shows the default of an option, unless the help states it or it is None, False or an empty list."""
 
     def _get_help_string(self, action: argparse.Action) -> str | None:
-        stated = "(default" in (action.help or "")
-        return action.help if stated or action.default in (None, False) else super()._get_help_string(action)
+        stated, default = "(default" in (action.help or ""), action.default
+        hidden = default is None or default is False or default == []  # a default of 0 is shown
+        return action.help if stated or hidden else super()._get_help_string(action)
 
 
 def number(text: str) -> float:
@@ -56,14 +57,14 @@ def add_value(
     default: Any = None,
     **more: Any,
 ) -> None:
-    """Add an option with a value of some type. `text` is its help."""
+    """Add an option whose value has a type, `kind`. `text` is its help."""
     group.add_argument(option, type=kind, metavar=metavar, help=text, default=default, **more)
 
 
 def add_choice(
     group: Any, option: str, choices: Iterable[str], text: str, default: str | None = None, **more: Any
 ) -> None:
-    """Add an option whose value is one of some names."""
+    """Add an option whose value is one of `choices`."""
     group.add_argument(option, choices=choices, help=text, default=default, **more)
 
 

@@ -1,4 +1,4 @@
-"""Participants that `dpbandits plan --write` reserves for a confirmation and for a fit test."""
+"""The participants that `dpbandits plan --write` reserves for a confirmation and for a fit test."""
 
 from __future__ import annotations
 
@@ -16,16 +16,18 @@ from dpbandits.simulation import Setting
 
 
 def add_reserving_options(group: Any) -> None:
-    """Add what `--write` reserves besides the learning phases."""
+    """Add the options for cohorts that `--write` reserves after the learning phases."""
     confirm = "with --write and --current: reserve a fifth of the participants to compare finalists with it"
     group.add_argument("--confirm", action=argparse.BooleanOptionalAction, default=True, help=confirm)
-    notice = "with --write: reserve participants for a test that notices such a misfit, in your units"
+    notice = (
+        "with --write: reserve participants for a test that notices a misfit of M, in units of the reward"
+    )
     add_value(group, "--notice-misfit", number, "M", notice)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reserved:
-    """A setting whose participants are those of the learning phases, and what the others are reserved for."""
+    """A setting with the participants of the learning phases, and the cohorts of the other participants."""
 
     setting: Setting
     confirmation: Confirmation | None = None
@@ -36,7 +38,7 @@ class Reserved:
         return replace(study, confirmation=self.confirmation, fit_test=self.fit_test)
 
     def words(self) -> str:
-        """Return what is reserved, in words; empty if nothing is."""
+        """Return what is reserved, in words; empty if nothing is reserved."""
         found = list[str]()
         if self.fit_test is not None:
             found.append(
@@ -50,7 +52,7 @@ class Reserved:
 
 
 def reserve(setting: Setting, options: Options | None, given: argparse.Namespace) -> Reserved:
-    """Reserve participants as a study file with `participants` does.
+    """Reserve the participants that a study file with `participants` reserves.
 
     Args:
         setting: The setting, with all participants.
@@ -61,7 +63,7 @@ def reserve(setting: Setting, options: Options | None, given: argparse.Namespace
         The setting with the participants that are left for learning, and the reserved cohorts.
 
     Raises:
-        InvalidValue: There are too few participants.
+        InvalidValue: There are too few participants, or `--notice-misfit` is not above 0.
     """
     total = setting.cohorts.participants or setting.exponential().participants(setting.horizon)
     current = None if options is None or options.current is None else options.index(options.current)
@@ -85,7 +87,7 @@ def check_reserving(given: argparse.Namespace) -> None:
     """Check the options before the planning.
 
     Raises:
-        InvalidValue: A reserved cohort is asked for, and no study file.
+        InvalidValue: `--notice-misfit` is given without `--write`.
     """
     if given.notice_misfit is not None and given.write is None:
         expected = "--write as well: the test is part of a study file"

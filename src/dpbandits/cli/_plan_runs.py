@@ -1,4 +1,4 @@
-"""The simulated runs of `dpbandits plan`: options, and the figures that they add to the rows."""
+"""The simulated runs of `dpbandits plan`: their options, and the figures that they add to the rows."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from dpbandits.simulation import Engine, RunTrace, Setting, Simulated, run_tasks
 
 def add_run_options(group: Any) -> None:
     """Add `--runs` and the options that say where they are computed and kept."""
-    runs = "also simulate this many runs per row; a mean needs hundreds, since near ties are rare"
+    runs = "also simulate this many runs per row; a good mean needs hundreds, because near ties are rare"
     add_value(group, "--runs", whole_number, "R", runs, 0)
     add_engine_options(group)
     add_value(group, "--checkpoint", Path, "FILE", "keep finished runs in FILE and do not repeat them")
 
 
 def check_runs(options: argparse.Namespace) -> None:
-    """Check the options before the planning, which takes longer.
+    """Check the options before the planning, which takes long.
 
     Raises:
         InvalidValue: An option is not accepted, or the engine cannot be used.
@@ -42,7 +42,7 @@ def check_runs(options: argparse.Namespace) -> None:
 
 
 def with_runs(planned: Sequence[tuple[Setting, Spending, Row]], options: argparse.Namespace) -> list[Row]:
-    """Simulate every row that has enough clients, and return the rows with the means over these runs.
+    """Simulate every row that has enough clients, and return all rows with the means over the runs.
 
     Args:
         planned: The settings, their schedules and the rows.
@@ -78,7 +78,7 @@ def _traces(jobs: Sequence[Simulated], options: argparse.Namespace) -> dict[str,
 
 
 def _means(by_seed: dict[int, RunTrace]) -> dict[str, Any]:
-    """The simulated figures of a row, added up in the order of the seeds."""
+    """The simulated figures of a row. Sums have the order of the seeds, so that they are reproducible."""
     traces = [by_seed[seed] for seed in sorted(by_seed)]
     return {
         "simulated_regret": float(np.mean([trace.regret for trace in traces])),

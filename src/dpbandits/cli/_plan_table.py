@@ -15,7 +15,7 @@ from dpbandits.cli._terminal import console
 from dpbandits.simulation import Setting
 
 _SHOWN = 6  # the most phases that are listed one by one
-_WIDTH = 200  # of a table that is not shown in a terminal
+_WIDTH = 200  # of the table, if standard output is not a terminal
 NEVER = "these settings will never eliminate an action"
 _HEADINGS = ("ε", "schedule", "cohorts", "rounds", "participants", "until sure", "report",
              "first elimination", "predicted regret", "median", "finds the best", "gap of the choice",
@@ -39,11 +39,11 @@ class Row:
     population: int | None = None
     """The number of clients, if it is too small for this row."""
     until_sure: float | None = None
-    """Expected participants until the study is sure, or until all were asked; None without a confidence."""
+    """Expected participants until the study is sure or has asked everybody; None without a confidence."""
     chance_of_sure: float | None = None
-    """The probability that one action is left, or the choice is within --gap; None without a confidence."""
+    """The probability that one action is left, or the choice is within `--gap`; None without a confidence."""
     predicted_regret: float | None = None
-    """The mean."""
+    """The mean over the drawn parameters."""
     predicted_median: float | None = None
     chance_of_best: float | None = None
     """The probability that the choice at the end is the best action."""
@@ -63,7 +63,7 @@ class Row:
     deviation: float | None = None
     """The standard deviation that this noise adds to a mean of the first phase."""
     least_deviation: float | None = None
-    """The least that any unbiased reports could have, in the local model."""
+    """The least such deviation of any unbiased reports; None outside the local model."""
     reach: dict[str, float | None] | None = None
     """How far one lying client can move a mean of the first phase; None if no client is asked."""
     modes: list[dict[str, Any]] = field(default_factory=list)
@@ -145,14 +145,14 @@ def _amount(value: float | None) -> str:
 
 
 def _listed(numbers: list[int]) -> str:
-    """All numbers if there are few; else the first, the last and how many."""
+    """All numbers if there are few; otherwise the first, the last and their count."""
     if len(numbers) <= _SHOWN:
         return " ".join(f"{number:,}" for number in numbers) or "–"
     return f"{numbers[0]:,} … {numbers[-1]:,} ({len(numbers)})"
 
 
 def _notes(row: Row) -> list[str]:
-    """Sentences about a row, which have no place in the table."""
+    """Sentences about a row that do not fit into the table."""
     if row.refused:
         return [f"{row.name}: needs {row.participants:,} clients, but the population has {row.population:,}."]
     notes = list[str]()

@@ -1,4 +1,4 @@
-"""The plots of the command line. Matplotlib is an optional extra, imported when something is drawn."""
+"""The plots of the command line. Matplotlib is optional, and imported only when something is drawn."""
 
 from __future__ import annotations
 
@@ -11,24 +11,26 @@ import numpy as np
 
 from dpbandits._plots import tidy
 from dpbandits.cli._output import Result
+from dpbandits.cli._writing import check_folder
 from dpbandits.errors import InvalidValue
 from dpbandits.experiments import COLOURS, check_matplotlib, pyplot
+from dpbandits.simulation import SCHEDULES
 
-_OTHER_COLOUR = "#CC79A7"  # of a trust model that a plugin adds
+_OTHER_COLOUR = "#CC79A7"  # of trust models that plugins add
 
 
 def check_plot(path: str | None) -> None:
-    """Check a plot's path before the long work begins.
+    """Check the path of `--plot` before the long work begins.
 
     Raises:
-        InvalidValue: The path has another ending or no folder, or Matplotlib is not installed.
+        InvalidValue: The path has an ending that is not accepted, its folder does not exist, or Matplotlib is
+            not installed.
     """
     if path is None:
         return
     if Path(path).suffix.lower() not in (".png", ".svg", ".pdf"):
         raise InvalidValue("plot", path, "a path that ends in .png, .svg or .pdf")
-    if not Path(path).parent.is_dir():
-        raise InvalidValue("plot", path, "a path in a folder that exists")
+    check_folder(plot=Path(path))
     check_matplotlib(plot=path)
 
 
@@ -56,7 +58,7 @@ def plot_regret(results: Sequence[Result], path: Path) -> None:
 
 
 def plot_curve(claimed: dict[str, float], curve: Sequence[dict[str, float]], path: Path) -> None:
-    """δ against ε on a logarithmic scale, with the claim as a point."""
+    """Draw δ on a logarithmic scale against ε, with the claim as a point."""
     plt = pyplot()
     figure, axes = plt.subplots(figsize=(7, 4.5), layout="constrained")
     shown = [point for point in curve if point["delta_upper"] > 0]
@@ -73,12 +75,12 @@ def plot_curve(claimed: dict[str, float], curve: Sequence[dict[str, float]], pat
 
 
 def plot_plans(rows: Sequence[dict[str, Any]], path: Path) -> None:
-    """Regret, participants and communication against ε, one line per schedule."""
+    """Draw regret, participants and communication against ε, one line per schedule."""
     plt = pyplot()
     figure, panels = plt.subplots(1, 3, figsize=(12, 4), layout="constrained")
     titles = {"predicted_regret": "regret", "participants": "participants", "communication": "communication"}
     for axes, (quantity, title) in zip(panels, titles.items(), strict=True):
-        for schedule, colour in zip(("exponential", "equal", "budgeted"), COLOURS.values(), strict=False):
+        for schedule, colour in zip(SCHEDULES, COLOURS.values(), strict=False):
             points = [row for row in rows if row["schedule"] == schedule and row[quantity] is not None]
             epsilons = [row["epsilon"] or 0 for row in points]
             axes.plot(epsilons, [row[quantity] for row in points], "o-", color=colour, label=schedule)
@@ -110,7 +112,7 @@ def _heading(results: Sequence[Result]) -> str:
 
 
 def _dashes(result: Result) -> tuple[float, ...]:
-    """Solid lines for preset tight and dots for paper. Shuffle has gaps, as it often covers central."""
+    """Solid lines for preset tight, dots for paper. Shuffle has gaps, because it often hides central."""
     privacy = result.setting.privacy
     shuffled = privacy.trust_model.shuffler
     if privacy.preset == "paper":

@@ -1,4 +1,4 @@
-"""The options that request privacy. Every command that has them has the same ones."""
+"""The options that request privacy, which several commands share."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dpbandits.privacy import PRESETS, SHAPES, TRUST_MODELS, Mechanism, PrivacyR
 
 
 class Names:
-    """Choices of an option that plugins can extend: help lists the known names, a look-up finds all."""
+    """Choices of an option that plugins can extend. The help lists known names; others are looked up."""
 
     def __init__(self, known: Callable[[], Iterable[str]], has: Callable[[str], bool]) -> None:
         self._known, self._has = known, has
@@ -39,7 +39,7 @@ def _is_private(trust: str) -> bool:
 TRUSTS = Names(lambda: TRUST_MODELS, lambda trust: trust in TRUST_MODELS)
 """Every trust model."""
 PRIVATE = Names(lambda: [model.name for model in _private()], _is_private)
-"""Every trust model with privacy."""
+"""Every private trust model."""
 NOISES = Names(
     lambda: dict.fromkeys(noise for model in _private() for noise in model.all_noises()),
     lambda noise: any(model.offers(noise) for model in _private()),
@@ -48,7 +48,7 @@ NOISES = Names(
 
 
 def offering(noise: str | None) -> list[str]:
-    """Return the names of the private trust models that have a noise; all of them if it is None."""
+    """Return the names of the private trust models that offer a noise; all names if it is None."""
     return [model.name for model in _private() if noise is None or model.offers(noise)]
 
 
@@ -61,12 +61,17 @@ def add_privacy_options(
         group: The argument group.
         epsilon: The default of `--epsilon`. None leaves it to the command.
         delta: The default of `--delta`. None leaves it to the command.
-        epsilon_note: Text after the help of `--epsilon`, about a default that the command chooses.
+        epsilon_note: Text after the help of `--epsilon`, for a default that the command chooses.
         delta_note: The same for `--delta`.
     """
-    presets = "exact calibration, or the paper's constants as printed"
+    presets = "tight: exact calibration; paper: the paper's constants as printed"
     add_choice(group, "--preset", PRESETS, presets, "tight")
-    add_choice(group, "--noise", NOISES, "noise distribution (default: the trust model's)")
+    add_choice(
+        group,
+        "--noise",
+        NOISES,
+        "noise distribution (default: the one with the least predicted error)",
+    )
     add_value(group, "--epsilon", number, "E", f"privacy ε{epsilon_note}", epsilon)
     add_value(group, "--delta", number, "D", f"privacy δ; 0 for pure differential privacy{delta_note}", delta)
     add_value(group, "--bound", number, "B", "clients clip their averages to [−B, B]", 1.0)
@@ -79,14 +84,18 @@ def add_mechanism_options(group: Any, *, coordinates: int, cohort: int) -> None:
     add_value(group, "--coordinates", whole_number, "S", "averages per client", coordinates)
     add_value(group, "--cohort", whole_number, "N", "clients per cohort", cohort)
     add_choice(
-        group, "--clip", SHAPES, "clip each average, or the ℓ2 norm of all averages of a client", "box"
+        group,
+        "--clip",
+        SHAPES,
+        "box: clip each average; ball: clip the ℓ2 norm of all averages of a client",
+        "box",
     )
-    fewest = "fewest reports in a release; they alone must carry enough noise (default: the cohort)"
+    fewest = "fewest reports in a release; the noise of this many must suffice (default: the cohort)"
     add_value(group, "--minimum-reports", whole_number, "M", fewest)
 
 
 def privacy_request(trust: str, options: argparse.Namespace) -> PrivacyRequest:
-    """The request that the options make of one trust model."""
+    """The privacy request of the options for one trust model."""
     return PrivacyRequest(
         trust=trust,
         epsilon=options.epsilon,

@@ -1,4 +1,4 @@
-"""The options that describe a simulated problem, and the `Setting` that they make."""
+"""The options that describe a simulated problem and its study, and the `Setting` made from them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dpbandits.world import DATA_SETS, REWARD_LAWS, USERS
 
 
 def add_problem_options(group: Any) -> None:
-    """Add the options for actions, horizon, rewards and clients. Every default is the paper's."""
+    """Add the options for actions, rewards, clients and what the learner does. Defaults are the paper's."""
     default = Problem()
     _add_actions(group, default)
     _add_rewards(group, default)
@@ -28,38 +28,42 @@ def _add_actions(group: Any, default: Problem) -> None:
     add_value(group, "--dimension", whole_number, "D", "features per action", default.dimension)
     add_choice(group, "--family", FAMILIES, "distribution of the actions", default.family)
     add_value(group, "--actions-file", str, "FILE", "read the actions from a .csv or .npz file")
-    add_value(group, "--data", str, "NAME", "use real data; results are semi-real: " + ", ".join(DATA_SETS))
-    add_choice(group, "--users", USERS, "with --data: which of its clients take part", default.users)
+    data = "use real data, so that results are semi-real; one of " + ", ".join(DATA_SETS)
+    add_value(group, "--data", str, "NAME", data)
+    add_choice(group, "--users", USERS, "with --data: which clients of the data take part", default.users)
     add_value(group, "--horizon", whole_number, "T", "number of rounds", Setting().horizon)
 
 
 def _add_rewards(group: Any, default: Problem) -> None:
     spread = "standard deviation of clients' mean rewards around the population's"
     add_value(group, "--heterogeneity", number, "SIGMA", spread, default.heterogeneity)
-    assumed = "the value that the learner is given, for example an upper bound (default: the true one)"
+    assumed = "the heterogeneity that the learner assumes, such as an upper bound (default: the true one)"
     add_value(group, "--assumed-heterogeneity", number, "SIGMA", assumed)
     bent = "largest deviation of mean rewards from a linear function of the features"
     add_value(group, "--misfit", number, "M", bent, default.misfit)
-    told = "the misfit that the learner allows for (default: the true one; 0: it does not know)"
+    told = "the misfit that the learner allows for; 0 if it expects none (default: the true one)"
     add_value(group, "--assumed-misfit", number, "M", told)
     add_choice(group, "--rewards", REWARD_LAWS, "distribution of single rewards", default.rewards)
-    bounded = "let the learner assume that rewards lie in [−B, B] (default: with schedule exponential)"
+    bounded = (
+        "let the learner assume that rewards lie in [−B, B] (default: with schedule exponential, except in "
+        "algorithm pe, and with Bernoulli rewards if B is at least 1)"
+    )
     group.add_argument("--bounded-rewards", action=argparse.BooleanOptionalAction, help=bounded)
 
 
 def _add_clients(group: Any) -> None:
-    size = "number of clients, or `unlimited` (default: 100,000 as in the paper, unlimited for pe)"
+    size = "number of clients, or `unlimited` (default: 100,000 as in the paper, unlimited for algorithm pe)"
     add_value(group, "--population", whole_number_or_unlimited, "N", size, argparse.SUPPRESS)
-    run_out = "refuse to start, or stop asking and play the best guess"
+    run_out = "error: refuse to start; stop: ask no more clients, and play the best guess"
     add_choice(group, "--when-clients-run-out", WHEN_CLIENTS_RUN_OUT, run_out, Setting().when_clients_run_out)
-    asked = "clients that are asked in the whole study (default: as many as schedule exponential asks)"
+    asked = "clients to ask in the whole study (default: as many as schedule exponential asks)"
     add_value(group, "--participants", whole_number, "N", asked)
-    cohorts = "in schedule exponential phase l asks ⌈2^(alpha·l)⌉ clients"
+    cohorts = "in schedule exponential, phase l asks ⌈2^(alpha·l)⌉ clients"
     group.add_argument("--alpha", type=number, default=Cohorts().alpha, help=cohorts)
 
 
 def _add_certainty(group: Any) -> None:
-    holds = "probability with which the best action is never dropped (default: 1/(kT) per bound)"
+    holds = "probability with which the best action is never dropped (default: each bound fails with 1/(kT))"
     add_value(group, "--confidence", number, "C", holds)
     stop = "ask no more clients once one action is left"
     group.add_argument("--stop-when-sure", dest="stop_when_decided", action="store_true", help=stop)
@@ -70,16 +74,16 @@ def _add_certainty(group: Any) -> None:
 
 
 def _add_safeguard(group: Any) -> None:
-    today = "index of the action in use today, counted from 0 (default: that of --current, if there is one)"
+    today = "index of the action in use today, counted from 0 (default: the option of --current, if given)"
     add_value(group, "--current-action", whole_number, "I", today)
-    worse = "never again play what is certainly worse than the action in use today by more than X"
+    worse = "stop playing an action once it is certainly worse than the one in use today by more than X"
     add_value(group, "--safety-margin", number, "X", worse)
-    loses = "keep the mean reward of every phase within X of that of the action in use today"
+    loses = "let the mean reward of a phase be at most X below that of the action in use today"
     add_value(group, "--loss-allowance", number, "X", loses)
 
 
 def setting_from(options: argparse.Namespace, *, trust: str) -> Setting:
-    """The setting of one trust model. Fields that the command has no option for keep their defaults."""
+    """The setting of one trust model. A field without an option of the command keeps its default."""
     given = {**vars(options), "trust": trust}
     given["without"] = tuple(given.get("without") or ())
     known = Setting().as_dict()

@@ -1,4 +1,4 @@
-"""How far one lying client can move a result, as `account` and `plan` print it."""
+"""How far one lying client can move a result, for the output of `account` and `plan`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from dpbandits.privacy import TRUST_MODELS, Mechanism
 
 
 def reach_of(mechanism: Mechanism) -> dict[str, float | None]:
-    """`Mechanism.reach_of_one` with the fewest reports of a release; None where there is no bound."""
+    """`Mechanism.reach_of_one` as a dictionary, with None for infinity.
+
+    If clients share the noise, it is computed for the fewest reports of a release, otherwise for the cohort.
+    """
     reports = mechanism.minimum_reports if mechanism.noisy_reports is not None else mechanism.cohort
     found = mechanism.reach_of_one(reports)
     return {
@@ -27,9 +30,9 @@ def bounded(value: float) -> float | None:
 
 def shown_reach(reach: dict[str, float | None], trust: str) -> str:
     """The reach as one line of text."""
-    split = "; in split mode without any bound" if TRUST_MODELS[trust].shuffler else ""
     if reach["mean"] is None:
-        return f"one lying client can move a mean without any bound{split}"
+        return "one lying client can move a mean without any bound"
+    split = "; in split mode without any bound" if TRUST_MODELS[trust].shuffler else ""
     return (
         f"one lying client moves a mean by at most {reach['mean']:.4g}, {reach['factor']:.4g} × the largest "
         f"effect of an honest client{split}"

@@ -1,7 +1,8 @@
-"""`dpbandits serve --rewards`: a study file run to its end in one process, with clients from a file.
+"""`dpbandits serve --rewards`: run the study of a file to its end in one process, with simulated clients.
 
-The coordinator, its store, its keys and its noise are those of the study file. Only the clients and the
-actuator are not real. The store keeps the result, so `dpbandits results` shows it afterwards.
+The coordinator, its store, its keys and its noise are those of the study file. The rewards of the clients
+come from another file, and the actuator plays nothing. The store keeps the result, so `dpbandits results`
+shows it afterwards.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from dpbandits.service.coordinator import Coordinator, coordinator_app
 from dpbandits.service.shared import AsyncTransport, Roles, Transport, server_for
 from dpbandits.service.wire import Pins, Terms, hashed, new_secret
 
-_POLLS_PER_SECOND = 100  # of all clients together, so that polling does not keep the process busy
+_POLLS_PER_SECOND = 100  # of all clients together; more polls would keep the process busy
 
 
 def rehearse(file: CoordinatorFile, path: Path) -> int:
@@ -37,15 +38,20 @@ def rehearse(file: CoordinatorFile, path: Path) -> int:
         path: A CSV or NPZ file with the average reward of each action, one row per client. The columns of a
             CSV file may be headed by the names of the options, in any order.
 
+    Returns:
+        The exit status.
+
     Raises:
-        InvalidValue: The file has too few rows for the study, or other columns than the study's actions, or
-            the study has begun already.
+        InvalidValue: The file has too few rows for the study, its columns are not the actions of the study,
+            or the study has begun already.
     """
     context = file.context
     rewards = _rewards(path, context.options, context.study.actions.count)
     timing = replace(context.timing, poll_seconds=max(0.2, len(rewards) / _POLLS_PER_SECOND))
     coordinator = replace(file, context=replace(context, timing=timing)).coordinator()
-    if coordinator.rounds.current() is not None:  # clients from a file must not mix with real ones
+    if (
+        coordinator.rounds.current() is not None
+    ):  # clients from a file must not join a study with real clients
         coordinator.close()
         raise InvalidValue("rewards", path, "none: the store of this study file has begun already")
     study = coordinator.context.study

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from dpbandits.cli._parser import add_flag, add_value
 from dpbandits.cli._service_extra import require_service
+from dpbandits.cli._writing import check_folder
 from dpbandits.errors import InvalidValue
 
 if TYPE_CHECKING:
@@ -17,16 +18,16 @@ if TYPE_CHECKING:
 
 DESCRIPTION = (
     "Write a report of the study in STUDY.toml: question, answer, guarantee, who saw what, plans, "
-    "mechanisms, releases and counts. It is one HTML file without scripts. It has the machine-readable "
-    "record, signed by the coordinator and, in the shuffle model, with the signed statement of the "
-    "shuffler. `dpbandits verify` replays it. The command only reads the store, so it works while the "
-    "coordinator runs."
+    "mechanisms, releases and counts. The report is one HTML file without scripts. It contains the "
+    "machine-readable record, which the coordinator signs. In the shuffle model, the record includes a "
+    "statement that the shuffler signs. `dpbandits verify` replays the record. The command only reads the "
+    "store, so it also works while the coordinator runs."
 )
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
-    parser.add_argument("study", metavar="STUDY.toml", type=Path, help="see docs/deploying.md")
+    parser.add_argument("study", metavar="STUDY.toml", type=Path, help="study file, see docs/deploying.md")
     add_value(parser, "--out", Path, "FILE.html", "the file to write", required=True)
     add_flag(parser, "--scrubbed", "leave out names of options and features, addresses and the date")
     told = (
@@ -36,10 +37,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Read the store, verify the report, and write it."""
+    """Make the report from the store, verify it, and write it."""
     require_service()
-    if not options.out.parent.is_dir():
-        raise InvalidValue("out", options.out, "a path in a folder that exists")
+    check_folder(out=options.out)
     from dpbandits.service.config import read_stored_study, read_study
     from dpbandits.service.reporting import report_page
 

@@ -20,24 +20,24 @@ if TYPE_CHECKING:
 DESCRIPTION = (
     "Show what the study in STUDY.toml has found so far: the best option by name, its mean reward, its lead "
     "over the runner-up and over the option in use today, each with an interval, and the effect of each "
-    "feature. It only reads the store, so it works while the coordinator runs and after it was stopped."
+    "feature. The command only reads the store, so it works whether or not the coordinator runs."
 )
-_SHOWN = 20  # options in the table; --csv and --json have all that are left
+_SHOWN = 20  # options in the table; --csv and --json list all that are left, up to 1,000
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
-    parser.add_argument("study", metavar="STUDY.toml", type=Path, help="see docs/deploying.md")
+    parser.add_argument("study", metavar="STUDY.toml", type=Path, help="study file, see docs/deploying.md")
     add_value(parser, "--level", number, "P", "probability with which each kind of interval holds", 0.95)
-    add_value(parser, "--json", str, "PATH", "write the same as /v1/results; - for standard output")
-    add_value(parser, "--csv", str, "PATH", "write one row per option left; - for standard output")
+    add_value(parser, "--json", str, "PATH", "write the reply of /v1/results as JSON; - for standard output")
+    add_value(parser, "--csv", str, "PATH", "write one row per option that is left; - for standard output")
 
 
 def run(options: argparse.Namespace) -> int:
     """Read the store, and print or write the results."""
     require_service()
     check_writable(options.json)
-    check_writable(options.csv)
+    check_writable(options.csv, "csv")
     from dpbandits.service.config import read_stored_study
 
     found = read_stored_study(options.study).results(level=options.level)

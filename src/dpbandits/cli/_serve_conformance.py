@@ -1,8 +1,8 @@
-"""`dpbandits serve --conformance`: a live server for people who write a client in another language.
+"""`dpbandits serve --conformance`: a live server that tests clients written in other languages.
 
-It is no study. Both parties run in this process, keep everything in memory, and listen on loopback addresses.
-The terms have a version of their own, so a client takes part only if it is told that it is being tested.
-Rounds are played at once, and each cohort has one client.
+The server does not run a study. Both parties run in this process, keep everything in memory, and listen on
+loopback addresses. The terms have a version of their own, so a client takes part only if it is told that it
+is being tested. Rounds are played at once, and each cohort has one client.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ def serve_conformance(trust: str, mode: str, noise: str | None) -> int:
 
     Args:
         trust: The trust model.
-        mode: The shuffler's mode; it is ignored without a shuffler.
-        noise: The noise, or None for the best one.
+        mode: The mode of the shuffler; ignored if the trust model has no shuffler.
+        noise: The noise; None for the one with the least predicted error.
 
     Returns:
         The exit status.
@@ -73,13 +73,13 @@ def _context(trust: str, noise: str | None, address: ShufflerAddress | None, url
 
 def _tell(coordinator: Coordinator, url: str, codes: list[str]) -> None:
     about = coordinator.operator.about()
-    print("CONFORMANCE TEST: this is no study. It spends nobody, and nothing is kept.")
+    print("CONFORMANCE TEST: this is not a study. No participation is used up, and nothing is kept.")
     print(f"url {url}")
     print(f"terms {about.study}")
     print(f"features {' '.join(about.features)}")
     for code in codes:
         print(f"code {code}")
-    print("Each code is for one client, in turn. Stop with Ctrl-C.", flush=True)
+    print("Each code is for one client. Use the codes one after another. Stop with Ctrl-C.", flush=True)
 
 
 def _played(action: int, rounds: int) -> None:

@@ -1,4 +1,7 @@
-"""`dpbandits serve --example`: a whole deployed study in one process, with TLS and simulated clients."""
+"""`dpbandits serve --example`: run a whole deployed study in one process, with TLS and simulated clients.
+
+`serving` and `free_port` are also used by the other commands that serve in a thread.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,7 @@ import numpy as np
 import uvicorn
 
 from dpbandits.actions import Actions
+from dpbandits.errors import DpbanditsError, Unreachable
 from dpbandits.privacy import PrivacyRequest
 from dpbandits.protocol import Plan, Schedule, Study
 from dpbandits.service.actuator import Actuator, play_all
@@ -101,7 +105,7 @@ async def _clients(
 
 
 def _rewards(study: Study, instance: Instance) -> Callable[[Plan], list[float]]:
-    """Return a function that draws the averages of one more simulated client."""
+    """Return a function that draws the averages of a new simulated client at each call."""
     rng = np.random.default_rng(7)
     population = Population(instance, heterogeneity=study.heterogeneity)
     return lambda plan: population.averages(1, plan.support, plan.plays, rng)[0].tolist()
@@ -109,13 +113,28 @@ def _rewards(study: Study, instance: Instance) -> Callable[[Plan], list[float]]:
 
 @contextlib.contextmanager
 def serving(server: uvicorn.Server) -> Iterator[None]:
-    """Run a server in a thread until the block ends."""
-    thread = threading.Thread(target=server.run, daemon=True)
+    """Run a server in a thread until the block ends.
+
+    Raises:
+        InvalidValue: The address cannot be used, for example because another process listens there.
+        Unreachable: The server did not start within 30 seconds.
+    """
+    failed = list[DpbanditsError]()
+
+    def run() -> None:
+        try:
+            server.run()
+        except DpbanditsError as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
     thread.start()
     until = time.monotonic() + 30
     while not server.started and thread.is_alive() and time.monotonic() < until:
         time.sleep(0.02)
     try:
+        if not server.started:
+            raise failed[0] if failed else Unreachable("the server did not start")
         yield
     finally:
         server.should_exit = True

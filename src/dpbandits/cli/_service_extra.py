@@ -1,4 +1,4 @@
-"""Functions for the commands of deployed studies: check that packages are installed, and read tokens."""
+"""For the commands of deployed studies: check that packages are installed, and read tokens."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def require_service() -> None:
     """Check that the extra `service` is installed, without importing its packages.
 
     Raises:
-        InvalidValue: If a package is missing. The message says how to install it.
+        InvalidValue: A package is missing. The message says how to install it.
     """
     for package in PACKAGES:
         if find_spec(package) is None:
@@ -35,7 +35,7 @@ def read_secret(path: Path) -> str:
     """Return the token in a file of one line.
 
     Raises:
-        InvalidValue: If the file does not exist.
+        InvalidValue: The file does not exist.
     """
     if not path.is_file():
         raise InvalidValue("token-file", path, "an existing file with a token (dpbandits keys token)")

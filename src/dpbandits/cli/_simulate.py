@@ -27,8 +27,8 @@ DESCRIPTION = (
     "problem, with (ε, δ) = (1, 1e-6) for every private trust model."
 )
 _SCHEDULES = (
-    "cohort sizes: the paper's growing ones, equal ones, or a planned budget (default: budgeted in tight, "
-    "exponential in paper)"
+    "cohort sizes: exponential as in the paper, equal, or budgeted by the planner (default: budgeted with "
+    "--participants, or with preset tight and algorithm dpe; otherwise exponential)"
 )
 
 
@@ -47,9 +47,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def _add_algorithm(group: Any) -> None:
     default = Setting()
-    algorithms = "growing or planned cohorts, fixed cohorts, or one new client per round"
+    algorithms = "dpe: growing or planned cohorts; dpe-fixed: fixed cohorts; pe: one new client per round"
     add_choice(group, "--algorithm", ALGORITHMS, algorithms, default.algorithm)
-    trusts = "whom clients trust; repeat for several (default: all that the preset and noise have)"
+    trusts = (
+        "whom clients trust; repeat for several (default: every model that offers the preset and the noise)"
+    )
     add_choice(group, "--trust", TRUSTS, trusts, action="append")
     add_privacy_options(
         group,
@@ -64,13 +66,15 @@ def _add_algorithm(group: Any) -> None:
     sampled = "largest share of --population that is asked; who is asked is secret (central model only)"
     add_value(group, "--sampled-share", number, "Q", sampled, 1.0)
     add_choice(group, "--schedule", SCHEDULES, _SCHEDULES)
-    add_flag(group, "--stop-when-decided", "ask nobody once a single action is left")
-    steps = "leave out a step of tight; repeat for several"
+    add_flag(group, "--stop-when-decided", "the same as --stop-when-sure")
+    steps = "leave out a step of preset tight; repeat for several"
     add_choice(group, "--without", STEP_NAMES, steps, action="append")
     fixed = "clients per cohort with algorithm dpe-fixed"
     add_value(group, "--fixed-cohort", whole_number, "U", fixed, default.cohorts.fixed_cohort)
     add_value(group, "--maximum-cohort", whole_number, "U", "upper bound on every cohort")
-    designs = "designs have g <= G × dimension (default: planned with a budget, else 1.3; the paper's is 2)"
+    designs = (
+        "designs have g <= G × rank (default: planned with schedule budgeted, otherwise 1.3; the paper has 2)"
+    )
     add_value(group, "--design-tolerance", number, "G", designs)
 
 
@@ -82,7 +86,7 @@ def run(options: argparse.Namespace) -> int:
     check_plot(options.plot)
     check_writable(options.json)
     if options.schedule == "exponential" and options.participants is not None:
-        expected = "none with schedule exponential, where alpha decides"
+        expected = "none with schedule exponential, where --alpha decides"
         raise InvalidValue("participants", options.participants, expected)
     settings = _settings(options)
     seeds = range(options.seed, options.seed + options.runs)
@@ -102,7 +106,7 @@ def _settings(options: argparse.Namespace) -> list[Setting]:
 
 
 def _has(trust: str, options: argparse.Namespace) -> bool:
-    """Whether this trust model has the requested noise and preset. By default only these get a row."""
+    """Whether a trust model offers the requested noise and preset. By default, only such models are run."""
     if options.noise is not None:
         return TRUST_MODELS[trust].private and TRUST_MODELS[trust].offers(options.noise)
     return (options.preset, options.delta == 0) in TRUST_MODELS[trust].defaults
@@ -136,7 +140,7 @@ def _write(results: list[Result], options: argparse.Namespace) -> None:
 
 
 def _recorded(options: argparse.Namespace) -> dict[str, Any]:
-    """The settings as they go into the JSON: those that all rows share, and the trust models of the rows."""
+    """The settings for the JSON: those that all rows share, and the trust models of the rows."""
     settings = _settings(options)
     trusts = list(dict.fromkeys(setting.privacy.trust for setting in settings))
     shared = {**settings[0].as_dict(), "population": settings[0].clients}

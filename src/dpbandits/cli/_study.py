@@ -17,21 +17,23 @@ if TYPE_CHECKING:
     from dpbandits.service.coordinator import Course
 
 DESCRIPTION = (
-    "List, show, pause, resume, close or export studies, from their files and stores. It works while the "
-    "coordinator runs and after it was stopped. Orders are journalled: a running coordinator obeys within "
-    "a second, and a stopped one after its next start."
+    "List, show, pause, resume, close or export studies, from their files and stores. The command works "
+    "whether or not the coordinator runs. Orders are journalled: a running coordinator obeys within a "
+    "second, and a stopped one after its next start."
 )
 _ORDERS = {
     "pause": "no client joins, and nothing is played or released, until the study is resumed",
-    "resume": "go on after a pause",
+    "resume": "continue after a pause",
     "close": "end the study for good; reports that are being collected are still released",
 }
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add one command per task."""
+    """Add a subcommand per task."""
     tasks = parser.add_subparsers(dest="task", metavar="TASK", required=True)
-    listing = tasks.add_parser("list", help="list the studies of some folders")
+    listing = tasks.add_parser(
+        "list", help="list the studies whose files are in some folders (default: this folder)"
+    )
     listing.add_argument("folders", metavar="FOLDER", type=Path, nargs="*", default=[Path()])
     show = tasks.add_parser("show", help="show how far a study has come")
     show.add_argument("study", metavar="STUDY.toml", type=Path)
@@ -40,13 +42,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         order = tasks.add_parser(name, help=text)
         order.add_argument("study", metavar="STUDY.toml", type=Path)
         if name == "close":
-            add_flag(order, "--yes", "do not ask: closing is final")
+            add_flag(order, "--yes", "required: confirms that the study ends for good")
     export = tasks.add_parser(
         "export", help="write every table: options, effects, phases, plans, releases, attempts"
     )
     export.add_argument("study", metavar="STUDY.toml", type=Path)
     add_value(export, "--out", Path, "FOLDER", "folder for one file per table", required=True)
-    add_choice(export, "--format", ("csv", "json"), "format of the files", "csv")
+    add_choice(export, "--format", ("csv", "json"), "format of the files (default: csv)", "csv")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -82,7 +84,7 @@ def _toml_files(folder: Path) -> list[Path]:
 
 
 def _found(path: Path) -> tuple[str, ...] | None:
-    """Return what a table says about a study; None if the file is not a study file."""
+    """Return the row of a study in the table; None if the file is not a study file."""
     from dpbandits.service.config import read_stored_study
 
     try:
@@ -105,7 +107,7 @@ def _found(path: Path) -> tuple[str, ...] | None:
 
 
 def shown_of(study: StoredStudy, course: Course) -> dict[str, Any]:
-    """Return how far a study has come, as plain values."""
+    """Return how far a study has come, as values that can be written as JSON."""
     state, last = course.journalled.state, course.attempts[-1] if course.attempts else None
     return {
         "standing": "ended" if state.ended else course.standing,

@@ -1,4 +1,4 @@
-"""What a command shows: text and tables on standard output, and a progress bar on standard error."""
+"""The console and the progress bar: text and tables on standard output, progress on standard error."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def console(width: int) -> Console:
 
 
 def progress_bar(doing: str, unit: str) -> Progress:
-    """A bar that is removed when the work is done, and that prints nothing into a pipe."""
+    """A bar that disappears when the work is done. It prints nothing if standard error is not a terminal."""
     columns = (TextColumn(doing), BarColumn(), MofNCompleteColumn(), TextColumn(unit), TimeRemainingColumn())
     errors = Console(stderr=True)
     return Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal)

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 DESCRIPTION = (
     "Verify a report that `dpbandits report` wrote: replay the study from its releases with the same "
-    "code, and compare every plan, guarantee and count, and the answer. Exit with status 0 if everything "
-    "fits, and 1 otherwise."
+    "code, and compare every plan, guarantee and count, and the answer. The exit status is 0 if everything "
+    "matches, and 1 otherwise."
 )
 _NAMES = ("coordinator", "shuffler", "terms")
 
@@ -24,9 +24,9 @@ _NAMES = ("coordinator", "shuffler", "terms")
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
     parser.add_argument("report", metavar="FILE.html", type=Path, help="the report")
-    keys = "public keys that you know from elsewhere: coordinator=HEX shuffler=HEX terms=HEX"
+    keys = "public keys that you know from another source: coordinator=HEX shuffler=HEX terms=HEX"
     parser.add_argument("--keys", nargs="+", metavar="NAME=HEX", default=[], help=keys)
-    add_value(parser, "--actions", Path, "FILE", "the action set, if the record has too many actions to list")
+    add_value(parser, "--actions", Path, "FILE", "the action set, if it is too large to be in the report")
 
 
 def run(options: argparse.Namespace) -> int:

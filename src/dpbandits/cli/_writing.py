@@ -1,4 +1,4 @@
-"""Write JSON to a file, or to standard output for `-`."""
+"""Check the paths of files that a command will write, and write JSON to a file or to standard output."""
 
 from __future__ import annotations
 
@@ -10,18 +10,36 @@ import msgspec
 from dpbandits.errors import InvalidValue
 
 
-def check_writable(path: str | None) -> None:
-    """Check the path of `--json` before the long work begins.
+def check_writable(path: str | None, option: str = "json") -> None:
+    """Check the path of an option that also accepts `-`, before the long work begins.
+
+    Args:
+        path: The path; None if the option was not given.
+        option: The name of the option.
 
     Raises:
         InvalidValue: The folder does not exist.
     """
-    if path not in (None, "-") and not Path(str(path)).parent.is_dir():
-        raise InvalidValue("json", path, "a path in a folder that exists, or -")
+    if path is not None and path != "-" and not Path(path).parent.is_dir():
+        raise InvalidValue(option, path, "a path in a folder that exists, or -")
+
+
+def check_folder(**named: Path) -> None:
+    """Check that the folder of a path exists, before the long work begins. The keyword names the option.
+
+    Raises:
+        InvalidValue: The folder does not exist.
+    """
+    ((option, path),) = named.items()
+    if not path.parent.is_dir():
+        raise InvalidValue(option, path, "a path in a folder that exists")
 
 
 def write_document(document: Any, path: str | None) -> None:
-    """Write a document as indented JSON; do nothing if `path` is None."""
+    """Write a document as indented JSON: to a file, or to standard output if `path` is `-`.
+
+    If `path` is None, do nothing.
+    """
     if path is None:
         return
     text = msgspec.json.format(msgspec.json.encode(document)).decode()

@@ -1,6 +1,6 @@
 """`examine`: checks the machine, the files and the shuffler of a study, before it starts and while it runs.
 
-It only reads: it writes nothing to the store, and the requests that it sends change nothing.
+The checks only read: they write nothing to the store, and their requests change nothing.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from dpbandits.storage import StudyRecord, open_store
 
 Grade = Literal["ok", "warning", "error"]
 
-_BACKLOG = 2048
-_POLLS = 1500  # polls per second that one worker serves on one core (benchmarks/siege.py), with a margin
+_BACKLOG = 2048  # connections that wait to be accepted, as in service/shared/_serving.py
+_POLLS = 1500  # per second; fewer than one worker serves on one core (benchmarks/siege.py)
 _UNSYNCHRONIZED = 5  # what adjtimex returns
-_MINIMUM_FREE = 1 << 28  # bytes: logs, and the database's own files
+_MINIMUM_FREE = 1 << 28  # bytes, for logs and for the database's own files
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,8 +43,8 @@ class Finding:
 
     Attributes:
         check: What was checked.
-        grade: `ok`, `warning`, or `error` if the study cannot run like this.
-        told: One sentence; with a warning or an error it says what to do.
+        grade: `ok`, `warning`, or `error` if the study cannot run correctly with what was found.
+        told: What was found. With a warning or an error, also what to do, if that is known.
     """
 
     check: str
@@ -59,7 +59,8 @@ def examine(path: Path) -> list[Finding]:
         path: The TOML file.
 
     Returns:
-        One or more findings per check.
+        The findings, in the order of the checks. A check may have several. The check of a shuffler has none
+        in a study without a shuffler.
 
     Raises:
         InvalidValue: The file itself is not accepted.
@@ -105,11 +106,12 @@ def _clock(file: CoordinatorFile | ShufflerFile) -> Iterator[Finding]:
         finally:
             store.close()
         grade: Grade = "ok" if abs(skew) <= 1 else "warning"
-        yield _found("clock", grade, f"PostgreSQL's clock, which decides deadlines, is ahead by {skew:.2f} s")
+        told = f"PostgreSQL's clock, which decides deadlines, differs from this machine's by {skew:+.2f} s"
+        yield _found("clock", grade, told)
 
 
 def _unsynchronized() -> bool:
-    """Return whether the kernel says that no NTP client disciplines its clock; False if it says nothing."""
+    """Return whether the kernel reports that its clock is not synchronized; False if it reports nothing."""
     try:
         adjtimex = ctypes.CDLL(None).adjtimex
     except (OSError, AttributeError, TypeError):
@@ -121,7 +123,7 @@ def _unsynchronized() -> bool:
 def _certificate(file: CoordinatorFile | ShufflerFile, own: TomlFile) -> Iterator[Finding]:
     path, check = file.listening.certificate, "certificate"
     if path is None:
-        yield _found(check, "warning", "none: without TLS only programs on this machine can connect")
+        yield _found(check, "warning", "none: without TLS, only programs on this machine can connect")
         return
     found = x509.load_pem_x509_certificate(path.read_bytes())
     days = (found.not_valid_after_utc - datetime.datetime.now(datetime.UTC)).total_seconds() / 86_400
@@ -132,11 +134,19 @@ def _certificate(file: CoordinatorFile | ShufflerFile, own: TomlFile) -> Iterato
     else:
         yield _found(check, "ok", f"{path} is valid for {days:.0f} more days")
     host = urlsplit(own.section("server").get("url", file.listening.url)).hostname or ""
-    names = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    covered = {str(name) for name in names.get_values_for_type(x509.DNSName)}
-    covered |= {str(address) for address in names.get_values_for_type(x509.IPAddress)}
+    covered = _hosts(found)
     if host not in covered and "*." + host.partition(".")[2] not in covered:
         yield _found(check, "error", f"{path} is not valid for {host}, the host of [server] url")
+
+
+def _hosts(certificate: x509.Certificate) -> set[str]:
+    """Return the host names and addresses for which a certificate is valid."""
+    try:
+        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return set()
+    hosts = {str(name) for name in names.get_values_for_type(x509.DNSName)}
+    return hosts | {str(address) for address in names.get_values_for_type(x509.IPAddress)}
 
 
 def _secrets(own: TomlFile) -> Iterator[Finding]:
@@ -183,15 +193,16 @@ def _port(file: CoordinatorFile | ShufflerFile) -> Iterator[Finding]:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind((listening.host, listening.port))
     except OSError as error:
-        yield _found("port", "ok" if _responds(file) else "error", f"{where}: {error.strerror}")
         if _responds(file):
-            yield _found("port", "ok", "the service runs and is ready")
+            yield _found("port", "ok", f"{where}: the service runs and is ready")
+        else:
+            yield _found("port", "error", f"{where}: {error.strerror}, and no service there is ready")
     else:
         yield _found("port", "ok", f"{where} is free: the service does not run")
 
 
 def _responds(file: CoordinatorFile | ShufflerFile) -> bool:
-    """Return whether this party's own service listens on its port and is ready."""
+    """Return whether a service that is ready responds on the port of this party."""
     host = "127.0.0.1" if file.listening.host in ("0.0.0.0", "") else file.listening.host
     url = f"{urlsplit(file.listening.url).scheme}://{host}:{file.listening.port}"
     import httpx
@@ -236,7 +247,7 @@ def _plan(file: CoordinatorFile) -> Iterator[Finding]:
     """Check what the study will need: clients, open files, requests per second, disk."""
     context = file.context.planned(_begun(file))
     study = context.study
-    plan = ask(study.begin())  # the first phase; later ones have fewer actions or as many
+    plan = ask(study.begin())  # the first phase; later phases have no more actions
     largest, needed = _cohorts(study)
     slot = ReportSlot(
         plan=plan,

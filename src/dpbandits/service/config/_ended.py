@@ -1,4 +1,4 @@
-"""Destroying the sealing key of a study that has ended.
+"""`EndedStudy`: destroys the sealing key of a study that has ended.
 
 Sealed reports may survive in places that no service can reach: in the log of PostgreSQL, in a backup, or in a
 snapshot of a disk. Without the key, nobody can open these copies.
@@ -28,7 +28,7 @@ class EndedStudy:
     key: Path
 
     def destroy_key(self) -> None:
-        """Overwrite the key and delete its file. A disk may keep old blocks of it."""
+        """Overwrite the key and delete its file. The disk may still have old copies of its blocks."""
         with self.key.open("r+b", buffering=0) as file:
             file.write(os.urandom(self.key.stat().st_size))
             os.fsync(file.fileno())
@@ -46,14 +46,18 @@ def ended_study(path: Path) -> EndedStudy:
     Args:
         path: The TOML file.
 
+    Returns:
+        The party, whose key may be destroyed.
+
     Raises:
-        InvalidValue: The study has not ended. For a shuffler, which does not know that: a collection is open.
+        InvalidValue: The study has not ended. A shuffler does not know whether it has; for a shuffler's file,
+            the error means that a collection is open.
     """
     file = TomlFile(path)
     ended = EndedStudy(key=file.existing("keys", "reports"))
     if file.has("study"):
         if not read_stored_study(path).results().ended:
-            raise InvalidValue("study", "a running study", "one that has ended: its key is still needed")
+            raise InvalidValue("study", "a running study", "a study that has ended: the key is still needed")
         return ended
     store = open_store(storage_of(file), read_only=True)
     try:
@@ -62,5 +66,5 @@ def ended_study(path: Path) -> EndedStudy:
     finally:
         store.close()
     if latest is not None and not latest.over:
-        raise InvalidValue("shuffler", "an open collection", "none: its key is still needed")
+        raise InvalidValue("shuffler", "an open collection", "no open collection: the key is still needed")
     return ended

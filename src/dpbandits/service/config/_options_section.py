@@ -16,7 +16,7 @@
     rank = 6                                          # columns of the kernel, by default as needed
 
 Only `table` is required. Without `features`, all columns but the label are used. A kernel includes squares,
-steps and interactions, so these keys are refused with it.
+steps and interactions, so these keys are refused together with `kernel`.
 """
 
 from __future__ import annotations
@@ -42,12 +42,7 @@ def options_of(file: TomlFile) -> Options | None:
     """
     if not file.has("options"):
         return None
-    table = file.build("options", lambda **_keys: file.file("options", "table"), at="table")
-    return file.build("options", lambda **keys: read_options(table, **_without_table(keys)), at="table")
-
-
-def _without_table(keys: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in keys.items() if name != "table"}
+    return file.build("options", read_options, at="table", table=file.file("options", "table"))
 
 
 def read_options(
@@ -73,15 +68,19 @@ def read_options(
         label: The column with the names.
         features: The columns to use; by default all but the label.
         current: The option in use today.
-        log: Columns of which the logarithm is used.
+        log: Columns that are replaced by their logarithms.
         squared: Columns of numbers that also get a column with the square.
         ordered: The levels of ordered columns, lowest first.
-        steps: Ordered columns of which each step has its own effect.
+        steps: Ordered columns in which each step has its own effect.
         baseline: The level to which the others are compared, by column.
         interactions: Pairs of columns, or "all".
-        kernel: The shape of a kernel, if the columns are those of a kernel.
+        kernel: `rbf` or `matern`, if mean rewards are a smooth function of the features. None uses the
+            features themselves.
         length_scale: The length scale of the kernel, 0.5 by default.
-        rank: The number of its columns, by default as many as needed.
+        rank: The number of columns of the kernel, by default as many as needed.
+
+    Returns:
+        The encoded options.
 
     Raises:
         InvalidValue: A value cannot be used. The error names the key, or the column and the row.
@@ -113,6 +112,7 @@ def read_options(
 
 
 OPTIONS_KEYS = tuple(signature(read_options).parameters)
+"""The keys of the section [options]."""
 
 
 def _kernel(shape: str | None, length_scale: float | None, rank: int | None) -> Kernel | None:

@@ -21,7 +21,12 @@ from dpbandits.storage import open_store
 
 @dataclass(frozen=True, kw_only=True)
 class CoordinatorFile(PartyFile):
-    """The checked content of a coordinator's study file."""
+    """The checked content of a coordinator's study file.
+
+    Attributes:
+        context: The study with its terms, keys and settings.
+        link: The connection to the shuffler; None without a shuffler.
+    """
 
     context: Context
     link: HttpLink | None
@@ -95,7 +100,17 @@ def _shuffler(file: TomlFile) -> tuple[ShufflerAddress | None, HttpLink | None]:
 
 
 def terms_in(file: TomlFile) -> SignedTerms:
-    """Read the file of the terms that a study file names, and check that it has valid terms."""
+    """Read the terms from the file that the section [terms] of a study file names.
+
+    Args:
+        file: A study file with the section [terms].
+
+    Returns:
+        The terms, with their signature if they have one.
+
+    Raises:
+        InvalidValue: There is no such file, or it does not contain valid terms.
+    """
     return read_terms(file.existing("terms", "file"))
 
 

@@ -29,17 +29,17 @@ def with_fit_test(file: TomlFile, study: Study, participants: int | None) -> Stu
 def with_confirmation(
     file: TomlFile, study: Study, options: Options | None, participants: int | None
 ) -> Study:
-    """Return the study with the confirmation of its file, or with the one that is reserved by default."""
-    confirmation = file.build(
-        "confirmation", lambda **keys: _confirmation(study, options, participants, **keys), at="cohort"
-    )
-    return file.build(
-        "confirmation", lambda **_keys: _reserve(study, participants, confirmation=confirmation)
-    )
+    """Return the study with the confirmation of its file or, if the file has none, with the default one."""
+
+    def reserve(**keys: Any) -> Study:
+        confirmation = _confirmation(study, options, participants, **keys)
+        return _reserve(study, participants, confirmation=confirmation)
+
+    return file.build("confirmation", reserve, at="cohort")
 
 
 def _fit_test(study: Study, participants: int | None, *, notice: float | None = None, **keys: Any) -> FitTest:
-    """Return the given fit test, or the smallest one that notices a misfit."""
+    """Return the fit test with these keys or, if `notice` is given, the smallest one that notices it."""
     if notice is None:
         return FitTest(**keys)
     if participants is None or set(keys) - {"plays"}:
@@ -58,7 +58,7 @@ def _confirmation(
     width: float | None = None,
     **keys: Any,
 ) -> Confirmation | None:
-    """Return the given confirmation, or the one that is reserved by default; None if there is none."""
+    """Return the confirmation with these keys, or the default one; None if the study has no confirmation."""
     current = None if options is None else options.current
     asked = cohort is not None or width is not None or bool(keys)
     if not enabled or current is None or options is None:
@@ -79,7 +79,7 @@ def _confirmation(
 
 
 def _reserve(study: Study, participants: int | None, **own: Any) -> Study:
-    """Return the study with a fit test or a confirmation, whose clients are taken from the participants."""
+    """Return the study with a fit test or a confirmation. Its clients are taken from the participants."""
     (added,) = own.values()
     if participants is None or added is None:
         return replace(study, **own)

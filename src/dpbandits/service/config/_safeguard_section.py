@@ -1,9 +1,9 @@
-"""The section [safeguard] of a study file: limits on how much worse the study may be than today.
+"""The section [safeguard] of a study file: limits on losses against the option in use today.
 
 [safeguard]
-margin = 0.02                # in units of the reward, as is the allowance
-allowance = 0.05
-current = 3                  # only without [options], which have a `current` of their own
+margin = 0.02                # in units of the reward
+allowance = 0.05             # in units of the reward
+current = 3                  # only without [options], which has its own `current`
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ def _guarded(study: Study, options: Options | None, *, current: int | None = Non
             current = options.index(options.current)
     if current is None:
         raise InvalidValue(
-            "current", None, "the option in use today: `current` in [options], or its row here"
+            "current",
+            None,
+            "the option in use today: `current` in [options] or, without [options], its row number here",
         )
     half = RewardRange.of(study.reward_range, bound=study.bound).half
     safeguard = Safeguard(current=current, **limits)

@@ -1,4 +1,4 @@
-"""A study file together with its store: results, course and orders, without the keys of a party."""
+"""`StoredStudy`: reads results and the course of a study from its store, and writes orders to it."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from dpbandits.storage import open_store
 
 @dataclass(frozen=True, kw_only=True)
 class StoredStudy:
-    """What is needed to read the results of a study from its store: no key and no token.
+    """A study and its store. Reading results and giving orders needs no key and no token.
 
     Attributes:
-        study: The study, without terms.
+        study: The study, without terms. A schedule that is planned at the first start is not planned here.
         options: Its options; None if its actions have no names.
         storage: The URL of the store.
     """
@@ -38,6 +38,9 @@ class StoredStudy:
         Args:
             level: The probability with which each kind of interval covers the truth.
 
+        Returns:
+            The same reply as `/v1/results`.
+
         Raises:
             InvalidValue: There is no store, or it belongs to another study.
             PlanMismatch: A journalled plan differs from the one that this study computes.
@@ -49,7 +52,7 @@ class StoredStudy:
             store.close()
 
     def course(self) -> Course:
-        """Read the course of the study from its store, also while a coordinator uses the store.
+        """Read plans, releases, attempts and orders from the store, also while a coordinator uses the store.
 
         Raises:
             InvalidValue: There is no store, or it belongs to another study.
@@ -62,7 +65,7 @@ class StoredStudy:
             store.close()
 
     def order(self, order: str) -> str:
-        """Give an order of the operator: write it to the store. A running coordinator obeys within a second.
+        """Write an order of the operator to the store. A running coordinator obeys within a second.
 
         Args:
             order: `pause`, `resume` or `close`.
@@ -91,6 +94,9 @@ def read_stored_study(path: Path) -> StoredStudy:
 
     Args:
         path: The TOML file.
+
+    Returns:
+        The study and the URL of its store, which is not opened yet.
 
     Raises:
         InvalidValue: A section, key or value is missing or not accepted; the error names the line.

@@ -1,4 +1,4 @@
-"""The sections of a study file that describe the study: [study] and [privacy]."""
+"""The sections [study] and [privacy] of a study file, and the study that all its sections describe."""
 
 from __future__ import annotations
 
@@ -53,9 +53,9 @@ def described(file: TomlFile, options: Options | None) -> tuple[Study, int | Non
 
 
 def _rewards(keys: dict[str, Any], *, planned: bool) -> dict[str, Any]:
-    """Return the fields of a study that differ from the keys of [study], all about rewards.
+    """Return the fields of a study, all about rewards, whose values differ from the keys of [study].
 
-    The values are not checked yet: `Study` refuses those that it does not accept.
+    The values are not checked here: `Study` refuses values that it does not accept.
     """
     fields: dict[str, Any] = {}
     ends, variance = keys.get("reward_range"), keys.get("reward_variance")
@@ -64,8 +64,8 @@ def _rewards(keys: dict[str, Any], *, planned: bool) -> dict[str, Any]:
         if isinstance(variance, int | float) and len(ends) == 2:  # the file has it in units of the reward
             fields["reward_variance"] = variance * (2 * keys.get("bound", 1.0) / _length(ends)) ** 2
     # A planned schedule starts with few plays per action, and the average of few rewards can lie outside
-    # [−bound, bound]. So by default such a study does not assume that rewards are bounded, unless clients
-    # clip them to a range.
+    # [−bound, bound]. So by default, a planned study assumes bounded rewards only if clients clip them to a
+    # range.
     if planned and "bounded_rewards" not in keys:
         fields["bounded_rewards"] = ends is not None
     return fields
@@ -79,16 +79,15 @@ def _length(ends: list[Any]) -> float:
 
 
 def _with_default_noise(privacy: PrivacyRequest, file: TomlFile) -> PrivacyRequest:
-    """In mode `verified`, let the servers add the noise if the file names none.
+    """In mode `verified`, let the servers add the noise if the file names no noise.
 
-    The party that enrols clients can invent them, and so remove the noise that clients share. Noise of the
-    servers does not depend on clients.
+    The party that enrols clients could invent clients, and so remove noise that clients share. The noise of
+    the servers does not depend on clients.
     """
-    servers = privacy.trust_model.server_noise
     mode = file.section("shuffler").get("mode", "")
     if mode != "verified" or privacy.noise is not None or privacy.pure or privacy.preset != "tight":
         return privacy
-    return replace(privacy, noise=servers)
+    return replace(privacy, noise=privacy.trust_model.server_noise)
 
 
 def _actions(file: TomlFile, options: Options | None) -> Actions:

@@ -73,7 +73,11 @@ class TomlFile:
         return value
 
     def file(self, section: str, key: str) -> Path:
-        """Return a required path, taken relative to the file's directory."""
+        """Return a required path, taken relative to the file's directory.
+
+        Raises:
+            InvalidValue: The key is missing, or its value is not a string.
+        """
         return self.path.parent / self.text(section, key)
 
     def existing(self, section: str, key: str) -> Path:
@@ -90,12 +94,12 @@ class TomlFile:
     def build(
         self, section: str, make: Callable[..., Value], *, at: str | None = None, **fixed: Any
     ) -> Value:
-        """Construct an object from the keys of a section, and add the line to its errors.
+        """Construct an object from the keys of a section. Errors name the line.
 
         Args:
             section: The section.
             make: Called with the keys of the section as keyword arguments.
-            at: The key that an error points to if its field is not a key of the section.
+            at: The key whose line an error names if its own field is not a key of the section.
             **fixed: Further arguments; they override keys of the section.
 
         Returns:
@@ -133,7 +137,7 @@ class TomlFile:
         return f"{self.path}" if line is None else f"{self.path}, line {line}"
 
     def _line(self, section: str, key: str | None) -> int | None:
-        """Return the line of a key, or else of its section, or None if the file has neither."""
+        """Return the line of a key or, if it is missing, of its section; None if the file has neither."""
         found, inside = None, False
         for number, line in enumerate(self._text.splitlines(), 1):
             heading = re.match(r"\s*\[\s*([\w-]+)", line)

@@ -1,7 +1,7 @@
-"""What the dashboard shows beyond the API, computed once per phase in a thread of its own.
+"""`Analyst`: computes the answer, the rankings and the curves that pages show, once per phase, in a thread.
 
-Pages never wait for it. With a million options the answer takes seconds; until it is there, the pages show
-the progress records, which the coordinator has stored anyway.
+Pages never wait for an analysis. With a million options the answer takes seconds. Until it is computed, the
+pages show the progress records, which the coordinator stores in any case.
 """
 
 from __future__ import annotations
@@ -25,29 +25,29 @@ from dpbandits.service.wire import ResultsReply
 
 log = logging.getLogger("dpbandits.service")
 
-ALL = 1000  # up to this many options, the intervals of all of them are computed
+ALL = 1000  # up to this many options, the intervals of all options are computed, not only of those left
 _PREDICTED = 20_000  # with more options, no prediction is computed
 _DRAWS = 200
 _CURVE = tuple(round(0.125 * one, 3) for one in range(1, 17))  # as a share of ε
-_FACTORS = (0.5, 0.25)  # of ε, for what a smaller one would have cost
+_FACTORS = (0.5, 0.25)  # of ε, to show what a smaller ε would have cost
 
 Curve = tuple[tuple[float, float], ...]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Analysis:
-    """What was computed from a state.
+    """What was computed from a state. Fields are filled one after another, so some may be empty.
 
     Attributes:
         phase: The phase of the state; 0 before the first analysis.
         results: The reply of `/v1/results`.
-        answer: The answer with the intervals of all options, if there are at most `ALL`.
+        answer: The answer. With at most `ALL` options, it has the intervals of all of them.
         scores: The estimated mean reward of each option, if there is an answer.
         order: The options, the highest estimate first.
         dropped: For each option, the phase that dropped it; 0 if it is left.
         curves: δ(ε) of each phase that asked clients, by phase.
         costs: The noise with a smaller ε, relative to the noise of the last phase: pairs of ε and factor.
-        prediction: What the planner predicts for the study, if that is computed.
+        prediction: What the planner predicts for the study; None if there are too many options.
     """
 
     phase: int = 0
@@ -65,8 +65,11 @@ class Analyst:
     """A thread that analyses the newest state that it was shown.
 
     Args:
-        options: The options of the study.
+        options: The options of the study; None if its actions have no names.
         results_of: Computes the reply of `/v1/results`.
+
+    Attributes:
+        found: The newest analysis.
     """
 
     def __init__(self, options: Options | None, results_of: Callable[[Journalled], ResultsReply]) -> None:
@@ -99,43 +102,44 @@ class Analyst:
                 continue
             try:
                 self._analyse(journalled)
-            except Exception as error:  # a page without an analysis is better than none
+            except Exception as error:  # pages are shown without an analysis then
                 log.error("analysis", extra={"kind": type(error).__name__})
                 self.found = replace(self.found, phase=journalled.state.phase)
 
     def _analyse(self, journalled: Journalled) -> None:
         state = journalled.state
-        last = self.found  # curves of earlier phases stay right until the new ones are there
-        found = Analysis(
+        last = self.found  # its curves, of earlier phases, are shown until the new ones are computed
+        results = self._results_of(journalled)
+        answer = self._answer(results, state)
+        self.found = Analysis(
             phase=state.phase,
-            results=self._results_of(journalled),
+            results=results,
+            answer=answer,
             curves=last.curves,
             costs=last.costs,
             prediction=last.prediction,
+            **_ranking(state, answer),
         )
-        found = replace(found, answer=self._answer(found.results, state))
-        self.found = replace(found, **_ranking(state, found.answer))  # show this much already
         self.found = replace(self.found, dropped=_dropped(journalled))
         plans = [decode(record.body, Plan) for record in journalled.plans]
         asked = [plan for plan in plans if plan.mechanism is not None]
-        private = state.study.privacy.trust_model.private
-        if private:
+        if state.study.privacy.trust_model.private:
             curves = tuple((plan.phase, self._curve(plan, state.study.privacy.epsilon)) for plan in asked)
             costs = _costs(state.study.privacy, asked[-1].asked_mechanism) if asked else ()
             self.found = replace(self.found, curves=curves, costs=costs)
         if self.found.prediction is None and state.study.actions.count <= _PREDICTED:
             self.found = replace(self.found, prediction=_prediction(state))
 
-    def _answer(self, results: ResultsReply | None, state: State) -> Answer | None:
-        if results is None or results.answer is None or state.study.actions.count > ALL:
-            return None if results is None else results.answer
+    def _answer(self, results: ResultsReply, state: State) -> Answer | None:
+        if results.answer is None or state.study.actions.count > ALL:
+            return results.answer
         return answer_of(state, self._options, level=LEVEL)
 
     def _curve(self, plan: Plan, epsilon: float) -> Curve:
         mechanism = plan.asked_mechanism
         if mechanism not in self._curves:
             deltas = [float(mechanism.event.delta(share * epsilon)) for share in _CURVE]
-            # δ(ε) never grows, so an upper bound at a smaller ε also holds at a larger one.
+            # δ(ε) never grows with ε, so an upper bound at a smaller ε also holds at a larger one.
             least = np.minimum.accumulate(deltas).tolist()
             self._curves[mechanism] = tuple(
                 (share * epsilon, one) for share, one in zip(_CURVE, least, strict=True)
@@ -144,7 +148,7 @@ class Analyst:
 
 
 def _ranking(state: State, answer: Answer | None) -> dict[str, Any]:
-    """Return the scores and the order of all options; sorting a million takes too long for a page."""
+    """Return the scores and the order of all options. Sorting a million takes too long for a page."""
     if answer is None:
         return {}
     everything = np.arange(state.study.actions.count)
@@ -180,7 +184,7 @@ def _costs(privacy: PrivacyRequest, used: Mechanism) -> tuple[tuple[float, float
                 coordinates=used.coordinates,
                 cohort=used.cohort,
                 bound=used.bound,
-                shape=str(getattr(used, "shape", "box")),
+                shape=used.shape,
             )
         except DpbanditsError:
             continue

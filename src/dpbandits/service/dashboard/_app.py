@@ -1,14 +1,14 @@
 """The HTTP side of the dashboard: an application that is mounted at /dashboard.
 
 - All addresses in the pages are relative, so the dashboard works behind a reverse proxy under any prefix.
-- A page needs a session. `open?token=…` exchanges the token of the role `reader` for a cookie, and `login`
-  takes the operator's token. Nothing else of a request is trusted.
-- An address may send 20 wrong tokens, and one more each second. After that it is refused before its token is
-  looked at. The limit is not that of the API: behind a proxy all callers have one address, and wrong
-  tokens must not use up the limit of the clients.
-- The Content-Security-Policy allows scripts, styles and connections of this host only, and nothing inline.
-- An open page asks every five seconds whether something has changed, and less often if many are open. The
-  reply is empty if nothing has, and each new page is rendered once, however many readers there are.
+- A page needs a session. `open?token=…` exchanges the token of a reader or of the operator for a cookie, and
+  `login` accepts only the operator's token. Nothing else in a request gives access.
+- An address may send 20 wrong tokens, and one more each second. After that, its requests are refused before
+  their tokens are compared. These limits are separate from those of the API: behind a proxy all callers have
+  one address, and wrong tokens must not use up the limit of the clients.
+- The Content-Security-Policy allows only scripts, styles and connections of this host, and nothing inline.
+- An open page asks every five seconds whether something has changed, and less often if many pages are open.
+  The reply is empty if nothing has changed. Otherwise the new content is rendered once for all readers.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ HEADERS = {
 }
 Handler = Callable[[Request], Awaitable[Response]]
 
-_RENDERED = 64  # pages that are kept
+_RENDERED = 64  # rendered pages that are kept
 _LARGEST_FORM = 4096
-_WRONG_TOKENS = Limits(burst=10, requests_per_second=1)  # an address has twice the burst
+_WRONG_TOKENS = Limits(burst=10, requests_per_second=1)  # `Rates` gives an address twice the burst
 
 
 def add_dashboard(
@@ -63,7 +63,7 @@ def add_dashboard(
         app: The application of the coordinator, from `coordinator_app`.
         coordinator: The coordinator.
         roles: The hashed tokens of the roles; `reader` and `operator` may see the dashboard.
-        rates: The limits on wrong tokens; tests pass their own.
+        rates: The limits on wrong tokens. None has the limits above; tests pass their own.
 
     Returns:
         Whether the dashboard is served.
@@ -125,7 +125,7 @@ class Pages:
         return guarded
 
     async def enter(self, _request: Request) -> Response:
-        """Redirect to the folder, relative to wherever this is."""
+        """Redirect from /dashboard without a slash at the end to the first page."""
         return _to("dashboard/overview")
 
     async def home(self, _request: Request) -> Response:
@@ -180,7 +180,7 @@ class Pages:
         return reply
 
     async def order(self, request: Request) -> Response:
-        """Pause, resume or close the study, for the operator alone."""
+        """Pause, resume or close the study. Only the operator may do this."""
         session, form = self._session(request), await _form(request)
         if session is None or not session.operates:
             return self._refused(
@@ -203,7 +203,7 @@ class Pages:
         return _to("overview")
 
     async def view(self, request: Request) -> Response:
-        """Show a page, or only what has changed of it."""
+        """Show a page or, if its script asks, only the part that changes."""
         name, session = request.path_params["view"], self._session(request)
         if name not in VIEWS:
             return self._refused(404, "There is no such page.")
@@ -234,7 +234,7 @@ class Pages:
         partly: bool,
     ) -> bytes:
         asked = json.dumps(query, sort_keys=True)
-        who = "" if partly else self._sessions.csrf(session)  # only the frame of a page has a form
+        who = "" if partly else self._sessions.csrf(session)  # only a whole page has forms
         key = (name, asked, who, version)
         if key not in self._rendered:
             title, values = VIEWS[name]
@@ -299,7 +299,7 @@ def _to(where: str) -> Response:
 
 
 def _same_site(request: Request) -> bool:
-    """Return whether a browser says that a form came from this site; other programs say nothing."""
+    """Return whether a form came from this site, as browsers state. Other programs state nothing."""
     return request.headers.get("sec-fetch-site", "same-origin") in ("same-origin", "none")
 
 
@@ -308,7 +308,7 @@ def _address(request: Request) -> str:
 
 
 async def _form(request: Request) -> dict[str, str]:
-    """Return the fields of a short form; none if it is too long or malformed."""
+    """Return the fields of a form; empty if the form is too long or malformed."""
     content = b""
     try:
         async for part in request.stream():

@@ -1,4 +1,4 @@
-"""The checks of the page Health. Each says what it found and what to do."""
+"""The checks of the page Health. Each check says what it found and what to do."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _SKEW = 5.0  # seconds
 
 @dataclass(frozen=True, kw_only=True)
 class Card:
-    """One check: its name, how it stands, what was found, and what to do."""
+    """One check: its name, its level, what was found, and what to do."""
 
     name: str
     level: str
@@ -71,11 +71,11 @@ def _clock(snapshot: Snapshot) -> Card:
 
 
 def _dropouts(snapshot: Snapshot) -> Card:
-    """Compare the share of silent clients with the share that a release tolerates."""
+    """Compare the share of clients that did not report with the share that may be missing."""
     released = [one for one in snapshot.progress if one.cohort]
     if not released:
         return Card(name="Dropout", level=UNKNOWN, found="No phase has been released yet.")
-    asked = {(one.phase): one.joined for one in snapshot.attempts if one.state == "released"}
+    asked = {one.phase: one.joined for one in snapshot.attempts if one.state == "released"}
     joined = sum(asked.get(one.phase, one.cohort) for one in released)
     silent = 1 - sum(one.reports for one in released) / max(joined, 1)
     allowed = 1 - snapshot.study.privacy.minimum_share
@@ -114,7 +114,9 @@ def _plausible(snapshot: Snapshot) -> Card:
 def _fit(snapshot: Snapshot) -> Card:
     answer = snapshot.analysis.answer
     advice = "Add squares, interactions or features in the next study. The intervals need not hold."
-    if answer is not None and answer.fit is not None and (answer.consistent or not answer.fit.explained):
+    if answer is None:
+        return Card(name="Model", level=UNKNOWN, found="No phase has been released yet.")
+    if answer.fit is not None and (answer.consistent or not answer.fit.explained):
         level, words = GOOD if answer.fit.explained else BAD, str(answer.fit)
         return Card(
             name="Model",
@@ -122,7 +124,8 @@ def _fit(snapshot: Snapshot) -> Card:
             found=f"The fit test: {words}.",
             advice="" if level == GOOD else advice,
         )
-    if answer is None or len(snapshot.study.schedule.cohorts or ()) == 1:
+    released = [one for one in snapshot.progress if one.cohort]
+    if len(released) == 1 or len(snapshot.study.schedule.cohorts or ()) == 1:
         return Card(name="Model", level=UNKNOWN, found="One phase alone cannot show whether the model fits.")
     if answer.consistent:
         return Card(name="Model", level=GOOD, found="The phases agree with each other.")

@@ -3,8 +3,8 @@
     open pages    up to 125    up to 250    up to 500    more
     interval            5 s         10 s         20 s    40 s
 
-All pages together then ask at most 25 times per second, up to 1,000 pages, which takes about a thirtieth of
-a core. Pages of one reader share a cookie, so pages are counted by how often they ask.
+Up to 1,000 pages together then ask at most 25 times per second, which takes about a thirtieth of a core.
+Pages of one reader share a cookie, so pages are counted by how often they ask.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Pace:
         """Count a request."""
         now = self._clock()
         if now >= self._until:
-            over = now - self._until  # nobody asked for a while, so the window was longer
+            over = now - self._until  # no page asked for a while, so the window was longer
             self.seconds = self._interval(self._count * self.seconds / (self.seconds + over))
             self._until, self._count = now + self.seconds, 0
         self._count += 1

@@ -1,4 +1,4 @@
-"""`Snapshot`: everything that the pages show, read at most once per second however many pages are open."""
+"""`Snapshot`: everything that the pages show. It is read at most once per second for all pages together."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ from dpbandits.service.dashboard._analysis import Analysis, Analyst
 from dpbandits.service.wire import StatusReply, Terms
 from dpbandits.storage import Attempt, Transaction
 
-_FRESH, _OLDEST, _SHARE = 1.0, 10.0, 50  # seconds between two reads, or this many times as long as one took
-_COUNTED = ((120.0, 5.0), (float("inf"), 30.0))  # seconds left, and how often a page counts them down
+_FRESH, _OLDEST = 1.0, 10.0  # the shortest and the longest time, in seconds, between two reads
+_SHARE = 50  # between these limits, the time is this many times as long as a read takes
+_COUNTED = ((120.0, 5.0), (float("inf"), 30.0))  # below so much time left, a page counts down in such steps
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,13 +28,13 @@ class Snapshot:
 
     Attributes:
         study: The study.
-        options: Its options.
+        options: Its options; None if its actions have no names.
         terms: Its terms.
         status: The reply of `/v1/status`.
         progress: The records of `/v1/progress`.
         attempts: All attempts.
         plans: All plans.
-        analysis: What was computed from the releases; it may lag behind by a phase.
+        analysis: What was computed from the releases. It may be that of an earlier phase.
         clock_skew: The seconds by which the store's clock is ahead of this machine's.
         version: A digest that changes when a page would change.
     """
@@ -71,11 +72,11 @@ class Snapshots:
         self._until = 0.0
 
     def forget(self) -> None:
-        """Read again for the next page."""
+        """Read the store again for the next page."""
         self._until = 0.0
 
     async def read(self) -> Snapshot:
-        """Return the newest snapshot, which is a second old, or up to ten if reading takes long."""
+        """Return the newest snapshot: at most a second old, or up to ten seconds if reading takes long."""
         async with self._lock:
             if self._last is None or time.monotonic() >= self._until:
                 began = time.monotonic()
@@ -117,10 +118,10 @@ class Snapshots:
 
 
 def _version(status: StatusReply, analysis: Analysis) -> str:
-    """Return a digest of what changes. A deadline is counted down in steps, not with every read."""
+    """Return a digest of what can change. The time left is counted in steps, so not every read changes it."""
     left, shown = status.seconds_left, ""
     if left is not None:
-        step = next(step for below, step in _COUNTED if left < below or below == float("inf"))
+        step = next(step for below, step in _COUNTED if left < below)
         shown = f"{left // step}"
     fixed = msgspec.structs.replace(status, seconds_left=None, waiting="")
     done = (

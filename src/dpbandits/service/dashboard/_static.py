@@ -1,4 +1,4 @@
-"""The files that pages load: style sheets and scripts, compressed once at the start."""
+"""The style sheets, scripts and texts that pages load. They are compressed once, at the start."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The values that the template of each page shows. Every number is one of the API, formatted."""
+"""The values that the template of each page shows: numbers of the API, and numbers computed from them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dpbandits.service.reporting import Bar, intervals, parties, promise, who_is
 from dpbandits.service.wire import Place, ReportSlot, hashed
 
 PAGE = 50  # options on one page
-_COMPARED = 6
+_COMPARED = 6  # the most options that are compared
 _LEADERS = 8  # options in the figure of the overview
 
 Query = dict[str, list[str]]
@@ -57,7 +57,7 @@ def _leaders(answer: Answer | None) -> list[OptionResult]:
 
 
 def _share(snapshot: Snapshot) -> tuple[int, int, str] | None:
-    """Return how far the current attempt is, with its goal and its unit; None if nobody may know."""
+    """Return the progress of the current attempt, its goal and its unit; None if it has none or is secret."""
     status = snapshot.status
     if status.state == "gathering":
         return status.joined, status.cohort, "clients have joined"
@@ -88,7 +88,7 @@ class OptionRow:
 
 
 class _Rows:
-    """All options in the order of their estimates, found without a list of a million objects."""
+    """All options in the order of their estimates. Rows are made one by one: there may be a million."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
@@ -108,7 +108,7 @@ class _Rows:
 
 
 def options(snapshot: Snapshot, query: Query) -> Values:
-    """All options, searched, filtered and paged by the query, and a comparison of a few."""
+    """The options that the query searches, filters and pages, and a comparison of some options."""
     rows = _Rows(snapshot)
     text, show = _one(query, "q")[:200], _one(query, "show") or "all"
     order = rows.order
@@ -118,8 +118,8 @@ def options(snapshot: Snapshot, query: Query) -> Values:
     if text:
         order = _searched(snapshot, order, text)
     last = max(0, (len(order) - 1) // PAGE)
-    page = min(last, _whole(_one(query, "page")))
-    chosen = [_whole(one) for one in query.get("c", [])[:_COMPARED]]
+    page = min(last, _whole(_one(query, "page")) or 0)
+    chosen = [found for one in query.get("c", [])[:_COMPARED] if (found := _whole(one)) is not None]
     compared = [rows.row(one) for one in chosen if one < snapshot.study.actions.count]
     answer = snapshot.analysis.answer
     bars = [_bar(snapshot, one.found) for one in compared if one.found is not None]
@@ -144,7 +144,7 @@ def _searched(snapshot: Snapshot, order: Any, text: str) -> Any:
     wanted = text.lower()
     if snapshot.options is None:
         number = wanted.removeprefix("action").strip()
-        return np.array([int(number)]) if number.isdigit() and int(number) in order else order[:0]
+        return np.array([int(number)]) if number.isdecimal() and int(number) in order else order[:0]
     labels = snapshot.options.labels
     return np.array([one for one in order if wanted in labels[int(one)].lower()], dtype=np.int64)
 
@@ -158,8 +158,8 @@ def _one(query: Query, name: str) -> str:
     return query.get(name, [""])[0]
 
 
-def _whole(text: str) -> int:
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
+def _whole(text: str) -> int | None:
+    return int(text) if text.isdecimal() and len(text) < 10 else None
 
 
 def over_time(snapshot: Snapshot, _query: Query) -> Values:
@@ -204,7 +204,7 @@ def _charts(known: list[Progress], planned: list[int]) -> list[Values]:
 
 
 def _report_bytes(snapshot: Snapshot, plan: Plan) -> int:
-    """Return the length of the body of each client's report: sealed, with all its parts."""
+    """Return the length of the request body of a report: all its parts, sealed."""
     if plan.mechanism is None:
         return 0
     place = Place.of(snapshot.study.name, plan, 1, hashed(""))  # the length is the same in every place

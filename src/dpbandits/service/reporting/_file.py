@@ -1,4 +1,4 @@
-"""The file of a report: a page of HTML with the record and its signature in two elements."""
+"""`Sheet`: finds the record and its signature in the HTML file of a report."""
 
 from __future__ import annotations
 
@@ -28,6 +28,12 @@ class Sheet:
     @staticmethod
     def read(page: bytes) -> Sheet:
         """Find the parts in the content of a file.
+
+        Args:
+            page: The content of the HTML file.
+
+        Returns:
+            The parts. The signature is not checked yet.
 
         Raises:
             InvalidValue: A part is missing or occurs twice, or the signature cannot be read.

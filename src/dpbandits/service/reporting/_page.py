@@ -1,4 +1,4 @@
-"""The page of a report: one HTML file without scripts, which a reader can print."""
+"""The page of a report: one HTML file without scripts, which can be printed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def page_of(text: str, record: Record, signed: Signed) -> str:
         signed: Its signature.
 
     Returns:
-        The HTML. It is a function of the arguments alone, so `verify` can make the same page again.
+        The HTML. It depends only on the arguments, so `verify` can make the same page again.
     """
     page: str = _template().render(
         record=record,
@@ -106,7 +106,7 @@ def _figure(record: Record) -> Markup:
 
 
 def _course(record: Record) -> list[tuple[float, float, float]]:
-    known = [one for one in record.progress if one.interval is not None and one.cohort]
+    known = [one for one in record.progress if one.cohort]
     return [(one.interval[0], one.estimated_mean or 0.0, one.interval[1]) for one in known if one.interval]
 
 
@@ -116,7 +116,14 @@ def _template() -> Any:
 
 
 def environment(folder: Path) -> Environment:
-    """Return an environment for templates: all values are escaped, and a missing one is an error."""
+    """Return a Jinja environment for templates. It escapes all values, and a missing value is an error.
+
+    Args:
+        folder: The folder of the templates.
+
+    Returns:
+        The environment, with the filters `count`, `number` and `short`.
+    """
     made = Environment(
         loader=FileSystemLoader(folder),
         autoescape=True,

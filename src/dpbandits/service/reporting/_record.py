@@ -1,7 +1,7 @@
-"""`Record`: the machine-readable record of a study, from which everybody can replay it.
+"""`Record`: the machine-readable record of a study, from which anybody can replay the study.
 
-A record has no data of a single client: the releases, and the sums of the shuffle model, are private by the
-noise of their mechanisms, and all else is computed from them or is a count.
+A record has no data of a single client. The noise of the mechanisms makes the releases, and the sums of the
+shuffle model, private. Everything else is computed from them, or is a count.
 """
 
 from __future__ import annotations
@@ -16,7 +16,11 @@ from dpbandits.options import Options
 from dpbandits.protocol import Progress, Sums, decode, encode
 from dpbandits.service.wire import GuaranteeReply, SignedTerms, StatementReply
 
-_ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}  # in JSON they occur inside strings only
+_ESCAPES = {
+    "<": "\\u003c",
+    ">": "\\u003e",
+    "&": "\\u0026",
+}  # these characters occur only inside strings of JSON
 
 
 class _Strict(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -43,9 +47,14 @@ class RecordedPhase(_Strict, frozen=True, kw_only=True):
 
 
 class RecordedAttempt(_Strict, frozen=True, kw_only=True):
-    """One attempt at a phase: how many clients were asked and how many answered.
+    """One attempt at a phase.
 
-    None: the shuffler counts them.
+    Attributes:
+        phase: The phase.
+        number: The number of the attempt at this phase, counted from 1.
+        state: The state of the attempt, such as `released` or `failed`.
+        asked: How many clients were asked.
+        answered: How many of them answered; None if only the shuffler knows.
     """
 
     phase: int
@@ -77,7 +86,7 @@ class Record(_Strict, frozen=True, kw_only=True):
         scrubbed: Whether names, addresses and the date were left out.
         study: The JSON of the study. It has the digest of its actions.
         terms: The terms with their signature; None in a scrubbed record.
-        options: The options with their names; None if they have none, or in a scrubbed record.
+        options: The options with their names; None if the actions have no names, or in a scrubbed record.
         count: How many options there are.
         actions: The rows of the action set; None if `options` has them, or if there are too many.
         phases: The phases that were planned, in order.
@@ -85,7 +94,7 @@ class Record(_Strict, frozen=True, kw_only=True):
         standing: What the operator ordered last: `running`, `paused` or `closed`.
         progress: What the learner knew after each phase.
         conclusion: What follows from the releases.
-        statement: What the shuffler states; None without a shuffler.
+        statement: The signed statement of the shuffler; None without a shuffler.
     """
 
     version: Literal["dpbandits report v1"] = "dpbandits report v1"
@@ -106,7 +115,14 @@ class Record(_Strict, frozen=True, kw_only=True):
 
 
 def record_text(record: Record) -> str:
-    """Return the JSON of a record. It contains no <, > and &, so it can stand in HTML as it is."""
+    """Return the JSON of a record. Characters with a meaning in HTML (<, > and &) are escaped as in JSON.
+
+    Args:
+        record: The record.
+
+    Returns:
+        A text that can be part of an HTML page without further escapes.
+    """
     text = encode(record).decode()
     for character, escaped in _ESCAPES.items():
         text = text.replace(character, escaped)
@@ -116,13 +132,15 @@ def record_text(record: Record) -> str:
 def parse_record(text: str) -> Record:
     """Return the record with this JSON.
 
+    Args:
+        text: The JSON.
+
     Raises:
-        InvalidValue: It is not the JSON of a record of this version, in the one form that `record_text`
-            writes.
+        InvalidValue: The text is not exactly what `record_text` writes for a record of this version.
     """
     try:
         record = decode(text, Record)
-    except (TypeError, ValueError) as error:  # a dataclass raises them if a value is of another type
+    except (TypeError, ValueError) as error:  # dataclasses raise these for values of a wrong type
         raise InvalidValue("record", "unreadable JSON", f"a record of this version ({error})") from None
     if record_text(record) != text:
         raise InvalidValue("record", "another form", "the JSON that `dpbandits report` writes")

@@ -1,4 +1,4 @@
-"""Makes the record of a study from its store."""
+"""`record_of`: makes the record of a study from what its store has."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dpbandits.service.coordinator import Answered, Course, Journalled, results_
 from dpbandits.service.reporting._record import Conclusion, Record, RecordedAttempt, RecordedPhase
 from dpbandits.service.wire import StatementReply
 
-MOST_NUMBERS = 100_000  # of the action set; a larger one is passed to `dpbandits verify` as a file
+MOST_NUMBERS = 100_000  # in the matrix of the actions; a larger set is passed to `dpbandits verify` as a file
 
 
 def record_of(
@@ -26,8 +26,8 @@ def record_of(
 
     Args:
         course: What the store has.
-        options: The options of the study.
-        written: The date to state.
+        options: The options of the study; None if its actions have no names.
+        written: The date to state, as text.
         statement: The statement of the shuffler, in the shuffle model.
         scrubbed: Whether to leave out the names of options and features, the option in use today, the
             addresses of the parties and the date.
@@ -55,7 +55,9 @@ def record_of(
         conclusion=conclusion_of(journalled, named),
         statement=statement,
     )
-    return decode(encode(made), Record)  # a setting that was given as 5 becomes 5.0, as for every reader
+    return decode(
+        encode(made), Record
+    )  # a number that was given as 5 becomes 5.0, as for readers of the record
 
 
 def conclusion_of(journalled: Journalled, options: Options | None) -> Conclusion:
@@ -106,5 +108,5 @@ def _phases(course: Course) -> list[RecordedPhase]:
 
 
 def plain(value: object) -> object:
-    """Return a value as JSON would have it, for comparisons."""
+    """Return a value as lists, dictionaries, texts and numbers, as its JSON is decoded, for comparisons."""
     return msgspec.json.decode(encode(value))

@@ -1,10 +1,9 @@
-"""Compares a record with what the shuffler stated: its counts, and the releases that follow from its sums."""
+"""Compares a record with the shuffler's statement: its counts, and the releases that follow from its sums."""
 
 from __future__ import annotations
 
 import msgspec
 
-from dpbandits.errors import ProtocolError
 from dpbandits.privacy import SecureNoise
 from dpbandits.protocol import Plan, Release, Study, Sums, analyze, combine, decode
 from dpbandits.service.reporting._record import Record, RecordedAttempt, RecordedPhase
@@ -27,11 +26,11 @@ def check_statement(record: Record, study: Study, plans: list[Plan], key: Verify
     Args:
         record: The record.
         study: Its study.
-        plans: Its plans, which were replayed.
+        plans: Its plans, which a replay has already confirmed.
         key: The shuffler's key, if the reader knows it.
 
     Raises:
-        Mismatch: There is no statement, it was signed by another key, or it does not fit the record.
+        Mismatch: There is no statement, another key signed it, or it contradicts the record.
     """
     told = record.statement
     if told is None:
@@ -75,7 +74,7 @@ def _check_collection(
     require(told.reports == attempt.answered, f"{where}: the shuffler counts {told.reports:,} reports")
     require(told.reports >= stated.minimum_reports, f"{where}: fewer reports than the shuffler's minimum")
     phase = record.phases[attempt.phase - 1]
-    if phase.release is None:  # it is not learnt yet
+    if phase.release is None:  # the learner has not processed it yet
         return
     released = decode(phase.release, Release)
     # In the shuffle model the coordinator adds no noise to the total: the means follow from the sums.
@@ -84,7 +83,7 @@ def _check_collection(
 
 
 def _total(plan: Plan, phase: RecordedPhase, told: CollectionStatement, mode: str) -> Sums:
-    """Return the sums over all reports, from what each party has of them."""
+    """Return the sums over all reports, from what each party recorded."""
     if mode == "verified":
         place = Place.of(plan.study, plan, told.attempt, "")
         return ProvedReports.of(plan, place).sums([told.share, phase.share], told.reports)
@@ -93,6 +92,5 @@ def _total(plan: Plan, phase: RecordedPhase, told: CollectionStatement, mode: st
         raise Mismatch(f"phase {plan.phase} has no sums of the coordinator")
     if mode == "split":
         return combine(plan, phase.sums, theirs)
-    if phase.sums != theirs:
-        raise ProtocolError(f"phase {plan.phase}: the shuffler revealed other sums")
+    require(phase.sums == theirs, f"phase {plan.phase}: the shuffler revealed other sums")
     return theirs

@@ -1,4 +1,4 @@
-"""The tables of a study, as lists of rows, for exports."""
+"""`tables_of`: the tables of a study as lists of rows, for exports."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ def tables_of(course: Course, options: Options | None) -> dict[str, list[Row]]:
 
     Args:
         course: What the store has.
-        options: The options of the study.
+        options: The options of the study; None if its actions have no names.
 
     Returns:
-        `options`, `effects`, `phases`, `plans`, `releases` and `attempts`. All rows of a table have the
-        same names.
+        The rows of `options`, `effects`, `phases`, `plans`, `releases` and `attempts`. All rows of a table
+        have the same keys.
     """
     answer = Answered.of(course.journalled, options).answer
     return {

@@ -1,8 +1,7 @@
-"""Verifies a report: replays the study from its releases with the code that ran it.
+"""`verify`: verifies a report by replaying the study from its releases, with the code that ran it.
 
 Every plan must follow from the releases before it, every guarantee from its mechanism, and the answer from
-all of them. Nothing in a record is believed because it was signed: a signature only says who is responsible
-for it.
+all releases. A signature proves nothing about the content of a record: it only says who is responsible.
 """
 
 from __future__ import annotations
@@ -35,12 +34,12 @@ _ROUNDING = 1e-9  # relative: another processor may round the last bits of an an
 
 @dataclass(frozen=True, kw_only=True)
 class Keys:
-    """The public keys that the reader knows from elsewhere; None for a key that it does not know.
+    """The public keys that the reader knows from another source; None for a key that is not known.
 
     Attributes:
         coordinator: The key with which the coordinator signs reports.
         shuffler: The key with which the shuffler signs statements.
-        terms: The key with which somebody signed the terms.
+        terms: The key that signed the terms.
     """
 
     coordinator: VerifyKey | None = None
@@ -53,11 +52,11 @@ def verify(page: bytes, *, keys: Keys | None = None, actions: Actions | None = N
 
     Args:
         page: The content of the HTML file.
-        keys: The keys that the reader knows.
-        actions: The action set; needed if the record has too many actions to list them.
+        keys: The keys that the reader knows; None for none.
+        actions: The action set. It is needed if the set is too large to be part of the record.
 
     Returns:
-        The verdict. It is never an error that a report is forged.
+        The verdict. A forged report does not raise an error: a check of the verdict fails.
 
     Raises:
         InvalidValue: The action set is needed and was not given.
@@ -278,11 +277,8 @@ class _Verifying:
         if not record.conclusion.ended and not model.shuffler:
             say("that no later phase was left out: the study has not ended")
         say("that each client is another person, and what clients reported")
-        say("what the guarantee rests on: " + (record.conclusion.guarantee or _NOBODY).needs)
-
-
-class _NOBODY:
-    needs = "there is no guarantee"
+        stated = record.conclusion.guarantee
+        say(f"what the guarantee rests on: {'there is no guarantee' if stated is None else stated.needs}")
 
 
 def _same(stated: Any, found: Any, where: str) -> None:

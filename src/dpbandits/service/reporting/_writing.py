@@ -1,4 +1,4 @@
-"""Writes a report: records, signs, draws the page, and verifies it before anybody else does."""
+"""`report_page`: records a study, signs the record, makes the page, and verifies it."""
 
 from __future__ import annotations
 
@@ -25,19 +25,23 @@ def report_page(
 
     Args:
         course: What the store has.
-        options: The options of the study.
+        options: The options of the study; None if its actions have no names.
         keys: The coordinator's key pair; the signing key is derived from it.
-        written: The date to state.
+        written: The date to state, as text.
         statement: The statement of the shuffler, in the shuffle model.
         scrubbed: Whether to leave out names, addresses and the date.
 
+    Returns:
+        The HTML of the report.
+
     Raises:
-        ProtocolError: The report does not pass its own verification, for example because the shuffler's
-            statement does not match. Such a report is not written.
+        ProtocolError: The report does not pass verification, for example because the shuffler's statement
+            does not match.
     """
     record = record_of(course, options, written=written, statement=statement, scrubbed=scrubbed)
     text, key = record_text(record), SigningKey.of(keys)
-    page = page_of(text, parse_record(text), signed := Signed.by(key, RECORD, text))
+    signed = Signed.by(key, RECORD, text)
+    page = page_of(text, parse_record(text), signed)
     actions = course.journalled.state.study.actions
     verdict = verify(page.encode(), keys=Keys(coordinator=key.public), actions=actions)
     if not verdict.accepted:
