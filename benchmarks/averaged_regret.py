@@ -20,7 +20,7 @@ import numpy as np
 from dpbandits.privacy import SimulatedNoise, noise_tails
 from dpbandits.protocol import State, Study, ask, simulate_groups, tell
 from dpbandits.protocol._best_guess import ErrorDraws
-from dpbandits.protocol._predicted_errors import Knowledge, Pooled
+from dpbandits.protocol._predicted_errors import Pooled, PredictedErrors
 from dpbandits.protocol.model._linear import LinearFit
 from dpbandits.world import Instance, Population
 
@@ -78,11 +78,11 @@ def averaged_run(study: Study, population: Population, *, seed: int) -> Run:
     )
 
 
-def _errors_of(study: Study, fit: LinearFit) -> Knowledge:
+def _errors_of(study: Study, fit: LinearFit) -> PredictedErrors:
     """Return the errors of the estimate of one phase."""
     plan, reports, mechanism = fit.evidence.plan, fit.evidence.reports, fit.evidence.plan.asked_mechanism
     averages = fit.map if plan.mixing_matrix is None else fit.map @ plan.mixing_matrix
-    return Knowledge(
+    return PredictedErrors(
         of_plays=averages / np.sqrt(reports * np.array(plan.plays)),
         of_noise=mechanism.error_deviation(reports) * fit.map,
         tails=noise_tails(
@@ -99,7 +99,7 @@ def _errors_of(study: Study, fit: LinearFit) -> Knowledge:
     )
 
 
-def _expected_gap(state: State, truth: Instance, known: list[Knowledge], seed: int) -> float:
+def _expected_gap(state: State, truth: Instance, known: list[PredictedErrors], seed: int) -> float:
     active = state.active_actions
     gaps, least = truth.gaps[active], float(truth.gaps[active].min())
     if len(active) == 1:

@@ -41,7 +41,7 @@ from dpbandits.privacy import PrivacyRequest
 from dpbandits.protocol import Release, Schedule, Study, ask, encode, tell
 from dpbandits.service.coordinator import Context, Coordinator
 from dpbandits.service.dashboard import add_dashboard
-from dpbandits.service.shared import Roles
+from dpbandits.service.shared import RoleTokens
 from dpbandits.service.wire import KeyPair, hashed
 from dpbandits.storage import Attempt, MemoryStore, PlanRecord, ProgressRecord, ReleaseRecord
 
@@ -155,7 +155,7 @@ def measure_first_pages(options: argparse.Namespace) -> float:
     )
     app = Starlette()
     app.state.driver = SimpleNamespace(trouble="", poke=lambda: None)
-    add_dashboard(app, coordinator, Roles(hashes={"reader": hashed("r" * 43)}))
+    add_dashboard(app, coordinator, RoleTokens(hashes={"reader": hashed("r" * 43)}))
     with served(app) as url, httpx.Client(base_url=url, follow_redirects=True, timeout=60) as http:
         http.get("/dashboard/static/app.css")
         slowest = max(_loaded(http, view) for view in ("open?token=" + "r" * 43, *VIEWS))

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 
 from dpbandits.cli import main
 from dpbandits.service.config import _doctor, examine, read_shuffler
-from dpbandits.service.shared import Roles, self_signed
+from dpbandits.service.shared import RoleTokens, self_signed
 from dpbandits.service.shuffler import shuffler_app
 from dpbandits.service.wire import KeyPair, hashed
 
@@ -30,7 +30,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     site = Site(directory=tmp_path_factory.mktemp("doctor"), trust="shuffle", mode="split", cohorts=(6, 10))
     (site.directory / "coordinator.token").chmod(0o600)
     shuffler = read_shuffler(site.shuffler_file).shuffler()
-    roles = Roles(hashes={"coordinator": hashed(site.tokens["coordinator"])})
+    roles = RoleTokens(hashes={"coordinator": hashed(site.tokens["coordinator"])})
     pair = site.certificate, site.directory / "tls.pem"
     with served(shuffler_app(shuffler, roles), site.shuffler_port, pair=pair):
         yield site

@@ -35,14 +35,14 @@ from dpbandits.service.coordinator import (
     Watermark,
     coordinator_app,
 )
-from dpbandits.service.shared import Dialogue, Limits, Roles, ShufflerAddress, Timing
+from dpbandits.service.shared import Dialogue, Limits, RoleTokens, ShufflerAddress, Timing
 from dpbandits.service.shared._dialogue import RETRIED, Incoming, Outgoing
 from dpbandits.service.shuffler import Shuffler, ShufflerContext, shuffler_app
 from dpbandits.service.wire import KeyPair, SignedTerms, VerifyKey, hashed
 from dpbandits.storage._sql import SqlStore
 
 TOKENS = {role: f"the-token-of-the-{role}" for role in ("operator", "actuator", "coordinator")}
-ROLES = Roles(hashes={role: hashed(token) for role, token in TOKENS.items()})
+ROLES = RoleTokens(hashes={role: hashed(token) for role, token in TOKENS.items()})
 TIMING = Timing(report_seconds=60, join_seconds=90, poll_seconds=1)
 LIMITS = Limits(requests_per_second=1e6, burst=10**6)
 NO_LIMIT = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from dpbandits.actions import Actions
 from dpbandits.federation import federation_terms, read_federation
-from dpbandits.federation.flower import Apps, Outcome, Server
+from dpbandits.federation.flower import Apps, Server, StudyOutcome
 from dpbandits.protocol import Release, decode
 from dpbandits.service.shared import LOOPBACK, self_signed
 from dpbandits.service.wire import KeyPair, SignedTerms
@@ -156,7 +156,7 @@ delta = {shape.delta}
     def server(self) -> Server:
         return Server(read_federation(self.path), SEEDED if self.seeded else None)
 
-    def run(self) -> Outcome:
+    def run(self) -> StudyOutcome:
         with self.sites():
             return self.server().run()
 

@@ -28,7 +28,7 @@ import numpy as np
 import psutil
 
 from dpbandits.errors import DpbanditsError
-from dpbandits.federation.flower import Outcome, Server
+from dpbandits.federation.flower import Server, StudyOutcome
 from dpbandits.storage import open_store
 
 from .deployed import ROOT, Deployment, Shape
@@ -193,7 +193,7 @@ def _processes(folder: Path) -> list[str]:
     return [line for line in every if str(folder) in line]
 
 
-def _without_a_site(shape: Shape, when: Callable[[Deployment], bool]) -> tuple[Deployment, Outcome]:
+def _without_a_site(shape: Shape, when: Callable[[Deployment], bool]) -> tuple[Deployment, StudyOutcome]:
     deployment = Deployment(Path(tempfile.mkdtemp(prefix="federation-")), shape, seeded=False)
 
     def watch(_server: Server) -> None:

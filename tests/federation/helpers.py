@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from dpbandits._arrays import FloatArray
 from dpbandits.actions import Actions
-from dpbandits.federation import Driver, Patience, Site, SiteKey, SiteLedger, federation_terms
+from dpbandits.federation import FederationDriver, Patience, Site, SiteKey, SiteLedger, federation_terms
 from dpbandits.privacy import NoiseSource, PrivacyRequest, SimulatedNoise
 from dpbandits.protocol import (
     Batch,
@@ -134,12 +134,14 @@ class Federation:
         }
         return Site(ledger=self.ledger(number), signed=self.signed, **made)  # type: ignore[arg-type]
 
-    def driver(self, store: Store, **more: object) -> Driver:
+    def driver(self, store: Store, **more: object) -> FederationDriver:
         clock = Time()
         more.setdefault("noise", SimulatedNoise(np.random.default_rng(7)))
         more.setdefault("patience", QUICK)
         more.setdefault("sites", {name: SITE_KEYS[number].public for number, name in enumerate(self.names)})
-        return Driver(self.study, store, keys=self.keys, grid=self.grid, now=clock, sleep=clock.sleep, **more)  # type: ignore[arg-type]
+        return FederationDriver(
+            self.study, store, keys=self.keys, grid=self.grid, now=clock, sleep=clock.sleep, **more
+        )  # type: ignore[arg-type]
 
     def members(self, phase: int, attempt: int = 1) -> dict[int, list[str]]:
         return {number: self.ledger(number).members(phase, attempt) for number in range(self.count)}

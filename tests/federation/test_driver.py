@@ -11,7 +11,7 @@ from msgspec import structs
 
 from dpbandits._arrays import FloatArray
 from dpbandits.errors import InvalidValue
-from dpbandits.federation import Answer, packed, read_reply
+from dpbandits.federation import SiteAnswer, packed, read_reply
 from dpbandits.federation._driver import shares
 from dpbandits.protocol import Plan, Release, decode
 from dpbandits.rounds import give_order
@@ -53,7 +53,7 @@ def test_missing_sites_count_against_the_minimum_and_fresh_users_are_asked(tmp_p
 
     def deaf(request: bytes) -> bytes:  # in the first attempt it computes, and its answer is lost
         reply = site(request)
-        lost = isinstance(read_reply(reply), Answer) and len(attempts(store)) == 1
+        lost = isinstance(read_reply(reply), SiteAnswer) and len(attempts(store)) == 1
         federation.grid.silent = {"site-2"} if lost else set()
         return reply
 
@@ -109,7 +109,7 @@ def test_a_site_that_never_answers_does_not_use_up_the_others_for_ever(tmp_path:
 
     def broken(request: bytes) -> bytes:
         reply = site(request)
-        return b"nonsense" if isinstance(read_reply(reply), Answer) else reply
+        return b"nonsense" if isinstance(read_reply(reply), SiteAnswer) else reply
 
     federation.grid.members = {**federation.grid.members, "site-1": broken}
     with pytest.raises(InvalidValue, match="phase 1: got 3 failed attempts, expected one with 36 reports"):
@@ -123,7 +123,7 @@ def test_answers_of_liars_are_missing_reports(tmp_path: Path) -> None:
 
     def liar(request: bytes) -> bytes:  # changes a bit of the sealed report
         reply = read_reply(honest(request))
-        if not isinstance(reply, Answer):
+        if not isinstance(reply, SiteAnswer):
             return packed(reply)
         return packed(structs.replace(reply, sealed=b"\1" + reply.sealed[1:]))
 

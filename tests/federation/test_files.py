@@ -14,7 +14,7 @@ import pytest
 from dpbandits.cli import main
 from dpbandits.errors import InvalidValue
 from dpbandits.federation import read_federation, read_site
-from dpbandits.federation.flower import Apps, Family, FlowerGrid, Outcome
+from dpbandits.federation.flower import Apps, Family, FlowerGrid, StudyOutcome
 from dpbandits.federation.flower._processes import prepared
 from dpbandits.privacy import SecureNoise
 
@@ -94,7 +94,7 @@ def test_the_command_explains_and_writes_terms(
 def test_only_installed_programs_are_started(tmp_path: Path) -> None:
     environment = prepared(tmp_path / "flower", tmp_path / "site.toml", Apps())
     programs = Path(environment["PATH"].split(":")[0])
-    assert "-m dpbandits.federation.flower.clientapp" in (programs / "flwr-clientapp").read_text()
+    assert "-m dpbandits.federation.flower._clientapp" in (programs / "flwr-clientapp").read_text()
     assert "exit 1" in (programs / "flwr-agentapp").read_text()
     assert {environment["FLWR_TELEMETRY_ENABLED"], environment["FLWR_DISABLE_UPDATE_CHECK"]} == {"0", "1"}
 
@@ -148,11 +148,11 @@ def test_another_version_of_flower_is_refused(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_an_outcome_is_read_as_it_was_written(tmp_path: Path) -> None:
-    assert Outcome.read(tmp_path) is None
-    Outcome(ended=False, told="too few").write(tmp_path)
-    assert Outcome.read(tmp_path) == Outcome(ended=False, told="too few")
-    Outcome.forget(tmp_path)
-    assert Outcome.read(tmp_path) is None
+    assert StudyOutcome.read(tmp_path) is None
+    StudyOutcome(ended=False, told="too few").write(tmp_path)
+    assert StudyOutcome.read(tmp_path) == StudyOutcome(ended=False, told="too few")
+    StudyOutcome.forget(tmp_path)
+    assert StudyOutcome.read(tmp_path) is None
 
 
 def test_nodes_with_other_keys_are_not_asked() -> None:

@@ -10,9 +10,9 @@ import pytest
 
 from dpbandits.errors import InvalidValue, Refused
 from dpbandits.federation import (
-    Answer,
     Ask,
     Refusal,
+    SiteAnswer,
     SiteAnswers,
     SiteLedger,
     Status,
@@ -70,7 +70,7 @@ def test_a_repeated_request_gets_the_same_bytes_and_a_changed_one_none(federatio
     assert not set(federation.ledger(0).members(1, 2)) & set(members)
     status = read_reply(site.reply(packed(StatusRequest(study=federation.signed.digest))))
     assert status == Status(study=federation.signed.digest, unused=10)
-    assert isinstance(read_reply(site.reply(request(plan, attempt=3))), Answer)  # the last ten
+    assert isinstance(read_reply(site.reply(request(plan, attempt=3))), SiteAnswer)  # the last ten
     assert "no-users" in refused(site.reply(request(plan, attempt=4)))
 
 
@@ -163,7 +163,7 @@ def test_a_lying_site_can_do_no_more_than_its_users(trust: str, tmp_path: Path) 
         lie = SiteReport(**{**honest, **changed})  # type: ignore[arg-type]
         sealed = KEYS.public.seal(packed(lie), place, "report")
         signature = SITE_KEYS[signer].sign(sealed, place)
-        answer = Answer(plan=plan.digest, unused=1, sealed=sealed, signature=signature)
+        answer = SiteAnswer(plan=plan.digest, unused=1, sealed=sealed, signature=signature)
         return answers.opened(plan, GROUP, packed(answer))
 
     found = answers.opened(plan, GROUP, federation.site(0).reply(request(plan)))

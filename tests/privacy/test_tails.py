@@ -12,7 +12,7 @@ from dpbandits.privacy import tails
 from dpbandits.privacy.noise import BoxNormLaw
 from dpbandits.privacy.noise._box_norm_law import _negative_binomial_quantiles
 from dpbandits.privacy.noise._max_norm_radius import radius_exceeded
-from dpbandits.privacy.tails import _cubes as cubes
+from dpbandits.privacy.tails import _box_norm_sums as cubes
 
 
 def exceeded(law: BoxNormLaw, coefficients: np.ndarray, deviation: float, radius: float) -> float:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from starlette.applications import Starlette
 
-from dpbandits.service.shared import Listening, Steps, server_for
+from dpbandits.service.shared import Listening, StepTimes, server_for
 
 from .processes import free_port
 
@@ -20,7 +20,7 @@ def served(
     app: Starlette,
     port: int | None = None,
     *,
-    steps: Steps | None = None,
+    steps: StepTimes | None = None,
     pair: tuple[Path, Path] | None = None,
 ) -> Iterator[str]:
     certificate, key = pair or (None, None)

@@ -16,7 +16,7 @@ import pytest
 from starlette.applications import Starlette
 
 from dpbandits.service.coordinator import coordinator_app
-from dpbandits.service.shared import Limits, Metrics, Roles, Steps, self_signed
+from dpbandits.service.shared import Limits, Metrics, RoleTokens, StepTimes, self_signed
 from dpbandits.service.shared._accepting import Acceptor
 from dpbandits.service.shared._connections import Door
 from dpbandits.service.shared._rates import Rates
@@ -28,7 +28,7 @@ from .helpers import Deployment, small_study
 from .live import served
 
 OPERATOR = new_secret()
-STEPS = Steps()
+STEPS = StepTimes()
 
 
 @dataclass
@@ -62,7 +62,7 @@ class Live:
 @contextlib.contextmanager
 def _live(directory: Path, limits: Limits) -> Iterator[Live]:
     deployed = Deployment(study=small_study("central"), mode=None)
-    app = coordinator_app(deployed.coordinator, Roles(hashes={"operator": hashed(OPERATOR)}), limits)
+    app = coordinator_app(deployed.coordinator, RoleTokens(hashes={"operator": hashed(OPERATOR)}), limits)
     pair = directory / "certificate.pem", directory / "key.pem"
     self_signed(*pair)
     with served(app, steps=STEPS, pair=pair) as url:

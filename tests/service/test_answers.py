@@ -21,7 +21,7 @@ from dpbandits.privacy import PrivacyRequest
 from dpbandits.protocol import Confirmation, FitTest, Schedule, leader
 from dpbandits.service.coordinator import coordinator_app, stored_results
 from dpbandits.service.dashboard import _health
-from dpbandits.service.shared import Roles
+from dpbandits.service.shared import RoleTokens
 from dpbandits.service.wire import ResultsReply, hashed, new_secret
 from dpbandits.storage import StudyRecord, open_store
 
@@ -325,7 +325,7 @@ def test_the_status_says_what_the_fit_test_and_the_confirmation_found() -> None:
     deployed.whole_study()
     answer = _results(deployed).answer
     assert answer is not None
-    app = coordinator_app(deployed.coordinator, Roles(hashes={"operator": hashed(token)}))
+    app = coordinator_app(deployed.coordinator, RoleTokens(hashes={"operator": hashed(token)}))
     with served(app) as url:
         status = httpx.get(f"{url}/v1/status", headers={"Authorization": f"Bearer {token}"}).json()
     assert status["fit"] == str(answer.fit) == f"{EXPLAINED} (test at level 1 %)"

@@ -26,7 +26,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_play
 from dpbandits.cli import main
 from dpbandits.service.dashboard._sessions import COOKIE, SECONDS, Sessions
 from dpbandits.service.dashboard._views import VIEWS
-from dpbandits.service.shared import Roles
+from dpbandits.service.shared import RoleTokens
 from dpbandits.service.wire import KeyPair, hashed
 
 from .derived import check_derived
@@ -213,7 +213,7 @@ def _check_accessibility(demo: Demo) -> None:
 def _check_refused_sessions(demo: Demo) -> None:
     keys = KeyPair.load(demo.folder / "coordinator.pem")
     tokens = {role: (demo.folder / f"{role}.token").read_text().strip() for role in ("operator", "reader")}
-    roles = Roles(hashes={role: hashed(token) for role, token in tokens.items()})
+    roles = RoleTokens(hashes={role: hashed(token) for role, token in tokens.items()})
     past = Sessions(keys, roles, lambda: time.time() - SECONDS["reader"] - 5).begin(tokens["reader"])
     valid = Sessions(keys, roles).begin(tokens["reader"])
     assert past is not None

@@ -21,7 +21,7 @@ from dpbandits.service.client import AsyncClient, ClientCore, Consent, MemoryFil
 from dpbandits.service.client._agent import Recorder
 from dpbandits.service.client._client import ClientMemory
 from dpbandits.service.coordinator import coordinator_app
-from dpbandits.service.shared import AsyncTransport, Patience, Roles, Timing, Transport
+from dpbandits.service.shared import AsyncTransport, Backoff, RoleTokens, Timing, Transport
 from dpbandits.service.shared._dialogue import Incoming
 from dpbandits.service.wire import hashed, new_secret
 
@@ -30,7 +30,7 @@ from .helpers import Deployment, client_averages, small_study
 from .live import served
 
 ALL = Consent(trusts=tuple(TRUST_MODELS), epsilon=20, delta=1e-3)
-QUICK = Patience(tries=4, first_seconds=0.001)
+QUICK = Backoff(tries=4, first_seconds=0.001)
 TOKEN = new_secret()
 
 
@@ -38,7 +38,7 @@ TOKEN = new_secret()
 def site() -> Iterator[tuple[str, Deployment]]:
     timing = Timing(report_seconds=60, poll_seconds=0.02)
     deployed = Deployment(study=small_study("central"), mode=None, timing=timing)
-    with served(coordinator_app(deployed.coordinator, Roles(hashes={"actuator": hashed(TOKEN)}))) as url:
+    with served(coordinator_app(deployed.coordinator, RoleTokens(hashes={"actuator": hashed(TOKEN)}))) as url:
         yield url, deployed
 
 

@@ -22,7 +22,7 @@ from dpbandits.options import Options
 from dpbandits.service.dashboard import _snapshot as snapshot_module, add_dashboard
 from dpbandits.service.dashboard._sessions import COOKIE, SECONDS, Sessions
 from dpbandits.service.dashboard._views import VIEWS
-from dpbandits.service.shared import Limits, Rates, Roles
+from dpbandits.service.shared import Limits, Rates, RoleTokens
 from dpbandits.service.wire import KeyPair, hashed, new_secret
 
 from .derived import check_derived
@@ -30,7 +30,7 @@ from .helpers import MODELS, Deployment, client_averages, small_study
 from .live import served
 
 TOKENS = {"operator": new_secret(), "reader": new_secret(), "actuator": new_secret()}
-ROLES = Roles(hashes={role: hashed(token) for role, token in TOKENS.items()})
+ROLES = RoleTokens(hashes={role: hashed(token) for role, token in TOKENS.items()})
 STATIC = Path(add_dashboard.__code__.co_filename).parent / "static"
 OPTIONS = Options.grid(tilt=list(range(1, 10)), scheduler=["fair", "<b>bold</b>"])
 
@@ -129,7 +129,7 @@ def test_an_address_that_sends_wrong_tokens_is_refused_for_a_while(deployed: Dep
 
 def test_a_forged_or_expired_session_is_refused(deployed: Deployment) -> None:
     own, now = deployed.keys, time.time()
-    others = Roles(hashes={**ROLES.hashes, "operator": hashed("another")})
+    others = RoleTokens(hashes={**ROLES.hashes, "operator": hashed("another")})
     begun = Sessions(own, ROLES).begin(TOKENS["operator"])
     assert begun is not None
     good = begun[1]
@@ -359,4 +359,6 @@ def test_an_error_is_a_page_without_details(
 
 
 def test_without_a_token_for_it_there_is_no_dashboard(deployed: Deployment) -> None:
-    assert not add_dashboard(Starlette(), deployed.coordinator, Roles(hashes={"actuator": hashed("x" * 20)}))
+    assert not add_dashboard(
+        Starlette(), deployed.coordinator, RoleTokens(hashes={"actuator": hashed("x" * 20)})
+    )

@@ -13,7 +13,7 @@ import pytest
 from dpbandits.errors import Unreachable
 from dpbandits.service.coordinator import Coordinator, coordinator_app
 from dpbandits.service.coordinator._app import Driver
-from dpbandits.service.shared import Metrics, Roles
+from dpbandits.service.shared import Metrics, RoleTokens
 
 from .helpers import Deployment, small_study
 from .live import served
@@ -58,7 +58,7 @@ def test_the_service_ends_in_time_while_a_step_hangs(monkeypatch: pytest.MonkeyP
     deployed = Deployment(study=small_study("central"), mode=None)
     hangs = threading.Event()
     monkeypatch.setattr(deployed.coordinator, "advance", lambda: bool(hangs.wait(60)))
-    with served(coordinator_app(deployed.coordinator, Roles())) as url:
+    with served(coordinator_app(deployed.coordinator, RoleTokens())) as url:
         assert httpx.get(f"{url}/healthz").status_code == 200
         began = time.monotonic()
     assert time.monotonic() - began < 5
@@ -73,7 +73,7 @@ def test_a_party_is_ready_while_a_cohort_closes_but_not_while_its_store_hangs(
     deployed = Deployment(study=small_study("central"), mode=None)
     deployed.advance()
     monkeypatch.setattr(deployed.coordinator, "advance", lambda: False)
-    with served(coordinator_app(deployed.coordinator, Roles())) as url:
+    with served(coordinator_app(deployed.coordinator, RoleTokens())) as url:
         release = threading.Event()
         done = deployed.coordinator.writer.submit("release", lambda _t: release.wait(30), alone=alone)
         assert httpx.get(f"{url}/readyz").status_code == status

@@ -13,7 +13,7 @@ import pytest
 
 from dpbandits.errors import InvalidValue, StorageError
 from dpbandits.service.coordinator import coordinator_app
-from dpbandits.service.shared import Limits, Rates, Roles
+from dpbandits.service.shared import Limits, Rates, RoleTokens
 from dpbandits.service.shuffler import shuffler_app
 from dpbandits.service.wire import hashed, new_secret
 
@@ -21,7 +21,7 @@ from .helpers import Deployment, Member, small_study
 from .live import served
 
 TOKENS = {role: new_secret() for role in ("operator", "actuator", "coordinator")}
-ROLES = Roles(hashes={role: hashed(token) for role, token in TOKENS.items()})
+ROLES = RoleTokens(hashes={role: hashed(token) for role, token in TOKENS.items()})
 REPORTS = "/v1/phases/1/attempts/1/reports"
 COLLECTION = "/v1/phases/1/attempts/1/collection"
 
@@ -211,10 +211,10 @@ def test_enrolling_again_is_answered_the_same_and_another_token_refused(coordina
 
 def test_a_role_may_have_two_tokens_while_one_replaces_the_other() -> None:
     old, new = new_secret(), new_secret()
-    roles = Roles(hashes={"operator": [hashed(old), hashed(new)], "actuator": hashed("another")})
+    roles = RoleTokens(hashes={"operator": [hashed(old), hashed(new)], "actuator": hashed("another")})
     assert {roles.by_hash()[hashed(one)] for one in (old, new)} == {"operator"}
     with pytest.raises(InvalidValue, match="64 hexadecimal digits"):
-        Roles(hashes={"operator": [hashed(old), "short"]})
+        RoleTokens(hashes={"operator": [hashed(old), "short"]})
 
 
 def test_an_expired_code_has_its_own_error(coordinator: Live) -> None:

@@ -20,7 +20,7 @@ from dpbandits.errors import Refused
 from dpbandits.privacy.trust import ShuffledBits, SummedShares
 from dpbandits.protocol import Plan
 from dpbandits.service.client import ClientCore, Consent
-from dpbandits.service.shared import Patience, Transport
+from dpbandits.service.shared import Backoff, Transport
 from dpbandits.service.wire import KeyPair, PartyTerms, Pins, PublicKey, SignedTerms, SigningKey, Terms
 
 from .blocking_client import Client, take_part_in_turn
@@ -30,7 +30,7 @@ from .processes import ENVIRONMENT, free_port
 from .test_terms import agreed
 
 CONSENT = Consent(trusts=("local", "shuffle"), epsilon=1.0, delta=1e-6)
-QUICK = Patience(tries=2, first_seconds=0.001)
+QUICK = Backoff(tries=2, first_seconds=0.001)
 VICTIM = [0.476, 0.093]
 
 

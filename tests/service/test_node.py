@@ -20,7 +20,7 @@ from scipy.stats import chi2
 from dpbandits.privacy import PrivacyRequest
 from dpbandits.service.actuator import Actuator, play_all
 from dpbandits.service.coordinator import Context, Coordinator, HttpLink, coordinator_app
-from dpbandits.service.shared import Limits, Roles, ShufflerAddress, Timing, Transport
+from dpbandits.service.shared import Limits, RoleTokens, ShufflerAddress, Timing, Transport
 from dpbandits.service.shuffler import Shuffler, ShufflerContext, shuffler_app
 from dpbandits.service.wire import KeyPair, hashed, new_secret
 from dpbandits.storage import MemoryStore
@@ -95,7 +95,7 @@ def _live(
     """Serve a study over HTTP; yield its address, its coordinator, and the actuator's token."""
     request = PrivacyRequest(trust=trust, epsilon=20, delta=1e-3, noise=noise)
     tokens = {role: new_secret() for role in ("actuator", "coordinator")}
-    roles = Roles(hashes={role: hashed(token) for role, token in tokens.items()})
+    roles = RoleTokens(hashes={role: hashed(token) for role, token in tokens.items()})
     limits = Limits(burst=10_000)
     with contextlib.ExitStack() as running:
         address = link = None

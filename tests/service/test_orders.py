@@ -8,7 +8,7 @@ import pytest
 
 from dpbandits.errors import Refused
 from dpbandits.rounds import give_order
-from dpbandits.service.coordinator import read_course
+from dpbandits.service.coordinator import read_history
 from dpbandits.service.reporting import report_page, verify
 
 from .helpers import Deployment, small_study
@@ -123,7 +123,7 @@ def test_closing_while_reports_are_collected_releases_them_and_asks_nobody_else(
     assert (status.state, status.releases, status.phase) == ("ended", 1, 1)
     assert len(deployed.run(lambda t: t.progress())) == 1  # it was learnt, too
     if mode is None:
-        course = read_course(deployed.study.without_terms, None, deployed.store)
-        page = report_page(course, None, deployed.keys)
+        history = read_history(deployed.study.without_terms, None, deployed.store)
+        page = report_page(history, None, deployed.keys)
         assert verify(page.encode()).accepted
         assert "was closed by its operator" in page

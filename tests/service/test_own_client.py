@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dpbandits.service.coordinator import coordinator_app
-from dpbandits.service.shared import Roles, Timing
+from dpbandits.service.shared import RoleTokens, Timing
 from dpbandits.service.wire import hashed, new_secret
 
 from .helpers import Deployment, small_study
@@ -42,7 +42,7 @@ def test_both_programs_run_a_study(tmp_path: Path) -> None:
         ]
         await asyncio.gather(*clients, asyncio.to_thread(scope["play_study"], url, TOKEN, air))
 
-    with served(coordinator_app(deployed.coordinator, Roles(hashes={"actuator": hashed(TOKEN)}))) as url:
+    with served(coordinator_app(deployed.coordinator, RoleTokens(hashes={"actuator": hashed(TOKEN)}))) as url:
         asyncio.run(everybody(url))
     assert deployed.coordinator.ended
     first, second = deployed.coordinator.rounds.state.history

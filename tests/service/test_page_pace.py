@@ -6,7 +6,7 @@ import heapq
 
 import pytest
 
-from dpbandits.service.dashboard._pace import Pace
+from dpbandits.service.dashboard._pace import PagePace
 
 
 class Browsers:
@@ -14,7 +14,7 @@ class Browsers:
 
     def __init__(self) -> None:
         self.now = 0.0
-        self.pace = Pace(lambda: self.now)
+        self.pace = PagePace(lambda: self.now)
 
     def run(self, pages: int, seconds: float) -> list[float]:
         """Keep pages open for a time, and return when they asked."""

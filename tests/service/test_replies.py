@@ -14,7 +14,7 @@ import pytest
 
 from dpbandits.errors import Refused, Unreachable
 from dpbandits.service.coordinator._http_link import HttpLink
-from dpbandits.service.shared import AsyncTransport, Patience, Transport, call
+from dpbandits.service.shared import AsyncTransport, Backoff, Transport, call
 from dpbandits.service.wire import StudyReply
 
 MEGABYTE = bytes(1 << 20)
@@ -122,7 +122,7 @@ def test_a_busy_party_that_sends_a_large_error_is_retried() -> None:
         with pytest.raises(Unreachable, match="status 503"), Transport(patience=patience) as transport:
             transport.hold(call("GET", url, StudyReply))
 
-    patience = Patience(tries=2, first_seconds=0.001)
+    patience = Backoff(tries=2, first_seconds=0.001)
     with _dishonest_server(_busy) as (url, asked):
         assert _peak(unreachable) < 32 << 20
     assert len(asked) == 2

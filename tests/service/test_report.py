@@ -20,7 +20,7 @@ from dpbandits.errors import InvalidValue, ProtocolError
 from dpbandits.options import Options
 from dpbandits.privacy import SecureNoise
 from dpbandits.protocol import Confirmation, Plan, Release, State, ask, decode, encode, replay, tell
-from dpbandits.service.coordinator import Course, read_course
+from dpbandits.service.coordinator import StudyHistory, read_history
 from dpbandits.service.reporting import (
     Keys,
     Record,
@@ -51,7 +51,7 @@ class Written:
     """A finished study and its report."""
 
     deployed: Deployment
-    course: Course
+    history: StudyHistory
     told: StatementReply | None
     page: bytes
 
@@ -83,12 +83,12 @@ def written(trust: str, mode: str | None, **changes: Any) -> Written:
         changes |= {"actions": options.actions, "options": options.digest}
     deployed = Deployment(small_study(trust, **changes), mode, noise=SecureNoise(), options=options)
     deployed.whole_study()
-    course, told = read_course(deployed.study.without_terms, options, deployed.store), None
+    history, told = read_history(deployed.study.without_terms, options, deployed.store), None
     if deployed.link is not None:
         shuffler = deployed.link.shuffler
         told = shuffler.writer.run("read", lambda t: statement(shuffler, t))
-    page = report_page(course, options, deployed.keys, written="2026-01-02", statement=told)
-    return Written(deployed, course, told, page.encode())
+    page = report_page(history, options, deployed.keys, written="2026-01-02", statement=told)
+    return Written(deployed, history, told, page.encode())
 
 
 @pytest.fixture(scope="module")
@@ -121,7 +121,7 @@ def test_a_scrubbed_report_is_accepted_and_names_nothing(central: Written) -> No
     assert central.check(central.page).accepted
     assert b"tilt=2, power=10" in central.page
     assert b"whatever the model, from 8 clients" in central.page
-    page = report_page(central.course, OPTIONS, central.deployed.keys, written="2026-01-02", scrubbed=True)
+    page = report_page(central.history, OPTIONS, central.deployed.keys, written="2026-01-02", scrubbed=True)
     assert central.check(page.encode()).accepted
     for name in ("tilt", "power=10", "127.0.0.1", "2026-01-02"):
         assert name not in page
@@ -224,9 +224,9 @@ def test_a_record_that_the_coordinator_changed_is_rejected(name: str, split: Wri
     assert any(one.startswith(claim) for one in failed), (failed, claim)
 
 
-def _lied(made: Written) -> Course:
+def _lied(made: Written) -> StudyHistory:
     """The course of a coordinator that changed its last release and computed everything after it again."""
-    journalled = made.course.journalled
+    journalled = made.history.journalled
     *releases, last = journalled.releases
     body = json.loads(last.body)
     body["means"][0] += 0.01
@@ -239,7 +239,8 @@ def _lied(made: Written) -> Course:
         state = tell(state, plan if plan.asks else ask(state), release.get(plan.phase))
     plans = [replace(one, **_planned(state, one.phase)) for one in journalled.plans]
     return replace(
-        made.course, journalled=replace(journalled, state=state, releases=tuple(releases), plans=tuple(plans))
+        made.history,
+        journalled=replace(journalled, state=state, releases=tuple(releases), plans=tuple(plans)),
     )
 
 
@@ -320,7 +321,7 @@ def test_a_swapped_action_file_is_rejected(split: Written, monkeypatch: pytest.M
     assert verify(split.page, keys=split.keys, actions=own).accepted
     assert not verify(split.page, keys=split.keys, actions=swapped).accepted
     monkeypatch.setattr(recording, "MOST_NUMBERS", 10)  # as if there were too many to list
-    page = report_page(split.course, None, split.deployed.keys, statement=split.told).encode()
+    page = report_page(split.history, None, split.deployed.keys, statement=split.told).encode()
     with pytest.raises(InvalidValue, match="--actions"):
         verify(page, keys=split.keys)
     assert verify(page, keys=split.keys, actions=own).accepted

@@ -17,7 +17,7 @@ from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse
 
 from dpbandits.service.coordinator import coordinator_app
-from dpbandits.service.shared import Limits, Roles, Steps, self_signed
+from dpbandits.service.shared import Limits, RoleTokens, StepTimes, self_signed
 from dpbandits.service.shared._rates import Rates
 from dpbandits.service.shared._transport import trusting
 from dpbandits.service.wire import hashed, new_secret
@@ -26,8 +26,8 @@ from .helpers import Deployment, Member, small_study
 from .live import served
 
 OPERATOR = new_secret()
-ROLES = Roles(hashes={"operator": hashed(OPERATOR)})
-SHORT = Steps(handshake=0.4, head=0.4, body=0.5, rest=0.4, reply=1.0, idle=30.0)
+ROLES = RoleTokens(hashes={"operator": hashed(OPERATOR)})
+SHORT = StepTimes(handshake=0.4, head=0.4, body=0.5, rest=0.4, reply=1.0, idle=30.0)
 LARGE = 1 << 20
 REPORTS = "/v1/phases/1/attempts/1/reports"
 

@@ -20,7 +20,7 @@ from dpbandits.protocol import Plan, decode, share_message
 from dpbandits.service.client import ClientCore, Consent
 from dpbandits.service.client._client import Agreed
 from dpbandits.service.coordinator import coordinator_app
-from dpbandits.service.shared import Roles
+from dpbandits.service.shared import RoleTokens
 from dpbandits.service.wire import (
     KeyPair,
     Place,
@@ -343,7 +343,7 @@ def test_a_client_accepts_and_refuses_the_plans_of_the_vectors(case: dict[str, A
 def _schema() -> Draft202012Validator:
     """Return the validator of a plan from the OpenAPI document of a coordinator."""
     deployed = Deployment(study=small_study("local"), mode=None)
-    with served(coordinator_app(deployed.coordinator, Roles())) as url:
+    with served(coordinator_app(deployed.coordinator, RoleTokens())) as url:
         document = httpx.get(f"{url}/openapi.json").json()
     # The document refers to its own components, so the schema keeps them in the same place.
     return Draft202012Validator({**document, "$ref": "#/components/schemas/Plan"})

@@ -23,7 +23,7 @@ from dpbandits.privacy import TRUST_MODELS, SecureNoise
 from dpbandits.protocol import Plan, add_up, ask, nothing, respond_with_averages, share_message
 from dpbandits.service.client import AsyncClient, ClientCore, Consent, _client as client_module, take_part
 from dpbandits.service.coordinator import coordinator_app
-from dpbandits.service.shared import AsyncTransport, Roles, Timing
+from dpbandits.service.shared import AsyncTransport, RoleTokens, Timing
 from dpbandits.service.shared._logs import JsonLines
 from dpbandits.service.shuffler import shuffler_app
 from dpbandits.service.wire import (
@@ -123,9 +123,9 @@ def _studied(trust: str, mode: str | None, tmp_path: Path) -> tuple[list[float],
     codes = deployed.coordinator.operator.new_codes(6).codes
     deployed.run(lambda t: deployed.coordinator.operator.keep_codes(t, codes))
     rng, raw, cores = np.random.default_rng(8), list[float](), list[ClientCore]()
-    apps = [Recording(coordinator_app(deployed.coordinator, Roles()))]
+    apps = [Recording(coordinator_app(deployed.coordinator, RoleTokens()))]
     if deployed.link is not None:
-        apps.append(Recording(shuffler_app(deployed.link.shuffler, Roles())))
+        apps.append(Recording(shuffler_app(deployed.link.shuffler, RoleTokens())))
 
     def averages(plan: Plan) -> list[float]:
         mine = rng.uniform(-0.9, 0.9, len(plan.support)).tolist()

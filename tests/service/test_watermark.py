@@ -16,7 +16,7 @@ from dpbandits.privacy import SecureNoise
 from dpbandits.service.config import read_shuffler, read_study
 from dpbandits.service.coordinator import WatchedStore, Watermark, coordinator_app
 from dpbandits.service.coordinator._watermark import Intent, Mark, Position
-from dpbandits.service.shared import Roles
+from dpbandits.service.shared import RoleTokens
 from dpbandits.service.wire import hashed, new_secret
 from dpbandits.storage import Attempt, MemoryStore
 
@@ -166,7 +166,7 @@ def test_a_service_whose_store_goes_back_refuses_and_stays_alive(watermark: Wate
     deployed = Deployment(study=study, mode=None, noise=SecureNoise(), watermark=mine)
     deployed.advance()
     (member,) = deployed.enrolled(1)
-    app = coordinator_app(deployed.coordinator, Roles(hashes={"operator": hashed(token)}))
+    app = coordinator_app(deployed.coordinator, RoleTokens(hashes={"operator": hashed(token)}))
     with served(app) as url, httpx.Client(base_url=url) as http:
 
         def task() -> int:

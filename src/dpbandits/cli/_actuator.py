@@ -29,7 +29,7 @@ def run(options: argparse.Namespace) -> int:
     """Play until the study ends."""
     require_service()
     from dpbandits.service.actuator import Actuator, play_all
-    from dpbandits.service.shared import Patience, Transport
+    from dpbandits.service.shared import Backoff, Transport
 
     rate = None if options.rate is None else positive(rate=options.rate)
 
@@ -41,7 +41,7 @@ def run(options: argparse.Namespace) -> int:
             time.sleep(rounds / rate)
 
     token = read_secret(options.token_file)
-    with Transport(certificates=options.certificates, patience=Patience(tries=1000)) as transport:
+    with Transport(certificates=options.certificates, patience=Backoff(tries=1000)) as transport:
         actuator = Actuator(options.url, token, transport)
         play_all(actuator, play)
     return 0

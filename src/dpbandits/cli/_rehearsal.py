@@ -24,7 +24,7 @@ from dpbandits.service.actuator import Actuator, play_all
 from dpbandits.service.client import AsyncClient, ClientCore, Consent, take_part
 from dpbandits.service.config import CoordinatorFile
 from dpbandits.service.coordinator import Coordinator, coordinator_app
-from dpbandits.service.shared import AsyncTransport, Roles, Transport, server_for
+from dpbandits.service.shared import AsyncTransport, RoleTokens, Transport, server_for
 from dpbandits.service.wire import Pins, Terms, hashed, new_secret
 
 _POLLS_PER_SECOND = 100  # of all clients together; more polls would keep the process busy
@@ -67,7 +67,7 @@ def rehearse(file: CoordinatorFile, path: Path) -> int:
 def _run(file: CoordinatorFile, coordinator: Coordinator, rewards: FloatArray) -> int:
     codes, token = coordinator.operator.new_codes(len(rewards)).codes, new_secret()
     coordinator.writer.run("codes", lambda t: coordinator.operator.keep_codes(t, codes))
-    roles = Roles(hashes={**file.roles.hashes, "actuator": hashed(token)})
+    roles = RoleTokens(hashes={**file.roles.hashes, "actuator": hashed(token)})
     app = coordinator_app(coordinator, roles, replace(file.limits, requests_per_second=1e6, burst=10**6))
     url, trusted = file.listening.url, file.listening.certificate
     with serving(server_for(app, file.listening)), Transport(certificates=trusted) as transport:

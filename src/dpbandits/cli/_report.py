@@ -46,7 +46,7 @@ def run(options: argparse.Namespace) -> int:
     file = read_study(options.study)
     statement = _statement(file, options.statement)
     page = report_page(
-        read_stored_study(options.study).course(),
+        read_stored_study(options.study).history(),
         file.context.options,
         file.context.keys,
         written=datetime.now(UTC).strftime("%Y-%m-%d"),

@@ -16,7 +16,7 @@ from dpbandits.privacy import TRUST_MODELS, PrivacyRequest
 from dpbandits.protocol import Schedule, Study
 from dpbandits.service.actuator import Actuator, play_all
 from dpbandits.service.coordinator import Context, Coordinator, HttpLink, coordinator_app
-from dpbandits.service.shared import Listening, Roles, ShufflerAddress, Timing, Transport, server_for
+from dpbandits.service.shared import Listening, RoleTokens, ShufflerAddress, Timing, Transport, server_for
 from dpbandits.service.shuffler import Shuffler, ShufflerContext, shuffler_app
 from dpbandits.service.wire import KeyPair, hashed, new_secret
 from dpbandits.storage import MemoryStore
@@ -37,7 +37,7 @@ def serve_conformance(trust: str, mode: str, noise: str | None) -> int:
         The exit status.
     """
     tokens = {role: new_secret() for role in ("actuator", "coordinator")}
-    roles = Roles(hashes={role: hashed(token) for role, token in tokens.items()})
+    roles = RoleTokens(hashes={role: hashed(token) for role, token in tokens.items()})
     with contextlib.ExitStack() as running:
         address, link = None, None
         if TRUST_MODELS[trust].shuffler:

@@ -27,7 +27,7 @@ from dpbandits.service.coordinator import Context, Coordinator, coordinator_app
 from dpbandits.service.shared import (
     AsyncTransport,
     Listening,
-    Roles,
+    RoleTokens,
     Timing,
     Transport,
     self_signed,
@@ -67,7 +67,7 @@ def _run(study: Study, instance: Instance, directory: Path) -> None:
     print("A whole deployed study in this process, with simulated clients and rewards; no files are kept.")
     print(f"coordinator at {listening.url} over TLS: trust central, ε = 5, δ = 1e-6")
     print(f"{len(codes)} clients enrol; {COHORTS[0]} are asked after each of the first {len(COHORTS)} phases")
-    app = coordinator_app(coordinator, Roles(hashes={"actuator": hashed(token)}))
+    app = coordinator_app(coordinator, RoleTokens(hashes={"actuator": hashed(token)}))
     with serving(server_for(app, listening)), Transport(certificates=certificate) as transport:
         actuator = Actuator(listening.url, token, transport)
         playing = threading.Thread(target=play_all, args=(actuator, _tell_play))

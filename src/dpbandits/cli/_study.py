@@ -14,7 +14,7 @@ from dpbandits.errors import DpbanditsError, InvalidValue
 
 if TYPE_CHECKING:
     from dpbandits.service.config import StoredStudy
-    from dpbandits.service.coordinator import Course
+    from dpbandits.service.coordinator import StudyHistory
 
 DESCRIPTION = (
     "List, show, pause, resume, close or export studies, from their files and stores. The command works "
@@ -94,7 +94,7 @@ def _found(path: Path) -> tuple[str, ...] | None:
     privacy = study.study.privacy
     request = f"{privacy.trust} ({privacy.epsilon:g}, {privacy.delta:g})"
     try:
-        shown = shown_of(study, study.course())
+        shown = shown_of(study, study.history())
     except DpbanditsError:
         return request, "not begun", "–", f"{study.study.actions.count:,}", "0"
     return (
@@ -106,25 +106,25 @@ def _found(path: Path) -> tuple[str, ...] | None:
     )
 
 
-def shown_of(study: StoredStudy, course: Course) -> dict[str, Any]:
+def shown_of(study: StoredStudy, history: StudyHistory) -> dict[str, Any]:
     """Return how far a study has come, as values that can be written as JSON."""
-    state, last = course.journalled.state, course.attempts[-1] if course.attempts else None
+    state, last = history.journalled.state, history.attempts[-1] if history.attempts else None
     return {
-        "standing": "ended" if state.ended else course.standing,
+        "standing": "ended" if state.ended else history.standing,
         "trust": study.study.privacy.trust,
         "epsilon": study.study.privacy.epsilon,
         "delta": study.study.privacy.delta,
         "phase": 0 if last is None else last.phase,
         "attempt": 0 if last is None else last.number,
         "state": "beginning" if last is None else last.state,
-        "releases": len(course.journalled.releases),
+        "releases": len(history.journalled.releases),
         "rounds_played": state.rounds_played,
         "horizon": study.study.horizon,
         "options": study.study.actions.count,
         "options_left": len(state.active_actions),
-        "asked": sum(attempt.joined for attempt in course.attempts),
-        "failed_attempts": sum(attempt.state == "failed" for attempt in course.attempts),
-        "terms": course.signed.digest,
+        "asked": sum(attempt.joined for attempt in history.attempts),
+        "failed_attempts": sum(attempt.state == "failed" for attempt in history.attempts),
+        "terms": history.signed.digest,
     }
 
 
@@ -133,7 +133,7 @@ def _show(options: argparse.Namespace) -> None:
 
     check_writable(options.json)
     study = read_stored_study(options.study)
-    shown = shown_of(study, study.course())
+    shown = shown_of(study, study.history())
     write_document(shown, options.json)
     if options.json != "-":
         for name, value in shown.items():
@@ -155,7 +155,7 @@ def _export(options: argparse.Namespace) -> None:
 
     study = read_stored_study(options.study)
     options.out.mkdir(parents=True, exist_ok=True)
-    for name, rows in tables_of(study.course(), study.options).items():
+    for name, rows in tables_of(study.history(), study.options).items():
         path = options.out / f"{name}.{options.format}"
         if options.format == "json":
             write_document(rows, str(path))

@@ -2,7 +2,7 @@ from ._answers import (
     SiteAnswers as SiteAnswers,
 )
 from ._driver import (
-    Driver as Driver,
+    FederationDriver as FederationDriver,
     Patience as Patience,
 )
 from ._grid import (
@@ -12,9 +12,9 @@ from ._ledger import (
     SiteLedger as SiteLedger,
 )
 from ._messages import (
-    Answer as Answer,
     Ask as Ask,
     Refusal as Refusal,
+    SiteAnswer as SiteAnswer,
     Status as Status,
     StatusRequest as StatusRequest,
     packed as packed,
@@ -22,7 +22,7 @@ from ._messages import (
     read_request as read_request,
 )
 from ._roles import (
-    Roles as Roles,
+    FederationRoles as FederationRoles,
     federation_terms as federation_terms,
     roles as roles,
 )

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from dpbandits.errors import DpbanditsError, Refused
-from dpbandits.federation._messages import Answer, SiteReport, read_reply, read_report
+from dpbandits.federation._messages import SiteAnswer, SiteReport, read_reply, read_report
 from dpbandits.federation._signing import PublicSiteKey
 from dpbandits.privacy import SecureNoise
 from dpbandits.protocol import Batch, Plan, Report, Sums, merge, report_range, shuffle, summable
@@ -62,7 +62,7 @@ class SiteAnswers:
         Args:
             plan: The plan that the site was asked to answer.
             group: The site's part in the attempt.
-            answer: The bytes of its `Answer`.
+            answer: The bytes of its `SiteAnswer`.
 
         Returns:
             The report of the site.
@@ -72,7 +72,7 @@ class SiteAnswers:
                 is not one that the stated number of honest users could have produced.
         """
         reply = read_reply(answer)
-        if not isinstance(reply, Answer) or reply.plan != plan.digest:
+        if not isinstance(reply, SiteAnswer) or reply.plan != plan.digest:
             raise Refused("bad-answer", "the reply does not answer this plan")
         place = Place.of(plan.study, plan, group.attempt, group.pseudonym)
         site = self._sites.get(group.name)

@@ -1,4 +1,4 @@
-"""`Driver`: runs a study over the sites of a grid, using the state machine of `dpbandits.rounds`.
+"""`FederationDriver`: runs a study over the sites of a grid, using the state machine of `dpbandits.rounds`.
 
     driver = Driver(study, store, keys=keys, sites=public_keys, grid=grid)
     state = driver.run()
@@ -24,10 +24,10 @@ from dpbandits.errors import InvalidValue, Refused
 from dpbandits.federation._answers import SiteAnswers
 from dpbandits.federation._grid import Grid
 from dpbandits.federation._messages import (
-    Answer,
     Ask,
     Refusal,
     Reply,
+    SiteAnswer,
     Status,
     StatusRequest,
     packed,
@@ -73,7 +73,7 @@ class Patience:
         whole(1, 10**6, attempts=self.attempts)
 
 
-class Driver:
+class FederationDriver:
     """Runs a study over a grid of sites.
 
     Args:
@@ -209,7 +209,7 @@ class Driver:
     def _take(self, plan: Plan, group: Group, reply: Reply) -> None:
         """Check and store an answer. Any other reply counts as missing reports."""
         self._unused.pop(group.name, None)
-        if not isinstance(reply, Answer):
+        if not isinstance(reply, SiteAnswer):
             return
         answer = packed(reply)
         try:

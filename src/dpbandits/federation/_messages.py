@@ -56,7 +56,7 @@ class Status(_Message, frozen=True, kw_only=True, tag="status"):
     unused: _Count
 
 
-class Answer(_Message, frozen=True, kw_only=True, tag="answer"):
+class SiteAnswer(_Message, frozen=True, kw_only=True, tag="answer"):
     """A site's answer to a plan.
 
     Attributes:
@@ -96,7 +96,7 @@ class SiteReport(_Message, frozen=True, kw_only=True):
 
 
 Request = StatusRequest | Ask
-Reply = Status | Answer | Refusal
+Reply = Status | SiteAnswer | Refusal
 
 Decoded = TypeVar("Decoded")
 _REQUESTS: msgspec.msgpack.Decoder[Request] = msgspec.msgpack.Decoder(Request)

@@ -11,7 +11,7 @@ from dpbandits.service.wire import PartyTerms, PublicKey, Terms, new_run, terms_
 
 
 @dataclass(frozen=True, kw_only=True)
-class Roles:
+class FederationRoles:
     """Who runs the SuperLink and the ServerApp under a trust model, and what each party sees.
 
     Attributes:
@@ -33,7 +33,7 @@ _OWN_SITE = "a user's own site is trusted: it runs R for the user as installed, 
 _RELEASES = "the releases: one private mean per reported number and phase"
 
 
-def roles(model: TrustModel, study: Study | None = None) -> Roles:
+def roles(model: TrustModel, study: Study | None = None) -> FederationRoles:
     """Return who runs what under a trust model.
 
     Args:
@@ -57,7 +57,7 @@ def roles(model: TrustModel, study: Study | None = None) -> Roles:
     else:
         operator = "the server that users trust"
         sees = "the sum of each site's clipped values without noise, and no single user's value"
-    return Roles(operator=operator, operator_sees=sees, others_see=_RELEASES, needs=needs)
+    return FederationRoles(operator=operator, operator_sees=sees, others_see=_RELEASES, needs=needs)
 
 
 def _needs(model: TrustModel, study: Study | None) -> str:

@@ -23,9 +23,9 @@ from dpbandits._arrays import FloatArray
 from dpbandits.errors import DpbanditsError, Refused
 from dpbandits.federation._ledger import KnownAsk, SiteLedger
 from dpbandits.federation._messages import (
-    Answer,
     Ask,
     Refusal,
+    SiteAnswer,
     SiteReport,
     Status,
     StatusRequest,
@@ -85,7 +85,7 @@ class Site:
             request: The bytes of a `StatusRequest` or an `Ask`.
 
         Returns:
-            The bytes of a `Status`, an `Answer` or a `Refusal`. A refusal says nothing about a user.
+            The bytes of a `Status`, an `SiteAnswer` or a `Refusal`. A refusal says nothing about a user.
         """
         try:
             asked = read_request(request)
@@ -182,7 +182,7 @@ class Site:
         place = Place.of(self.signed.digest, plan, ask.attempt, ask.group)
         sealed = PublicKey.parse(party.key).seal(packed(report), place, "report")
         signature = self.key.sign(sealed, place)
-        return packed(Answer(plan=plan.digest, unused=unused, sealed=sealed, signature=signature))
+        return packed(SiteAnswer(plan=plan.digest, unused=unused, sealed=sealed, signature=signature))
 
 
 def unexpected(error: Exception) -> bytes:

@@ -1,4 +1,4 @@
-"""The errors of predicted estimates: after one phase (`Knowledge`), and of all phases pooled (`Pooled`)."""
+"""The errors of predicted estimates: after one phase (`PredictedErrors`), and of all phases (`Pooled`)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dpbandits.protocol._heavy_tails import drawn_scales
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Knowledge:
+class PredictedErrors:
     """The errors of the estimate after a predicted phase. Objects are compared by identity.
 
     Attributes:
@@ -82,7 +82,7 @@ class Pooled:
         rows: The features of the actions, one row per action.
     """
 
-    known: Sequence[Knowledge]
+    known: Sequence[PredictedErrors]
     rows: FloatArray
 
     @cached_property

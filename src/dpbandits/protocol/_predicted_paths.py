@@ -18,7 +18,7 @@ from dpbandits._arrays import FloatArray, IntArray
 from dpbandits.actions import Actions
 from dpbandits.protocol._best_guess import RIGHT, ErrorDraws, Guess
 from dpbandits.protocol._near_ties import drawn_parameters
-from dpbandits.protocol._predicted_errors import Knowledge, Pooled
+from dpbandits.protocol._predicted_errors import Pooled, PredictedErrors
 from dpbandits.protocol._predicted_phase import PhaseCache, PredictedPhase, predicted_phase
 from dpbandits.protocol._study import Study
 
@@ -63,7 +63,7 @@ def drawn_truths(actions: Actions, draws: int, seed: int) -> Truths:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outcome:
+class PredictedRun:
     """What is predicted for one θ*.
 
     Attributes:
@@ -93,7 +93,7 @@ class Outcome:
         return self.regret + (study.horizon - self.rounds) * self.guess.expected_gap
 
 
-def outcomes_of(study: Study, truths: Truths, members: IntArray, phases: PhaseCache) -> list[Outcome]:
+def outcomes_of(study: Study, truths: Truths, members: IntArray, phases: PhaseCache) -> list[PredictedRun]:
     """Return the outcomes for some of the θ*, in their order."""
     paths = _paths(study, truths, members, phases)
     found = [outcome for path in paths for outcome in path.outcomes(truths)]
@@ -145,7 +145,7 @@ class _Path:
     regret: FloatArray
     bound: FloatArray
     worst: FloatArray
-    known: tuple[Knowledge, ...] = field(default=())
+    known: tuple[PredictedErrors, ...] = field(default=())
     rounds: float = 0.0
     first_elimination: int | None = None
     near_enough: bool = False
@@ -155,7 +155,7 @@ class _Path:
         """The number of the next phase."""
         return len(self.known) + 1
 
-    def outcomes(self, truths: Truths) -> Iterator[Outcome]:
+    def outcomes(self, truths: Truths) -> Iterator[PredictedRun]:
         """Yield the outcome of each member, when no further phase asks clients."""
         study, decided = self.study, len(self.active) == 1
         later = range(self.number, study.schedule.reporting_phases(study.horizon) + 1) if decided else ()
@@ -165,7 +165,7 @@ class _Path:
         for place, member in enumerate(self.members):
             gaps = truths.gaps[member, self.active]
             worst = 0.0 if decided else float(self.worst[place])
-            yield Outcome(
+            yield PredictedRun(
                 member=int(member),
                 regret=float(self.regret[place]),
                 bound=float(self.bound[place]) + (study.horizon - rounds) * worst,
@@ -218,9 +218,9 @@ def _near_enough(study: Study, leads: FloatArray) -> NDArray[np.bool_]:
 
 
 def _pooled_widths(
-    study: Study, known: Sequence[Knowledge], rows: FloatArray, best: FloatArray
+    study: Study, known: Sequence[PredictedErrors], rows: FloatArray, best: FloatArray
 ) -> FloatArray:
-    """Return roughly the widths of `_pooling.py`, in the form of `Knowledge.widths_between`."""
+    """Return roughly the widths of `_pooling.py`, in the form of `PredictedErrors.widths_between`."""
     deviations = [one.widths_between(rows, best) / one.level for one in known]
     information = np.sum([1 / np.maximum(one, _TINY) ** 2 for one in deviations], axis=0)
     level = 2 * math.log(1 / study.pair_failures[0])

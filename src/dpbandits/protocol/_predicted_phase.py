@@ -14,7 +14,7 @@ from dpbandits.actions import Actions
 from dpbandits.design import near_g_optimal
 from dpbandits.protocol._bitmap import packed, unpacked
 from dpbandits.protocol._designs import MOST_COMPARED, WORTH, difference_design
-from dpbandits.protocol._predicted_errors import Knowledge
+from dpbandits.protocol._predicted_errors import PredictedErrors
 from dpbandits.protocol._reporting import Statistics, choose
 from dpbandits.protocol._study import Study
 
@@ -29,11 +29,11 @@ class PredictedPhase:
 
     support: IntArray
     plays: FloatArray
-    knowledge: Knowledge
+    knowledge: PredictedErrors
 
 
 def predicted_phase(
-    study: Study, active: IntArray, known: Sequence[Knowledge], phases: PhaseCache
+    study: Study, active: IntArray, known: Sequence[PredictedErrors], phases: PhaseCache
 ) -> PredictedPhase | None:
     """Return the next phase; None if it does not fit into the horizon or asks nobody.
 
@@ -63,7 +63,7 @@ def predicted_phase(
     return phase if widest(phase) <= WORTH * widest(usual) else usual
 
 
-def _worth_comparing(study: Study, active: IntArray, known: Knowledge) -> bool:
+def _worth_comparing(study: Study, active: IntArray, known: PredictedErrors) -> bool:
     """Return whether few actions are left, and plays are a large part of the variance of a difference."""
     if not 1 < len(active) <= MOST_COMPARED:
         return False
@@ -74,7 +74,7 @@ def _worth_comparing(study: Study, active: IntArray, known: Knowledge) -> bool:
 
 
 def _designed(
-    study: Study, played: PlayedDesign, known: Sequence[Knowledge], phases: PhaseCache
+    study: Study, played: PlayedDesign, known: Sequence[PredictedErrors], phases: PhaseCache
 ) -> PredictedPhase:
     """Return the phase that plays a design."""
     number, before = len(known) + 1, known[-1] if known else None
@@ -89,8 +89,8 @@ def _designed(
 
 
 def _knowledge(
-    study: Study, played: PlayedDesign, length: float, clients: int, before: Knowledge | None
-) -> Knowledge:
+    study: Study, played: PlayedDesign, length: float, clients: int, before: PredictedErrors | None
+) -> PredictedErrors:
     """Return the errors of the estimate after a phase.
 
     The average of one client has heavier tails than a stated variance suggests, and is clipped accordingly.
@@ -105,7 +105,7 @@ def _knowledge(
     private = study.privacy.trust_model.private
     wide = max(deviation, reporting.width(study, clients) / level) if private else 0.0
     common = study.heterogeneity**2 / clients
-    return Knowledge(
+    return PredictedErrors(
         of_plays=of_plays,
         of_noise=deviation * estimator,
         tails=reporting.tails(study, clients),
@@ -156,5 +156,5 @@ def _usual_design(actions: Actions, active: bytes, tolerance: float) -> PlayedDe
     return PlayedDesign(support=left[support], rows=rows[support], weights=design.weights, rank=design.rank)
 
 
-PhaseCache = dict[tuple[PlayedDesign, float, int, Knowledge | None], PredictedPhase]
+PhaseCache = dict[tuple[PlayedDesign, float, int, PredictedErrors | None], PredictedPhase]
 """The phases that were predicted so far, by their design, length, cohort and what was known before."""

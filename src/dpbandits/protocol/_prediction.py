@@ -19,7 +19,7 @@ import numpy as np
 
 from dpbandits._arrays import FloatArray
 from dpbandits._checks import whole
-from dpbandits.protocol._predicted_paths import Outcome, drawn_truths, outcomes_of
+from dpbandits.protocol._predicted_paths import PredictedRun, drawn_truths, outcomes_of
 from dpbandits.protocol._predicted_phase import PhaseCache
 from dpbandits.protocol._study import Study
 
@@ -109,7 +109,7 @@ def predicted_costs(study: Study, first: int, last: int, phases: PhaseCache) -> 
     return np.array(costs, dtype=np.float64), truths.weights[first:last]
 
 
-def _summary(study: Study, outcomes: Sequence[Outcome], weights: FloatArray) -> Prediction:
+def _summary(study: Study, outcomes: Sequence[PredictedRun], weights: FloatArray) -> Prediction:
     firsts = [one.first_elimination for one in outcomes if one.first_elimination is not None]
 
     def mean(values: Sequence[float]) -> float:
@@ -129,7 +129,7 @@ def _summary(study: Study, outcomes: Sequence[Outcome], weights: FloatArray) -> 
     )
 
 
-def _median(study: Study, outcomes: Sequence[Outcome], weights: FloatArray) -> float:
+def _median(study: Study, outcomes: Sequence[PredictedRun], weights: FloatArray) -> float:
     """Return the weighted median of the regret over all θ* and all drawn errors."""
     values, chances = list[FloatArray](), list[FloatArray]()
     for one, weight in zip(outcomes, weights, strict=True):

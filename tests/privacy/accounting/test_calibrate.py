@@ -11,9 +11,9 @@ import pytest
 from dpbandits.errors import InvalidValue
 from dpbandits.privacy.accounting import (
     Binomial,
+    BitEncoding,
     DiscreteGaussian,
     DiscreteLaplace,
-    Encoding,
     IntegerSum,
     Skellam,
     choose_encoding,
@@ -158,4 +158,4 @@ def test_refuses_no_shares_no_laplace_and_no_bits():
     with pytest.raises(InvalidValue):
         discrete_laplace_scale(0.0, 1, 1)
     with pytest.raises(InvalidValue):
-        Encoding(levels=1, bits=0, reports=1, coordinates=1)
+        BitEncoding(levels=1, bits=0, reports=1, coordinates=1)

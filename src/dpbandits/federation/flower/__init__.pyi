@@ -6,7 +6,7 @@ from ._grid import (
     FlowerGrid as FlowerGrid,
 )
 from ._outcome import (
-    Outcome as Outcome,
+    StudyOutcome as StudyOutcome,
 )
 from ._processes import (
     Apps as Apps,

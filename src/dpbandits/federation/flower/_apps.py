@@ -23,7 +23,7 @@ from dpbandits.errors import DpbanditsError, InvalidValue
 from dpbandits.federation._site import unexpected
 from dpbandits.federation._site_file import SiteFile, read_site
 from dpbandits.federation.flower._grid import FlowerGrid
-from dpbandits.federation.flower._outcome import Outcome
+from dpbandits.federation.flower._outcome import StudyOutcome
 from dpbandits.federation.flower._versions import FILE, FLOWER
 from dpbandits.privacy import NoiseSource
 
@@ -94,13 +94,13 @@ def run_server_app(*, noise: NoiseSource | None = None) -> None:
 
 def drive(file: FederationFile, grid: Any, noise: NoiseSource | None = None) -> None:
     """Run the study of a file over a Flower grid, and write the outcome to the folder of the file."""
-    from dpbandits.federation._driver import Driver
+    from dpbandits.federation._driver import FederationDriver
 
     sites = file.site_keys()
     store = file.store()
     try:
         nodes = FlowerGrid(grid, {name: key.pem for name, key in sites.items()})
-        driver = Driver(
+        driver = FederationDriver(
             file.study,
             store,
             keys=file.keys,
@@ -112,10 +112,10 @@ def drive(file: FederationFile, grid: Any, noise: NoiseSource | None = None) -> 
         state = driver.run()
     except DpbanditsError as error:  # a new driver would probably fail in the same way
         log.exception("stopped")
-        Outcome(ended=False, told=str(error)).write(file.folder)
+        StudyOutcome(ended=False, told=str(error)).write(file.folder)
     else:
         left, told = len(state.active_actions), "ended" if state.ended else "was closed"
-        Outcome(ended=True, told=f"the study {told}; actions left: {left:,}").write(file.folder)
+        StudyOutcome(ended=True, told=f"the study {told}; actions left: {left:,}").write(file.folder)
     finally:
         store.close()
 

@@ -1,4 +1,4 @@
-"""`Outcome`: how a study ended. The ServerApp writes it to a file for the command that started the study."""
+"""`StudyOutcome`: how a study ended. The ServerApp writes it to a file for the command that started it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _NAME = "outcome.json"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outcome:
+class StudyOutcome:
     """How a study ended.
 
     Attributes:
@@ -29,10 +29,10 @@ class Outcome:
         new.replace(folder / _NAME)
 
     @staticmethod
-    def read(folder: Path) -> Outcome | None:
+    def read(folder: Path) -> StudyOutcome | None:
         """Return the outcome in a folder; None if there is none."""
         path = folder / _NAME
-        return Outcome(**json.loads(path.read_text(encoding="utf-8"))) if path.exists() else None
+        return StudyOutcome(**json.loads(path.read_text(encoding="utf-8"))) if path.exists() else None
 
     @staticmethod
     def forget(folder: Path) -> None:

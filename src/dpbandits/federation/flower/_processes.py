@@ -37,8 +37,8 @@ class Apps:
         client: Runs the ClientApp.
     """
 
-    server: str = "dpbandits.federation.flower.serverapp"
-    client: str = "dpbandits.federation.flower.clientapp"
+    server: str = "dpbandits.federation.flower._serverapp"
+    client: str = "dpbandits.federation.flower._clientapp"
 
 
 def require_flower() -> None:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from dpbandits.errors import InvalidValue, Unreachable
 from dpbandits.federation._study_file import FederationFile
-from dpbandits.federation.flower._outcome import Outcome
+from dpbandits.federation.flower._outcome import StudyOutcome
 from dpbandits.federation.flower._processes import Apps, Family, prepared, program, secret_file
 
 log = logging.getLogger("dpbandits.federation")
@@ -66,7 +66,7 @@ class Server:
         self._submitted, self._seen = 0.0, False  # when a run was started, and whether its driver was seen
         self._failures = 0
 
-    def run(self, watch: Callable[[Server], None] = lambda _server: None) -> Outcome:
+    def run(self, watch: Callable[[Server], None] = lambda _server: None) -> StudyOutcome:
         """Run the study until it ends or stops.
 
         Args:
@@ -78,10 +78,10 @@ class Server:
         Raises:
             Unreachable: The SuperLink does not start, or the driver keeps dying.
         """
-        Outcome.forget(self.file.folder)
+        StudyOutcome.forget(self.file.folder)
         try:
             self._start()
-            while (outcome := Outcome.read(self.file.folder)) is None:
+            while (outcome := StudyOutcome.read(self.file.folder)) is None:
                 if "superlink" in self.family.revive():
                     self._wait_for_superlink()
                 if self._driven():
@@ -129,7 +129,7 @@ class Server:
     def _must_submit(self) -> bool:
         """Return whether the driver died or did not start in time, and has written no outcome."""
         late = self._seen or time.monotonic() > self._submitted + _GRACE_SECONDS
-        return late and Outcome.read(self.file.folder) is None
+        return late and StudyOutcome.read(self.file.folder) is None
 
     def _count_failure(self) -> None:
         soon = time.monotonic() < self._submitted + _SHORT_SECONDS
@@ -143,7 +143,7 @@ class Server:
         keys = [("supernode", "register", str(key), "federation") for key in self.file.sites]
         commands = (*keys, ("run", str(self.file.folder / "app"), "federation"))
         words = [word for command in commands for word in (*command, ";")]
-        module = [sys.executable, "-m", "dpbandits.federation.flower.control"]
+        module = [sys.executable, "-m", "dpbandits.federation.flower._control"]
         failed = self.family.run("flwr", [*module, *words], _COMMAND_SECONDS)
         self._submitted, self._seen = time.monotonic(), False
         if failed:  # the SuperLink may have died just now; the next try follows

@@ -22,7 +22,7 @@ from ._discrete_gaussian import (
     DiscreteGaussian as DiscreteGaussian,
 )
 from ._encoding import (
-    Encoding as Encoding,
+    BitEncoding as BitEncoding,
     choose_encoding as choose_encoding,
 )
 from ._event import (

@@ -24,7 +24,7 @@ LARGEST_ERROR_RATIO = 1.05
 
 
 @dataclass(frozen=True, kw_only=True)
-class Encoding:
+class BitEncoding:
     """An encoding of the reports of a cohort.
 
     Attributes:
@@ -52,7 +52,7 @@ class Encoding:
         return IntegerSum(noise=noise, coordinates=self.coordinates, shift=self.levels)
 
 
-def choose_encoding(epsilon: float, delta: float, coordinates: int, reports: int) -> Encoding:
+def choose_encoding(epsilon: float, delta: float, coordinates: int, reports: int) -> BitEncoding:
     """Choose the fewest levels, and then the fewest bits, with both ratios at most 1.05.
 
     The two ratios are the error ratio against the Gaussian and the rounding ratio √(1 + 1/b), which bounds
@@ -85,14 +85,14 @@ def choose_encoding(epsilon: float, delta: float, coordinates: int, reports: int
         # Integer noise needs about the variance of the Gaussian. If fewer bits than that are allowed, no
         # evaluation is needed.
         if allowed >= max(fewest, 0.99 * gaussian * levels**2):
-            most = Encoding(levels=levels, bits=allowed, reports=reports, coordinates=coordinates)
+            most = BitEncoding(levels=levels, bits=allowed, reports=reports, coordinates=coordinates)
             if most.release.delta(epsilon) <= delta:
                 return _fewest_bits(most, epsilon, delta, fewest)
         # Steps of 0.2 % for many levels: the result is at most that much finer than necessary.
         levels = max(levels + 1, math.floor(1.002 * levels))
 
 
-def _fewest_bits(most: Encoding, epsilon: float, delta: float, fewest: int) -> Encoding:
+def _fewest_bits(most: BitEncoding, epsilon: float, delta: float, fewest: int) -> BitEncoding:
     """Return the encoding with the least number of bits per report that meets δ."""
     needed = least_binomial_bits(epsilon, delta, most.coordinates, most.levels)
     bits = max(fewest, min(most.bits, -(-needed // most.reports)))

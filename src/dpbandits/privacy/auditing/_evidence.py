@@ -47,7 +47,7 @@ def _limits(thresholds: FloatArray, worlds: Worlds, tail: float) -> tuple[FloatA
 
 
 @dataclass(frozen=True, kw_only=True)
-class Limits:
+class AlarmLimits:
     """Confidence limits at one threshold.
 
     Attributes:
@@ -96,15 +96,15 @@ class AuditEvidence:
             tail=tail,
         )
 
-    def about_delta(self, epsilon: float) -> Limits:
+    def about_delta(self, epsilon: float) -> AlarmLimits:
         """Return the limits at the threshold that promises the largest δ at this ε."""
         return self._tested(lambda hits, alarms: hits - _factor(epsilon) * alarms)
 
-    def about_epsilon(self, delta: float) -> Limits:
+    def about_epsilon(self, delta: float) -> AlarmLimits:
         """Return the limits at the threshold that promises the largest ε at this δ."""
         return self._tested(lambda hits, alarms: np.maximum(hits - delta, 0) / alarms)
 
-    def _tested(self, worth: Callable[[FloatArray, FloatArray], FloatArray]) -> Limits:
+    def _tested(self, worth: Callable[[FloatArray, FloatArray], FloatArray]) -> AlarmLimits:
         """Return the limits on the second half, at the threshold with the largest worth on the first half."""
         candidates = np.unique(np.concatenate(self.chosen_on))
         # Any choice of candidates is valid; a few hundred quantiles find nearly the best one.
@@ -112,4 +112,4 @@ class AuditEvidence:
             candidates = candidates[np.linspace(0, len(candidates) - 1, _MOST_THRESHOLDS).astype(np.int64)]
         best = int(np.argmax(worth(*_limits(candidates, self.chosen_on, self.tail))))
         hits, alarms = _limits(candidates[best : best + 1], self.tested_on, self.tail)
-        return Limits(hits=float(hits[0]), alarms=float(alarms[0]))
+        return AlarmLimits(hits=float(hits[0]), alarms=float(alarms[0]))

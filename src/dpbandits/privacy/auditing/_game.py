@@ -24,7 +24,7 @@ import numpy as np
 from dpbandits._arrays import FloatArray
 from dpbandits._checks import at_least_zero_below_one, non_negative, probability, whole
 from dpbandits.privacy._mechanism import Mechanism
-from dpbandits.privacy.auditing._evidence import AuditEvidence, Limits
+from dpbandits.privacy.auditing._evidence import AlarmLimits, AuditEvidence
 from dpbandits.privacy.auditing._likelihood_ratios import Scorer, Views, others_value
 from dpbandits.privacy.noise import NoiseSource
 
@@ -270,7 +270,7 @@ def _judge(claim: Claim, curve: list[Claim], evidence: list[AuditEvidence]) -> t
     return bound, worst if worst.excess > 0 else None
 
 
-def _missed(point: Claim, shown: list[Limits]) -> Violation:
+def _missed(point: Claim, shown: list[AlarmLimits]) -> Violation:
     """Return the best lower bound on δ at a point; it is a violation only if its excess is positive."""
     delta = max(limits.delta(point.epsilon) for limits in shown)
     return Violation(epsilon=point.epsilon, delta=point.delta, delta_lower_bound=delta)

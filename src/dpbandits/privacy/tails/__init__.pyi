@@ -3,7 +3,7 @@ from ._bounded import (
     bounded_factors as bounded_factors,
     bounded_radius as bounded_radius,
 )
-from ._cubes import (
+from ._box_norm_sums import (
     TERMS as TERMS,
     Cubes as Cubes,
     cube_sum_factors as cube_sum_factors,

@@ -24,7 +24,7 @@ from dpbandits.errors import InvalidValue, Refused
 from dpbandits.privacy import NoiseSource, SecureNoise, checked_bound, tamed
 from dpbandits.protocol import Plan, decode, packed_report
 from dpbandits.service.client._consent import Consent
-from dpbandits.service.shared import AsyncTransport, Dialogue, call, tell
+from dpbandits.service.shared import AsyncTransport, Dialogue, call, send
 from dpbandits.service.wire import (
     SHARED_MODES,
     ClientReply,
@@ -229,7 +229,7 @@ class ClientCore:
             self.memory.sealed, self.memory.plan = sealed, plan.digest
             self.save(self.memory)
         url = f"{party}/v1/phases/{self.memory.phase}/attempts/{self.memory.attempt}/reports"
-        yield from tell(url, self.memory.sealed, secret=self.memory.ticket)
+        yield from send(url, self.memory.sealed, secret=self.memory.ticket)
         self.memory.sent = True
         self.save(self.memory)
 

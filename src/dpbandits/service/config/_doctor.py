@@ -25,7 +25,7 @@ from dpbandits.protocol import Study, ask
 from dpbandits.service.config._party_files import CoordinatorFile, ShufflerFile, read_shuffler, read_study
 from dpbandits.service.config._toml_file import TomlFile
 from dpbandits.service.coordinator import poll_interval
-from dpbandits.service.shared import Patience, Transport, call, most_connections
+from dpbandits.service.shared import Backoff, Transport, call, most_connections
 from dpbandits.service.wire import CollectionReply, KeyReply, Place, ReportSlot
 from dpbandits.storage import StudyRecord, open_store
 
@@ -219,7 +219,7 @@ def _shuffler(file: CoordinatorFile, own: TomlFile) -> Iterator[Finding]:
         return
     trusted = own.file("shuffler", "certificates") if "certificates" in own.section("shuffler") else None
     token = own.existing("shuffler", "token_file").read_text(encoding="utf-8").strip()
-    with Transport(certificates=trusted, patience=Patience(tries=2)) as transport:
+    with Transport(certificates=trusted, patience=Backoff(tries=2)) as transport:
         try:
             began = time.perf_counter()
             key = transport.hold(call("GET", f"{address.url}/v1/key", KeyReply))

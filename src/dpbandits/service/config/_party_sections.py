@@ -7,7 +7,7 @@ from typing import Any
 
 from dpbandits.service.config._toml_file import TomlFile
 from dpbandits.service.coordinator import Watermark
-from dpbandits.service.shared import Limits, Listening, Roles
+from dpbandits.service.shared import Limits, Listening, RoleTokens
 from dpbandits.service.wire import KeyPair
 
 
@@ -17,7 +17,7 @@ class PartyFile:
 
     storage: str
     listening: Listening
-    roles: Roles
+    roles: RoleTokens
     limits: Limits
 
 
@@ -26,7 +26,7 @@ def common_of(file: TomlFile) -> dict[str, Any]:
     return {
         "storage": storage_of(file),
         "listening": file.build("server", lambda **keys: Listening(**_with_paths(file, keys))),
-        "roles": file.build("tokens", lambda **hashes: Roles(hashes=hashes)),
+        "roles": file.build("tokens", lambda **hashes: RoleTokens(hashes=hashes)),
         "limits": file.build("limits", Limits),
     }
 

@@ -13,7 +13,7 @@ from dpbandits.service.config._options_section import options_of
 from dpbandits.service.config._party_sections import storage_of
 from dpbandits.service.config._sections import study_file
 from dpbandits.service.config._study_section import described
-from dpbandits.service.coordinator import LEVEL, Course, read_course, stored_results
+from dpbandits.service.coordinator import LEVEL, StudyHistory, read_history, stored_results
 from dpbandits.service.wire import ResultsReply
 from dpbandits.storage import open_store
 
@@ -51,7 +51,7 @@ class StoredStudy:
         finally:
             store.close()
 
-    def course(self) -> Course:
+    def history(self) -> StudyHistory:
         """Read plans, releases, attempts and orders from the store, also while a coordinator uses the store.
 
         Raises:
@@ -60,7 +60,7 @@ class StoredStudy:
         """
         store = open_store(self.storage, read_only=True)
         try:
-            return read_course(self.study, self.options, store)
+            return read_history(self.study, self.options, store)
         finally:
             store.close()
 

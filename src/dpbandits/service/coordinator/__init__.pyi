@@ -8,9 +8,9 @@ from ._context import (
 from ._coordinator import (
     Coordinator as Coordinator,
 )
-from ._course import (
-    Course as Course,
-    read_course as read_course,
+from ._history import (
+    StudyHistory as StudyHistory,
+    read_history as read_history,
 )
 from ._http_link import (
     HttpLink as HttpLink,

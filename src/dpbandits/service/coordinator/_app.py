@@ -18,7 +18,7 @@ from dpbandits.service.shared import (
     Endpoint,
     Limits,
     Metrics,
-    Roles,
+    RoleTokens,
     Served,
     endpoint,
     party_app,
@@ -239,7 +239,7 @@ class Driver:
         log.info("study", extra={"phase": status.phase, "attempt": status.attempt, "state": status.state})
 
 
-def coordinator_app(coordinator: Coordinator, roles: Roles, limits: Limits | None = None) -> Starlette:
+def coordinator_app(coordinator: Coordinator, roles: RoleTokens, limits: Limits | None = None) -> Starlette:
     """Build the HTTP application of a coordinator.
 
     Args:

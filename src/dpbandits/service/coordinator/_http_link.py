@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from dpbandits.errors import ProtocolError
-from dpbandits.service.shared import Patience, Transport, call
+from dpbandits.service.shared import Backoff, Transport, call
 from dpbandits.service.wire import (
     SHARES_AT_ONCE,
     CollectionReply,
@@ -38,7 +38,7 @@ class HttpLink:
     def __init__(self, url: str, token: str, *, certificates: Path | None = None) -> None:
         self._url = url.rstrip("/")
         self._token = token
-        patience = Patience(tries=3)
+        patience = Backoff(tries=3)
         self._transport = Transport(certificates=certificates, patience=patience, largest_reply=_LARGEST)
 
     def open(self, phase: int, attempt: int, request: CollectionRequest) -> CollectionReply:

@@ -28,13 +28,13 @@ from starlette.routing import Mount, Route
 
 from dpbandits.errors import DpbanditsError, Refused
 from dpbandits.service.coordinator import Coordinator
-from dpbandits.service.dashboard._pace import Pace
-from dpbandits.service.dashboard._sessions import COOKIE, SECONDS, Session, Sessions
+from dpbandits.service.dashboard._pace import PagePace
+from dpbandits.service.dashboard._sessions import COOKIE, SECONDS, Login, Sessions
 from dpbandits.service.dashboard._snapshot import Snapshot, Snapshots
 from dpbandits.service.dashboard._static import Static
 from dpbandits.service.dashboard._views import VIEWS
 from dpbandits.service.reporting import environment
-from dpbandits.service.shared import PROVEN, Limits, Rates, Roles
+from dpbandits.service.shared import PROVEN, Limits, Rates, RoleTokens
 
 log = logging.getLogger("dpbandits.service")
 
@@ -55,7 +55,7 @@ _WRONG_TOKENS = Limits(burst=10, requests_per_second=1)  # `Rates` gives an addr
 
 
 def add_dashboard(
-    app: Starlette, coordinator: Coordinator, roles: Roles, *, rates: Rates | None = None
+    app: Starlette, coordinator: Coordinator, roles: RoleTokens, *, rates: Rates | None = None
 ) -> bool:
     """Serve the dashboard of a coordinator at /dashboard, if a role that may see it has a token.
 
@@ -90,7 +90,7 @@ class Pages:
         self._rates = rates
         self._poke = poke
         self._snapshots = Snapshots(coordinator, trouble)
-        self._pace = Pace()
+        self._pace = PagePace()
         self._templates = environment(Path(__file__).parent / "templates")
         self._templates.filters["json"] = lambda value: json.dumps(value, allow_nan=False)
         self._static = Static.load(Path(__file__).parent / "static")
@@ -152,7 +152,7 @@ class Pages:
         log.warning("login", extra={"kind": "operator"})
         return self._with_session(_to("overview"), request, *begun)
 
-    def _begun(self, request: Request, token: str, *, role: str | None) -> tuple[Session, str] | None:
+    def _begun(self, request: Request, token: str, *, role: str | None) -> tuple[Login, str] | None:
         """Begin a session, unless the address has sent too many wrong tokens."""
         self._rates.tidy()
         if not self._rates.welcome(_address(request)):
@@ -227,7 +227,7 @@ class Pages:
         self,
         name: str,
         query: dict[str, list[str]],
-        session: Session,
+        session: Login,
         snapshot: Snapshot,
         *,
         version: str,
@@ -260,13 +260,13 @@ class Pages:
                 self._rendered.popitem(last=False)
         return self._rendered[key]
 
-    def _session(self, request: Request) -> Session | None:
+    def _session(self, request: Request) -> Login | None:
         session = self._sessions.find(request.cookies.get(COOKIE, ""))
         if session is not None:
             request.scope[PROVEN] = True  # its connection is not slowed down when strangers flood the service
         return session
 
-    def _with_session(self, reply: Response, request: Request, session: Session, cookie: str) -> Response:
+    def _with_session(self, reply: Response, request: Request, session: Login, cookie: str) -> Response:
         # Without a path the browser takes the folder of this page, which is right under any prefix.
         # `lax`: the link may be opened from a message. Forms need a token in addition.
         secure = request.url.scheme == "https" or request.headers.get("x-forwarded-proto") == "https"

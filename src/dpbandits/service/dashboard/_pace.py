@@ -17,7 +17,7 @@ _POLLS = 25.0  # per second, of all pages together
 _SLACK = 0.9  # the share of `_POLLS` below which the interval becomes shorter again
 
 
-class Pace:
+class PagePace:
     """Counts the requests of open pages, and says how long a page should wait for the next one.
 
     A window is as long as the interval, so every open page asks about once in it.

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from dpbandits.service.shared import Roles
+from dpbandits.service.shared import RoleTokens
 from dpbandits.service.wire import KeyPair, role_of
 
 COOKIE = "dpbandits_session"
@@ -29,7 +29,7 @@ SECONDS = {"reader": 7 * 24 * 3600, "operator": 3600}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Session:
+class Login:
     """A session that was checked.
 
     Attributes:
@@ -62,7 +62,7 @@ class Sessions:
         clock: Returns the time in seconds since 1970.
     """
 
-    def __init__(self, keys: KeyPair, roles: Roles, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, keys: KeyPair, roles: RoleTokens, clock: Callable[[], float] = time.time) -> None:
         info = b"dpbandits v1 sessions of the dashboard"
         self._key = HKDF(algorithm=SHA256(), length=32, salt=None, info=info).derive(keys.private_bytes())
         self._roles = {name: roles.of(name) for name in SECONDS if roles.of(name)}
@@ -73,7 +73,7 @@ class Sessions:
         """The roles that may see the dashboard."""
         return tuple(self._roles)
 
-    def begin(self, token: str, *, role: str | None = None) -> tuple[Session, str] | None:
+    def begin(self, token: str, *, role: str | None = None) -> tuple[Login, str] | None:
         """Return a new session and its cookie for a token; None if the token is not known.
 
         Args:
@@ -84,16 +84,16 @@ class Sessions:
         if found is None or role not in (None, found):
             return None
         until = int(self._clock()) + SECONDS[found]
-        session = Session(role=found, until=until, nonce=secrets.token_hex(16))
+        session = Login(role=found, until=until, nonce=secrets.token_hex(16))
         text = base64.urlsafe_b64encode(session.text.encode()).decode()
         return session, f"{text}.{self._mac('session', session)}"
 
-    def find(self, cookie: str) -> Session | None:
+    def find(self, cookie: str) -> Login | None:
         """Return the session of a cookie; None if it is forged, malformed or over."""
         text, _, mac = cookie.partition(".")
         try:
             role, until, nonce = base64.urlsafe_b64decode(text.encode()).decode("ascii").split(" ")
-            session = Session(role=role, until=int(until), nonce=nonce)
+            session = Login(role=role, until=int(until), nonce=nonce)
         except (ValueError, binascii.Error):
             return None
         if role not in self._roles or not mac.isascii():
@@ -101,15 +101,15 @@ class Sessions:
         fits = hmac.compare_digest(mac, self._mac("session", session))
         return session if fits and self._clock() < session.until else None
 
-    def csrf(self, session: Session) -> str:
+    def csrf(self, session: Login) -> str:
         """Return the token that the forms of a session carry."""
         return self._mac("form", session)
 
-    def same_form(self, session: Session, token: str) -> bool:
+    def same_form(self, session: Login, token: str) -> bool:
         """Return whether a form carries the token of the session."""
         return token.isascii() and hmac.compare_digest(token, self.csrf(session))
 
-    def _mac(self, purpose: str, session: Session) -> str:
+    def _mac(self, purpose: str, session: Login) -> str:
         # A session ends when the tokens of its role change.
         text = f"{purpose}\n{' '.join(self._roles[session.role])}\n{session.text}".encode()
         return hmac.new(self._key, text, hashlib.sha256).hexdigest()

@@ -23,7 +23,7 @@ from ._tables import (
     tables_of as tables_of,
 )
 from ._verdict import (
-    Check as Check,
+    ReportCheck as ReportCheck,
     Verdict as Verdict,
 )
 from ._verifying import (

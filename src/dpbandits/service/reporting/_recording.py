@@ -7,7 +7,7 @@ import msgspec
 from dpbandits import __version__
 from dpbandits.options import Options
 from dpbandits.protocol import Plan, State, decode, encode
-from dpbandits.service.coordinator import Answered, Course, Journalled, results_reply
+from dpbandits.service.coordinator import Answered, Journalled, StudyHistory, results_reply
 from dpbandits.service.reporting._record import Conclusion, Record, RecordedAttempt, RecordedPhase
 from dpbandits.service.wire import StatementReply
 
@@ -15,7 +15,7 @@ MOST_NUMBERS = 100_000  # in the matrix of the actions; a larger set is passed t
 
 
 def record_of(
-    course: Course,
+    history: StudyHistory,
     options: Options | None,
     *,
     written: str = "",
@@ -35,7 +35,7 @@ def record_of(
     Returns:
         The record, not signed yet.
     """
-    journalled, named = course.journalled, None if scrubbed else options
+    journalled, named = history.journalled, None if scrubbed else options
     state = journalled.state
     matrix = state.study.actions.matrix
     listed = named is None and matrix.size <= MOST_NUMBERS
@@ -44,13 +44,13 @@ def record_of(
         written="" if scrubbed else written,
         scrubbed=scrubbed,
         study=encode(state.study).decode(),
-        terms=None if scrubbed else course.signed,
+        terms=None if scrubbed else history.signed,
         options=named,
         count=state.study.actions.count,
         actions=matrix.tolist() if listed else None,
-        phases=_phases(course),
-        attempts=_attempts(course),
-        standing=course.standing,
+        phases=_phases(history),
+        attempts=_attempts(history),
+        standing=history.standing,
         progress=list(state.progress),
         conclusion=conclusion_of(journalled, named),
         statement=statement,
@@ -75,24 +75,24 @@ def conclusion_of(journalled: Journalled, options: Options | None) -> Conclusion
     )
 
 
-def _attempts(course: Course) -> list[RecordedAttempt]:
+def _attempts(history: StudyHistory) -> list[RecordedAttempt]:
     return [
         RecordedAttempt(
             phase=one.phase,
             number=one.number,
             state=one.state,
             asked=one.joined,
-            answered=course.answered[one.phase, one.number],
+            answered=history.answered[one.phase, one.number],
         )
-        for one in course.attempts
+        for one in history.attempts
     ]
 
 
-def _phases(course: Course) -> list[RecordedPhase]:
-    state: State = course.journalled.state
-    releases = {one.phase: one.body.decode() for one in course.journalled.releases}
+def _phases(history: StudyHistory) -> list[RecordedPhase]:
+    state: State = history.journalled.state
+    releases = {one.phase: one.body.decode() for one in history.journalled.releases}
     found = list[RecordedPhase]()
-    for record in course.journalled.plans:
+    for record in history.journalled.plans:
         ended = record.phase < state.phase
         asks = decode(record.body, Plan).asks
         found.append(
@@ -100,8 +100,8 @@ def _phases(course: Course) -> list[RecordedPhase]:
                 plan=record.body.decode(),
                 release=releases[record.phase] if ended and asks else None,
                 ended=ended,
-                sums=course.sums.get(record.phase) if ended else None,
-                share=course.shares.get(record.phase, b"") if ended else b"",
+                sums=history.sums.get(record.phase) if ended else None,
+                share=history.shares.get(record.phase, b"") if ended else b"",
             )
         )
     return found

@@ -9,12 +9,12 @@ import msgspec
 
 from dpbandits.options import Options
 from dpbandits.protocol import Plan, Release, decode
-from dpbandits.service.coordinator import Answered, Course
+from dpbandits.service.coordinator import Answered, StudyHistory
 
 Row = dict[str, Any]
 
 
-def tables_of(course: Course, options: Options | None) -> dict[str, list[Row]]:
+def tables_of(history: StudyHistory, options: Options | None) -> dict[str, list[Row]]:
     """Return every table of a study by its name.
 
     Args:
@@ -25,30 +25,30 @@ def tables_of(course: Course, options: Options | None) -> dict[str, list[Row]]:
         The rows of `options`, `effects`, `phases`, `plans`, `releases` and `attempts`. All rows of a table
         have the same keys.
     """
-    answer = Answered.of(course.journalled, options).answer
+    answer = Answered.of(history.journalled, options).answer
     return {
         "options": [] if answer is None else [asdict(one) for one in answer.options],
         "effects": [] if answer is None else [asdict(one) for one in answer.effects],
-        "phases": [asdict(one) for one in course.journalled.state.progress],
-        "plans": _plans(course, options),
-        "releases": _releases(course),
+        "phases": [asdict(one) for one in history.journalled.state.progress],
+        "plans": _plans(history, options),
+        "releases": _releases(history),
         "attempts": [
             {
                 "phase": one.phase,
                 "attempt": one.number,
                 "state": one.state,
                 "asked": one.joined,
-                "answered": course.answered[one.phase, one.number],
+                "answered": history.answered[one.phase, one.number],
                 "rounds_played": one.played,
             }
-            for one in course.attempts
+            for one in history.attempts
         ],
     }
 
 
-def _plans(course: Course, options: Options | None) -> list[Row]:
+def _plans(history: StudyHistory, options: Options | None) -> list[Row]:
     found = list[Row]()
-    for record in course.journalled.plans:
+    for record in history.journalled.plans:
         plan = decode(record.body, Plan)
         mechanism = "" if plan.mechanism is None else msgspec.json.encode(plan.mechanism).decode()
         found += [
@@ -66,9 +66,9 @@ def _plans(course: Course, options: Options | None) -> list[Row]:
     return found
 
 
-def _releases(course: Course) -> list[Row]:
+def _releases(history: StudyHistory) -> list[Row]:
     found = list[Row]()
-    for record in course.journalled.releases:
+    for record in history.journalled.releases:
         release = decode(record.body, Release)
         found += [
             {

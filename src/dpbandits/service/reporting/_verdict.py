@@ -13,7 +13,7 @@ class Mismatch(Exception):  # noqa: N818
 
 
 @dataclass(frozen=True, kw_only=True)
-class Check:
+class ReportCheck:
     """One check.
 
     Attributes:
@@ -36,7 +36,7 @@ class Verdict:
         unverified: What a reader must believe, one sentence each.
     """
 
-    checks: list[Check] = field(default_factory=list)
+    checks: list[ReportCheck] = field(default_factory=list)
     unverified: list[str] = field(default_factory=list)
 
     @property
@@ -52,13 +52,13 @@ class Verdict:
         try:
             work()
         except (Mismatch, DpbanditsError) as error:
-            self.checks.append(Check(claim=claim, passed=False, why=str(error)))
+            self.checks.append(ReportCheck(claim=claim, passed=False, why=str(error)))
             return False
         except Exception as error:
             why = f"it cannot be computed ({type(error).__name__}: {error})"
-            self.checks.append(Check(claim=claim, passed=False, why=why))
+            self.checks.append(ReportCheck(claim=claim, passed=False, why=why))
             return False
-        self.checks.append(Check(claim=claim, passed=True))
+        self.checks.append(ReportCheck(claim=claim, passed=True))
         return True
 
 

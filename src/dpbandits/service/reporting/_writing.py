@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dpbandits.errors import ProtocolError
 from dpbandits.options import Options
-from dpbandits.service.coordinator import Course
+from dpbandits.service.coordinator import StudyHistory
 from dpbandits.service.reporting._page import page_of
 from dpbandits.service.reporting._record import parse_record, record_text
 from dpbandits.service.reporting._recording import record_of
@@ -13,7 +13,7 @@ from dpbandits.service.wire import RECORD, KeyPair, Signed, SigningKey, Statemen
 
 
 def report_page(
-    course: Course,
+    history: StudyHistory,
     options: Options | None,
     keys: KeyPair,
     *,
@@ -38,11 +38,11 @@ def report_page(
         ProtocolError: The report does not pass verification, for example because the shuffler's statement
             does not match.
     """
-    record = record_of(course, options, written=written, statement=statement, scrubbed=scrubbed)
+    record = record_of(history, options, written=written, statement=statement, scrubbed=scrubbed)
     text, key = record_text(record), SigningKey.of(keys)
     signed = Signed.by(key, RECORD, text)
     page = page_of(text, parse_record(text), signed)
-    actions = course.journalled.state.study.actions
+    actions = history.journalled.state.study.actions
     verdict = verify(page.encode(), keys=Keys(coordinator=key.public), actions=actions)
     if not verdict.accepted:
         failed = [check for check in verdict.checks if not check.passed]

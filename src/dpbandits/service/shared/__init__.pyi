@@ -6,13 +6,13 @@ from ._common_endpoints import (
 )
 from ._connections import (
     PROVEN as PROVEN,
-    Steps as Steps,
+    StepTimes as StepTimes,
 )
 from ._dialogue import (
+    Backoff as Backoff,
     Dialogue as Dialogue,
-    Patience as Patience,
     call as call,
-    tell as tell,
+    send as send,
 )
 from ._endpoint import (
     Call as Call,
@@ -38,7 +38,7 @@ from ._serving import (
 )
 from ._settings import (
     Limits as Limits,
-    Roles as Roles,
+    RoleTokens as RoleTokens,
     ShufflerAddress as ShufflerAddress,
     Timing as Timing,
 )

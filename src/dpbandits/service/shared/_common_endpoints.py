@@ -21,7 +21,7 @@ from dpbandits.service.shared._endpoints import application
 from dpbandits.service.shared._metrics import Metrics
 from dpbandits.service.shared._openapi import description
 from dpbandits.service.shared._rates import Rates
-from dpbandits.service.shared._settings import Limits, Roles
+from dpbandits.service.shared._settings import Limits, RoleTokens
 from dpbandits.service.shared._writer import Result, Writer
 from dpbandits.service.wire import KeyPair, ReportSlot, hashed
 from dpbandits.storage import UNKNOWN, Transaction
@@ -161,7 +161,7 @@ def party_app(
     title: str,
     served: Served,
     others: list[Endpoint],
-    roles: Roles,
+    roles: RoleTokens,
     limits: Limits | None,
     *,
     begin: Callable[[], None] = lambda: None,

@@ -45,7 +45,7 @@ _GIVE_BACK = 10.0  # the fewest seconds between two such steps: all requests wai
 
 
 @dataclass(frozen=True, kw_only=True)
-class Steps:
+class StepTimes:
     """The longest time of each step of a connection, in seconds.
 
     Attributes:
@@ -87,7 +87,7 @@ class Door:
     def __init__(
         self,
         *,
-        steps: Steps,
+        steps: StepTimes,
         tls: ssl.SSLContext | None,
         rates: Rates | None,
         metrics: Metrics | None,
@@ -337,7 +337,7 @@ class Connection(HttpToolsProtocol):
         return step[0] if now - self._since > allowed else ""
 
     def _name(self) -> str:
-        """Return the name of the current step: a field of `Steps`, or `work` while a request is handled."""
+        """Return the name of the current step: a field of `StepTimes`, or `work` during a request."""
         if self.flow.write_paused:
             return "reply"
         cycle = cast("RequestResponseCycle | None", self.cycle)

@@ -27,7 +27,7 @@ _AT_ONCE = 16  # reports per message
 
 log = logging.getLogger("dpbandits.service")
 
-Waiting = list[tuple[tuple[bytes, Place, str], "asyncio.Future[bytes | None]"]]
+Batch = list[tuple[tuple[bytes, Place, str], "asyncio.Future[bytes | None]"]]
 
 
 class Opener:
@@ -41,8 +41,8 @@ class Opener:
     def __init__(self, keys: KeyPair, *, helper: bool | None = None) -> None:
         self._keys = keys
         self._helper = _cores() > 1 if helper is None else helper
-        self._passing: Waiting = []
-        self._asked: deque[Waiting] = deque()
+        self._passing: Batch = []
+        self._asked: deque[Batch] = deque()
         self._process: Process | None = None
         self._running: asyncio.Task[None] | None = None
 
@@ -89,13 +89,13 @@ class Opener:
         for start in range(0, len(waiting), _AT_ONCE):
             self._ask(self._process, waiting[start : start + _AT_ONCE])
 
-    def _ask(self, process: Process, waiting: Waiting) -> None:
+    def _ask(self, process: Process, waiting: Batch) -> None:
         assert process.stdin is not None
         batch = [(place.info(purpose), sealed) for (sealed, place, purpose), _ in waiting]
         process.stdin.write(opener_process.framed(batch))
         self._asked.append(waiting)
 
-    def _open_here(self, waiting: Waiting) -> None:
+    def _open_here(self, waiting: Batch) -> None:
         for (sealed, place, purpose), done in waiting:
             try:
                 opened = self._keys.open(sealed, place, purpose)

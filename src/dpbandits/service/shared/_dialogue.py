@@ -1,7 +1,7 @@
 """Dialogues: sequences of requests and replies, independent of the transport.
 
 A dialogue is a generator that yields requests and receives replies. Synchronous and asynchronous callers run
-the same dialogues (_transport.py). `Patience` sets how often a request is retried when the network fails or
+the same dialogues (_transport.py). `Backoff` sets how often a request is retried when the network fails or
 the server is busy. Every request of the protocol is idempotent, so a retry is safe.
 """
 
@@ -53,7 +53,7 @@ Dialogue = Generator[Outgoing, Incoming, Value]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Patience:
+class Backoff:
     """How often and how fast to retry: exponential backoff, with jitter so that callers spread out.
 
     Example: by default the waits are at most 0.1, 0.2, 0.4, … 5 seconds, over 10 tries.
@@ -101,7 +101,7 @@ def call(method: str, url: str, kind: type[Value], *, secret: str = "", body: An
     return _read(reply, kind)
 
 
-def tell(url: str, content: bytes, *, secret: str) -> Dialogue[None]:
+def send(url: str, content: bytes, *, secret: str) -> Dialogue[None]:
     """Post bytes to an endpoint that replies with 204 No Content.
 
     Args:

@@ -21,7 +21,7 @@ from starlette.applications import Starlette
 from dpbandits._checks import whole
 from dpbandits.errors import InvalidValue
 from dpbandits.service.shared._accepting import Acceptor
-from dpbandits.service.shared._connections import Connection, Door, Steps
+from dpbandits.service.shared._connections import Connection, Door, StepTimes
 from dpbandits.service.shared._endpoint import Guard
 from dpbandits.service.shared._process_limits import most_connections
 
@@ -96,20 +96,20 @@ class Listening:
 
 
 def server_for(
-    app: Starlette, listening: Listening, *, steps: Steps | None = None, tls: ssl.SSLContext | None = None
+    app: Starlette, listening: Listening, *, steps: StepTimes | None = None, tls: ssl.SSLContext | None = None
 ) -> uvicorn.Server:
     """Return a server that is not started yet. It logs no addresses: uvicorn's access log is off.
 
     Args:
         app: The application.
         listening: The address and the certificate.
-        steps: The longest time of each step of a connection; the defaults of `Steps` if not given.
+        steps: The longest time of each step of a connection; the defaults of `StepTimes` if not given.
         tls: The TLS context; by default a new one with the certificate of `listening`.
 
     Returns:
         The uvicorn server.
     """
-    steps = steps or Steps()
+    steps = steps or StepTimes()
     guard: Guard | None = getattr(getattr(app, "state", None), "guard", None)  # other applications have none
     backlog = min(_BACKLOG, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 4)
     door = Door(

@@ -93,7 +93,7 @@ class ShufflerAddress:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Roles:
+class RoleTokens:
     """The hash of the token of each role.
 
     Attributes:

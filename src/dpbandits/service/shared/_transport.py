@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from dpbandits.errors import Refused, Unreachable
-from dpbandits.service.shared._dialogue import RETRIED, Dialogue, Incoming, Outgoing, Patience
+from dpbandits.service.shared._dialogue import RETRIED, Backoff, Dialogue, Incoming, Outgoing
 from dpbandits.service.shared._httpx import httpx
 
 Value = TypeVar("Value")
@@ -111,14 +111,14 @@ class Transport:
         *,
         certificates: Path | None = None,
         per_party: Mapping[str, Path] | None = None,
-        patience: Patience | None = None,
+        patience: Backoff | None = None,
         largest_reply: int = LARGEST_REPLY,
     ) -> None:
         mounts = {
             origin(url): httpx.HTTPTransport(verify=trusting(path)) for url, path in (per_party or {}).items()
         }
         self._http = httpx.Client(verify=trusting(certificates), timeout=TIMEOUT, mounts=mounts)
-        self._patience = patience or Patience()
+        self._patience = patience or Backoff()
         self._largest = largest_reply
 
     def hold(self, dialogue: Dialogue[Value]) -> Value:
@@ -200,7 +200,7 @@ class AsyncTransport:
         *,
         certificates: Path | None = None,
         per_party: Mapping[str, Path] | None = None,
-        patience: Patience | None = None,
+        patience: Backoff | None = None,
         connections: int = 32,
         largest_reply: int = LARGEST_REPLY,
     ) -> None:
@@ -213,7 +213,7 @@ class AsyncTransport:
         self._http = httpx.AsyncClient(
             verify=trusting(certificates), timeout=timeout, limits=limits, mounts=mounts
         )
-        self._patience = patience or Patience()
+        self._patience = patience or Backoff()
         self._largest = largest_reply
 
     async def hold(self, dialogue: Dialogue[Value]) -> Value:

@@ -12,14 +12,14 @@ from __future__ import annotations
 from typing import Generic, Protocol, TypeVar
 
 
-class Waiting(Protocol):
+class Queued(Protocol):
     """A caller that can wait for its turn. `round` belongs to the queue."""
 
     address: str
     round: int
 
 
-Caller = TypeVar("Caller", bound=Waiting)
+Caller = TypeVar("Caller", bound=Queued)
 
 
 class Turns(Generic[Caller]):

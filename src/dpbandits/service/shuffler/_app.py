@@ -13,7 +13,7 @@ from dpbandits.service.shared import (
     Endpoint,
     Limits,
     Metrics,
-    Roles,
+    RoleTokens,
     Served,
     endpoint,
     party_app,
@@ -48,9 +48,9 @@ class ShufflerService(Served):
     async def open(self, call: Call) -> CollectionReply:
         """Open a collection for the coordinator."""
         request: CollectionRequest = call.body
-        opening = await asyncio.to_thread(self._shuffler.checked, call.phase, request)
+        checked = await asyncio.to_thread(self._shuffler.checked, call.phase, request)
         work = self._shuffler.open
-        return await self.run("open", lambda t: work(t, call.phase, call.attempt, opening), alone=True)
+        return await self.run("open", lambda t: work(t, call.phase, call.attempt, checked), alone=True)
 
     async def look(self, call: Call) -> CollectionReply:
         """Return the state of a collection."""
@@ -98,7 +98,7 @@ class ShufflerService(Served):
         return self._shuffler.slot(known, call.attempt, call.secret)
 
 
-def shuffler_app(shuffler: Shuffler, roles: Roles, limits: Limits | None = None) -> Starlette:
+def shuffler_app(shuffler: Shuffler, roles: RoleTokens, limits: Limits | None = None) -> Starlette:
     """Return the shuffler's application. It closes the shuffler and its store when the server shuts down.
 
     Args:

@@ -44,8 +44,8 @@ from dpbandits.errors import Refused
 from dpbandits.privacy import KeyedNoise
 from dpbandits.protocol import Plan, Sums, add_noise, add_up, decode, encode, nothing
 from dpbandits.service.shared import Writer
+from dpbandits.service.shuffler._collection_request import CheckedRequest, checked_request
 from dpbandits.service.shuffler._context import ShufflerContext
-from dpbandits.service.shuffler._opening import Opening, checked_opening
 from dpbandits.service.wire import (
     SHARES_AT_ONCE,
     CollectionReply,
@@ -107,14 +107,16 @@ class Shuffler:
         self.writer.close()
         self.store.close()
 
-    def open(self, transaction: Transaction, phase: int, attempt: int, opening: Opening) -> CollectionReply:
+    def open(
+        self, transaction: Transaction, phase: int, attempt: int, checked: CheckedRequest
+    ) -> CollectionReply:
         """Open a collection; repeating the request returns its current state.
 
         Args:
             transaction: The transaction to run in.
             phase: The phase.
             attempt: The attempt at the phase.
-            opening: The checked request, from `checked`.
+            checked: The checked request, from `checked`.
 
         Returns:
             The state of the collection.
@@ -122,9 +124,9 @@ class Shuffler:
         Raises:
             Refused: The store has another study, or the collection was opened with another plan or cohort.
         """
-        self._same_study(transaction, opening.signed)
-        self._same_plan(transaction, opening.plan)
-        members = tuple(sorted(opening.members))
+        self._same_study(transaction, checked.signed)
+        self._same_plan(transaction, checked.plan)
+        members = tuple(sorted(checked.members))
         if self._find(transaction, phase, attempt) is not None:
             if transaction.members(phase, attempt) != members:
                 raise Refused("changed-request", "this collection was opened for a different cohort")
@@ -133,12 +135,12 @@ class Shuffler:
         transaction.burn(entries)
         begun = Attempt(phase=phase, number=attempt, state="collecting", joined=len(entries))
         transaction.add_attempt(begun)
-        study, state = opening.signed.digest, begun.state
+        study, state = checked.signed.digest, begun.state
         return CollectionReply(study=study, phase=phase, attempt=attempt, state=state, reports=0)
 
-    def checked(self, phase: int, request: CollectionRequest) -> Opening:
-        """Check a request to open a collection: see `checked_opening`. It does not access the store."""
-        return checked_opening(self.context, phase, request)
+    def checked(self, phase: int, request: CollectionRequest) -> CheckedRequest:
+        """Check a request to open a collection: see `checked_request`. It does not access the store."""
+        return checked_request(self.context, phase, request)
 
     def _same_study(self, transaction: Transaction, signed: SignedTerms) -> None:
         found = transaction.study()

@@ -1,6 +1,6 @@
 """Runs several commands of Flower's command line in one process, since each start takes a second.
 
-    python -m dpbandits.federation.flower.control supernode register a.pub link ";" run app link ";"
+    python -m dpbandits.federation.flower._control supernode register a.pub link ";" run app link ";"
 
 Every command ends with `;`. Registering a key that is already registered is not an error.
 """

@@ -11,7 +11,7 @@ from dpbandits.service.wire import CollectionRequest, Place, ReportSlot, SignedT
 
 
 @dataclass(frozen=True, kw_only=True)
-class Opening:
+class CheckedRequest:
     """A checked request to open a collection: the plan keeps the terms."""
 
     plan: Plan
@@ -19,7 +19,7 @@ class Opening:
     members: tuple[str, ...]
 
 
-def checked_opening(context: ShufflerContext, phase: int, request: CollectionRequest) -> Opening:
+def checked_request(context: ShufflerContext, phase: int, request: CollectionRequest) -> CheckedRequest:
     """Check a request to open a collection.
 
     This does not access the store. It runs the privacy accountant, which can take a long time, so call it
@@ -58,7 +58,7 @@ def checked_opening(context: ShufflerContext, phase: int, request: CollectionReq
         refused = "the plan is for a different phase, or the members do not fit its cohort"
         raise Refused("unreadable", refused)
     _check_fits(context, plan, signed.digest)
-    return Opening(plan=plan, signed=signed, members=members)
+    return CheckedRequest(plan=plan, signed=signed, members=members)
 
 
 def _check_fits(context: ShufflerContext, plan: Plan, study: str) -> None:

@@ -1,4 +1,4 @@
-"""The program that replaces `flwr-clientapp`: `python -m dpbandits.federation.flower.clientapp`."""
+"""The program that replaces `flwr-clientapp`: `python -m dpbandits.federation.flower._clientapp`."""
 
 from dpbandits.federation.flower._apps import run_client_app
 

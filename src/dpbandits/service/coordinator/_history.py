@@ -1,4 +1,4 @@
-"""`Course`: what a store keeps of a study as a whole, read at once. It has no data of single clients."""
+"""`StudyHistory`: what a store keeps of a study as a whole, read at once, without data of single clients."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dpbandits.storage import Attempt, Store, Transaction
 
 
 @dataclass(frozen=True, kw_only=True)
-class Course:
+class StudyHistory:
     """The course of a study up to now.
 
     Attributes:
@@ -41,7 +41,7 @@ class Course:
     standing: str
 
 
-def read_course(study: Study, options: Options | None, store: Store) -> Course:
+def read_history(study: Study, options: Options | None, store: Store) -> StudyHistory:
     """Read the course of a study from its store, without writing.
 
     Args:
@@ -71,7 +71,7 @@ def read_course(study: Study, options: Options | None, store: Store) -> Course:
     journalled = Journalled(state=state, plans=records.plans, releases=records.releases)
     for phase, attempt in released:
         answered[phase, attempt] = kept_sums[phase].reports
-    return Course(
+    return StudyHistory(
         journalled=journalled,
         signed=kept.signed,
         attempts=attempts,

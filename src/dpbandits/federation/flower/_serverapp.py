@@ -1,4 +1,4 @@
-"""The program that replaces `flwr-serverapp`: `python -m dpbandits.federation.flower.serverapp`."""
+"""The program that replaces `flwr-serverapp`: `python -m dpbandits.federation.flower._serverapp`."""
 
 from dpbandits.federation.flower._apps import run_server_app
 
