@@ -105,7 +105,7 @@ def measured(name: str, instance: Instance, trust: str, studies: int, *, before:
     asked = np.array([trace.participants for trace in traces], dtype=np.float64)
     wrong = np.mean([not trace.best_action_survived for trace in traces])
     left = np.mean([trace.actions_left > 1 for trace in traces])
-    rounds = np.mean([sum(one.plays for one in trace.phases if one.progress.cohort) for trace in traces])
+    rounds = np.mean([sum(one.rounds for one in trace.phases if one.progress.cohort) for trace in traces])
     mean, limit, known = float(asked.mean()), TARGETS[name][trust], oracle(instance)
     met = before or bool(mean <= limit and wrong <= 1 - CONFIDENCE)
     print(

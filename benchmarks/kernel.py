@@ -106,8 +106,8 @@ def reported(study: Study, people: Population, tests: int) -> float | None:
         while (plan := ask(state)).asks:
             averages = tested.assignment_rule.simulate(plan, people, rng)
             state = tell(state, plan, simulate_groups(plan, averages, noise)[0])
-        assert state.fit_test is not None
-        found += not fit_verdict(tested, state.fit_test).explained
+        assert state.fit_test_evidence is not None
+        found += not fit_verdict(tested, state.fit_test_evidence).explained
     return found / tests
 
 

@@ -120,7 +120,7 @@ def unavoidable(trace: RunTrace) -> float:
 
     Active sets only shrink, so designs are counted by the size of their active set.
     """
-    return sum({phase.active for phase in trace.phases if phase.cohort}) / COUNT
+    return sum({phase.actions_before for phase in trace.phases if phase.cohort}) / COUNT
 
 
 def report(name: str, best: Measured) -> bool:

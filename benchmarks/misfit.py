@@ -100,8 +100,8 @@ def main() -> int:
                 dropped += instance.best_action not in told.active_actions
             state = run(tested, instance, rng)
             unaware += instance.best_action not in state.active_actions
-            assert state.fit_test is not None
-            verdict = fit_verdict(tested, state.fit_test)
+            assert state.fit_test_evidence is not None
+            verdict = fit_verdict(tested, state.fit_test_evidence)
             reported, about = reported + (not verdict.explained), about + verdict.about / studies
         bad = dropped > binom.isf(1e-3, studies, MOST_DROPPED)
         bad = bad or (misfit == 0 and reported > binom.isf(1e-3, studies, MOST_ALARMS))

@@ -39,9 +39,9 @@ def draw_averages(trace: RunTrace, dimension: int) -> None:
     rng = np.random.default_rng(0)
     for phase in trace.phases:
         if phase.cohort:
-            rows = np.ones((phase.support, dimension))
+            rows = np.ones((phase.actions_played, dimension))
             clients = rng.standard_normal((phase.cohort, dimension))
-            averages = rng.standard_normal((phase.cohort, phase.support))
+            averages = rng.standard_normal((phase.cohort, phase.actions_played))
             averages += clients @ rows.T
 
 

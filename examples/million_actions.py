@@ -24,7 +24,9 @@ def draw(trace: dp.RunTrace, actions: int, path: str) -> None:
     numbers = [0, *(phase.index for phase in phases)]
     left = [actions, *(phase.progress.actions_left for phase in phases)]
     axes.plot(numbers, left, "o-", color=ACCENT, label="actions that may be best")
-    axes.plot(numbers[1:], [phase.support for phase in phases], "s--", color=SECOND, label="actions played")
+    axes.plot(
+        numbers[1:], [phase.actions_played for phase in phases], "s--", color=SECOND, label="actions played"
+    )
     axes.set(yscale="log", xlabel="phase", ylabel="actions", xticks=numbers)
     axes.legend(frameon=False)
     figure.savefig(path)
@@ -49,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> dp.RunTrace:
     trace = dp.simulate(study, dp.Population(dp.Instance(actions, theta), heterogeneity=0.1), seed=1)
     for phase in (one for one in trace.phases if one.cohort):
         print(
-            f"phase {phase.index}: {phase.cohort:,} clients, {phase.support} actions played, "
+            f"phase {phase.index}: {phase.cohort:,} clients, {phase.actions_played} actions played, "
             f"{phase.progress.actions_left:,} of {asked.actions:,} left"
         )
     print(f"best guess: action {trace.final_action}, {trace.final_gap:.4f} below the best action")

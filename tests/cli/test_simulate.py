@@ -53,8 +53,16 @@ def test_the_json_has_everything_promised(capsys: pytest.CaptureFixture[str]) ->
     run = central["runs"][0]
     assert run.keys() >= {"seed", "regret", "communication", "participants", "best_action_survived", "phases"}
     assert run["communication"]["unit"] == "numbers"
-    assert run["phases"][0].keys() >= {"index", "active", "support", "plays", "cohort", "width", "regret"}
-    assert sum(phase["plays"] for phase in run["phases"]) == 2000
+    assert run["phases"][0].keys() >= {
+        "index",
+        "actions_before",
+        "actions_played",
+        "rounds",
+        "cohort",
+        "width",
+        "regret",
+    }
+    assert sum(phase["rounds"] for phase in run["phases"]) == 2000
     regrets = [run["regret"] for run in central["runs"]]
     assert central["summary"]["regret_mean"] == pytest.approx(np.mean(regrets))
     assert central["summary"]["regret_sd"] == pytest.approx(np.std(regrets, ddof=1))
@@ -116,7 +124,7 @@ def test_actions_from_a_file(capsys: pytest.CaptureFixture[str], tmp_path: Path)
     path = tmp_path / "a.csv"
     path.write_text("price,discount\n0.5,0.1\n0.2,0.9\n-0.4,0.3\n")
     (result,) = _json(capsys, "--trust", "none", "--actions-file", str(path))["results"]
-    assert result["runs"][0]["phases"][0]["active"] == 3
+    assert result["runs"][0]["phases"][0]["actions_before"] == 3
 
 
 @pytest.mark.parametrize(
@@ -193,8 +201,8 @@ def test_one_client_per_round(capsys: pytest.CaptureFixture[str]) -> None:
     assert [result["trust"] for result in document["results"]] == ["none", "central", "local", "shuffle"]
     for result in document["results"]:
         for run in result["runs"]:
-            assert sum(phase["plays"] for phase in run["phases"]) == 2000
-            assert all(phase["cohort"] in (0, phase["plays"]) for phase in run["phases"])
+            assert sum(phase["rounds"] for phase in run["phases"]) == 2000
+            assert all(phase["cohort"] in (0, phase["rounds"]) for phase in run["phases"])
         assert result["guarantee"] is None or result["guarantee"]["delta"] <= 1e-6
     assert _json(capsys, "--trust", "none")["settings"]["population"] == 10**5
 

@@ -71,7 +71,7 @@ def _trace(setting: Setting, seed: int, regret: float, delta: float) -> RunTrace
         requested_delta=None,
     )  # fmt: skip
     phase = PhaseTrace(
-        progress=progress, active=9, support=2, plays=setting.horizon, regret=regret,
+        progress=progress, actions_before=9, actions_played=2, rounds=setting.horizon, regret=regret,
         communication=2 * cohort, clipped=0.0, elapsed=0.0,
     )  # fmt: skip
     stated = Guarantee(

@@ -24,7 +24,8 @@ def test_the_fixed_cohort_has_dpes_communication_on_dpes_supports() -> None:
     reporting = [phase for phase in trace.phases if phase.cohort]
     assert len(reporting) == 18
     assert cohort == math.ceil(
-        sum(phase.cohort * phase.support for phase in reporting) / sum(phase.support for phase in reporting)
+        sum(phase.cohort * phase.actions_played for phase in reporting)
+        / sum(phase.actions_played for phase in reporting)
     )
     fixed = MatchedFixedCohort(setting=PRESETS["paper"]).run(0)
     assert {phase.cohort for phase in fixed.phases} <= {cohort, 0}

@@ -73,7 +73,7 @@ def test_the_confirmation_is_the_last_phase_that_asks_clients() -> None:
     state, releases = _run(study, _bent(study, 0.0))
     assert [one.cohort for one in state.progress] == [300, 400, 0]
     assert len(state.history) == 1
-    evidence = state.confirmation
+    evidence = state.confirmation_evidence
     assert evidence is not None
     assert evidence.plan.support[-1] == 4
     assert len(set(evidence.plan.support)) == len(evidence.plan.support) <= 4
@@ -81,7 +81,7 @@ def test_the_confirmation_is_the_last_phase_that_asks_clients() -> None:
     assert state.clients_asked == 700
     assert state.progress[1].reports == 400
     again = replay(study, releases)
-    assert (again.confirmation, again.active) == (evidence, state.active)
+    assert (again.confirmation_evidence, again.active) == (evidence, state.active)
 
 
 def test_a_wrong_model_does_not_decide_alone() -> None:
@@ -89,7 +89,7 @@ def test_a_wrong_model_does_not_decide_alone() -> None:
     # the intervals is below 0.1, so the errors would have to be several times their radius.
     study = _study()
     state, _ = _run(study, _bent(study, 0.5))
-    assert leader(replace(state, confirmation=None)) != 4
+    assert leader(replace(state, confirmation_evidence=None)) != 4
     assert leader(state) == 4
     assert ask(replace(state, rounds_played=state.rounds_played - 10)).support == (4,)
     found = confirmed_of(state, None, level=0.95, rewards=RewardRange())
@@ -104,10 +104,10 @@ def test_a_wrong_model_does_not_decide_alone() -> None:
 def test_the_features_are_not_used() -> None:
     study = _study()
     state, _ = _run(study, _bent(study, 0.0))
-    evidence = state.confirmation
+    evidence = state.confirmation_evidence
     assert evidence is not None
     exact = (0.2, -0.1, 0.4, 0.1)[: evidence.plan.numbers]
-    known = replace(state, confirmation=replace(evidence, means=exact))
+    known = replace(state, confirmation_evidence=replace(evidence, means=exact))
     found = confirmed_of(known, None, level=0.95, rewards=RewardRange.of((0, 1)))
     assert found is not None
     differences = np.array(exact[:-1]) - exact[-1] if not evidence.plan.mixing else 2 * np.array(exact)

@@ -70,17 +70,17 @@ def test_the_fit_test_comes_after_learning_and_before_the_confirmation() -> None
     assert (plan.cohort, set(plan.plays), plan.numbers) == (1500, {16}, 6)
     assert len(plan.support) >= 10
     tested = _told(learnt)
-    assert tested.fit_test is not None
+    assert tested.fit_test_evidence is not None
     assert tested.active == learnt.active
     confirmed = _told(tested)
-    assert confirmed.confirmation is not None
+    assert confirmed.confirmation_evidence is not None
     assert [one.cohort for one in confirmed.progress] == [400, 1500, 300]
     assert not ask(confirmed).asks
     releases = [
         Release(plan=one.plan.digest, means=one.means, reports=one.reports, simulated=True)
         for one in confirmed.released
     ]
-    assert replay(study, releases).fit_test == tested.fit_test
+    assert replay(study, releases).fit_test_evidence == tested.fit_test_evidence
 
 
 def test_a_linear_model_has_residuals_of_zero_whatever_the_clients_like() -> None:

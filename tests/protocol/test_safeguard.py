@@ -170,8 +170,8 @@ def test_a_fit_test_and_a_confirmation_keep_to_the_safeguard() -> None:
         assert not set(plan.support) & set(state.barred_actions.tolist())
         assert _loss(Instance(ACTIONS, 0.9 * ACTIONS.matrix[CURRENT]), plan) <= ALLOWANCE
         states.append(_exact(states[-1], rewards))
-    assert states[-1].fit_test is not None
-    assert states[-1].confirmation is not None
+    assert states[-1].fit_test_evidence is not None
+    assert states[-1].confirmation_evidence is not None
     assert ask(states[-1]).support == (CURRENT,)
     # If nothing else may be played, nothing is left to test or to compare.
     strict = replace(study, safeguard=Safeguard(current=CURRENT, margin=0.0))

@@ -32,12 +32,12 @@ def test_totals_follow_from_the_phases(trust: str, preset: str, rewards: str) ->
         if trust != "shuffle":
             # One number per action, or fewer if clients report whitened statistics.
             assert phase.communication % max(1, phase.cohort) == 0
-            assert phase.communication <= phase.cohort * phase.support
-            assert preset == "tight" or phase.communication == phase.cohort * phase.support
+            assert phase.communication <= phase.cohort * phase.actions_played
+            assert preset == "tight" or phase.communication == phase.cohort * phase.actions_played
         assert (phase.width is None) == (phase.cohort == 0)
         assert 0 <= phase.clipped < 1
-    assert [phase.active for phase in trace.phases] == sorted(
-        (phase.active for phase in trace.phases), reverse=True
+    assert [phase.actions_before for phase in trace.phases] == sorted(
+        (phase.actions_before for phase in trace.phases), reverse=True
     )
 
 
@@ -109,11 +109,11 @@ def test_one_client_per_round_is_the_same_learner(trust: str, preset: str) -> No
     assert trace == run_once(setting, seed=3)
     assert trace.rounds == 5000
     asked = [phase for phase in trace.phases if phase.width is not None]
-    assert [phase.cohort for phase in asked] == [phase.plays for phase in asked]
-    assert trace.participants == sum(phase.plays for phase in asked) > 2000
+    assert [phase.cohort for phase in asked] == [phase.rounds for phase in asked]
+    assert trace.participants == sum(phase.rounds for phase in asked) > 2000
     for position, phase in enumerate(asked):
         nominal = 22 * 2**position  # ⌈16·log log 4 + 16⌉ = 22
-        assert nominal <= phase.plays <= nominal + phase.support
+        assert nominal <= phase.rounds <= nominal + phase.actions_played
         assert phase.clipped == 0  # rewards of ±1 are within the bound
     if trust != "shuffle":  # one number per client
         assert trace.communication == trace.participants
@@ -148,7 +148,7 @@ def test_a_study_that_runs_out_of_clients_stops_asking() -> None:
     trace = run_once(setting, seed=0)
     assert trace.participants <= 100
     assert trace.rounds == 5000
-    assert trace.phases[-1].support == 1
+    assert trace.phases[-1].actions_played == 1
 
 
 def test_a_simulation_calibrates_once_for_each_shape(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -167,5 +167,7 @@ def test_a_simulation_calibrates_once_for_each_shape(monkeypatch: pytest.MonkeyP
     setting = Setting.of(trust="shuffle", noise="binomial", epsilon=3.21, delta=1e-4, **SMALL)
     shapes = {(1, 1)}  # a study checks this before it begins
     for seed in (1, 2):
-        shapes |= {(phase.support, phase.cohort) for phase in run_once(setting, seed).phases if phase.cohort}
+        shapes |= {
+            (phase.actions_played, phase.cohort) for phase in run_once(setting, seed).phases if phase.cohort
+        }
     assert 0 < len(asked) == len(set(asked)) <= len(shapes)

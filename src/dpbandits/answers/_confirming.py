@@ -42,7 +42,7 @@ def confirmed_of(
         knowledge: What is known about the people. Only one fact is used: with `Knowledge.TABLE` people are
             drawn without replacement, and bounds on their sums are wider; otherwise people are independent.
     """
-    evidence, own = state.confirmation, state.study.confirmation
+    evidence, own = state.confirmation_evidence, state.study.confirmation
     if evidence is None or own is None:
         return None
     tabular, table = tabular_evidence(state.study, evidence)

@@ -14,14 +14,14 @@ def fit_check_of(state: State, *, rewards: RewardRange) -> FitCheck | None:
         state: The learner's state.
         rewards: The range of rewards in the user's units.
     """
-    if state.fit_test is None:
+    if state.fit_test_evidence is None:
         return None
-    found = fit_verdict(state.study, state.fit_test)
+    found = fit_verdict(state.study, state.fit_test_evidence)
     return FitCheck(
         explained=found.explained,
         about=rewards.half * found.about,
         at_least=rewards.half * found.at_least,
         level=FIT_LEVEL,
         coordinates=found.coordinates,
-        participants=state.fit_test.plan.cohort,
+        participants=state.fit_test_evidence.plan.cohort,
     )

@@ -103,7 +103,7 @@ def _heading(results: Sequence[Result]) -> str:
     first, presets = results[0], {result.setting.privacy.preset for result in results}
     names = {"tight": "solid and dashed: dpbandits", "paper": "dotted: the paper's constants as printed"}
     lines = "; ".join(names[preset] for preset in ("tight", "paper") if preset in presets)
-    actions = first.runs[0].phases[0].active
+    actions = first.runs[0].phases[0].actions_before
     return (
         f"Reward lost while learning which of {actions:,} actions is best ({lines})\n"
         f"At the ends: trust model, guarantee that holds, regret after {first.setting.horizon:,} rounds "

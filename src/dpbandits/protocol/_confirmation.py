@@ -106,7 +106,7 @@ class Confirmation:
 def may_confirm(state: State) -> bool:
     """Return whether the confirmation has not taken place, and fits into the horizon and the population."""
     study, own = state.study, state.study.confirmation
-    if own is None or state.confirmation is not None or not state.history:
+    if own is None or state.confirmation_evidence is not None or not state.history:
         return False
     left = math.inf if study.population is None else study.population - state.clients_asked
     rounds = own.plays * (1 + min(own.finalists, study.actions.count - 1))
@@ -321,7 +321,7 @@ def confirmed_leader(state: State, best: int) -> int:
         state: Any state. Without a confirmation, the result is `best`.
         best: The best guess of the model. If the confirmation did not measure it, the result is `best`.
     """
-    evidence = state.confirmation
+    evidence = state.confirmation_evidence
     if evidence is None or best not in evidence.plan.support:
         return best
     options = evidence.plan.support

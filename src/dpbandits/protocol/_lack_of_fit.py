@@ -98,7 +98,7 @@ class FitTest:
 def may_test_fit(state: State) -> bool:
     """Return whether the fit test has not taken place, and fits into the horizon and the population."""
     study, own = state.study, state.study.fit_test
-    if own is None or state.fit_test is not None or not state.history:
+    if own is None or state.fit_test_evidence is not None or not state.history:
         return False
     left = math.inf if study.population is None else study.population - state.clients_asked - study.confirming
     rounds = own.plays * (study.actions.dimension + own.coordinates)

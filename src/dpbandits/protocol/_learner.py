@@ -222,10 +222,10 @@ def _after_learning(state: State, played: State, plan: Plan, release: Release) -
     study, asked = played.study, played.clients_asked + plan.cohort
     if plan == _fit_test(state):
         found = fit_test_evidence(study, plan, release.reports, release.means)
-        after = replace(played, fit_test=found, clients_asked=asked)
+        after = replace(played, fit_test_evidence=found, clients_asked=asked)
     else:
         evidence = confirmation_evidence(study, plan, release.reports, release.means)
-        after = replace(played, confirmation=evidence, clients_asked=asked)
+        after = replace(played, confirmation_evidence=evidence, clients_asked=asked)
     progress = replace(
         after.progress[-1],
         phase=plan.phase,

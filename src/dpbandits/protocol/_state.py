@@ -31,8 +31,8 @@ class State:
         history: The evidence of each learning phase, in order: the phases that asked clients, without the fit
             test and the confirmation.
         progress: One record per phase that was played, in order.
-        confirmation: The evidence of the confirmation; None before it, or if the study has none.
-        fit_test: The evidence of the fit test; None before it, or if the study has none.
+        confirmation_evidence: The evidence of the confirmation; None before it, or if the study has none.
+        fit_test_evidence: The evidence of the fit test; None before it, or if the study has none.
         barred: The actions that the study's safeguard does not play again, as a packed bitmap; empty if there
             are none. `barred_actions` has their indices.
 
@@ -52,14 +52,18 @@ class State:
     width: float | None = None
     history: tuple[PhaseEvidence, ...] = ()
     progress: tuple[Progress, ...] = ()
-    confirmation: PhaseEvidence | None = None
-    fit_test: PhaseEvidence | None = None
+    confirmation_evidence: PhaseEvidence | None = None
+    fit_test_evidence: PhaseEvidence | None = None
     barred: bytes = b""
 
     @property
     def released(self) -> tuple[PhaseEvidence, ...]:
         """The evidence of all phases that asked clients: learning phases, fit test and confirmation."""
-        return tuple(one for one in (*self.history, self.fit_test, self.confirmation) if one is not None)
+        return tuple(
+            one
+            for one in (*self.history, self.fit_test_evidence, self.confirmation_evidence)
+            if one is not None
+        )
 
     @property
     def fits(self) -> list[Fit]:

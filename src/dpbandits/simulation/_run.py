@@ -73,9 +73,9 @@ def _trace(
 ) -> PhaseTrace:
     return PhaseTrace(
         progress=after.progress[-1],
-        active=len(state.active_actions),
-        support=len(plan.support),
-        plays=plan.rounds,
+        actions_before=len(state.active_actions),
+        actions_played=len(plan.support),
+        rounds=plan.rounds,
         regret=population.instance.regret(plan.support, plan.plays),
         communication=sum(own.cohort * own.message_size for own in plan.mechanisms),
         clipped=clipped,

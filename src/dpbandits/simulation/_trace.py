@@ -17,9 +17,9 @@ class PhaseTrace:
 
     Attributes:
         progress: The learner's record of the phase.
-        active: The number of active actions before the phase.
-        support: The number of actions that were played.
-        plays: The number of rounds.
+        actions_before: The number of active actions before the phase.
+        actions_played: The number of actions that were played.
+        rounds: The number of rounds.
         regret: The loss of these rounds against the best action.
         communication: The size of all messages, in the `unit` of the run.
         clipped: The share of the reported numbers that the bound clipped.
@@ -27,9 +27,9 @@ class PhaseTrace:
     """
 
     progress: Progress
-    active: int
-    support: int
-    plays: int
+    actions_before: int
+    actions_played: int
+    rounds: int
     regret: float
     communication: int
     clipped: float
@@ -109,7 +109,7 @@ class RunTrace:
     @property
     def rounds(self) -> int:
         """The number of rounds T."""
-        return sum(phase.plays for phase in self.phases)
+        return sum(phase.rounds for phase in self.phases)
 
     @property
     def communication(self) -> int:
@@ -130,6 +130,6 @@ class RunTrace:
         Returns:
             The regret at each of them.
         """
-        ends = np.cumsum([0, *(phase.plays for phase in self.phases)])
+        ends = np.cumsum([0, *(phase.rounds for phase in self.phases)])
         totals = np.cumsum([0.0, *(phase.regret for phase in self.phases)])
         return np.asarray(np.interp(times, ends, totals), dtype=np.float64)

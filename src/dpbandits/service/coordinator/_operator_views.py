@@ -179,7 +179,7 @@ class OperatorViews:
             The fields `fit` and `confirmation` of a status, without those that would be empty.
         """
         state = self._rounds.state
-        if state.fit_test is None and state.confirmation is None:
+        if state.fit_test_evidence is None and state.confirmation_evidence is None:
             return {}
         with self._answering:
             if self._concluded is None or self._concluded[0] is not state:
