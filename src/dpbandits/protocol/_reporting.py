@@ -230,9 +230,10 @@ def clipping_bias(
 ) -> tuple[float, ...]:
     """Return upper bounds on how far clipping moves the means, as `PhaseEvidence.clipping_bias` has them."""
     statistics, shape = reporting.statistics, reporting.shape
-    lossless = float(statistics.reach(shape, study.bound).max())
-    if study.bounded_rewards and not reporting.recentred and reporting.bound >= on_grid(lossless, up=True):
-        return ()
+    if study.bounded_rewards and not reporting.recentred:
+        lossless = float(statistics.reach(shape, study.bound).max())
+        if reporting.bound >= on_grid(lossless, up=True):
+            return ()
     off, spread = statistics.residuals(study, shape, before if reporting.recentred else None)
     radius: FloatArray | float = reporting.bound
     if study.reward_variance is not None:  # its bound on tails holds up to the margin
