@@ -97,7 +97,8 @@ def whole(minimum: int, maximum: int | None = None, **named: int) -> int:
 def one_of(choices: Collection[str], **named: str) -> str:
     """Return a string that is one of `choices`."""
     field, value = _only(named)
-    if value not in tuple(choices):  # a list from a file cannot be looked up in a dictionary
+    # A list from a file cannot be looked up. A registry loads plugins when a name is looked up.
+    if not isinstance(value, str) or value not in choices:
         raise InvalidValue(field, repr(value), "one of " + ", ".join(choices))
     return value
 

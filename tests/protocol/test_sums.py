@@ -130,7 +130,7 @@ def test_sums_that_do_not_fit_are_refused() -> None:
     sums = add_up(plan, nothing(plan), _payloads(plan))
     with pytest.raises(TooFewReports):
         analyze(plan, replace(sums, reports=1), _noise())
-    with pytest.raises(ProtocolError, match="cohort"):
+    with pytest.raises(ProtocolError, match=f"over at most {plan.cohort}"):
         analyze(plan, replace(sums, reports=plan.cohort + 1), _noise())
     with pytest.raises(PlanMismatch):
         analyze(plan, replace(sums, plan="x"), _noise())

@@ -9,12 +9,13 @@ computes now; otherwise `PlanMismatch` is raised.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from dpbandits.errors import PlanMismatch, Refused
 from dpbandits.protocol import Plan, Progress, Release, State, Study, ask, decode, encode, tell
 from dpbandits.rounds._transactions import Transactions
-from dpbandits.storage import PlanRecord, ProgressRecord, ReleaseRecord, Transaction
+from dpbandits.storage import Attempt, PlanRecord, ProgressRecord, ReleaseRecord, Transaction
 
 
 class Journal:
@@ -46,19 +47,22 @@ class Journal:
             PlanMismatch: A journalled plan differs from the one that this study computes.
         """
 
-        def read(transaction: Transaction) -> tuple[JournalRecords, set[int]]:
-            records = JournalRecords.read(transaction)
-            for record in records.plans:
+        def read(transaction: Transaction) -> tuple[dict[int, bytes | None], list[PlanRecord], set[int]]:
+            waiting = [record for record in transaction.plans() if record.phase >= self.state.phase]
+            for record in waiting:
                 self.plan(transaction, record.phase)
-            return records, {record.phase for record in transaction.progress()}
+            bodies = _finished(transaction.releases(), transaction.latest())
+            return bodies, waiting, {record.phase for record in transaction.progress()}
 
-        records, kept = self._transactions.run("read", read)
-        for record in (one for one in records.plans if one.phase >= self.state.phase):
+        bodies, waiting, kept = self._transactions.run("read", read)
+        for record in waiting:
             if check:
                 _check(self.state, record)
-            if record.phase not in records.finished:
+            if record.phase not in bodies:
                 break
-            state = tell(self.state, self._plans[record.phase], records.release(record.phase))
+            body = bodies[record.phase]
+            release = None if body is None else decode(body, Release)
+            state = tell(self.state, self._plans[record.phase], release)
             if record.phase not in kept:
                 self._keep(state.progress[-1])
             self.state = state
@@ -93,20 +97,9 @@ class JournalRecords:
         Args:
             transaction: A transaction of the store.
         """
-        plans, releases, latest = transaction.plans(), transaction.releases(), transaction.latest()
-        finished: dict[int, bytes | None] = {one.phase: one.body for one in releases}
-        if latest is not None and latest.state == "done":  # this phase asked nobody
-            finished[latest.phase] = None
+        plans, releases = transaction.plans(), transaction.releases()
+        finished = _finished(releases, transaction.latest())
         return JournalRecords(plans=plans, releases=releases, finished=finished)
-
-    def release(self, phase: int) -> Release | None:
-        """Return the release of a phase that has ended; None if the phase asked nobody.
-
-        Args:
-            phase: The phase.
-        """
-        body = self.finished[phase]
-        return None if body is None else decode(body, Release)
 
     def replay(self, study: Study) -> State:
         """Return the learner's state after all phases that have ended.
@@ -125,8 +118,18 @@ class JournalRecords:
             _check(state, record)
             if record.phase not in self.finished:
                 break
-            state = tell(state, decode(record.body, Plan), self.release(record.phase))
+            body = self.finished[record.phase]
+            release = None if body is None else decode(body, Release)
+            state = tell(state, decode(record.body, Plan), release)
         return state
+
+
+def _finished(releases: Iterable[ReleaseRecord], latest: Attempt | None) -> dict[int, bytes | None]:
+    """Return the JSON of the release of each phase that has ended; None for a phase that asked nobody."""
+    finished: dict[int, bytes | None] = {one.phase: one.body for one in releases}
+    if latest is not None and latest.state == "done":  # this phase asked nobody
+        finished[latest.phase] = None
+    return finished
 
 
 def _check(state: State, record: PlanRecord) -> None:

@@ -24,6 +24,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Self
 
+from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
@@ -38,7 +39,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from dpbandits.errors import InvalidValue, Refused
-from dpbandits.service.wire._decryption_process import SUITE, opened
+from dpbandits.service.wire._decryption_process import SUITE
 from dpbandits.service.wire._directory import sync_directory
 
 if TYPE_CHECKING:  # commands that make keys need no NumPy
@@ -191,10 +192,10 @@ class KeyPair:
         Raises:
             Refused: The report was sealed to a different key, place or purpose, or the bytes were altered.
         """
-        plaintext = opened(self._private, place.info(purpose), sealed)
-        if plaintext is None:
-            raise unreadable()
-        return plaintext
+        try:
+            return SUITE.decrypt(sealed, self._private, info=place.info(purpose))
+        except (InvalidTag, ValueError):
+            raise unreadable() from None
 
     def derived(self, purpose: str) -> bytes:
         """Derive a secret of 32 bytes for one purpose of this party, by HKDF-SHA256 from the private key."""
