@@ -67,7 +67,7 @@ class People(ABC):
     size: int | None = None
 
     def schedule(self, participants: int) -> Schedule | None:  # noqa: ARG002
-        """Return the schedule of a study that asks at most `participants`; None if `plan_study` plans it."""
+        """Return the schedule of a study that asks at most `participants`; None if `budgeted` plans it."""
         return None
 
     @abstractmethod
