@@ -135,7 +135,7 @@ def _check_resolved(
 def _best_width(study: Study, people: People, participants: int, failure: float) -> float:
     """Return the least width of an option's mean reward if all participants are asked at once."""
     longest = study.schedule.length(len(study.schedule.cohorts or (0,)))
-    if study.assignment == "one":  # there are as many rounds as participants
+    if study.assignment == "one_per_round":  # there are as many rounds as participants
         longest = participants
     schedule = Schedule(cohorts=(participants,), first_length=longest)
     state = replace(study, schedule=schedule, horizon=_LONG, confirmation=None, fit_test=None).begin()

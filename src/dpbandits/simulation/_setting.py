@@ -267,7 +267,7 @@ class Setting:
             "population": self.clients,
             "design_tolerance": spent.design_tolerance,
             "safeguard": self.safeguard,
-            "assignment": "one" if self.one_client_per_round else "everyone",
+            "assignment": "one_per_round" if self.one_client_per_round else "everyone",
             "steps": steps,
         }
         return Study(actions=actions, schedule=spent.schedule, **values)
