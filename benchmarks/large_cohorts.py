@@ -50,7 +50,7 @@ ROWS: dict[str, dict[str, Any]] = {
     "shuffle, bits": {"trust": "shuffle", "noise": "binomial"},
     "local": {"trust": "local"},
     "local, one number per action": {"trust": "local", "noise": "discrete-gaussian"},
-    "central, one client per round": {"trust": "central", "assignment": "one"},
+    "central, one client per round": {"trust": "central", "assignment": "one_per_round"},
 }
 
 

@@ -18,7 +18,7 @@ import dpbandits as dp
 from dpbandits.answers import RewardRange
 from dpbandits.choosing import answer, people_of, planned
 from dpbandits.errors import InvalidValue
-from dpbandits.protocol import fitted, leader
+from dpbandits.protocol import Spending, fitted, leader
 from dpbandits.world import FittedPopulation
 
 OPTIONS = dp.Options.grid(price=[1, 2, 3, 4], colour=["red", "green"], current={"price": 3, "colour": "red"})
@@ -104,10 +104,11 @@ def test_every_kind_of_people_is_accepted(people: Any) -> None:
 
 
 def test_what_is_known_about_rewards_and_models_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    def without_search(*, participants: int, **settings: Any) -> dp.Study:
-        return dp.Study(schedule=dp.Schedule(cohorts=(participants,), first_length=40), **settings)
+    def without_search(study: dp.Study, participants: int) -> Spending:
+        schedule = dp.Schedule(cohorts=(participants,), first_length=40)
+        return Spending(schedule=schedule, design_tolerance=study.design_tolerance)
 
-    monkeypatch.setattr("dpbandits.choosing._planning.plan_study", without_search)
+    monkeypatch.setattr("dpbandits.choosing._planning.budgeted", without_search)
     known = _choose(trust="none", reward_variance=1 / 3, notice_misfit=1.0, misfit=0.01, confirm=0.5)
     assert known.fit is not None
     assert known.fit.explained

@@ -48,7 +48,7 @@ ENOUGH = {"a": 600, "b": 600, "c": 600}
 def test_the_best_option_is_found_with_intervals_around_the_means_of_the_table(trust: str) -> None:
     found = _choose(_table(ENOUGH), trust=trust)
     assert found.best == "c"
-    assert found.state.study.assignment == "one"
+    assert found.state.study.assignment == "one_per_round"
     assert found.state.history[0].counts == (200, 200, 200)
     for one in found.options:
         assert one.low < CHANCES[one.option] < one.high

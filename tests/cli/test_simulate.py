@@ -224,8 +224,8 @@ def test_a_safeguard_makes_the_first_phase_longer(capsys: pytest.CaptureFixture[
     usual = ["--trust", "none", "--runs", "1", "--horizon", "20000", "--schedule", "equal"]
     usual += ["--participants", "300", "--confidence", "0.9", "--family", "sphere"]
     guarded = ["--current-action", "0", "--safety-margin", "0.1", "--loss-allowance", "0.5"]
-    plays = [_json(capsys, *usual, *more)["results"][0]["runs"][0]["phases"] for more in ([], guarded)]
-    assert plays[1][0]["plays"] == 4 * plays[0][0]["plays"]  # losses are at most 2, and may be .5
+    phases = [_json(capsys, *usual, *more)["results"][0]["runs"][0]["phases"] for more in ([], guarded)]
+    assert phases[1][0]["rounds"] == 4 * phases[0][0]["rounds"]  # losses are at most 2, and may be .5
 
 
 def test_options_that_switch_something_off_are_not_lost(capsys: pytest.CaptureFixture[str]) -> None:

@@ -199,7 +199,7 @@ def test_participants_are_reserved() -> None:
     ("changes", "message"),
     [
         ({"confirmation": Confirmation(current=12, cohort=10)}, "current: got 12"),
-        ({"assignment": "one"}, "assignment: got one, expected everyone"),
+        ({"assignment": "one_per_round"}, "assignment: got one_per_round, expected everyone"),
         ({"confirmation": Confirmation(current=1, cohort=10, assumes="range")}, "assumes: got range"),
     ],
 )

@@ -146,7 +146,7 @@ def test_the_cohort_is_the_smallest_that_notices_a_misfit() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"assignment": "one"}, "assignment: got one, expected everyone"),
+        ({"assignment": "one_per_round"}, "assignment: got one_per_round, expected everyone"),
         ({"actions": Actions(np.eye(3))}, "actions: got 3, expected more than 3"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Tests of the assignment "one": one client per round, and one cohort per action."""
+"""Tests of the assignment "one_per_round": one client per round, and one cohort per action."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _normal(trust: str, **changes: Any) -> Study:
 
 
 def _study(trust: str = "none", preset: str = "tight", **changes: Any) -> Study:
-    defaults = {"schedule": Schedule.one_client_per_round(3), "assignment": "one"}
+    defaults = {"schedule": Schedule.one_client_per_round(3), "assignment": "one_per_round"}
     return small_study(trust, preset, **{**defaults, **changes})
 
 
@@ -272,7 +272,7 @@ def test_an_impossible_study_is_refused_at_the_start() -> None:
     _study(privacy=request)  # the theorem for scalars holds up to 30, the one for vectors only to 15
     with pytest.raises(OutsideTheorem, match="< 30"):
         _study(privacy=replace(request, epsilon=30))
-    with pytest.raises(InvalidValue, match="assignment: got one"):
+    with pytest.raises(InvalidValue, match="assignment: got one_per_round, expected everyone"):
         predict(_study())
 
 
@@ -297,7 +297,7 @@ def test_the_widths_of_table_5(trust: str, delta: float, width: float) -> None:
     actions = Actions.generate("sphere", count=40, dimension=20, rng=0)
     request = PrivacyRequest(trust=trust, epsilon=10, delta=delta, preset="paper")
     study = Study(
-        actions=actions, horizon=25_000_000, heterogeneity=0, privacy=request, assignment="one",
+        actions=actions, horizon=25_000_000, heterogeneity=0, privacy=request, assignment="one_per_round",
         schedule=Schedule(first_length=1000),
     )  # fmt: skip
     assert study.bound_failure == 1e-9

@@ -100,7 +100,7 @@ def test_all_phases_together_need_fewer_clients() -> None:
 
 
 def test_one_client_per_round_is_pooled_without_privacy() -> None:
-    study = _study(assignment="one", schedule=Schedule.one_client_per_round(3), horizon=60_000)
+    study = _study(assignment="one_per_round", schedule=Schedule.one_client_per_round(3), horizon=60_000)
     assert study.pools
     instance = Instance.draw(study.actions, np.random.default_rng(3))
     people = Population(instance, heterogeneity=study.heterogeneity)

@@ -13,8 +13,8 @@ STUDIES = [
     ("none", "tight", "everyone"),
     ("central", "tight", "everyone"),
     ("shuffle", "paper", "everyone"),
-    ("central", "tight", "one"),
-    ("local", "paper", "one"),
+    ("central", "tight", "one_per_round"),
+    ("local", "paper", "one_per_round"),
 ]
 
 

@@ -36,7 +36,7 @@ from dpbandits.protocol import (
 from .toy_reward_model import Tanh, TanhFit
 
 THETA = np.array([0.9, -0.3, 0.2])
-CASES = [(trust, one) for trust in ("none", "central", "shuffle") for one in ("everyone", "one")]
+CASES = [(trust, one) for trust in ("none", "central", "shuffle") for one in ("everyone", "one_per_round")]
 
 
 def _study(trust: str = "central", assignment: str = "everyone", **changes: Any) -> Study:

@@ -111,7 +111,7 @@ def test_a_smaller_variance_lets_clients_clip_closer() -> None:
 
 
 def test_a_variance_that_a_study_cannot_use_is_refused() -> None:
-    for changes in ({"bounded_rewards": False}, {"assignment": "one"}):
+    for changes in ({"bounded_rewards": False}, {"assignment": "one_per_round"}):
         with pytest.raises(InvalidValue, match=r"reward_variance: got 0.1.*, expected none, unless"):
             _study(**changes)
     with pytest.raises(InvalidValue, match="reward_variance: got 0, expected a finite number > 0"):

@@ -178,8 +178,8 @@ def test_a_collector_is_waited_for_and_clients_have_time_again() -> None:
 
 
 def test_a_study_that_rounds_cannot_run_is_refused() -> None:
-    with pytest.raises(InvalidValue, match="assignment: got one"):
-        Rounds(small_study("none", assignment="one"), MemoryStore())
+    with pytest.raises(InvalidValue, match="assignment: got one_per_round"):
+        Rounds(small_study("none", assignment="one_per_round"), MemoryStore())
     gaussian = small_study("central", privacy=PrivacyRequest(trust="central", noise="gaussian"))
     with pytest.raises(FloatingPointNoise):
         Rounds(gaussian, MemoryStore(), noise=SecureNoise())

@@ -304,4 +304,4 @@ def test_what_a_service_must_not_do_is_refused_at_once() -> None:
     with pytest.raises(InvalidValue, match="shuffler"):
         Context(study=small_study("none"), keys=KeyPair.new(), shuffler=address)
     with pytest.raises(InvalidValue, match="assignment"):
-        Context(study=small_study("none", assignment="one"), keys=KeyPair.new())
+        Context(study=small_study("none", assignment="one_per_round"), keys=KeyPair.new())

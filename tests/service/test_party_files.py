@@ -55,7 +55,7 @@ def test_a_study_file_sets_everything_but_the_noise_source(tmp_path: Path) -> No
         ("cohorts = [6, 10]", "cohorts = 6", "schedule.cohorts: got 6, expected a list of whole numbers"),
         (
             "horizon = 20000",
-            'horizon = 9\nassignment = "one"',
+            'horizon = 9\nassignment = "one_per_round"',
             "study.assignment: got assignment, expected one",
         ),
         ("cohorts = [6, 10]", "participants = 16", "only maximum_cohort as a further key"),

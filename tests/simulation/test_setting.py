@@ -9,6 +9,7 @@ import pytest
 
 from dpbandits.errors import InvalidValue, NotAvailable
 from dpbandits.privacy import PrivacyRequest
+from dpbandits.protocol import Study
 from dpbandits.simulation import Cohorts, Problem, Setting
 
 
@@ -27,6 +28,22 @@ def test_fields_of_all_parts_are_given_by_name() -> None:
 def test_no_two_parts_have_a_field_of_the_same_name() -> None:
     names = [field.name for part in (Setting, Problem, PrivacyRequest, Cohorts) for field in fields(part)]
     assert len(names) == len(set(names))
+
+
+def test_a_field_with_the_name_of_a_field_of_the_study_is_that_field() -> None:
+    given: dict[str, Any] = {
+        "horizon": 5000, "bound": 2.0, "bounded_rewards": False, "design_tolerance": 1.5,
+        "when_clients_run_out": "stop", "confidence": 0.9, "stop_when_decided": True, "stop_gap": 0.1,
+        "objective": "identification", "privacy": PrivacyRequest(trust="central"),
+    }  # fmt: skip
+    shared = {field.name for field in fields(Setting)} & {field.name for field in fields(Study)}
+    assert shared == set(given)
+    setting = Setting.of(actions=5, dimension=2, schedule="exponential", **given)
+    study = setting.study(setting.instance(0).actions)
+    assert {name: getattr(study, name) for name in given} == given
+    chosen = {"horizon", "bounded_rewards", "design_tolerance", "privacy"}  # with a default of their own
+    same = shared - chosen
+    assert {name: getattr(Setting, name) for name in same} == {name: getattr(Study, name) for name in same}
 
 
 def test_a_change_keeps_everything_else() -> None:

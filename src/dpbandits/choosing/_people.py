@@ -67,7 +67,7 @@ class People(ABC):
     size: int | None = None
 
     def schedule(self, participants: int) -> Schedule | None:  # noqa: ARG002
-        """Return the schedule of a study that asks at most `participants`; None if `plan_study` plans it."""
+        """Return the schedule of a study that asks at most `participants`; None if `budgeted` plans it."""
         return None
 
     @abstractmethod
@@ -246,7 +246,7 @@ class ReplayedPeople(People):
 
     # A reward in [−1, 1] is sub-Gaussian around its mean with proxy 1, as in the model with σ = 0.
     knowledge = Knowledge.TABLE
-    assignment = "one"
+    assignment = "one_per_round"
 
     def __init__(self, given: Replay, options: Options, rewards: RewardRange) -> None:
         self._given, self._labels = given, options.labels

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -13,7 +12,7 @@ from dpbandits.choosing._people import People
 from dpbandits.errors import InvalidValue
 from dpbandits.options import Options
 from dpbandits.privacy import PrivacyRequest
-from dpbandits.protocol import Schedule, Steps, Study, ask, plan_study, reserved, reserved_fit_test
+from dpbandits.protocol import Schedule, Steps, Study, ask, budgeted, reserved, reserved_fit_test, spent
 
 _LONG = 10**9  # a horizon into which every first phase fits
 _NAMED = 6  # columns that an error message names
@@ -49,7 +48,7 @@ def planned(
         notice: `notice_misfit` of `choose`, on the scale of the study.
 
     Returns:
-        The study. Its schedule is that of `people.schedule`; if that is None, `plan_study` plans it.
+        The study. Its schedule is that of `people.schedule`; if that is None, `budgeted` plans it.
 
     Raises:
         InvalidValue: The horizon is too short; the intervals would be wider than the range of rewards; or
@@ -59,35 +58,23 @@ def planned(
         raise InvalidValue("reward_variance", variance, _ONLY_RANGE)
     # If nothing is known about a person's rewards, they are clipped at the range only, which loses nothing.
     steps = None if not people.knowledge.only_range else Steps().without("recentred", "whitened")
-    settings: dict[str, Any] = {
-        "bounded_rewards": people.bounded,
-        "heterogeneity": people.heterogeneity,
-        "steps": steps,
-        "assignment": people.assignment,
-        "population": people.size if privacy.sampled_share < 1 else None,
-        "misfit": misfit,
-        "reward_variance": variance,
-    }
-    everybody = Schedule(cohorts=(participants,), first_length=1)
-    whole_study = Study(
-        actions=options.actions, horizon=horizon, privacy=privacy, schedule=everybody, **settings
+    everybody = Study(
+        actions=options.actions,
+        horizon=horizon,
+        schedule=Schedule(cohorts=(participants,), first_length=1),
+        bounded_rewards=people.bounded,
+        heterogeneity=people.heterogeneity,
+        privacy=privacy,
+        population=people.size if privacy.sampled_share < 1 else None,
+        assignment=people.assignment,
+        steps=steps,
+        reward_variance=variance,
+        misfit=misfit,
     )
-    reserving = _reserved(whole_study, options, people, confirm, notice)
-    settings |= {"confirmation": reserving.confirmation, "fit_test": reserving.fit_test}
-    (learning,) = reserving.schedule.cohorts or (0,)
+    study = _reserved(everybody, options, people, confirm, notice)
+    (learning,) = study.schedule.cohorts or (0,)
     schedule = people.schedule(learning)
-    if schedule is not None:
-        study = Study(
-            actions=options.actions, horizon=horizon, privacy=privacy, schedule=schedule, **settings
-        )
-    else:
-        study = plan_study(
-            actions=options.actions,
-            horizon=horizon,
-            participants=learning,
-            privacy=privacy,
-            **settings,
-        )
+    study = spent(study, budgeted(study, learning)) if schedule is None else replace(study, schedule=schedule)
     left = left_for_widths(study, people.knowledge, failure)
     first = ask(study.begin())
     if not first.asks:
@@ -148,7 +135,7 @@ def _check_resolved(
 def _best_width(study: Study, people: People, participants: int, failure: float) -> float:
     """Return the least width of an option's mean reward if all participants are asked at once."""
     longest = study.schedule.length(len(study.schedule.cohorts or (0,)))
-    if study.assignment == "one":  # there are as many rounds as participants
+    if study.assignment == "one_per_round":  # there are as many rounds as participants
         longest = participants
     schedule = Schedule(cohorts=(participants,), first_length=longest)
     state = replace(study, schedule=schedule, horizon=_LONG, confirmation=None, fit_test=None).begin()

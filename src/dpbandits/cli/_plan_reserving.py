@@ -71,7 +71,7 @@ def reserve(setting: Setting, options: Options | None, given: argparse.Namespace
     if not total or not (confirms or given.notice_misfit is not None):
         return Reserved(setting=setting)
     everybody = Spending(schedule=Schedule(cohorts=(total,)), design_tolerance=Study.design_tolerance)
-    unlimited = replace(setting, privacy=setting.privacy.of_members).changed(population=None)
+    unlimited = setting.changed(privacy=setting.privacy.of_members, population=None)
     study, test, confirmation = unlimited.study(setting.instance(0).actions, everybody), None, None
     if given.notice_misfit is not None:
         half = RewardRange.of(given.reward_range, bound=study.bound).half

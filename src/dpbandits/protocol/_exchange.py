@@ -196,7 +196,7 @@ def gather(plan: Plan, releases: Sequence[Release]) -> Release:
         >>> noise = dp.SimulatedNoise(np.random.default_rng(1))
         >>> actions = dp.Actions([[1, 0], [0, 1]])
         >>> schedule = dp.Schedule(first_length=10)
-        >>> study = dp.Study(actions=actions, horizon=100, schedule=schedule, assignment="one")
+        >>> study = dp.Study(actions=actions, horizon=100, schedule=schedule, assignment="one_per_round")
         >>> plan = dp.ask(study.begin())
         >>> releases = []
         >>> for part in plan.parts:

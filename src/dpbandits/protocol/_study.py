@@ -65,9 +65,9 @@ class Study:
         stop_gap: A gap that is small enough to stop, on the scale of [−bound, bound]; see
             `stop_when_decided`.
         assignment: The actions that a client reports on. With "everyone", each client of a phase reports on
-            all actions of the phase (DP-DPE). With "one", every round has a new client, who reports on the
-            action of that round (DP-PE); there are as many clients as rounds, and the schedule's cohorts are
-            not used.
+            all actions of the phase (DP-DPE). With "one_per_round", every round has a new client, who
+            reports on the action of that round (DP-PE); there are as many clients as rounds, and the
+            schedule's cohorts are not used.
         model: The name of the reward model, see `REWARD_MODELS`.
         steps: The steps to take; None for those of the preset.
         terms: The digest of the terms under which the study is deployed; empty in a simulation.

@@ -28,6 +28,7 @@ class Setting:
     `Setting.of` takes the fields of all parts by name, for example
     `Setting.of(trust="central", actions=50, dimension=5, horizon=10**5)`. The default is
     (ε, δ) = (1, 10⁻⁶) and T = 10⁶. `Setting.paper` has the paper's (ε, δ) = (10, 0.25) instead.
+    A field with the name of a field of `Study` is that field of the study.
 
     Attributes:
         problem: Actions, θ*, clients and rewards.
@@ -36,18 +37,16 @@ class Setting:
         algorithm: `dpe` has growing or planned cohorts, and `dpe-fixed` has fixed ones. `pe` is the standard
             linear bandit: every round has a new client, who reports the reward of that round's action.
         horizon: T, the number of rounds.
-        bound: B. Clients clip their averages to [−B, B].
+        bound: See `Study.bound`.
         bounded_rewards: Whether the learner assumes that every reward lies in [−B, B]. None chooses as
             described in `trusts_bound`.
         assumed_heterogeneity: The σ that the learner is given. None gives it the true σ.
         assumed_misfit: The misfit that the learner is given. None gives it the true one.
         design_tolerance: Designs have g ≤ design_tolerance × rank. None lets the plan of a budgeted schedule
             choose it, and is 1.3 otherwise.
-        when_clients_run_out: `error` raises an error before the first round; `stop` asks no more clients
-            once the population is used up, and plays the best guess.
+        when_clients_run_out: See `Study.when_clients_run_out`.
         confidence: See `Study.confidence`.
-        stop_when_decided: Ask no more clients once a single action is left, or once the best guess is
-            certain to be within `stop_gap` of the best action.
+        stop_when_decided: See `Study.stop_when_decided`.
         stop_gap: See `Study.stop_gap`.
         objective: See `Study.objective`.
         safety_margin: `Safeguard.margin`; None for none.
@@ -222,7 +221,7 @@ class Setting:
             )
             return Spending(schedule=schedule, design_tolerance=tolerance)
         given = Spending(schedule=self.exponential(), design_tolerance=tolerance)
-        unlimited = replace(self, privacy=self.privacy.of_members).changed(population=None)
+        unlimited = self.changed(privacy=self.privacy.of_members, population=None)
         spending = budgeted(unlimited.study(actions, given), budget)
         return spending if self.design_tolerance is None else replace(spending, design_tolerance=tolerance)
 
@@ -259,26 +258,19 @@ class Setting:
         assumed = self.assumed_heterogeneity
         spent = self.planned() if spending is None else spending
         steps = Steps.of(self.privacy.preset).without(*self.without) if self.without else None
-        return Study(
-            actions=actions,
-            horizon=self.horizon,
-            bound=self.bound,
-            bounded_rewards=self.trusts_bound,
-            heterogeneity=self.problem.true_heterogeneity if assumed is None else assumed,
-            misfit=self.problem.misfit if self.assumed_misfit is None else self.assumed_misfit,
-            privacy=self.privacy,
-            schedule=spent.schedule,
-            population=self.clients,
-            when_clients_run_out=self.when_clients_run_out,
-            design_tolerance=spent.design_tolerance,
-            confidence=self.confidence,
-            stop_when_decided=self.stop_when_decided,
-            stop_gap=self.stop_gap,
-            objective=self.objective,
-            safeguard=self.safeguard,
-            assignment="one" if self.one_client_per_round else "everyone",
-            steps=steps,
-        )
+        own = vars(self)
+        values = {one.name: own[one.name] for one in fields(Study) if one.name in own}
+        values |= {  # those that a setting determines otherwise
+            "bounded_rewards": self.trusts_bound,
+            "heterogeneity": self.problem.true_heterogeneity if assumed is None else assumed,
+            "misfit": self.problem.misfit if self.assumed_misfit is None else self.assumed_misfit,
+            "population": self.clients,
+            "design_tolerance": spent.design_tolerance,
+            "safeguard": self.safeguard,
+            "assignment": "one_per_round" if self.one_client_per_round else "everyone",
+            "steps": steps,
+        }
+        return Study(actions=actions, schedule=spent.schedule, **values)
 
     def instance(self, seed: int) -> Instance:
         """Return the actions and θ* of the run with this seed.

@@ -1,4 +1,4 @@
-"""Assignment "one": every round has a new client, who reports that one reward (paper, Algorithm 3, DP-PE).
+"""Assignment "one_per_round": every round has a new client, who reports one reward (Algorithm 3, DP-PE).
 
 There is one cohort and one mechanism per action. A reward of action x has mean ⟨θ*, x⟩ and is sub-Gaussian
 around it with variance v = 1 + σ²‖x‖²: each client reports once, so its own deviation acts as additional

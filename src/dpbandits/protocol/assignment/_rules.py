@@ -6,4 +6,4 @@ from dpbandits.protocol.assignment._everyone import Everyone
 from dpbandits.protocol.assignment._interface import Assignment
 from dpbandits.protocol.assignment._one_per_round import OnePerRound
 
-ASSIGNMENTS: dict[str, Assignment] = {"everyone": Everyone(), "one": OnePerRound()}
+ASSIGNMENTS: dict[str, Assignment] = {"everyone": Everyone(), "one_per_round": OnePerRound()}

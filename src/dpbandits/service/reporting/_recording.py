@@ -25,7 +25,7 @@ def record_of(
     """Return the record of a study.
 
     Args:
-        course: What the store has.
+        history: What the store has.
         options: The options of the study; None if its actions have no names.
         written: The date to state, as text.
         statement: The statement of the shuffler, in the shuffle model.
@@ -63,16 +63,7 @@ def record_of(
 def conclusion_of(journalled: Journalled, options: Options | None) -> Conclusion:
     """Return what follows from the releases. `verify` computes the same from the record."""
     answered = Answered.of(journalled, options)
-    found = results_reply(journalled, options, answered)
-    return Conclusion(
-        ended=found.ended,
-        learning_over=found.learning_over,
-        answer=found.answer,
-        guarantee=found.guarantee,
-        needed=found.needed,
-        needed_participants=found.needed_participants,
-        assumes=found.assumes,
-    )
+    return msgspec.convert(results_reply(journalled, options, answered), Conclusion, from_attributes=True)
 
 
 def _attempts(history: StudyHistory) -> list[RecordedAttempt]:
