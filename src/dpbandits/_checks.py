@@ -94,7 +94,7 @@ def whole(minimum: int, maximum: int | None = None, **named: int) -> int:
     return int(value)
 
 
-def one_of(choices: Collection[str], **named: str) -> str:
+def one_of(choices: Collection[str], **named: object) -> str:
     """Return a string that is one of `choices`."""
     field, value = _only(named)
     # A list from a file cannot be looked up. A registry loads plugins when a name is looked up.

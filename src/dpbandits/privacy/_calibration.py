@@ -297,7 +297,7 @@ def noise_tails(
         confidence: The failure probability at which noises are compared.
 
     Returns:
-        One of the values of `NoiseLaw.tails`. A sum of the noise of many clients is nearly normal. A single
+        One of the values of `NoiseLaw.tail_shape`. A sum of the noise of many clients is nearly normal. A single
         number with noise of another kind has Laplace noise.
     """
     if not request.trust_model.private or request.trust_model.noise_per_client:
@@ -308,5 +308,5 @@ def noise_tails(
 
 
 def _tails_of(noise: str) -> str:
-    """Return `NoiseLaw.tails`. Noises that are not a law of their own are bits, lists or normal."""
-    return LAWS[noise].tails if noise in LAWS else "normal"
+    """Return `NoiseLaw.tail_shape`. Noises that are not a law of their own are bits, lists or normal."""
+    return LAWS[noise].tail_shape if noise in LAWS else "normal"

@@ -30,7 +30,7 @@ class BallNormLaw(NoiseLaw):
     """
 
     independent_coordinates = False
-    tails = "ball"
+    tail_shape = "ball"
 
     def draw(self, rows: int, coordinates: int, noise: NoiseSource) -> IntArray:
         """Draw independent rows."""

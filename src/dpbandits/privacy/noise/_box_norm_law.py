@@ -26,7 +26,7 @@ class BoxNormLaw(NoiseLaw):
     """
 
     independent_coordinates = False
-    tails = "common"
+    tail_shape = "common"
 
     def draw(self, rows: int, coordinates: int, noise: NoiseSource) -> IntArray:
         """Draw independent rows."""

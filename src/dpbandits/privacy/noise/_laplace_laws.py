@@ -18,7 +18,7 @@ from dpbandits.privacy.noise._sources import NoiseSource, SimulatedNoise
 class LaplaceLaw(CumulantLaw):
     """The discrete Laplace: pure privacy, for the ℓ1 distance."""
 
-    tails = "each"
+    tail_shape = "each"
 
     def exceeded(self, coordinates: int, largest: int) -> float:
         """Return 2·coordinates·q^(largest + 1), q = e^(−1/scale).

@@ -40,7 +40,7 @@ class NoiseLaw(ABC):
 
     independent_coordinates: ClassVar[bool] = True
     """Whether the coordinates of a share are independent."""
-    tails: ClassVar[str] = "normal"
+    tail_shape: ClassVar[str] = "normal"
     """How heavy the tails of one draw are: "normal"; "each" if the noise of each number is Laplace noise;
     "common" if the largest coordinate has a gamma distribution; "ball" if the length has one."""
     law_of_sum: ClassVar[str | None] = None
