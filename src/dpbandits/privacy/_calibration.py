@@ -297,8 +297,8 @@ def noise_tails(
         confidence: The failure probability at which noises are compared.
 
     Returns:
-        One of the values of `NoiseLaw.tail_shape`. A sum of the noise of many clients is nearly normal. A single
-        number with noise of another kind has Laplace noise.
+        One of the values of `NoiseLaw.tail_shape`. The sum of the noise of many clients is nearly normal. A
+        single number that has noise of another shape has Laplace noise.
     """
     if not request.trust_model.private or request.trust_model.noise_per_client:
         return "normal"
