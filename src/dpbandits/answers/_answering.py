@@ -17,7 +17,7 @@ from dpbandits.answers._radii import Knowledge
 from dpbandits.answers._rewards import RewardRange
 from dpbandits.errors import InvalidValue
 from dpbandits.options import Effect, Options
-from dpbandits.protocol import Release, State, best_estimate, leader, tell
+from dpbandits.protocol import State, best_estimate, leader, states_before
 
 
 def answer_of(
@@ -62,21 +62,6 @@ def answer_of(
     return _Answering(state, options, knowledge, given, level).answer(only_left)
 
 
-def _states(end: State) -> list[State]:
-    """Return the state before each phase that asked people, and the state at the end."""
-    states = [end.study.begin()]
-    for evidence in end.history:
-        release = Release(
-            plan=evidence.plan.digest,
-            means=evidence.means,
-            reports=evidence.reports,
-            simulated=False,
-            counts=evidence.counts,
-        )
-        states.append(tell(states[-1], evidence.plan, release))
-    return [*states[:-1], end]  # `end` may also have the results of a fit test and a confirmation
-
-
 class _Answering:
     """Computes the parts of one answer."""
 
@@ -93,7 +78,7 @@ class _Answering:
         self._bounds: Bounds | None = None
         self._unknown = ""
         try:
-            self._bounds = Bounds(_states(end), knowledge=knowledge, failure=1 - level)
+            self._bounds = Bounds(states_before(end), knowledge=knowledge, failure=1 - level)
         except InvalidValue as error:
             self._unknown = str(error)
 

@@ -47,6 +47,7 @@ from ._leader import (
 from ._learner import (
     ask as ask,
     replay as replay,
+    states_before as states_before,
     tell as tell,
 )
 from ._messages import (

@@ -9,6 +9,7 @@ computes now; otherwise `PlanMismatch` is raised.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from dpbandits.errors import PlanMismatch, Refused
@@ -53,14 +54,10 @@ class Journal:
             return records, {record.phase for record in transaction.progress()}
 
         records, kept = self._transactions.run("read", read)
-        for record in (one for one in records.plans if one.phase >= self.state.phase):
-            if check:
-                _check(self.state, record)
-            if record.phase not in records.finished:
-                break
-            state = tell(self.state, self._plans[record.phase], records.release(record.phase))
-            if record.phase not in kept:
-                self._keep(state.progress[-1])
+        for state in records.states_after(self.state, check=check):
+            progress = state.progress[-1]
+            if progress.phase not in kept:
+                self._keep(progress)
             self.state = state
 
     def _keep(self, progress: Progress) -> None:
@@ -99,15 +96,6 @@ class JournalRecords:
             finished[latest.phase] = None
         return JournalRecords(plans=plans, releases=releases, finished=finished)
 
-    def release(self, phase: int) -> Release | None:
-        """Return the release of a phase that has ended; None if the phase asked nobody.
-
-        Args:
-            phase: The phase.
-        """
-        body = self.finished[phase]
-        return None if body is None else decode(body, Release)
-
     def replay(self, study: Study) -> State:
         """Return the learner's state after all phases that have ended.
 
@@ -121,17 +109,28 @@ class JournalRecords:
             PlanMismatch: A journalled plan differs from the one that this study computes.
         """
         state = study.begin()
-        for record in self.plans:
-            _check(state, record)
-            if record.phase not in self.finished:
-                break
-            state = tell(state, decode(record.body, Plan), self.release(record.phase))
+        for after in self.states_after(state, check=True):
+            state = after
         return state
 
+    def states_after(self, state: State, *, check: bool) -> Iterator[State]:
+        """Tell the learner every later phase that has ended, and yield the state after each of them.
 
-def _check(state: State, record: PlanRecord) -> None:
-    if ask(state).digest != record.digest:
-        raise PlanMismatch(
-            f"phase {record.phase} has plan {record.digest[:12]} in the journal, but this study computes "
-            "another one; were actions, settings or the version changed?"
-        )
+        Args:
+            state: The learner's state before these phases.
+            check: Whether to check that each plan equals the one that the study computes.
+
+        Raises:
+            PlanMismatch: A journalled plan differs from the one that this study computes.
+        """
+        for record in (one for one in self.plans if one.phase >= state.phase):
+            if check and ask(state).digest != record.digest:
+                raise PlanMismatch(
+                    f"phase {record.phase} has plan {record.digest[:12]} in the journal, but this study "
+                    "computes another one; were actions, settings or the version changed?"
+                )
+            if record.phase not in self.finished:
+                return
+            body = self.finished[record.phase]
+            state = tell(state, decode(record.body, Plan), None if body is None else decode(body, Release))
+            yield state
