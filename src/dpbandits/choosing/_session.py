@@ -252,7 +252,7 @@ class Session:
         if not state.history:
             raise InvalidValue("found", "no release", "at least one phase in which enough people answered")
         answer = answer_of(state, settings.options, level=level)
-        return found_of(settings.options, Ran(state=state), answer, simulated=settings.simulated)
+        return found_of(Ran(state=state), answer, simulated=settings.simulated)
 
     def __repr__(self) -> str:
         state = self._rounds.state
