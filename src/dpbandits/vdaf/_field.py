@@ -1,7 +1,7 @@
 """What the fields have in common: byte encodings, sums and roots of unity of arrays of elements.
 
-An array of elements is a NumPy array of integers in [0, modulus): `uint64` in Field64, Python integers
-(`object`) in Field128. Operations work element by element and broadcast, like those of NumPy; one of the
+An array of elements is a NumPy array of integers in [0, modulus): `uint64` in Field64; a larger field has
+Python integers (`object`). Operations work element by element and broadcast, like those of NumPy; one of the
 operands has at least one axis.
 """
 
