@@ -31,11 +31,18 @@ class Found(Answer):
 
     Attributes:
         best: The name of the best option, by the estimate from all phases together.
+        option: The same as `best`.
+        action: Its row in the actions, counted from 0.
         estimate: Its estimated mean reward.
         interval: The interval of its mean reward.
+        low: The lower end of this interval.
+        high: The upper end.
         lead: Its lead over the runner-up.
         lead_over_current: Its lead over the option in use today; None if none was named.
         level: The probability with which each kind of interval covers the truth.
+        intervals: Why the intervals are only the range of rewards; empty if they are computed from data.
+        decided: Whether the best option is better than every other option left, at `level`.
+        parameter: The estimate of θ from all phases together.
         guarantee: The privacy that holds; None without privacy, or if the noise was simulated.
         simulated: Whether the noise was simulated, so that the result must not be treated as private.
         trust: The trust model.

@@ -142,11 +142,6 @@ class Session:
         """Whether the study has ended, so that nobody is asked any more."""
         return self._rounds.state.ended
 
-    @property
-    def people_asked(self) -> int:
-        """How many people were asked in all phases that have ended."""
-        return self._rounds.state.clients_asked
-
     def needed(self) -> int:
         """Return how many new people the next `ask` takes; 0 while people of a task have not answered."""
         latest = self._settled()

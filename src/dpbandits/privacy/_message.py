@@ -145,16 +145,6 @@ class Message:
     def _expected(self) -> str:
         return f"{self.kind} of shape {self.shape}"
 
-    def admits(self, array: Payload) -> bool:
-        """Return whether an honest client could have sent this array.
-
-        Args:
-            array: The content of one report.
-        """
-        if array.shape != self.shape or array.dtype != _FIELDS[self.kind]:
-            return False
-        return bool(self.admitted(array[None])[0])
-
     def admitted(self, rows: Payload) -> NDArray[np.bool_]:
         """Return for each row whether an honest client could have sent it; shape and dtype are not checked.
 

@@ -9,7 +9,7 @@ study's terms.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -81,8 +81,6 @@ ERROR_CODES = (
     "wrong-role",
 )
 """All codes of `ErrorReply`."""
-
-TASK_STATES: tuple[TaskState, ...] = get_args(TaskState)
 
 
 class Wire(msgspec.Struct, frozen=True, kw_only=True):
