@@ -20,12 +20,11 @@ from dpbandits.protocol import (
     decode,
     encode,
     fitted,
-    simulate_release,
     tell,
 )
 from dpbandits.protocol._reporting import Reporting, Statistics, clipping_bias, whitened
 
-from .helpers import people, small_study
+from .helpers import people, simulate_release, small_study
 
 SHARED = Schedule.shared(6000, phases=3, first_length=40, growth=6)
 

@@ -27,7 +27,7 @@ from dpbandits.protocol import (
     tell,
 )
 
-from .helpers import people, run, small_study
+from .helpers import people, run, simulate_release, small_study
 
 SHARED = Schedule.shared(4000, phases=3, first_length=60, growth=6)
 
@@ -146,7 +146,6 @@ def test_differences_drop_no_less_than_widths_of_their_own() -> None:
     state, other = study.begin(), plain.begin()
     rng = np.random.default_rng(3)
     from dpbandits.privacy import SimulatedNoise
-    from dpbandits.protocol import simulate_release
 
     plan = ask(state)
     averages = population.averages(plan.cohort, plan.support, plan.plays, rng)

@@ -30,7 +30,6 @@ from ._exchange import (
     respond_with_averages as respond_with_averages,
     shuffle as shuffle,
     simulate_groups as simulate_groups,
-    simulate_release as simulate_release,
 )
 from ._lack_of_fit import (
     FIT_LEVEL as FIT_LEVEL,
