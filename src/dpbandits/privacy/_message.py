@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpbandits._arrays import BoolArray
 from dpbandits.errors import InvalidValue
 
 Payload = NDArray[Any]  # float64 values, int64 codes or uint8 bits, depending on the mechanism
@@ -145,7 +146,7 @@ class Message:
     def _expected(self) -> str:
         return f"{self.kind} of shape {self.shape}"
 
-    def admitted(self, rows: Payload) -> NDArray[np.bool_]:
+    def admitted(self, rows: Payload) -> BoolArray:
         """Return for each row whether an honest client could have sent it; shape and dtype are not checked.
 
         Args:
