@@ -16,7 +16,7 @@ from dpbandits.answers._fit_check import fit_check_of
 from dpbandits.answers._radii import Knowledge
 from dpbandits.answers._rewards import RewardRange
 from dpbandits.errors import InvalidValue
-from dpbandits.options import Effect, Options
+from dpbandits.options import Effect, Options, name_of
 from dpbandits.protocol import State, best_estimate, leader, states_before
 
 
@@ -89,7 +89,7 @@ class _Answering:
         runner_up = self._runner_up()
         return Answer(
             action=self._best,
-            option=self._label(self._best),
+            option=name_of(self._options, self._best),
             estimate=self._rewards.mean(float(self._scores[self._best])),
             low=self._rewards.mean(float(low[0])),
             high=self._rewards.mean(float(high[0])),
@@ -113,9 +113,6 @@ class _Answering:
                 knowledge=self._knowledge,
             ),
         )
-
-    def _label(self, place: int) -> str:
-        return f"action {place}" if self._options is None else self._options.labels[place]
 
     def _listed(self, only_left: int | None) -> list[int]:
         """Return the options to list, the highest estimate first."""
@@ -173,7 +170,7 @@ class _Answering:
     def _as_lead(self, over: int, interval: Interval) -> Lead:
         half, (low, high) = self._rewards.half, interval
         lead = float(self._scores[self._best] - self._scores[over])
-        return Lead(over=self._label(over), estimate=half * lead, low=half * low, high=half * high)
+        return Lead(over=name_of(self._options, over), estimate=half * lead, low=half * low, high=half * high)
 
     def _results(self, places: list[int]) -> tuple[OptionResult, ...]:
         (lows, highs), (behind, ahead) = self._means(places), self._leads(places)
@@ -181,7 +178,7 @@ class _Answering:
         mean, half, best = self._rewards.mean, self._rewards.half, self._scores[self._best]
         return tuple(
             OptionResult(
-                option=self._label(place),
+                option=name_of(self._options, place),
                 estimate=mean(float(self._scores[place])),
                 low=mean(float(lows[row])),
                 high=mean(float(highs[row])),
