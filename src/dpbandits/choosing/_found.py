@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dpbandits._checks import installed
+from dpbandits._plots import check_matplotlib
 from dpbandits.answers import Answer, Lead
 from dpbandits.choosing import _page
 from dpbandits.errors import InvalidValue
@@ -123,7 +124,7 @@ class Found(Answer):
             InvalidValue: Neither is installed.
         """
         for name in ("pandas", "polars"):
-            if _installed(name):
+            if installed(name):
                 make: Callable[[list[dict[str, Any]]], Any] = import_module(name).DataFrame
                 return make(self.to_rows())
         raise InvalidValue(
@@ -143,9 +144,7 @@ class Found(Answer):
         Raises:
             InvalidValue: matplotlib is not installed, or `most` is less than 1.
         """
-        if not _installed("matplotlib"):
-            expected = "an installed matplotlib: pip install '.[plot]' in a clone of dpbandits"
-            raise InvalidValue("plot", "no matplotlib", expected)
+        check_matplotlib(plot="no matplotlib")
         from dpbandits.choosing._drawing import draw
 
         figure = draw(self, most)
@@ -166,10 +165,3 @@ class Found(Answer):
         if target.suffix.lower() not in (".html", ".htm"):
             raise InvalidValue("path", target, "a path that ends in .html or .htm")
         target.write_text(_page.page(self), encoding="utf-8")
-
-
-def _installed(name: str) -> bool:
-    try:
-        return find_spec(name) is not None
-    except ValueError:  # the module was blocked by setting sys.modules[name] = None
-        return False
