@@ -60,6 +60,9 @@ def planned(
     # If nothing is known about a person's rewards, they are clipped at the range only, which loses nothing.
     steps = None if not people.knowledge.only_range else Steps().without("recentred", "whitened")
     settings: dict[str, Any] = {
+        "actions": options.actions,
+        "horizon": horizon,
+        "privacy": privacy,
         "bounded_rewards": people.bounded,
         "heterogeneity": people.heterogeneity,
         "steps": steps,
@@ -69,28 +72,16 @@ def planned(
         "reward_variance": variance,
     }
     everybody = Schedule(cohorts=(participants,), first_length=1)
-    whole_study = Study(
-        actions=options.actions, horizon=horizon, privacy=privacy, schedule=everybody, **settings
-    )
-    reserving = _reserved(whole_study, options, people, confirm, notice)
+    reserving = _reserved(Study(schedule=everybody, **settings), options, people, confirm, notice)
     settings |= {"confirmation": reserving.confirmation, "fit_test": reserving.fit_test}
     (learning,) = reserving.schedule.cohorts or (0,)
     schedule = people.schedule(learning)
     if schedule is not None:
-        study = Study(
-            actions=options.actions, horizon=horizon, privacy=privacy, schedule=schedule, **settings
-        )
+        study = Study(schedule=schedule, **settings)
     else:
-        study = plan_study(
-            actions=options.actions,
-            horizon=horizon,
-            participants=learning,
-            privacy=privacy,
-            **settings,
-        )
+        study = plan_study(participants=learning, **settings)
     left = left_for_widths(study, people.knowledge, failure)
-    first = ask(study.begin())
-    if not first.asks:
+    if not ask(study.begin()).asks:
         least = sum(ask(replace(study, horizon=_LONG).begin()).plays)
         raise InvalidValue("horizon", f"{horizon:,}", f"at least {least:,} rounds, which one phase needs")
     _check_resolved(study, options, people, learning, left)
