@@ -69,3 +69,10 @@ def run(study: Study, seed: int = 0) -> tuple[list[State], list[Plan], list[Rele
 def simulate_release(plan: Plan, averages: FloatArray, noise: NoiseSource) -> Release:
     """Simulate a cohort from averages with one row per client and one column per supported action."""
     return simulate_groups(plan, [[plan.reported(averages)]], noise)[0]
+
+
+def gaussian_study(trust: str = "central", *, epsilon: float, delta: float, **changes: Any) -> Study:
+    """Return a study with discrete Gaussian noise and unbounded rewards."""
+    noise = None if trust == "none" else "discrete-gaussian"
+    privacy = PrivacyRequest(trust=trust, epsilon=epsilon, delta=delta, noise=noise)
+    return small_study(**{"privacy": privacy, "horizon": 10_000, "bounded_rewards": False, **changes})
