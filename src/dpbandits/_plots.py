@@ -22,6 +22,7 @@ TINT = "#eaf2fb"  # background of highlighted items
 ACCENT = "#0b62b4"  # the best option, or the main subject of a plot
 SECOND = "#a94f00"  # the option in use today, or the subject of a comparison
 THIRD = "#6a3fa0"
+GOOD = "#1b7a3d"
 BAD = "#b3261e"
 
 TRUST_COLOURS = {"none": "#000000", "central": "#0072B2", "shuffle": "#009E73", "local": "#D55E00"}
