@@ -46,7 +46,7 @@ from dpbandits import Category, Found, Instance, Options, Population, PrivacyReq
 from dpbandits.answers import RewardRange
 from dpbandits.choosing import People, Ran, answer, people_of, planned
 from dpbandits.privacy import NoiseSource
-from dpbandits.protocol import LinearFit, Plan, Study, ask, fitted, simulate_release, tell
+from dpbandits.protocol import LinearFit, Plan, Study, ask, fitted, simulate_groups, tell
 
 FloatArray = NDArray[np.float64]
 
@@ -114,7 +114,8 @@ class AtOnce(People):
         """Run a study."""
         rng, state = np.random.default_rng(seed), study.begin()
         while (plan := ask(state)).asks:
-            state = tell(state, plan, simulate_release(plan, self._averages(plan, rng), noise))
+            reported = plan.reported(self._averages(plan, rng))
+            state = tell(state, plan, simulate_groups(plan, [[reported]], noise)[0])
         return Ran(state=state)
 
     def _averages(self, plan: Plan, rng: np.random.Generator) -> FloatArray:

@@ -45,7 +45,7 @@ from dpbandits.protocol import (
     Study,
     ask,
     reserved,
-    simulate_release,
+    simulate_groups,
     tell,
 )
 
@@ -127,7 +127,8 @@ def study_of(privacy: PrivacyRequest, truth: Truth) -> Study:
 def after_release(state: State, truth: Truth, means: FloatArray, rng: np.random.Generator) -> State:
     """Return the state after the next phase."""
     plan = ask(state)
-    return tell(state, plan, simulate_release(plan, truth.averages(plan, means, rng), SimulatedNoise(rng)))
+    reported = plan.reported(truth.averages(plan, means, rng))
+    return tell(state, plan, simulate_groups(plan, [[reported]], SimulatedNoise(rng))[0])
 
 
 def half_width(study: Study) -> float:

@@ -41,7 +41,7 @@ from dpbandits.protocol import (
     Study,
     ask,
     fitted,
-    simulate_release,
+    simulate_groups,
     tell,
 )
 from dpbandits.world import Instance, Population
@@ -89,7 +89,7 @@ class Measured:
 def draw(state: State, plan: Plan, population: Population, rng: np.random.Generator) -> State:
     """Run one phase through the protocol."""
     averages = population.averages(plan.cohort, plan.support, plan.plays, rng)
-    return tell(state, plan, simulate_release(plan, averages, SimulatedNoise(rng)))
+    return tell(state, plan, simulate_groups(plan, [[plan.reported(averages)]], SimulatedNoise(rng))[0])
 
 
 def estimates(
@@ -101,7 +101,7 @@ def estimates(
     noise, means = SimulatedNoise(rng), list[tuple[float, ...]]()
     for _ in range(draws):
         averages = population.averages(plan.cohort, plan.support, plan.plays, rng)
-        means.append(simulate_release(plan, averages, noise).means)
+        means.append(simulate_groups(plan, [[plan.reported(averages)]], noise)[0].means)
     return fit, np.array(means) @ fit.map.T
 
 

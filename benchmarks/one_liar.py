@@ -123,7 +123,7 @@ def farthest(message: Message, towards: FloatArray) -> Payloads:
     unit, length = towards / np.linalg.norm(towards), np.sqrt(message.largest_square) / 2
     while True:
         report = np.rint(message.twice_centre / 2 + length * unit).astype(np.int64)
-        if message.admits(report):
+        if message.admitted(report[None])[0]:
             return report
         length *= 0.9999
 

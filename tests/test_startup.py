@@ -54,6 +54,10 @@ def test_help_and_version_load_no_package_but_the_lazy_loader(option: str) -> No
     assert not _command(option) & (HEAVY | {"numpy", "msgspec", "httpx", "cryptography"})
 
 
+def test_account_loads_no_simulations() -> None:
+    assert "threadpoolctl" not in _command("account", "--epsilon", "1", "--cohort", "100")
+
+
 @pytest.mark.parametrize("kind", ["token", "sealing", "signing"])
 def test_keys_load_neither_numpy_nor_the_service(kind: str, tmp_path: Path) -> None:
     assert not _command("keys", kind, str(tmp_path / "key")) & (HEAVY | {"numpy", "httpx"})

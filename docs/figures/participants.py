@@ -8,7 +8,7 @@ import dpbandits as dp
 from docs.figures._saving import save
 from dpbandits._plots import TRUST_COLOURS, new_figure
 from dpbandits.answers import answer_of
-from dpbandits.protocol import simulate_release
+from dpbandits.protocol import simulate_groups
 
 NUMBERS = (500, 1000, 2000, 5000, 10_000, 30_000, 100_000)
 FEWEST_LOCAL = 2000  # with fewer, the range of the rewards cuts the interval
@@ -30,7 +30,8 @@ def width(trust: str, epsilon: float, participants: int) -> float:
     rng = np.random.default_rng(1)
     means = options.actions.matrix[list(plan.support)] @ theta
     averages = means + rng.normal(0, 0.15, (plan.cohort, len(means)))
-    state = dp.tell(study.begin(), plan, simulate_release(plan, averages, dp.SimulatedNoise(rng)))
+    release, _ = simulate_groups(plan, [[plan.reported(averages)]], dp.SimulatedNoise(rng))
+    state = dp.tell(study.begin(), plan, release)
     lead = answer_of(state, options, level=0.95).lead
     assert lead is not None
     return (lead.high - lead.low) / 2

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Sequence
+from importlib.util import find_spec
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, TypeVar
 
@@ -131,3 +132,11 @@ def finite_matrix(**named: ArrayLike) -> FloatArray:
             f"{field}[{row}, {column}]", matrix[row, column], "a finite number (no NaN, no infinity)"
         )
     return matrix
+
+
+def installed(package: str) -> bool:
+    """Return whether a package is installed, without importing it."""
+    try:
+        return find_spec(package) is not None
+    except ValueError:  # the module was blocked by setting sys.modules[package] = None
+        return False

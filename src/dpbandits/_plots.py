@@ -6,7 +6,11 @@ dashboard look the same. Trust models have colours that colour-blind readers can
 
 from __future__ import annotations
 
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
+
+from dpbandits._checks import installed
+from dpbandits.errors import InvalidValue
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -55,3 +59,28 @@ def tidy(axes: Any) -> None:
     axes.tick_params(colors=SOFT, labelcolor=INK, length=3)
     axes.grid(color=LINE, linewidth=0.8)
     axes.set_axisbelow(True)
+
+
+def check_matplotlib(**wanted: object) -> None:
+    """Raise an error if matplotlib is missing, before long work starts.
+
+    Args:
+        **wanted: The option that needs matplotlib, for example `out="figure.png"`.
+
+    Raises:
+        InvalidValue: If matplotlib is not installed.
+    """
+    if not installed("matplotlib"):
+        ((field, value),) = wanted.items()
+        remedy = "an installed matplotlib: pip install '.[plot]' in a clone of dpbandits"
+        raise InvalidValue(field, value, remedy)
+
+
+def pyplot() -> ModuleType:
+    """Return matplotlib's pyplot, set up to draw into files."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib import pyplot as plt
+
+    return plt

@@ -11,7 +11,7 @@ import pytest
 
 from dpbandits.cli import _reproduce as reproduce, main
 from dpbandits.cli._reproduce import cache_file
-from dpbandits.experiments import EXPERIMENTS, _drawing as drawing
+from dpbandits.experiments import EXPERIMENTS
 from dpbandits.experiments._jobs import LinUCB
 
 from ..experiments.helpers import EXPERIMENT, Page  # noqa: TID252  (one experiment serves both packages)
@@ -130,7 +130,7 @@ def test_a_file_that_is_no_cache_is_not_touched(out: Path, capsys: pytest.Captur
 def test_without_matplotlib_one_line_says_so(
     out: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(drawing, "find_spec", lambda name: None)
+    monkeypatch.setattr("dpbandits._plots.installed", lambda package: False)
     check_refused([*OPTIONS, "--out", str(out)], "pip install '.[plot]'", capsys)
 
 

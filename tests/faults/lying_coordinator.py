@@ -13,14 +13,14 @@ import random
 import re
 from collections import Counter
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, get_args
 from urllib.parse import urlsplit
 
 from dpbandits.errors import Refused
 from dpbandits.protocol import Plan, decode, encode
 from dpbandits.service.shared._dialogue import Incoming, Outgoing
 from dpbandits.service.wire import PURPOSE, SHARED_MODES, KeyPair, Place, hashed, unbound_share
-from dpbandits.service.wire._messages import TASK_STATES
+from dpbandits.service.wire._messages import TaskState
 from tests.service.hostile_plans import SLACK, mutated, text_of, true_delta
 
 from .actors import Person
@@ -84,7 +84,7 @@ def _field(lie: str, content: Any, dice: random.Random) -> dict[str, Any]:
     return {
         "signature": lambda: {"signature": dice.choice(("", "00" * 64, "x", dice.randbytes(64).hex()))},
         "digest": lambda: {"study": hashed(f"{dice.random()}")},
-        "state": lambda: {"state": dice.choice((*TASK_STATES, "", "released"))},
+        "state": lambda: {"state": dice.choice((*get_args(TaskState), "", "released"))},
         "phase": lambda: {"phase": dice.choice((0, -1, (content["phase"] or 0) + 1, 10**9))},
         "attempt": lambda: {"attempt": dice.choice((0, -1, (content["attempt"] or 0) + 1, 10**9))},
         "no-plan": lambda: {"plan": None, "state": "report"},

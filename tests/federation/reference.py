@@ -10,7 +10,8 @@ from dpbandits._arrays import FloatArray
 from dpbandits.federation import read_federation
 from dpbandits.federation._site import _AT_ONCE
 from dpbandits.privacy import NoiseSource, SimulatedNoise
-from dpbandits.protocol import Plan, Release, State, analyze, ask, simulate_release, tell
+from dpbandits.protocol import Plan, Release, State, analyze, ask, tell
+from tests.protocol.helpers import simulate_release
 
 from .deployed import Deployment
 from .helpers import batch_of

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from dpbandits._arrays import FloatArray
 from dpbandits.actions import Actions
-from dpbandits.privacy import PrivacyRequest, SimulatedNoise
+from dpbandits.privacy import NoiseSource, PrivacyRequest, SimulatedNoise
 from dpbandits.protocol import (
     Plan,
     Release,
@@ -19,6 +20,7 @@ from dpbandits.protocol import (
     gather,
     respond_with_averages,
     shuffle,
+    simulate_groups,
     tell,
 )
 from dpbandits.world import Instance, Population
@@ -62,3 +64,15 @@ def run(study: Study, seed: int = 0) -> tuple[list[State], list[Plan], list[Rele
             releases.append(release)
         states.append(tell(states[-1], plans[-1], release))
     return states, plans, releases
+
+
+def simulate_release(plan: Plan, averages: FloatArray, noise: NoiseSource) -> Release:
+    """Simulate a cohort from averages with one row per client and one column per supported action."""
+    return simulate_groups(plan, [[plan.reported(averages)]], noise)[0]
+
+
+def gaussian_study(trust: str = "central", *, epsilon: float, delta: float, **changes: Any) -> Study:
+    """Return a study with discrete Gaussian noise and unbounded rewards."""
+    noise = None if trust == "none" else "discrete-gaussian"
+    privacy = PrivacyRequest(trust=trust, epsilon=epsilon, delta=delta, noise=noise)
+    return small_study(**{"privacy": privacy, "horizon": 10_000, "bounded_rewards": False, **changes})

@@ -25,10 +25,10 @@ from dpbandits.protocol import (
     replay,
     reserved,
     simulate_groups,
-    simulate_release,
     tell,
 )
 from dpbandits.world import Instance, Population
+from tests.protocol.helpers import simulate_release
 
 CENTRAL = PrivacyRequest(trust="central", epsilon=1, delta=1e-6)
 SHORT = Schedule(cohorts=(300,), first_length=40)

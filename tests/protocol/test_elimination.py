@@ -24,13 +24,12 @@ from dpbandits.protocol import (
     _elimination as module,
     ask,
     fitted,
-    simulate_release,
     tell,
 )
 from dpbandits.protocol._elimination import survivors
 from tests.privacy.noises import NOISES, PURE_NOISES
 
-from .helpers import people, small_study
+from .helpers import people, simulate_release, small_study
 
 KINDS = [("none", None), *((trust, noise) for trust, noises in NOISES.items() for noise in noises)]
 _VARIED = ("differences", "weighted", "recentred")

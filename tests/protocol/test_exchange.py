@@ -20,11 +20,10 @@ from dpbandits.protocol import (
     respond,
     respond_with_averages,
     shuffle,
-    simulate_release,
     tell,
 )
 
-from .helpers import small_study
+from .helpers import simulate_release, small_study
 
 
 def _noise(seed: int = 0) -> SimulatedNoise:
@@ -90,8 +89,6 @@ def test_what_does_not_fit_is_refused() -> None:
         shuffle(plan, [replace(reports[0], plan="x"), *reports[1:]], _noise())
     with pytest.raises(PlanMismatch):
         analyze(plan, replace(shuffle(plan, reports, _noise()), plan="x"), _noise())
-    with pytest.raises(ProtocolError, match="shape"):
-        simulate_release(plan, np.zeros((1, 1)), _noise())
     with pytest.raises(ProtocolError, match="asks no clients"):
         shuffle(replace(plan, mechanism=None), [], _noise())
 

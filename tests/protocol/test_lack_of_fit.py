@@ -26,10 +26,10 @@ from dpbandits.protocol import (
     fit_verdict,
     replay,
     reserved_fit_test,
-    simulate_release,
     tell,
 )
 from dpbandits.world import Instance, Population
+from tests.protocol.helpers import simulate_release
 
 ACTIONS = Actions.generate("sphere", count=24, dimension=4, rng=8)
 SHUFFLE = PrivacyRequest(trust="shuffle", epsilon=1, delta=1e-6)

@@ -39,12 +39,11 @@ from dpbandits.protocol import (
     respond_with_averages,
     shuffle,
     simulate_groups,
-    simulate_release,
     tell,
 )
 from dpbandits.protocol.assignment._one_per_round import PerActionErrors, clipping
 
-from .helpers import run, small_study
+from .helpers import run, simulate_release, small_study
 
 CASES = [
     (trust, preset) for trust in ("none", "central", "local", "shuffle") for preset in ("tight", "paper")

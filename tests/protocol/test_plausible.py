@@ -13,8 +13,9 @@ import pytest
 
 from dpbandits.errors import PlanMismatch
 from dpbandits.privacy import PrivacyRequest, SimulatedNoise, calibrate, calibrate_per_action
-from dpbandits.protocol import Plan, Release, plausible, simulate_groups, simulate_release
+from dpbandits.protocol import Plan, Release, plausible, simulate_groups
 from tests.privacy.noises import NOISES
+from tests.protocol.helpers import simulate_release
 
 COHORT, SUPPORT = 50, 4
 CASES = [(trust, noise, "box") for trust, noises in NOISES.items() for noise in noises or (None,)]

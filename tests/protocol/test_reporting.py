@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -20,21 +21,14 @@ from dpbandits.protocol import (
     decode,
     encode,
     fitted,
-    simulate_release,
     tell,
 )
 from dpbandits.protocol._reporting import Reporting, Statistics, clipping_bias, whitened
 
-from .helpers import people, small_study
+from .helpers import gaussian_study, people, simulate_release
 
 SHARED = Schedule.shared(6000, phases=3, first_length=40, growth=6)
-
-
-def _study(trust: str = "central", **changes: object) -> Study:
-    noise = None if trust == "none" else "discrete-gaussian"
-    privacy = PrivacyRequest(trust=trust, epsilon=1, delta=1e-6, noise=noise)
-    defaults = {"privacy": privacy, "schedule": SHARED, "horizon": 10_000, "bounded_rewards": False}
-    return small_study(**{**defaults, **changes})  # type: ignore[arg-type]
+_study = partial(gaussian_study, schedule=SHARED, epsilon=1, delta=1e-6)
 
 
 @settings(max_examples=40, deadline=None)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
 
 from dpbandits.actions import Actions
 from dpbandits.errors import InvalidValue
-from dpbandits.privacy import PrivacyRequest
 from dpbandits.protocol import (
     STEP_NAMES,
     PhaseEvidence,
@@ -27,16 +27,10 @@ from dpbandits.protocol import (
     tell,
 )
 
-from .helpers import people, run, small_study
+from .helpers import gaussian_study, people, run, simulate_release
 
 SHARED = Schedule.shared(4000, phases=3, first_length=60, growth=6)
-
-
-def _study(trust: str = "central", **changes: object) -> Study:
-    noise = None if trust == "none" else "discrete-gaussian"
-    privacy = PrivacyRequest(trust=trust, epsilon=3, delta=1e-4, noise=noise)
-    defaults = {"privacy": privacy, "schedule": SHARED, "horizon": 10_000, "bounded_rewards": False}
-    return small_study(**{**defaults, **changes})  # type: ignore[arg-type]
+_study = partial(gaussian_study, schedule=SHARED, epsilon=3, delta=1e-4)
 
 
 def test_presets_take_all_steps_or_none() -> None:
@@ -146,7 +140,6 @@ def test_differences_drop_no_less_than_widths_of_their_own() -> None:
     state, other = study.begin(), plain.begin()
     rng = np.random.default_rng(3)
     from dpbandits.privacy import SimulatedNoise
-    from dpbandits.protocol import simulate_release
 
     plan = ask(state)
     averages = population.averages(plan.cohort, plan.support, plan.plays, rng)

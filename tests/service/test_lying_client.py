@@ -67,7 +67,7 @@ def lies(plan: Plan) -> list[bytes]:
     ]
     rows = [np.full(numbers, value, dtype=np.int64) for value in wrong]
     corner = np.full(numbers, int(message.high), dtype=np.int64)
-    if message.largest_square is not None and not message.admits(corner):
+    if message.largest_square is not None and not message.admitted(corner[None])[0]:
         rows.append(corner)
     return [row.astype("<i8").tobytes() for row in rows]
 
@@ -101,7 +101,7 @@ def test_the_most_extreme_report_that_is_admitted_moves_a_mean_by_no_more_than_i
         message, last = plan.mechanism.message, members[-1]
         if extreme and message.kind != "bits":
             row = np.full(plan.numbers, int(message.high), dtype=np.int64)
-            while not message.admits(row):
+            while not message.admitted(row[None])[0]:
                 row = row - np.maximum(1, (row - message.twice_centre // 2) // 100)
             deployed.send(last, sealed(deployed, plan, last, row.astype("<i8").tobytes()))
         elif extreme:

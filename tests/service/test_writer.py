@@ -148,7 +148,7 @@ def test_a_caller_that_has_gone_away_does_no_harm() -> None:
     with pytest.raises(Refused, match="unknown-credential"):
         writer.run("enrol", lambda t: t.enrol("gone", "token"))
     writer.close()
-    assert not writer.alive
+    assert not writer._thread.is_alive()
 
 
 def test_refused_jobs_and_reads_are_no_changes() -> None:

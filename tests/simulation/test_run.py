@@ -11,6 +11,7 @@ from dpbandits.privacy import SimulatedNoise
 from dpbandits.protocol import ask, tell
 from dpbandits.simulation import Setting, run_once, simulate
 from dpbandits.world import Population
+from tests.protocol.helpers import simulate_release
 
 SMALL = {"actions": 60, "dimension": 4, "horizon": 5000}
 
@@ -71,7 +72,6 @@ def test_regret_is_measured_on_what_was_played() -> None:
     trace = simulate(study, setting.people(instance), seed=4)
     clients, privacy = (np.random.default_rng(s) for s in np.random.SeedSequence(4).spawn(2))
     noise, population = SimulatedNoise(privacy), Population(instance, heterogeneity=0.1)
-    from dpbandits.protocol import simulate_release
 
     state, regret = study.begin(), 0.0
     while not state.ended:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from dpbandits._arrays import BoolArray
 from dpbandits.vdaf import _verification, sum_vec_with_multiproof
 from dpbandits.vdaf._circuits import Circuit
-from dpbandits.vdaf._field import Elements, Mask
+from dpbandits.vdaf._field import Elements
 
 from .corruptions import KINDS, LIES, count_accepted, run_batch
 
@@ -20,11 +21,11 @@ def test_corrupted_reports_are_rejected_and_honest_ones_in_the_same_batch_are_ad
     assert wrong == 0
 
 
-def only_the_output(circuit: Circuit, verifiers: Elements) -> Mask:
+def only_the_output(circuit: Circuit, verifiers: Elements) -> BoolArray:
     return np.asarray((verifiers[..., 0] == 0).all(axis=-1))
 
 
-def only_the_gadget(circuit: Circuit, verifiers: Elements) -> Mask:
+def only_the_gadget(circuit: Circuit, verifiers: Elements) -> BoolArray:
     return np.asarray((circuit.gadget(verifiers[..., 1:-1]) == verifiers[..., -1]).all(axis=-1))
 
 

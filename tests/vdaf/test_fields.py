@@ -10,8 +10,8 @@ from hypothesis import given, settings, strategies as st
 
 from dpbandits.vdaf._field import Elements, Field
 from dpbandits.vdaf._field64 import _BLOCK, Field64
-from dpbandits.vdaf._field128 import Field128
 from dpbandits.vdaf._polynomials import double, evaluation_weights, interpolate, last_value, powers, transform
+from tests.vdaf.specified_types import Field128
 
 FIELDS = [Field64(), Field128()]
 fields = pytest.mark.parametrize("field", FIELDS, ids=["field64", "field128"])

@@ -14,12 +14,9 @@ from dpbandits.vdaf import (
     OutShares,
     Prepared,
     Prio3,
-    count,
-    histogram,
-    sum_vec,
     sum_vec_with_multiproof,
-    total,
 )
+from tests.vdaf.specified_types import count, histogram, sum_vec, total
 
 VECTORS = sorted((Path(__file__).parent / "vectors").glob("Prio3*.json"))
 MALFORMED = [path for path in VECTORS if "_bad_" in path.stem]

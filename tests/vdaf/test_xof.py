@@ -10,7 +10,7 @@ import pytest
 
 from dpbandits.vdaf import _xof
 from dpbandits.vdaf._field64 import Field64
-from dpbandits.vdaf._field128 import Field128
+from tests.vdaf.specified_types import Field128
 
 
 def test_seeds_and_elements_are_those_of_the_specification() -> None:

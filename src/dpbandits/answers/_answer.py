@@ -221,3 +221,20 @@ class Answer:
     parameter: tuple[float, ...]
     confirmation: Confirmed | None = None
     fit: FitCheck | None = None
+
+    @property
+    def lines(self) -> list[tuple[str, str]]:
+        """What is printed about the answer: pairs of a short name and a text."""
+        reward = f"mean reward {self.estimate:.4g} [{self.low:.4g}, {self.high:.4g}]"
+        same = "it is the option in use today" if self.option == self.current else self.lead_over_current
+        told = [
+            ("best", f"{self.option}: {reward}"),
+            ("lead", self.lead),
+            ("change", None if self.lead_over_current is None else same),
+            ("fit", self.fit),
+            ("confirmed", self.confirmation),
+            ("level", f"{self.level:g} for each kind of interval"),
+        ]
+        if not self.consistent:
+            told.append(("warning", "phases contradict each other: add squares, interactions or features"))
+        return [(name, str(text)) for name, text in told if text is not None]

@@ -16,8 +16,8 @@ from dpbandits.answers._fit_check import fit_check_of
 from dpbandits.answers._radii import Knowledge
 from dpbandits.answers._rewards import RewardRange
 from dpbandits.errors import InvalidValue
-from dpbandits.options import Effect, Options
-from dpbandits.protocol import Release, State, best_estimate, leader, tell
+from dpbandits.options import Effect, Options, name_of
+from dpbandits.protocol import State, best_estimate, leader, states_before
 
 
 def answer_of(
@@ -62,21 +62,6 @@ def answer_of(
     return _Answering(state, options, knowledge, given, level).answer(only_left)
 
 
-def _states(end: State) -> list[State]:
-    """Return the state before each phase that asked people, and the state at the end."""
-    states = [end.study.begin()]
-    for evidence in end.history:
-        release = Release(
-            plan=evidence.plan.digest,
-            means=evidence.means,
-            reports=evidence.reports,
-            simulated=False,
-            counts=evidence.counts,
-        )
-        states.append(tell(states[-1], evidence.plan, release))
-    return [*states[:-1], end]  # `end` may also have the results of a fit test and a confirmation
-
-
 class _Answering:
     """Computes the parts of one answer."""
 
@@ -93,7 +78,7 @@ class _Answering:
         self._bounds: Bounds | None = None
         self._unknown = ""
         try:
-            self._bounds = Bounds(_states(end), knowledge=knowledge, failure=1 - level)
+            self._bounds = Bounds(states_before(end), knowledge=knowledge, failure=1 - level)
         except InvalidValue as error:
             self._unknown = str(error)
 
@@ -104,7 +89,7 @@ class _Answering:
         runner_up = self._runner_up()
         return Answer(
             action=self._best,
-            option=self._label(self._best),
+            option=name_of(self._options, self._best),
             estimate=self._rewards.mean(float(self._scores[self._best])),
             low=self._rewards.mean(float(low[0])),
             high=self._rewards.mean(float(high[0])),
@@ -128,9 +113,6 @@ class _Answering:
                 knowledge=self._knowledge,
             ),
         )
-
-    def _label(self, place: int) -> str:
-        return f"action {place}" if self._options is None else self._options.labels[place]
 
     def _listed(self, only_left: int | None) -> list[int]:
         """Return the options to list, the highest estimate first."""
@@ -188,7 +170,7 @@ class _Answering:
     def _as_lead(self, over: int, interval: Interval) -> Lead:
         half, (low, high) = self._rewards.half, interval
         lead = float(self._scores[self._best] - self._scores[over])
-        return Lead(over=self._label(over), estimate=half * lead, low=half * low, high=half * high)
+        return Lead(over=name_of(self._options, over), estimate=half * lead, low=half * low, high=half * high)
 
     def _results(self, places: list[int]) -> tuple[OptionResult, ...]:
         (lows, highs), (behind, ahead) = self._means(places), self._leads(places)
@@ -196,7 +178,7 @@ class _Answering:
         mean, half, best = self._rewards.mean, self._rewards.half, self._scores[self._best]
         return tuple(
             OptionResult(
-                option=self._label(place),
+                option=name_of(self._options, place),
                 estimate=mean(float(self._scores[place])),
                 low=mean(float(lows[row])),
                 high=mean(float(highs[row])),

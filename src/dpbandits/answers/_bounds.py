@@ -65,7 +65,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbandits._arrays import FloatArray
+from dpbandits._arrays import BoolArray, FloatArray
 from dpbandits.answers._directions import differences
 from dpbandits.answers._errors import PhaseErrors
 from dpbandits.answers._radii import Knowledge
@@ -93,7 +93,7 @@ class _Phase:
     """One phase: its errors, the options that were active before it, a basis of their span, and α_l."""
 
     errors: PhaseErrors
-    active: NDArray[np.bool_]
+    active: BoolArray
     estimate: FloatArray
     basis: FloatArray
     failure: float
@@ -102,7 +102,7 @@ class _Phase:
     def options(self) -> int:
         return int(self.active.sum())
 
-    def spans(self, directions: FloatArray) -> NDArray[np.bool_]:
+    def spans(self, directions: FloatArray) -> BoolArray:
         """Return for each direction whether it lies in the span of the active options."""
         outside = directions - (directions @ self.basis) @ self.basis.T
         sizes = np.maximum(1.0, np.linalg.norm(directions, axis=1))
@@ -170,7 +170,7 @@ class Bounds:
         found += self._together(matrix[places], self._left[places], self._pooled / (2 * count))
         return self._narrowest(found, len(places), self._study.bound)
 
-    def _together(self, directions: FloatArray, known: NDArray[np.bool_], chance: float) -> list[Ends]:
+    def _together(self, directions: FloatArray, known: BoolArray, chance: float) -> list[Ends]:
         """Return the intervals from all phases together; infinite for directions with `known` false."""
         if not chance or not known.any():
             return []

@@ -13,7 +13,7 @@ from dpbandits.answers._answer import Compared, Confirmed
 from dpbandits.answers._errors import PhaseErrors
 from dpbandits.answers._radii import Knowledge
 from dpbandits.answers._rewards import RewardRange
-from dpbandits.options import Options
+from dpbandits.options import Options, name_of
 from dpbandits.protocol import (
     CLIPPING_SHARE,
     State,
@@ -61,12 +61,9 @@ def confirmed_of(
     radii = np.maximum(*np.split(both, 2))
     largest, half = 2 * tabular.bound, rewards.half
 
-    def name(action: int) -> str:
-        return f"action {action}" if options is None else options.labels[action]
-
     compared = tuple(
         Compared(
-            option=name(action),
+            option=name_of(options, action),
             estimate=half * float(lead),
             low=half * max(-largest, float(lead - radius)),
             high=half * min(largest, float(lead + radius)),
@@ -74,7 +71,7 @@ def confirmed_of(
         for action, lead, radius in zip(evidence.plan.support[:-1], leads, radii, strict=True)
     )
     return Confirmed(
-        current=name(own.current),
+        current=name_of(options, own.current),
         level=level,
         participants=evidence.plan.cohort,
         assumes=_assumed(state, rewards),

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dpbandits._arrays import FloatArray
+from dpbandits._arrays import FloatArray, IntArray
 
 _DIGITS = 9  # decimal digits to which directions of length 1 are compared
 _MOST_KEPT = 100
@@ -36,7 +35,7 @@ class MergedDirections:
     """
 
     units: FloatArray
-    places: NDArray[np.int64]
+    places: IntArray
     weights: FloatArray
 
     @staticmethod

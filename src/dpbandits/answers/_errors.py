@@ -33,9 +33,8 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dpbandits._arrays import FloatArray
+from dpbandits._arrays import BoolArray, FloatArray, IntArray
 from dpbandits.answers._directions import MergedDirections, differences
 from dpbandits.answers._radii import Knowledge, radii
 from dpbandits.privacy import Mechanism, SimulatedNoise
@@ -155,7 +154,7 @@ class PhaseErrors:
             )
         return _FACTORS[key]
 
-    def joint_of(self, directions: FloatArray, chance: float, wanted: NDArray[np.int64]) -> FloatArray:
+    def joint_of(self, directions: FloatArray, chance: float, wanted: IntArray) -> FloatArray:
         """Return some of the radii that `joint` returns for all directions.
 
         Args:
@@ -322,7 +321,7 @@ def _least(known: FloatArray, tail: Tail | SubGaussianTail, scales: FloatArray, 
     groups = known.shape[1]
     units = np.maximum(tail.units.reshape(scales.shape), 1e-9 * scales)
 
-    def enough(factors: FloatArray) -> NDArray[np.bool_]:
+    def enough(factors: FloatArray) -> BoolArray:
         missed = tail((factors[:, None] * scales - known) / units).sum(axis=2)
         return np.asarray(np.minimum(missed, 1.0).sum(axis=0) <= allowed)
 

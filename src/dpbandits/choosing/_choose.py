@@ -7,6 +7,8 @@ print(found)
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 from dpbandits._checks import non_negative, positive, probability, whole
 from dpbandits.answers import Answer, RewardRange, answer_of
 from dpbandits.choosing._found import Found
@@ -175,39 +177,25 @@ def answer(
     source = noise or SecureNoise()
     ran = people.run(study, seed=seed, noise=source)
     found = answer_of(ran.state, options, level=level, knowledge=people.knowledge, rewards=rewards)
-    return found_of(options, ran, found, simulated=source.simulated)
+    return found_of(ran, found, simulated=source.simulated)
 
 
-def found_of(options: Options | None, ran: Ran, answer: Answer, *, simulated: bool) -> Found:
+def found_of(ran: Ran, answer: Answer, *, simulated: bool) -> Found:
     """Return the answer of a study that ran in this process, with its guarantee.
 
     Args:
-        options: The options; None if the actions have no names.
         ran: The study that was run.
         answer: Its answer.
         simulated: Whether its noise was simulated.
     """
-    end, lead = ran.state, answer.lead
-    study = end.study
-    assert lead is not None  # there are at least two options
-    mechanisms = [own for evidence in end.released for own in evidence.plan.mechanisms]
+    assert answer.lead is not None  # there are at least two options
+    privacy = ran.state.study.privacy
+    mechanisms = [own for evidence in ran.state.released for own in evidence.plan.mechanisms]
     return Found(
-        best=answer.option,
-        estimate=answer.estimate,
-        interval=(answer.low, answer.high),
-        lead=lead,
-        lead_over_current=answer.lead_over_current,
-        level=answer.level,
-        guarantee=None if simulated else guarantee(study.privacy, mechanisms),
+        **{one.name: getattr(answer, one.name) for one in fields(answer)},
+        guarantee=None if simulated else guarantee(privacy, mechanisms),
         simulated=simulated,
-        trust=study.privacy.trust,
-        consistent=answer.consistent,
-        participants=answer.participants,
-        current=None if options is None else options.current,
-        options=answer.options,
-        effects=answer.effects,
-        state=end,
+        trust=privacy.trust,
+        state=ran.state,
         stopped=ran.stopped,
-        confirmation=answer.confirmation,
-        fit=answer.fit,
     )

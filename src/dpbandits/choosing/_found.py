@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpbandits.answers import Confirmed, FitCheck, Lead, OptionResult
+from dpbandits._checks import installed
+from dpbandits._plots import check_matplotlib
+from dpbandits.answers import Answer, Lead
 from dpbandits.choosing import _page
 from dpbandits.errors import InvalidValue
-from dpbandits.options import Effect
 from dpbandits.privacy import TRUST_MODELS, Guarantee
 from dpbandits.protocol import State
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Found:
-    """The result of `choose`, or of `Session.found`.
+class Found(Answer):
+    """The result of `choose`, or of `Session.found`: an `Answer`, its privacy and the learner's state.
 
     Four kinds of intervals hold with probability `level` each: those of all mean rewards together, those of
     all differences between two options together, that of the lead over `current`, and those of all effects
@@ -32,11 +32,18 @@ class Found:
 
     Attributes:
         best: The name of the best option, by the estimate from all phases together.
+        option: The same as `best`.
+        action: Its row in the actions, counted from 0.
         estimate: Its estimated mean reward.
         interval: The interval of its mean reward.
+        low: The lower end of this interval.
+        high: The upper end.
         lead: Its lead over the runner-up.
         lead_over_current: Its lead over the option in use today; None if none was named.
         level: The probability with which each kind of interval covers the truth.
+        intervals: Why the intervals are only the range of rewards; empty if they are computed from data.
+        decided: Whether the best option is better than every other option left, at `level`.
+        parameter: The estimate of θ from all phases together.
         guarantee: The privacy that holds; None without privacy, or if the noise was simulated.
         simulated: Whether the noise was simulated, so that the result must not be treated as private.
         trust: The trust model.
@@ -66,24 +73,22 @@ class Found:
         ['a', 'b']
     """
 
-    best: str
-    estimate: float
-    interval: tuple[float, float]
     lead: Lead
-    lead_over_current: Lead | None
-    level: float
     guarantee: Guarantee | None
     simulated: bool
     trust: str
-    consistent: bool
-    participants: int
-    current: str | None
-    options: tuple[OptionResult, ...] = field(repr=False)
-    effects: tuple[Effect, ...] = field(repr=False)
-    state: State = field(repr=False, compare=False)
+    state: State = field(compare=False)
     stopped: str = ""
-    confirmation: Confirmed | None = None
-    fit: FitCheck | None = None
+
+    @property
+    def best(self) -> str:
+        """The name of the best option, by the estimate from all phases together."""
+        return self.option
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The interval of its mean reward."""
+        return self.low, self.high
 
     @property
     def privacy(self) -> str:
@@ -95,27 +100,15 @@ class Found:
         found = self.guarantee
         return f"({found.epsilon:g}, {found.delta:.3g})-DP, trust {found.trust}; needs: {found.needs}"
 
+    @property
+    def lines(self) -> list[tuple[str, str]]:
+        """What is printed about the result: pairs of a short name and a text."""
+        stopped = [("stopped", self.stopped)] if self.stopped else []
+        asked = f"{self.participants:,} people about {len(self.options)} options"
+        return [*super().lines, ("privacy", self.privacy), *stopped, ("asked", asked)]
+
     def __repr__(self) -> str:
-        low, high = self.interval
-        lines = [
-            f"best       {self.best}: mean reward {self.estimate:.4g} [{low:.4g}, {high:.4g}]",
-            f"lead       {self.lead}",
-        ]
-        if self.lead_over_current is not None:
-            same = "it is the option in use today"
-            lines.append(f"change     {same if self.best == self.current else self.lead_over_current}")
-        if self.fit is not None:
-            lines.append(f"fit        {self.fit}")
-        if self.confirmation is not None:
-            lines.append(f"confirmed  {self.confirmation}")
-        lines.append(f"level      {self.level:.4g} for each kind of interval")
-        lines.append(f"privacy    {self.privacy}")
-        if not self.consistent:
-            lines.append("warning    phases contradict each other: add squares, interactions or features")
-        if self.stopped:
-            lines.append(f"stopped    {self.stopped}")
-        lines.append(f"asked      {self.participants:,} people about {len(self.options)} options")
-        return "\n".join(lines)
+        return "\n".join(f"{name:<10} {text}" for name, text in self.lines)
 
     def _repr_html_(self) -> str:
         return _page.summary(self) + _page.option_table(self, most=10)
@@ -131,7 +124,7 @@ class Found:
             InvalidValue: Neither is installed.
         """
         for name in ("pandas", "polars"):
-            if _installed(name):
+            if installed(name):
                 make: Callable[[list[dict[str, Any]]], Any] = import_module(name).DataFrame
                 return make(self.to_rows())
         raise InvalidValue(
@@ -151,9 +144,7 @@ class Found:
         Raises:
             InvalidValue: matplotlib is not installed, or `most` is less than 1.
         """
-        if not _installed("matplotlib"):
-            expected = "an installed matplotlib: pip install '.[plot]' in a clone of dpbandits"
-            raise InvalidValue("plot", "no matplotlib", expected)
+        check_matplotlib(plot="no matplotlib")
         from dpbandits.choosing._drawing import draw
 
         figure = draw(self, most)
@@ -174,10 +165,3 @@ class Found:
         if target.suffix.lower() not in (".html", ".htm"):
             raise InvalidValue("path", target, "a path that ends in .html or .htm")
         target.write_text(_page.page(self), encoding="utf-8")
-
-
-def _installed(name: str) -> bool:
-    try:
-        return find_spec(name) is not None
-    except ValueError:  # the module was blocked by setting sys.modules[name] = None
-        return False

@@ -36,9 +36,8 @@ def page(found: Found) -> str:
 
 
 def summary(found: Found) -> str:
-    """Return the lines of `repr(found)` as an HTML definition list."""
-    pairs = [line.split(None, 1) for line in repr(found).splitlines()]
-    items = "".join(f"<dt><b>{escape(name)}</b></dt><dd>{escape(text)}</dd>" for name, text in pairs)
+    """Return the lines of a result as an HTML definition list."""
+    items = "".join(f"<dt><b>{escape(name)}</b></dt><dd>{escape(text)}</dd>" for name, text in found.lines)
     return f"<dl>{items}</dl>"
 
 

@@ -76,8 +76,7 @@ def planned(
     schedule = people.schedule(learning)
     study = spent(study, budgeted(study, learning)) if schedule is None else replace(study, schedule=schedule)
     left = left_for_widths(study, people.knowledge, failure)
-    first = ask(study.begin())
-    if not first.asks:
+    if not ask(study.begin()).asks:
         least = sum(ask(replace(study, horizon=_LONG).begin()).plays)
         raise InvalidValue("horizon", f"{horizon:,}", f"at least {least:,} rounds, which one phase needs")
     _check_resolved(study, options, people, learning, left)

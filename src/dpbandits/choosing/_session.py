@@ -142,11 +142,6 @@ class Session:
         """Whether the study has ended, so that nobody is asked any more."""
         return self._rounds.state.ended
 
-    @property
-    def people_asked(self) -> int:
-        """How many people were asked in all phases that have ended."""
-        return self._rounds.state.clients_asked
-
     def needed(self) -> int:
         """Return how many new people the next `ask` takes; 0 while people of a task have not answered."""
         latest = self._settled()
@@ -252,7 +247,7 @@ class Session:
         if not state.history:
             raise InvalidValue("found", "no release", "at least one phase in which enough people answered")
         answer = answer_of(state, settings.options, level=level)
-        return found_of(settings.options, Ran(state=state), answer, simulated=settings.simulated)
+        return found_of(Ran(state=state), answer, simulated=settings.simulated)
 
     def __repr__(self) -> str:
         state = self._rounds.state

@@ -11,7 +11,7 @@ import numpy as np
 from dpbandits._arrays import FloatArray
 from dpbandits.answers import RewardRange
 from dpbandits.errors import InvalidValue
-from dpbandits.options import Options
+from dpbandits.options import Options, name_of
 from dpbandits.privacy import tamed
 from dpbandits.protocol import Plan, Study, play_order
 
@@ -51,9 +51,7 @@ class SessionTask:
 
 def task_of(plan: Plan, attempt: int, people: tuple[str, ...], options: Options | None) -> SessionTask:
     """Return the task of an attempt at a phase. Without options, the names are `action 0` and so on."""
-    names = {
-        action: f"action {action}" if options is None else options.labels[action] for action in plan.support
-    }
+    names = {action: name_of(options, action) for action in plan.support}
     plays = {names[action]: number for action, number in zip(plan.support, plan.plays, strict=True)}
     return SessionTask(
         phase=plan.phase, people=people, plays=plays, plan=plan, attempt=attempt, _labels=names

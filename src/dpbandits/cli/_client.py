@@ -16,6 +16,7 @@ from dpbandits.cli._privacy_options import TRUSTS
 from dpbandits.cli._service_extra import require_service
 from dpbandits.errors import DpbanditsError, InvalidValue
 from dpbandits.protocol import Plan
+from dpbandits.service.wire import MODES
 
 if TYPE_CHECKING:
     from dpbandits.service.client import Consent, MemoryFile
@@ -60,7 +61,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add_value(consent, "--epsilon", number, "E", "largest ε", 1.0)
     add_value(consent, "--delta", number, "D", "largest δ", 1e-6)
     modes = "shuffler mode that you accept; repeat for several (default: all)"
-    add_choice(consent, "--mode", ("trusted", "split", "verified"), modes, action="append")
+    add_choice(consent, "--mode", MODES, modes, action="append")
     add_value(consent, "--minimum-cohort", whole_number, "N", "fewest reports in a release", 1)
     add_value(
         consent,

@@ -5,16 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpbandits._plots import tidy
-from dpbandits.cli._output import Result
+from dpbandits._plots import TRUST_COLOURS, check_matplotlib, pyplot, tidy
 from dpbandits.cli._writing import check_folder
 from dpbandits.errors import InvalidValue
-from dpbandits.experiments import COLOURS, check_matplotlib, pyplot
-from dpbandits.simulation import SCHEDULES
+
+if TYPE_CHECKING:
+    from dpbandits.cli._output import Result
 
 _OTHER_COLOUR = "#CC79A7"  # of trust models that plugins add
 
@@ -44,7 +44,7 @@ def plot_regret(results: Sequence[Result], path: Path) -> None:
     for result in results:
         curves = np.array([run.regret_at(times) for run in result.runs])
         privacy, mean = result.setting.privacy, curves.mean(axis=0)
-        colour = COLOURS.get(privacy.trust, _OTHER_COLOUR)
+        colour = TRUST_COLOURS.get(privacy.trust, _OTHER_COLOUR)
         axes.plot(times, mean, color=colour, dashes=_dashes(result), lw=1.8)
         axes.fill_between(times, curves.min(axis=0), curves.max(axis=0), color=colour, alpha=0.07, lw=0)
         ends.append((float(mean[-1]), _label(result), colour))
@@ -63,10 +63,11 @@ def plot_curve(claimed: dict[str, float], curve: Sequence[dict[str, float]], pat
     figure, axes = plt.subplots(figsize=(7, 4.5), layout="constrained")
     shown = [point for point in curve if point["delta_upper"] > 0]
     epsilons = [point["epsilon"] for point in shown]
-    axes.plot(epsilons, [point["delta_upper"] for point in shown], color=COLOURS["central"], label="δ(ε)")
+    deltas = [point["delta_upper"] for point in shown]
+    axes.plot(epsilons, deltas, color=TRUST_COLOURS["central"], label="δ(ε)")
     if claimed["delta"] > 0:
         label = f"claimed: ({claimed['epsilon']:g}, {claimed['delta']:g})"
-        axes.plot(claimed["epsilon"], claimed["delta"], "o", color=COLOURS["local"], label=label)
+        axes.plot(claimed["epsilon"], claimed["delta"], "o", color=TRUST_COLOURS["local"], label=label)
     axes.set(yscale="log", xlabel="ε", ylabel="δ")
     tidy(axes)
     axes.legend(frameon=False)
@@ -76,11 +77,13 @@ def plot_curve(claimed: dict[str, float], curve: Sequence[dict[str, float]], pat
 
 def plot_plans(rows: Sequence[dict[str, Any]], path: Path) -> None:
     """Draw regret, participants and communication against ε, one line per schedule."""
+    from dpbandits.simulation import SCHEDULES
+
     plt = pyplot()
     figure, panels = plt.subplots(1, 3, figsize=(12, 4), layout="constrained")
     titles = {"predicted_regret": "regret", "participants": "participants", "communication": "communication"}
     for axes, (quantity, title) in zip(panels, titles.items(), strict=True):
-        for schedule, colour in zip(SCHEDULES, COLOURS.values(), strict=False):
+        for schedule, colour in zip(SCHEDULES, TRUST_COLOURS.values(), strict=False):
             points = [row for row in rows if row["schedule"] == schedule and row[quantity] is not None]
             epsilons = [row["epsilon"] or 0 for row in points]
             axes.plot(epsilons, [row[quantity] for row in points], "o-", color=colour, label=schedule)

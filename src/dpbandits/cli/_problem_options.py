@@ -6,7 +6,14 @@ import argparse
 from typing import Any
 
 from dpbandits.actions import FAMILIES
-from dpbandits.cli._parser import add_choice, add_value, number, whole_number, whole_number_or_unlimited
+from dpbandits.cli._parser import (
+    add_choice,
+    add_flag,
+    add_value,
+    number,
+    whole_number,
+    whole_number_or_unlimited,
+)
 from dpbandits.protocol import OBJECTIVES, WHEN_CLIENTS_RUN_OUT
 from dpbandits.simulation import Cohorts, Problem, Setting
 from dpbandits.world import DATA_SETS, REWARD_LAWS, USERS
@@ -66,8 +73,8 @@ def _add_certainty(group: Any) -> None:
     holds = "probability with which the best action is never dropped (default: each bound fails with 1/(kT))"
     add_value(group, "--confidence", number, "C", holds)
     stop = "ask no more clients once one action is left"
-    group.add_argument("--stop-when-sure", dest="stop_when_decided", action="store_true", help=stop)
-    near = "with --stop-when-sure: also stop once the best guess is certainly within G of the best action"
+    add_flag(group, "--stop-when-decided", stop)
+    near = "with --stop-when-decided: also stop once the best guess is certainly within G of the best action"
     group.add_argument("--gap", dest="stop_gap", type=number, metavar="G", default=0.0, help=near)
     aim = "identification also plays actions that cannot be best, if that takes fewer clients"
     add_choice(group, "--objective", OBJECTIVES, aim, Setting().objective)

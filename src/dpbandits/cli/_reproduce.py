@@ -11,6 +11,7 @@ from typing import Any
 from rich.table import Table
 
 from dpbandits import __version__
+from dpbandits._plots import check_matplotlib
 from dpbandits.cli._engine_options import add_engine_options, engine_of, workers_of
 from dpbandits.cli._parser import add_flag, add_value, whole_number
 from dpbandits.cli._terminal import console, progress_bar
@@ -23,7 +24,6 @@ from dpbandits.experiments import (
     Item,
     Results,
     Scale,
-    check_matplotlib,
     data_files,
     draw,
     examined,

@@ -80,23 +80,7 @@ def _show(found: ResultsReply) -> None:
 
 def _lines(found: ResultsReply) -> list[tuple[str, str]]:
     answer, stated = found.answer, found.guarantee
-    lines = list[tuple[str, str]]()
-    if answer is not None:
-        lines.append(("best", f"{answer.option}: mean reward {answer.estimate:.4g} {_ends(answer)}"))
-        if answer.lead is not None:
-            lines.append(("lead", str(answer.lead)))
-        if answer.lead_over_current is not None:
-            same = "it is the option in use today"
-            lines.append(
-                ("change", same if answer.option == answer.current else str(answer.lead_over_current))
-            )
-        if answer.fit is not None:
-            lines.append(("fit", str(answer.fit)))
-        if answer.confirmation is not None:
-            lines.append(("confirmed", str(answer.confirmation)))
-        lines.append(("level", f"{answer.level:g} for each kind of interval"))
-        if not answer.consistent:
-            lines.append(("warning", "phases contradict each other: add squares, interactions or features"))
+    lines = [] if answer is None else answer.lines
     lines.append(("needed", found.needed))
     asked = 0 if answer is None else answer.participants
     state = "no more clients are asked" if found.learning_over else "more clients will be asked"

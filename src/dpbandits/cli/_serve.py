@@ -10,6 +10,7 @@ from dpbandits.cli._privacy_options import TRUSTS
 from dpbandits.cli._service_extra import require_service
 from dpbandits.errors import InvalidValue
 from dpbandits.privacy import require_secure
+from dpbandits.service.wire import MODES
 
 DESCRIPTION = (
     "Run the coordinator of the study in STUDY.toml until the process is stopped. With --rewards: also run "
@@ -29,7 +30,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add_flag(parser, "--conformance", "serve a test for clients, in memory; needs no file")
     tested = parser.add_argument_group("conformance: what a client is tested with")
     add_choice(tested, "--trust", TRUSTS, "trust model (default: local)")
-    add_choice(tested, "--mode", ("trusted", "split", "verified"), "mode of the shuffler (default: trusted)")
+    add_choice(tested, "--mode", MODES, "mode of the shuffler (default: trusted)")
     add_value(tested, "--noise", str, "NAME", "noise distribution (default: the best)")
     add_choice(parser, "--log-level", LEVELS, "level of the log on standard error", "INFO")
 

@@ -11,7 +11,7 @@ from dpbandits._checks import whole
 from dpbandits.cli._engine_options import add_engine_options, engine_of, workers_of
 from dpbandits.cli._output import Result, as_document, as_table
 from dpbandits.cli._paper_setting import add_paper_options, as_printed, fill_privacy
-from dpbandits.cli._parser import add_choice, add_flag, add_value, number, whole_number
+from dpbandits.cli._parser import add_choice, add_value, number, whole_number
 from dpbandits.cli._plot import check_plot, plot_regret
 from dpbandits.cli._privacy_options import TRUSTS, add_privacy_options
 from dpbandits.cli._problem_options import add_problem_options, setting_from
@@ -66,7 +66,6 @@ def _add_algorithm(group: Any) -> None:
     sampled = "largest share of --population that is asked; who is asked is secret (central model only)"
     add_value(group, "--sampled-share", number, "Q", sampled, 1.0)
     add_choice(group, "--schedule", SCHEDULES, _SCHEDULES)
-    add_flag(group, "--stop-when-decided", "the same as --stop-when-sure")
     steps = "leave out a step of preset tight; repeat for several"
     add_choice(group, "--without", STEP_NAMES, steps, action="append")
     fixed = "clients per cohort with algorithm dpe-fixed"

@@ -1,5 +1,5 @@
 from ._catalogue import EXPERIMENTS as EXPERIMENTS
-from ._drawing import check_matplotlib as check_matplotlib, draw as draw, pyplot as pyplot
+from ._drawing import draw as draw
 from ._experiment import (
     FULL_RUNS as FULL_RUNS,
     QUICK_RUNS as QUICK_RUNS,
@@ -18,6 +18,6 @@ from ._findings import (
     Table as Table,
     overall as overall,
 )
-from ._models import COLOURS as COLOURS, dashes as dashes
+from ._models import dashes as dashes
 from ._report import report as report
 from ._running import Item as Item, examined as examined, named as named, tasks_of as tasks_of

@@ -5,42 +5,14 @@ from __future__ import annotations
 import io
 import math
 from collections.abc import Sequence
-from importlib.util import find_spec
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from dpbandits._plots import tidy
-from dpbandits.errors import InvalidValue
+from dpbandits._plots import pyplot, tidy
 from dpbandits.experiments._findings import Curve, Panel
 
 _PANEL_SIZE = (6.0, 4.2)  # inches
-
-
-def check_matplotlib(**wanted: object) -> None:
-    """Raise an error if matplotlib is missing, before long work starts.
-
-    Args:
-        **wanted: The option that needs matplotlib, for example `out="figure.png"`.
-
-    Raises:
-        InvalidValue: If matplotlib is not installed.
-    """
-    if find_spec("matplotlib") is None:
-        ((field, value),) = wanted.items()
-        remedy = "an installed matplotlib: pip install '.[plot]' in a clone of dpbandits"
-        raise InvalidValue(field, value, remedy)
-
-
-def pyplot() -> ModuleType:
-    """Return matplotlib's pyplot, set up to draw into files."""
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    from matplotlib import pyplot as plt
-
-    return plt
 
 
 def draw(panels: Sequence[Panel]) -> dict[str, bytes]:

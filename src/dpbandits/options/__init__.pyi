@@ -18,6 +18,7 @@ from ._kinds import (
 )
 from ._options import (
     Options as Options,
+    name_of as name_of,
 )
 from ._tables import (
     read_columns as read_columns,

@@ -327,3 +327,19 @@ def _check_factor(name: str, values: Any) -> None:
 
 def _grid_label(values: Mapping[str, object]) -> str:
     return ", ".join(f"{name}={value}" for name, value in values.items())
+
+
+def name_of(options: Options | None, action: int) -> str:
+    """Return the name of an option, or `action 17` if the actions of a study have no names.
+
+    Args:
+        options: The options; None if the actions have no names.
+        action: The row of the option in the actions, counted from 0.
+
+    Example:
+        >>> from dpbandits import examples
+        >>> from dpbandits.options import name_of
+        >>> name_of(examples.options(), 1), name_of(None, 1)
+        ('b', 'action 1')
+    """
+    return f"action {action}" if options is None else options.labels[action]

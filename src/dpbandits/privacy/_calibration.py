@@ -129,18 +129,7 @@ def least_noise(
     shape: str = "box",
     confidence: float = CONFIDENCE,
 ) -> str:
-    """Return the noise with the least predicted error, of those that the request allows.
-
-    Args:
-        request: The trust model, (ε, δ), preset and noise.
-        coordinates: The number of values in one report.
-        clients: The number of clients that report.
-        shape: "box" or "ball".
-        confidence: See `noise_widths`.
-
-    Raises:
-        InvalidValue: If no noise of the request is accounted for in a ball, and `shape` is "ball".
-    """
+    """Return the noise with the least of the `noise_widths`, which describes the arguments and errors."""
     fitting = _fitting(request, shape)
     if len(fitting) == 1:
         return fitting[0]
@@ -240,15 +229,7 @@ def typical_deviation(
 
     It is computed from a formula for the noise, which is fast enough for planning. The mechanism is
     calibrated instead if the request names a mechanism, if the trust model has no formula, or if calibrating
-    its noise is quick.
-
-    Args:
-        request: The trust model, (ε, δ), preset and noise.
-        coordinates: The number of values in one report.
-        clients: The number of clients that report.
-        bound: The clipping bound.
-        shape: "box" or "ball".
-        confidence: The failure probability at which noises are compared.
+    its noise is quick. `noise_widths` describes the arguments.
 
     Returns:
         The standard deviation, in the units of the rewards; 0 without privacy.
@@ -287,14 +268,7 @@ def noise_tails(
     shape: str = "box",
     confidence: float = CONFIDENCE,
 ) -> str:
-    """Return how heavy the tails of the noise of a release are.
-
-    Args:
-        request: The trust model, (ε, δ), preset and noise.
-        coordinates: The number of values in one report.
-        clients: The number of clients that report.
-        shape: "box" or "ball".
-        confidence: The failure probability at which noises are compared.
+    """Return how heavy the tails of the noise of a release are. `noise_widths` describes the arguments.
 
     Returns:
         One of the values of `NoiseLaw.tail_shape`. The sum of the noise of many clients is nearly normal. A

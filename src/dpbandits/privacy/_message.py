@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpbandits._arrays import BoolArray
 from dpbandits.errors import InvalidValue
 
 Payload = NDArray[Any]  # float64 values, int64 codes or uint8 bits, depending on the mechanism
@@ -145,17 +146,7 @@ class Message:
     def _expected(self) -> str:
         return f"{self.kind} of shape {self.shape}"
 
-    def admits(self, array: Payload) -> bool:
-        """Return whether an honest client could have sent this array.
-
-        Args:
-            array: The content of one report.
-        """
-        if array.shape != self.shape or array.dtype != _FIELDS[self.kind]:
-            return False
-        return bool(self.admitted(array[None])[0])
-
-    def admitted(self, rows: Payload) -> NDArray[np.bool_]:
+    def admitted(self, rows: Payload) -> BoolArray:
         """Return for each row whether an honest client could have sent it; shape and dtype are not checked.
 
         Args:

@@ -30,7 +30,6 @@ from ._exchange import (
     respond_with_averages as respond_with_averages,
     shuffle as shuffle,
     simulate_groups as simulate_groups,
-    simulate_release as simulate_release,
 )
 from ._lack_of_fit import (
     FIT_LEVEL as FIT_LEVEL,
@@ -47,6 +46,7 @@ from ._leader import (
 from ._learner import (
     ask as ask,
     replay as replay,
+    states_before as states_before,
     tell as tell,
 )
 from ._messages import (

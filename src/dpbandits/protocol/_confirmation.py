@@ -27,7 +27,7 @@ from dpbandits.privacy import calibrate
 from dpbandits.protocol._clipping import MARGIN, clip_radius, on_grid
 from dpbandits.protocol._evidence import PhaseEvidence
 from dpbandits.protocol._messages import Plan
-from dpbandits.protocol._reporting import FAR, Reporting, Statistics, clipping_bias, first_least
+from dpbandits.protocol._reporting import FAR, Reporting, Statistics, clipping_bias, first_least, ranked
 from dpbandits.protocol._schedule import Schedule
 from dpbandits.protocol.model import LinearFit, fitted
 
@@ -40,7 +40,6 @@ MOST_FINALISTS = 20
 # The horizon of the study of finalists: its own bounds on clipping fail with probability 3/_LONG.
 _LONG = 10**7
 _CHOICE = 0.05  # the probability that the best guess of the model is wrongly replaced
-_TIE = 1e-9  # scores are rounded to multiples of this, and equal ones are ordered by their index
 CLIPPING_SHARE = 0.02  # the part of the failure probability with which the bound on clipping may fail
 
 
@@ -131,7 +130,7 @@ def finalists(state: State, estimate: FloatArray) -> tuple[int, ...]:
         everything = np.arange(study.actions.count)
         candidates, most = everything[everything != own.current], 1
     scores = study.reward_model.means(study.actions.matrix, candidates, estimate)
-    order = np.argsort(-np.round(scores / _TIE), kind="stable")[:most]
+    order = ranked(scores)[:most]
     return (*(int(place) for place in candidates[order]), own.current)
 
 
@@ -330,5 +329,5 @@ def confirmed_leader(state: State, best: int) -> int:
     tabular, own = tabular_evidence(state.study, evidence)
     ahead = directions @ fitted(tabular, own).estimate
     sure = ahead - confirmation_radii(state.study, evidence, directions, _CHOICE / len(directions))
-    first = int(np.argmax(np.round(ahead / _TIE)))
+    first = int(ranked(ahead)[0])
     return int(np.delete(options, place)[first]) if sure[first] > 0 else best

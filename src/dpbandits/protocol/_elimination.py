@@ -12,9 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dpbandits._arrays import FloatArray, IntArray
+from dpbandits._arrays import BoolArray, FloatArray, IntArray
 from dpbandits.protocol._pooling import pooled_leads
 from dpbandits.protocol._state import State
 from dpbandits.protocol._study import Study
@@ -28,9 +27,7 @@ _ROUNDING = 1e-9
 _FIRST = 1 << 10  # the search for the largest width begins with this many actions
 
 
-def survivors(
-    state: State, fit: Fit, scores: FloatArray, *, few: int = FEW
-) -> tuple[NDArray[np.bool_], float]:
+def survivors(state: State, fit: Fit, scores: FloatArray, *, few: int = FEW) -> tuple[BoolArray, float]:
     """Decide which of the active actions may still be best (line 16).
 
     Args:
@@ -59,7 +56,7 @@ def survivors(
     return scores + widths >= np.max(scores - widths), float(np.max(widths))
 
 
-def pooled_survivors(study: Study, fits: Sequence[Fit], active: IntArray) -> NDArray[np.bool_]:
+def pooled_survivors(study: Study, fits: Sequence[Fit], active: IntArray) -> BoolArray:
     """Decide which of some actions may still be best, by all phases together.
 
     The action with the highest pooled estimate is compared with every other one. With more than 2¹⁴ actions
@@ -114,7 +111,7 @@ def _doubtful(found: Bracket, scores: FloatArray, towards: int | None) -> int:
     return int(np.count_nonzero(unsure) + np.count_nonzero(found.high >= np.max(found.low)))
 
 
-def _kept(found: Bracket, scores: FloatArray, exact: Exact, towards: int | None) -> NDArray[np.bool_]:
+def _kept(found: Bracket, scores: FloatArray, exact: Exact, towards: int | None) -> BoolArray:
     """Return which actions stay.
 
     With the step `differences`, x is dropped if the best score exceeds its score by more than the width of

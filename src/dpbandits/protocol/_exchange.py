@@ -219,31 +219,10 @@ def gather(plan: Plan, releases: Sequence[Release]) -> Release:
     )
 
 
-def simulate_release(plan: Plan, averages: FloatArray, noise: NoiseSource) -> Release:
-    """Simulate R, S and A for a cohort, with the same distribution but without a message per client.
-
-    Args:
-        plan: The plan of the cohort.
-        averages: Average rewards, with one row per client of the cohort and one column per supported action.
-        noise: Simulated noise.
-
-    Returns:
-        The release, marked as simulated.
-
-    Raises:
-        ProtocolError: The averages have another shape, the noise is not simulated, or the plan asks nobody.
-    """
-    if averages.shape != (plan.cohort, len(plan.support)):
-        raise ProtocolError(
-            f"averages: got shape {averages.shape}, expected {(plan.cohort, len(plan.support))}"
-        )
-    return simulate_groups(plan, [[plan.reported(averages)]], noise)[0]
-
-
 def simulate_groups(
     plan: Plan, groups: Iterable[Iterable[FloatArray]], noise: NoiseSource
 ) -> tuple[Release, float]:
-    """Like `simulate_release`, for plans with parts, and with cohorts in blocks of clients to save memory.
+    """Simulate R, S and A for a phase, with the same distribution but without a message per client.
 
     Args:
         plan: The plan of a phase that asks clients.

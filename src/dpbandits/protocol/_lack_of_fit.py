@@ -29,7 +29,7 @@ from dpbandits.protocol._clipping import MARGIN, clip_radius, mean_excess, on_gr
 from dpbandits.protocol._evidence import PhaseEvidence
 from dpbandits.protocol._messages import Plan
 from dpbandits.protocol._misfit import largest_norm
-from dpbandits.protocol._reporting import FAR, Reporting, Statistics, first_least, rounded
+from dpbandits.protocol._reporting import FAR, Reporting, Statistics, first_least, ranked, rounded
 from dpbandits.protocol._schedule import Schedule
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ MOST_COORDINATES = 100
 FIT_LEVEL = 0.01
 """The probability of a false alarm."""
 _GOLDEN = (1 + 5**0.5) / 2
-_TIE = 1e-9  # scores are rounded to multiples of this; smaller relative singular values count as 0
+_ZERO = 1e-9  # smaller relative singular values count as 0
 _FEW_ROUNDS = 0.05  # the largest share of the horizon that a test plays by default
 _NOTICED = 0.5  # a test is planned such that its threshold is at most this share of the expected length
 _MOST = 0.5  # the largest share of the participants that a test reserves
@@ -128,7 +128,7 @@ def tested_actions(
     scores[design.support] = -np.inf
     scores[banned] = -np.inf
     missing = min(own.coordinates + design.rank, len(matrix) - len(banned)) - len(first)
-    best = np.argsort(-np.round(scores / _TIE), kind="stable")[: max(0, missing)]
+    best = ranked(scores)[: max(0, missing)]
     found = {*first.tolist(), *best.tolist(), *([] if current is None else [current])}
     return tuple(sorted(found)) if len(found) > design.rank else ()
 
@@ -200,7 +200,7 @@ def residual_basis(rows: FloatArray, wanted: int) -> FloatArray:
         wanted: How many columns are wanted. Fewer are returned if the orthogonal space has fewer dimensions.
     """
     left, sizes, _ = np.linalg.svd(rows, full_matrices=False)
-    basis = left[:, sizes > sizes[0] * _TIE]
+    basis = left[:, sizes > sizes[0] * _ZERO]
     size, count = len(rows), min(wanted, len(rows) - basis.shape[1])
     fixed = np.sin(_GOLDEN * np.outer(np.arange(1, size + 1) ** 2, np.arange(1, count + 1)))
     for _ in range(2):  # the second time removes rounding errors of the first

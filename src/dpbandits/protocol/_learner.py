@@ -293,3 +293,28 @@ def replay(study: Study, releases: Iterable[Release]) -> State:
             )
         state = tell(state, plan, release)
     return state
+
+
+def states_before(end: State) -> list[State]:
+    """Return the state before each phase that a state has learnt from, and the state itself.
+
+    Args:
+        end: A state. It may also have the results of a fit test and of a confirmation.
+
+    Example:
+        >>> from dpbandits import examples
+        >>> from dpbandits.protocol import states_before
+        >>> [state.phase for state in states_before(examples.after_one_phase(examples.study()))]
+        [1, 2]
+    """
+    states = [end.study.begin()]
+    for evidence in end.history:
+        release = Release(
+            plan=evidence.plan.digest,
+            means=evidence.means,
+            reports=evidence.reports,
+            simulated=False,
+            counts=evidence.counts,
+        )
+        states.append(tell(states[-1], evidence.plan, release))
+    return [*states[:-1], end]

@@ -8,10 +8,9 @@ orthonormal basis of the span; no matrix is inverted.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import eigh, qr, solve_triangular
 
-from dpbandits._arrays import FloatArray
+from dpbandits._arrays import BoolArray, FloatArray
 
 _SPANNED = 1e-7  # relative part of a direction outside a span that still counts as rounding
 _ROUGH = 1e-10  # below this ratio of smallest to largest eigenvalue, rounding errors would be visible
@@ -41,7 +40,7 @@ def _solution(roots: FloatArray, rows: FloatArray) -> FloatArray:
     return np.asarray(solve_triangular(triangular, orthogonal.T) * roots.T, dtype=np.float64)
 
 
-def spanned(rows: FloatArray, rank: int, directions: FloatArray) -> NDArray[np.bool_]:
+def spanned(rows: FloatArray, rank: int, directions: FloatArray) -> BoolArray:
     """Return for each direction whether it lies in the space that some rows span, up to rounding.
 
     Args:

@@ -12,9 +12,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dpbandits._arrays import FloatArray, IntArray
+from dpbandits._arrays import BoolArray, FloatArray, IntArray
 from dpbandits.actions import Actions
 from dpbandits.protocol._best_guess import RIGHT, ErrorDraws, Guess
 from dpbandits.protocol._near_ties import drawn_parameters
@@ -210,7 +209,7 @@ class _Path:
             )
 
 
-def _near_enough(study: Study, leads: FloatArray) -> NDArray[np.bool_]:
+def _near_enough(study: Study, leads: FloatArray) -> BoolArray:
     """Return for each θ* whether the study stops, given bounds on how much better each action may be."""
     if not study.stop_gap:
         return np.zeros(len(leads), dtype=bool)
@@ -236,7 +235,7 @@ def _guess(gaps: FloatArray, pooled: Pooled | None, draws: ErrorDraws, *, decide
     return pooled.guess(gaps, draws)
 
 
-def _groups(kept: NDArray[np.bool_]) -> Iterator[tuple[NDArray[np.bool_], IntArray]]:
+def _groups(kept: BoolArray) -> Iterator[tuple[BoolArray, IntArray]]:
     """Yield each different row, with the indices of the rows that are equal to it."""
     places: dict[bytes, list[int]] = {}
     for place, row in enumerate(np.packbits(kept, axis=1)):

@@ -37,7 +37,7 @@ Computed = TypeVar("Computed")
 _DIGITS = 14
 # The clip margin without privacy, in standard deviations: clipping then only keeps absurd reports out.
 FAR = 12.0
-_TIE = 1e-9  # relative difference below which two computed errors count as equal
+_TIE = 1e-9  # errors that differ by a smaller share, or scores by less, count as equal
 _INDEPENDENT = 1e-8  # relative size of a QR diagonal entry above which a column counts as independent
 
 
@@ -223,6 +223,11 @@ def first_least(options: Sequence[Reporting], errors: Sequence[float]) -> Report
     """
     limit = min(errors) * (1 + _TIE)
     return next(option for option, error in zip(options, errors, strict=True) if error <= limit)
+
+
+def ranked(scores: FloatArray) -> IntArray:
+    """Return indices, the highest score first; scores that are equal up to rounding are ordered by index."""
+    return np.argsort(-np.round(scores / _TIE), kind="stable")
 
 
 def clipping_bias(

@@ -17,9 +17,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dpbandits._arrays import FloatArray, IntArray
+from dpbandits._arrays import BoolArray, FloatArray, IntArray
 from dpbandits.protocol._bitmap import unpacked
 from dpbandits.protocol._linear_algebra import spanned
 from dpbandits.protocol._messages import MOST_PLAYS, Plan
@@ -41,7 +40,7 @@ class LossBounds:
     low: FloatArray
     high: FloatArray
 
-    def narrow(self, places: NDArray[np.bool_], estimates: FloatArray, widths: FloatArray) -> None:
+    def narrow(self, places: BoolArray, estimates: FloatArray, widths: FloatArray) -> None:
         """Intersect the bounds of some options with further intervals, estimates ± widths."""
         self.low[places] = np.maximum(self.low[places], estimates - widths)
         self.high[places] = np.minimum(self.high[places], estimates + widths)
@@ -83,7 +82,7 @@ def _safeguard(study: Study) -> Safeguard:
     return study.safeguard
 
 
-def _measured(fit: Fit, current: int, options: IntArray) -> NDArray[np.bool_]:
+def _measured(fit: Fit, current: int, options: IntArray) -> BoolArray:
     """Return for each option whether the phase measured its difference to the current one."""
     matrix = fit.study.actions.matrix
     found = np.empty(len(options), dtype=bool)
@@ -93,7 +92,7 @@ def _measured(fit: Fit, current: int, options: IntArray) -> NDArray[np.bool_]:
     return found
 
 
-def _equally_measured(measured: NDArray[np.bool_]) -> Iterator[tuple[NDArray[np.bool_], IntArray]]:
+def _equally_measured(measured: BoolArray) -> Iterator[tuple[BoolArray, IntArray]]:
     """Yield groups of options, each with the places of the phases that measured them."""
     for pattern in np.unique(measured, axis=1).T:
         if pattern.any():

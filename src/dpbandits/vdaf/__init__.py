@@ -3,7 +3,6 @@
   arithmetic
     field         what the fields have in common: byte encodings, sums, roots of unity
     field64       64-bit integers in NumPy arrays, the fast field
-    field128      Python integers, for the test vectors
     polynomials   the number theoretic transform, and values of polynomials at other points
   proofs
     circuits      which measurements are valid

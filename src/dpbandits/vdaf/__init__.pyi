@@ -4,12 +4,8 @@ from ._derivation import (
 )
 from ._instances import (
     best_chunk as best_chunk,
-    count as count,
-    histogram as histogram,
-    sum_vec as sum_vec,
     sum_vec_in_ball as sum_vec_in_ball,
     sum_vec_with_multiproof as sum_vec_with_multiproof,
-    total as total,
 )
 from ._prio3 import (
     HELPER as HELPER,

@@ -73,64 +73,6 @@ class Circuit(ABC):
         """The elements to add up, from encoded measurements or shares of them."""
 
 
-class Count(Circuit):
-    """One number that is 0 or 1."""
-
-    def __init__(self, field: Field) -> None:
-        super().__init__(field, Sizes(measurement=1, output=1, arity=2, calls=1), largest=1)
-
-    def encode(self, measurements: Any) -> Elements:
-        """The number itself."""
-        return self.field.array(integers(measurements, 1, 1))
-
-    def wires(self, measurements: Elements, joint: Elements, shares: int) -> Elements:  # noqa: ARG002
-        """The number twice."""
-        return np.repeat(measurements[:, np.newaxis, np.newaxis, :], 2, axis=-1)
-
-    def gadget(self, inputs: Elements) -> Elements:
-        """The product of two inputs."""
-        return self.field.multiply(inputs[..., 0], inputs[..., 1])
-
-    def outputs(self, measurements: Elements, results: Elements, shares: int) -> Elements:  # noqa: ARG002
-        """The square minus the number."""
-        return self.field.subtract(results, measurements[:, np.newaxis, :])
-
-    def truncate(self, measurements: Elements) -> Elements:
-        """The number itself."""
-        return measurements
-
-
-class Sum(Circuit):
-    """One whole number from 0 to `largest`."""
-
-    def __init__(self, field: Field, largest: int) -> None:
-        bits = largest.bit_length()
-        sizes = Sizes(measurement=bits, output=1, arity=1, calls=bits, evaluations=bits)
-        super().__init__(field, sizes, largest)
-
-    def encode(self, measurements: Any) -> Elements:
-        """The weighted bits of the number."""
-        numbers = integers(measurements, 1, self.largest)
-        return self.field.array(weighted_bits(numbers, self.largest))
-
-    def wires(self, measurements: Elements, joint: Elements, shares: int) -> Elements:  # noqa: ARG002
-        """One bit per call."""
-        return measurements[:, np.newaxis, :, np.newaxis]
-
-    def gadget(self, inputs: Elements) -> Elements:
-        """x² - x, which is zero for 0 and 1 only."""
-        bit = inputs[..., 0]
-        return self.field.subtract(self.field.multiply(bit, bit), bit)
-
-    def outputs(self, measurements: Elements, results: Elements, shares: int) -> Elements:  # noqa: ARG002
-        """The gadget's result for each bit."""
-        return results
-
-    def truncate(self, measurements: Elements) -> Elements:
-        """The number, from its weighted bits."""
-        return from_weighted_bits(self.field, measurements, 1, self.largest)
-
-
 class Bits(Circuit):
     """Elements that are all 0 or 1, checked `chunk` at a time with powers of the joint randomness.
 
@@ -205,29 +147,6 @@ class SumVec(Bits):
     def truncate(self, measurements: Elements) -> Elements:
         """The numbers, from their weighted bits."""
         return from_weighted_bits(self.field, measurements, self.numbers, self.largest)
-
-
-class Histogram(Bits):
-    """The index of one of `length` buckets, as a vector that is 1 at the index and 0 elsewhere."""
-
-    def __init__(self, field: Field, length: int, chunk: int) -> None:
-        super().__init__(field, measurement=length, output=length, chunk=chunk, largest=1, evaluations=2)
-        self.length = length
-
-    def encode(self, measurements: Any) -> Elements:
-        """The vector that is 1 at the index."""
-        index = integers(measurements, 1, self.length - 1)
-        return self.field.array((index == np.arange(self.length)).astype(np.int64))
-
-    def outputs(self, measurements: Elements, results: Elements, shares: int) -> Elements:
-        """The sum of all results, and the sum of all buckets minus 1."""
-        excess = self.field.subtract(self.field.sum(measurements), self.field.inverse(shares))
-        bits = self.field.sum(results)
-        return np.stack([bits, np.broadcast_to(excess[:, np.newaxis], bits.shape)], axis=-1)
-
-    def truncate(self, measurements: Elements) -> Elements:
-        """The vector itself."""
-        return measurements
 
 
 def integers(measurements: Any, width: int, largest: int) -> Elements:

@@ -1,7 +1,7 @@
 """What the fields have in common: byte encodings, sums and roots of unity of arrays of elements.
 
-An array of elements is a NumPy array of integers in [0, modulus): `uint64` in Field64, Python integers
-(`object`) in Field128. Operations work element by element and broadcast, like those of NumPy; one of the
+An array of elements is a NumPy array of integers in [0, modulus): `uint64` in Field64; a larger field has
+Python integers (`object`). Operations work element by element and broadcast, like those of NumPy; one of the
 operands has at least one axis.
 """
 
@@ -15,11 +15,12 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dpbandits._arrays import BoolArray
+
 Elements = NDArray[Any]
-Mask = NDArray[np.bool_]
 
 
-def all_true(values: Elements) -> Mask:
+def all_true(values: Elements) -> BoolArray:
     """Which rows along the last axis have no false entry."""
     return np.asarray(values.astype(np.bool_).all(axis=-1))
 
@@ -80,7 +81,7 @@ class Field(ABC):
         joined = self.to_bytes(values)
         return [joined[start : start + width] for start in range(0, len(values) * width, width)]
 
-    def decode_rows(self, rows: Sequence[bytes], length: int) -> tuple[Elements, Mask]:
+    def decode_rows(self, rows: Sequence[bytes], length: int) -> tuple[Elements, BoolArray]:
         """Decode byte strings of `length` elements each.
 
         Args:

@@ -17,8 +17,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from dpbandits._arrays import BoolArray
 from dpbandits.vdaf._circuits import Circuit
-from dpbandits.vdaf._field import Elements, Field, Mask, all_true
+from dpbandits.vdaf._field import Elements, Field, all_true
 from dpbandits.vdaf._polynomials import double, evaluation_weights, last_value
 
 
@@ -69,7 +70,7 @@ def query(
     randomness: Elements,
     joint: Elements,
     shares: int,
-) -> tuple[Elements, Mask]:
+) -> tuple[Elements, BoolArray]:
     """The verifiers of shares of measurements and proofs.
 
     Args:
@@ -99,7 +100,7 @@ def query(
     return verifiers, all_true(~_is_root(field, point, length))
 
 
-def _is_root(field: Field, points: Elements, order: int) -> Mask:
+def _is_root(field: Field, points: Elements, order: int) -> BoolArray:
     """Which points are roots of unity of an order that is a power of two."""
     power = points
     for _ in range(order.bit_length() - 1):
@@ -107,7 +108,7 @@ def _is_root(field: Field, points: Elements, order: int) -> Mask:
     return np.asarray(power == 1, dtype=np.bool_)
 
 
-def decide(circuit: Circuit, verifiers: Elements) -> Mask:
+def decide(circuit: Circuit, verifiers: Elements) -> BoolArray:
     """Which reports are valid: all of their verifiers, which are sums of shares, pass both tests."""
     output, wires, gadget = verifiers[..., 0], verifiers[..., 1:-1], verifiers[..., -1]
     passed = (output == 0) & (circuit.gadget(wires) == gadget)

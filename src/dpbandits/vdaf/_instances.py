@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from dpbandits._checks import whole
 from dpbandits.vdaf._ball import SumVecInBall
-from dpbandits.vdaf._circuits import Count, Histogram, Sum, SumVec
+from dpbandits.vdaf._circuits import SumVec
 from dpbandits.vdaf._field64 import Field64
-from dpbandits.vdaf._field128 import Field128
 from dpbandits.vdaf._prio3 import Prio3
 
 FIELD64 = Field64()
-FIELD128 = Field128()
 
 
 def sum_vec_with_multiproof(
@@ -113,80 +111,3 @@ def best_chunk(bits: int, squares: int = 0) -> int:
     lengths = [1 << exponent for exponent in range(least, (bits + squares).bit_length() + 1)]
     chunks = {p: smallest(p - 1) for p in lengths}
     return chunks[min(lengths, key=lambda p: 2 * chunks[p] + 2 * p - 1)]
-
-
-def sum_vec(*, numbers: int, largest: int, chunk: int, context: bytes, shares: int = 2) -> Prio3:
-    """Sums of vectors over Field128 with one proof (Prio3SumVec); slow.
-
-    Args:
-        numbers: Length of the vectors.
-        largest: Every number is a whole number from 0 to this.
-        chunk: Bits per call of the gadget.
-        context: What the reports are for. A report made for one context is rejected in another.
-        shares: Number of servers, from 2 to 255.
-
-    Returns:
-        The instance.
-
-    Raises:
-        InvalidValue: A parameter is out of range.
-    """
-    whole(1, 100_000, numbers=numbers)
-    whole(1, 2**62, largest=largest)
-    whole(1, numbers * largest.bit_length(), chunk=chunk)
-    circuit = SumVec(FIELD128, numbers, largest, chunk)
-    return Prio3(circuit=circuit, algorithm=3, context=context, shares=shares)
-
-
-def count(*, context: bytes, shares: int = 2) -> Prio3:
-    """How many measurements are 1, where each is 0 or 1 (Prio3Count).
-
-    Args:
-        context: What the reports are for. A report made for one context is rejected in another.
-        shares: Number of servers, from 2 to 255.
-
-    Returns:
-        The instance.
-
-    Raises:
-        InvalidValue: A parameter is out of range.
-    """
-    return Prio3(circuit=Count(FIELD64), algorithm=1, context=context, shares=shares)
-
-
-def total(*, largest: int, context: bytes, shares: int = 2) -> Prio3:
-    """The sum of whole numbers from 0 to `largest` (Prio3Sum).
-
-    Args:
-        largest: Every measurement is a whole number from 0 to this.
-        context: What the reports are for. A report made for one context is rejected in another.
-        shares: Number of servers, from 2 to 255.
-
-    Returns:
-        The instance.
-
-    Raises:
-        InvalidValue: A parameter is out of range.
-    """
-    whole(1, 2**62, largest=largest)
-    return Prio3(circuit=Sum(FIELD64, largest), algorithm=2, context=context, shares=shares)
-
-
-def histogram(*, length: int, chunk: int, context: bytes, shares: int = 2) -> Prio3:
-    """How often each index from 0 to `length` - 1 was measured (Prio3Histogram, over Field128; slow).
-
-    Args:
-        length: Number of buckets.
-        chunk: Buckets per call of the gadget.
-        context: What the reports are for. A report made for one context is rejected in another.
-        shares: Number of servers, from 2 to 255.
-
-    Returns:
-        The instance.
-
-    Raises:
-        InvalidValue: A parameter is out of range.
-    """
-    whole(1, length=length)
-    whole(1, length, chunk=chunk)
-    return Prio3(circuit=Histogram(FIELD128, length, chunk), algorithm=4, context=context, shares=shares)

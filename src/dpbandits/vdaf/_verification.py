@@ -12,8 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dpbandits._arrays import BoolArray
 from dpbandits.vdaf._derivation import NONCE_SIZE, Derivation
-from dpbandits.vdaf._field import Elements, Mask
+from dpbandits.vdaf._field import Elements
 from dpbandits.vdaf._flp import decide, proof_length, query, verifier_length
 from dpbandits.vdaf._xof import SEED_SIZE
 
@@ -28,7 +29,7 @@ class Prepared:
     """Shares of what will be added up, as [reports, output elements]."""
     joint_seeds: list[bytes]
     """What the verifier message of each report must be."""
-    accepted: Mask
+    accepted: BoolArray
     """Which reports are well-formed."""
 
 
@@ -37,7 +38,7 @@ class OutShares(NamedTuple):
 
     values: Elements
     """As [reports, output elements]; the rows of rejected reports are zero."""
-    accepted: Mask
+    accepted: BoolArray
     """Which reports were verified."""
 
 
@@ -47,7 +48,7 @@ class _Inputs(NamedTuple):
     measurements: Elements
     proofs: Elements
     blinds: list[bytes]
-    valid: Mask
+    valid: BoolArray
 
 
 def prepare_batch(
@@ -149,7 +150,7 @@ def out_shares(derivation: Derivation, server: int, input_shares: Sequence[bytes
     return OutShares(values, accepted)
 
 
-def _of_size(strings: Sequence[bytes | None], size: int) -> tuple[list[bytes], Mask]:
+def _of_size(strings: Sequence[bytes | None], size: int) -> tuple[list[bytes], BoolArray]:
     """Replace what has the wrong size by zero bytes, and mask it."""
     valid = [string is not None and len(string) == size for string in strings]
     zero = bytes(size)
@@ -173,7 +174,7 @@ def _expand(derivation: Derivation, server: int, input_shares: Sequence[bytes]) 
 
 def _measurements(
     derivation: Derivation, server: int, input_shares: Sequence[bytes]
-) -> tuple[Elements, Mask]:
+) -> tuple[Elements, BoolArray]:
     """The shares of the measurements alone, which for a helper saves the expansion of the proofs."""
     if not server:
         inputs = _expand(derivation, server, input_shares)

@@ -190,7 +190,7 @@ def test_a_report_has_eight_bytes_and_every_value_names_a_direction() -> None:
     mechanism = _list(20, 10.0)
     assert mechanism.message.size == 8
     report = mechanism.randomize(np.ones((1, 20)), SecureNoise())[0]
-    assert mechanism.message.admits(report)
+    assert mechanism.message.admitted(report[None])[0]
     ends = np.array([[0], [int(mechanism.message.high)]])
     np.testing.assert_allclose(np.linalg.norm(mechanism.decoded(ends), axis=1), 1)
     packed = int(mechanism.message.high + 1).to_bytes(8, "little")

@@ -14,10 +14,9 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbandits._arrays import FloatArray, IntArray
+from dpbandits._arrays import BoolArray, FloatArray, IntArray
 
 Words = NDArray[np.uint64]
-BoolArray = NDArray[np.bool_]
 Bytes = Callable[[int], bytes]
 """A source of uniform bytes: `source(count)` returns the next `count` bytes."""
 

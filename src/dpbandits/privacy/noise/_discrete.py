@@ -11,8 +11,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from dpbandits._arrays import IntArray
-from dpbandits.privacy.noise._coins import BoolArray, Coins, first_accepted
+from dpbandits._arrays import BoolArray, IntArray
+from dpbandits.privacy.noise._coins import Coins, first_accepted
 
 # Guesses of success rates. They are constants, so that keyed noise makes the same draws on every machine.
 _LAPLACE_ACCEPTANCE = 0.5  # the true rate is between 0.32 and 0.63

@@ -12,10 +12,10 @@ from typing import Literal
 
 import numpy as np
 
-from dpbandits._arrays import FloatArray, IntArray
+from dpbandits._arrays import BoolArray, FloatArray, IntArray
 from dpbandits.privacy.noise import _discrete as discrete, _ranges as ranges
 from dpbandits.privacy.noise._ball_norm_point import Uniforms, exact_ball_point
-from dpbandits.privacy.noise._coins import BLOCK, BoolArray, Coins, first_accepted
+from dpbandits.privacy.noise._coins import BLOCK, Coins, first_accepted
 from dpbandits.privacy.noise._max_norm_radius import exact_offset
 from dpbandits.privacy.noise._sources import BitArray
 

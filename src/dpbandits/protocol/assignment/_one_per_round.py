@@ -26,9 +26,8 @@ from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dpbandits._arrays import FloatArray, IntArray
+from dpbandits._arrays import BoolArray, FloatArray, IntArray
 from dpbandits.privacy import Mechanism, calibrate_per_action, per_action_deviations, per_action_radius
 from dpbandits.privacy.tails import NOTHING
 from dpbandits.privacy.trust import CentralLattice, LocalLattice
@@ -127,7 +126,7 @@ class Clipping:
     """
 
     bounds: FloatArray
-    recentred: NDArray[np.bool_]
+    recentred: BoolArray
     scales: FloatArray
 
 

@@ -23,9 +23,8 @@ from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dpbandits._arrays import FloatArray, IntArray
+from dpbandits._arrays import BoolArray, FloatArray, IntArray
 from dpbandits.errors import NotAvailable
 from dpbandits.protocol._evidence import PhaseEvidence
 from dpbandits.protocol._linear_algebra import spanned
@@ -118,7 +117,7 @@ class Fit(ABC):
         """The pseudo-inverse of the covariance."""
         return np.asarray(np.linalg.pinv(self.covariance(), hermitian=True), dtype=np.float64)
 
-    def spans(self, directions: FloatArray) -> NDArray[np.bool_]:
+    def spans(self, directions: FloatArray) -> BoolArray:
         """Return for each direction whether the phase measured it: whether the played actions span it.
 
         Args:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from dpbandits.answers import RewardRange, confirmed_of, fit_check_of
-from dpbandits.options import Options
+from dpbandits.options import Options, name_of
 from dpbandits.protocol import Plan, Progress, Release, State, decode
 from dpbandits.rounds import CLOSED, PAUSED, Rounds, give_order, standing_of
 from dpbandits.service.coordinator._context import Context
@@ -116,7 +116,7 @@ class OperatorViews:
             reports=self._reports(transaction, latest, plan),
             shuffled=self._context.shuffled,
             ended=played >= self._context.study.horizon,
-            played=[self._context.label(action) or f"action {action}" for action in plan.support],
+            played=[name_of(self._context.options, action) for action in plan.support],
             left=self._rounds.seconds_left(latest),
         )
         words = ordered(standing_of(transaction), latest) or waiting.words()

@@ -10,6 +10,7 @@ import logging
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from dpbandits.answers import Answer, answer_of
 from dpbandits.errors import DpbanditsError
 from dpbandits.options import Options
 from dpbandits.privacy import Mechanism, PrivacyRequest, calibrate
-from dpbandits.protocol import Plan, Prediction, Release, State, decode, predict, tell
+from dpbandits.protocol import Plan, Prediction, State, decode, predict, states_before
 from dpbandits.service.coordinator import LEVEL, Journalled
 from dpbandits.service.wire import ResultsReply
 
@@ -120,7 +121,7 @@ class Analyst:
             prediction=last.prediction,
             **_ranking(state, answer),
         )
-        self.found = replace(self.found, dropped=_dropped(journalled))
+        self.found = replace(self.found, dropped=_dropped(state))
         plans = [decode(record.body, Plan) for record in journalled.plans]
         asked = [plan for plan in plans if plan.mechanism is not None]
         if state.study.privacy.trust_model.private:
@@ -157,19 +158,12 @@ def _ranking(state: State, answer: Answer | None) -> dict[str, Any]:
     return {"scores": scores, "order": np.argsort(-scores, kind="stable")}
 
 
-def _dropped(journalled: Journalled) -> IntArray:
-    """Return the phase that dropped each option, by telling the learner every release again."""
-    study = journalled.state.study
-    dropped = np.zeros(study.actions.count, dtype=np.int64)
-    releases = {record.phase: decode(record.body, Release) for record in journalled.releases}
-    state = study.begin()
-    for record in journalled.plans:
-        if record.phase >= journalled.state.phase:
-            break
-        before = state.active_actions
-        state = tell(state, decode(record.body, Plan), releases.get(record.phase))
-        gone = np.setdiff1d(before, state.active_actions, assume_unique=True)
-        dropped[gone] = record.phase
+def _dropped(end: State) -> IntArray:
+    """Return the phase that dropped each option; 0 if it is left."""
+    dropped = np.zeros(end.study.actions.count, dtype=np.int64)
+    for before, after in pairwise(states_before(end)):
+        gone = np.setdiff1d(before.active_actions, after.active_actions, assume_unique=True)
+        dropped[gone] = before.phase
     return dropped
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from dpbandits.options import Options
+from dpbandits.options import Options, name_of
 from dpbandits.protocol import Plan, Progress, Study, decode
 from dpbandits.service.coordinator import Coordinator, Journalled
 from dpbandits.service.dashboard._analysis import Analysis, Analyst
@@ -52,7 +52,7 @@ class Snapshot:
 
     def label(self, action: int) -> str:
         """Return the name of an option."""
-        return f"action {action}" if self.options is None else self.options.labels[action]
+        return name_of(self.options, action)
 
 
 class Snapshots:

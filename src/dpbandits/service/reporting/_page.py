@@ -10,6 +10,7 @@ import msgspec
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from dpbandits.options import name_of
 from dpbandits.privacy import TRUST_MODELS
 from dpbandits.protocol import Plan, Release, decode, encode
 from dpbandits.service.reporting._figures import Bar, intervals, over_phases, who_sees_what
@@ -74,8 +75,7 @@ def _values(record: Record) -> dict[str, Any]:
 def _phase(record: Record, phase: RecordedPhase) -> dict[str, Any]:
     plan = decode(phase.plan, Plan)
     release = None if phase.release is None else decode(phase.release, Release)
-    labels = None if record.options is None else record.options.labels
-    names = [f"action {action}" if labels is None else labels[action] for action in plan.support]
+    names = [name_of(record.options, action) for action in plan.support]
     mechanism = {} if plan.mechanism is None else msgspec.to_builtins(plan.mechanism)
     return {
         "number": plan.phase,

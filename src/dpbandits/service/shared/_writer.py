@@ -77,11 +77,6 @@ class Writer:
         self._thread.start()
 
     @property
-    def alive(self) -> bool:
-        """Whether the writer thread is running."""
-        return self._thread.is_alive()
-
-    @property
     def long_step(self) -> float | None:
         """The seconds for which a step with its own transaction has been running; None if none is running."""
         since = self._since

@@ -27,6 +27,10 @@ from ._messages import (
     TaskRequest as TaskRequest,
     TaskState as TaskState,
 )
+from ._modes import (
+    MODES as MODES,
+    SHARED_MODES as SHARED_MODES,
+)
 from ._pins import (
     Pins as Pins,
 )
@@ -74,9 +78,7 @@ from ._statements import (
     StatementReply as StatementReply,
 )
 from ._terms import (
-    MODES as MODES,
     MOST_COHORT as MOST_COHORT,
-    SHARED_MODES as SHARED_MODES,
     PartyTerms as PartyTerms,
     SignedTerms as SignedTerms,
     Terms as Terms,

@@ -9,13 +9,14 @@ study's terms.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Literal
 
 import msgspec
 
 from dpbandits.answers import Answer
 from dpbandits.errors import Refused
 from dpbandits.protocol import Progress
+from dpbandits.service.wire._modes import MODES
 from dpbandits.storage import ATTEMPT_STATES
 
 Digest = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}$", description="hexadecimal SHA-256")]
@@ -47,7 +48,7 @@ def _one_of(*names: str) -> msgspec.Meta:
 CollectionState = Annotated[str, _one_of("collecting", "closed", "summed", "failed")]
 PlayState = Annotated[str, _one_of("beginning", *ATTEMPT_STATES, "paused", "ended")]
 Order = Literal["pause", "resume", "close"]
-ShufflerMode = Annotated[str, _one_of("trusted", "split", "verified")]
+ShufflerMode = Annotated[str, _one_of(*MODES)]
 
 ERROR_CODES = (
     "already-asked",
@@ -81,8 +82,6 @@ ERROR_CODES = (
     "wrong-role",
 )
 """All codes of `ErrorReply`."""
-
-TASK_STATES: tuple[TaskState, ...] = get_args(TaskState)
 
 
 class Wire(msgspec.Struct, frozen=True, kw_only=True):

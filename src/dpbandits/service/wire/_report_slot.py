@@ -15,9 +15,9 @@ from dpbandits.errors import Refused
 from dpbandits.privacy import Message
 from dpbandits.protocol import Plan, share_message
 from dpbandits.service.wire._binding import TAG
+from dpbandits.service.wire._modes import SHARED_MODES
 from dpbandits.service.wire._proofs import ProvedReports
 from dpbandits.service.wire._sealing import OVERHEAD, Place
-from dpbandits.service.wire._terms import SHARED_MODES
 from dpbandits.storage import StoredReport
 
 

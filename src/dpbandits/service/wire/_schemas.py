@@ -14,7 +14,8 @@ from typing import Any, get_type_hints
 import msgspec
 
 from dpbandits.privacy import MECHANISMS, TRUST_MODELS, Mechanism
-from dpbandits.service.wire._terms import MODES, Terms
+from dpbandits.service.wire._modes import MODES
+from dpbandits.service.wire._terms import Terms
 
 REFERENCE = "#/components/schemas/"
 _SHAPES = ("box", "ball")

@@ -29,14 +29,13 @@ from dpbandits.errors import InvalidValue, Refused
 from dpbandits.privacy import MECHANISMS, TRUST_MODELS, Mechanism, PrivacyRequest, TrustModel
 from dpbandits.protocol import Plan
 from dpbandits.service.wire._messages import Digest, Strict, printable
+from dpbandits.service.wire._modes import MODES
 from dpbandits.service.wire._sealing import PublicKey
 from dpbandits.service.wire._signing import SigningKey, VerifyKey
 
 if TYPE_CHECKING:  # a client that only reads terms needs no planning, and so no SciPy
     from dpbandits.protocol import Study
 
-MODES = ("trusted", "split", "verified")
-SHARED_MODES = ("split", "verified")  # a client sends two parts, and neither party sees its report
 VERSION = "dpbandits terms v1"
 CONFORMANCE_VERSION = "dpbandits conformance v1"
 MOST_COHORT = 2**40
