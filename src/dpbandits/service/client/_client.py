@@ -277,9 +277,9 @@ class AsyncClient:
         >>> import asyncio
         >>> from dpbandits.errors import Unreachable
         >>> from dpbandits.service.client import AsyncClient, ClientCore
-        >>> from dpbandits.service.shared import AsyncTransport, Patience
+        >>> from dpbandits.service.shared import AsyncTransport, Backoff
         >>> async def enrol(code):
-        ...     async with AsyncTransport(patience=Patience(tries=1)) as transport:
+        ...     async with AsyncTransport(patience=Backoff(tries=1)) as transport:
         ...         try:
         ...             await AsyncClient(ClientCore(url="http://127.0.0.1:9"), transport).enrol(code)
         ...         except Unreachable:
