@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gzip
+import socket
 import threading
 import time
 import tracemalloc
@@ -194,6 +195,15 @@ def test_time_in_the_queue_for_a_connection_is_not_part_of_the_deadline() -> Non
 
     with _dishonest_server(slow) as (url, _):
         assert [type(one) for one in asyncio.run(ask(url))] == [Refused] * 8
+
+
+def test_the_error_says_that_a_connection_was_refused() -> None:
+    with socket.socket() as probe:  # bound, but nobody listens
+        probe.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{probe.getsockname()[1]}"
+        refused = pytest.raises(Unreachable, match=f"{url}: Connection refused")
+        with Transport(patience=Backoff(tries=1)) as transport, refused:
+            transport.hold(call("GET", url, StudyReply))
 
 
 def test_nobody_waits_after_the_last_try() -> None:

@@ -55,6 +55,18 @@ def _request(outgoing: Outgoing) -> dict[str, Any]:
     return {"method": outgoing.method, "url": outgoing.url, "headers": headers, "content": outgoing.content}
 
 
+def _told(error: BaseException) -> str:
+    """Return what went wrong. A failed connection says only in its cause that it was, say, refused."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, BaseExceptionGroup):  # one error per address of the host
+            cause = cause.exceptions[0]
+        if isinstance(cause, ConnectionError) and cause.errno is not None:
+            return os.strerror(cause.errno)
+        cause = cause.__cause__ or cause.__context__
+    return str(error) or type(error).__name__
+
+
 class _Content:
     """The body of a reply while it is read, at most `largest` bytes.
 
@@ -180,7 +192,7 @@ class AsyncTransport:
             except TimeoutError:
                 trouble = f"no complete reply within {self._deadline:g} s"
             except httpx.TransportError as error:
-                trouble = str(error) or type(error).__name__
+                trouble = _told(error)
         raise Unreachable(f"{outgoing.url}: {trouble}")
 
     async def _tried(self, outgoing: Outgoing) -> Incoming:
