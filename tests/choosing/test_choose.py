@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,11 @@ import pytest
 from scipy.stats import binom
 
 import dpbandits as dp
-from dpbandits.answers import RewardRange
+from dpbandits import examples
+from dpbandits.answers import RewardRange, answer_of
 from dpbandits.choosing import answer, people_of, planned
 from dpbandits.errors import InvalidValue
-from dpbandits.protocol import Spending, fitted, leader
+from dpbandits.protocol import Spending, check_level, fitted, leader
 from dpbandits.world import FittedPopulation
 
 OPTIONS = dp.Options.grid(price=[1, 2, 3, 4], colour=["red", "green"], current={"price": 3, "colour": "red"})
@@ -54,6 +56,25 @@ def _choose(people: object = _person, **settings: Any) -> dp.Found:
         "noise": dp.SimulatedNoise(np.random.default_rng(2)),
     }
     return dp.choose(OPTIONS, people=people, **{**chosen, **settings})
+
+
+@pytest.mark.parametrize("level", [1 - 3e-7, 1 - 1e-7, 1 - 1e-12])
+def test_a_level_that_no_confirmation_can_have_is_refused_before_anybody_is_asked(level: float) -> None:
+    def nobody(*_asked: object) -> float:
+        raise AssertionError("somebody was asked")
+
+    with pytest.raises(InvalidValue, match=r"level: got 0\.99999.*, expected below 0\.9999997"):
+        _choose(nobody, level=level, horizon=10**14)
+    state = examples.after_one_phase(
+        replace(examples.study(), confirmation=dp.Confirmation(current=0, cohort=9))
+    )
+    with pytest.raises(InvalidValue, match=r"expected below 0\.9999997 with a confirmation"):
+        answer_of(state, None, level=level)
+    assert answer_of(examples.after_one_phase(examples.study()), None, level=level).level == level
+
+
+def test_the_highest_level_that_a_confirmation_can_have_is_accepted() -> None:
+    check_level(1 - 3.0001e-7, dp.Confirmation(current=0, cohort=9))
 
 
 @pytest.fixture(name="found", scope="module")

@@ -173,6 +173,9 @@ def test_table_and_plot(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> N
         (["--noise", "laplace"], "noise: got 'laplace', expected one of binomial"),
         (["gone.json"], "RESULT: got gone.json, expected an existing JSON file"),
         (["pyproject.toml"], "RESULT: got pyproject.toml"),
+        (["gone.json", "--epsilon", "2"], "--epsilon: got 2.0, expected none with RESULT or --study"),
+        (["gone.json", "--minimum-reports", "9"], "--minimum-reports: got 9, expected none with RESULT"),
+        (["--study", "gone.toml", "--trust", "local"], "--trust: got local, expected none with RESULT"),
     ],
 )
 def test_bad_input_ends_with_status_2_and_one_line(

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from argparse import Namespace
 from pathlib import Path
 
 import pytest
 
 from dpbandits.cli import _reproduce as reproduce, main
-from dpbandits.cli._reproduce import cache_file
+from dpbandits.cli._reproduce import _say_interrupted, cache_file
 from dpbandits.experiments import EXPERIMENTS
 from dpbandits.experiments._jobs import LinUCB
 
@@ -141,12 +142,20 @@ def test_help_names_every_item(capsys: pytest.CaptureFixture[str]) -> None:
     assert all(experiment.name in shown.replace("- ", "-") for experiment in EXPERIMENTS)
 
 
+def test_the_command_to_continue_has_the_cluster(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    given = {"names": [], "out": tmp_path, "runs": None, "quick": False, "workers": None}
+    _say_interrupted(1, 2, Namespace(**given, backend="dask", address="tcp://10.0.0.5:8786"))
+    told = f"dpbandits reproduce --out {tmp_path} --backend dask --address tcp://10.0.0.5:8786"
+    assert capsys.readouterr().err.splitlines()[-1].strip() == told
+
+
 def test_ctrl_c_in_the_middle(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "dpbandits.cli", "reproduce", "figure-2c", "--quick", "--workers", "2"]
     command += ["--out", str(tmp_path), "--runs"]
     cache = cache_file(tmp_path)
     _, err = interrupt([*command, "40"], cache)
-    assert "To continue, run" in err
+    told = err.split("To continue, run\n")[1].strip()
+    assert told == f"dpbandits reproduce figure-2c --out {tmp_path} --runs 40 --quick --workers 2"
     before = cache.read_bytes()
     assert before.endswith(b"\n")
     subprocess.run([*command, "2"], capture_output=True, check=True)

@@ -11,7 +11,7 @@ import pytest
 from dpbandits.errors import FloatingPointNoise, InvalidValue, PlanMismatch, Refused, Unreachable
 from dpbandits.privacy import PrivacyRequest, SecureNoise, SimulatedNoise
 from dpbandits.protocol import Plan, Report, Study, Sums, add_up, nothing, respond_with_averages
-from dpbandits.rounds import Deadlines, Rounds
+from dpbandits.rounds import Deadlines, GroupRounds, Rounds
 from dpbandits.storage import Attempt, MemoryStore
 
 from ..service.helpers import SetClock, small_study  # noqa: TID252
@@ -175,6 +175,14 @@ def test_a_collector_is_waited_for_and_clients_have_time_again() -> None:
     begun.clock.time += 2
     begun.rounds.settle()
     assert begun.rounds.state.progress[0].reports == 5
+
+
+def test_groups_need_a_collector() -> None:
+    store = MemoryStore()
+    with pytest.raises(InvalidValue, match="collector: got None, expected a Collector"):
+        GroupRounds(small_study("central"), store)
+    with store.transaction() as transaction:
+        assert transaction.study() is None
 
 
 def test_a_study_that_rounds_cannot_run_is_refused() -> None:

@@ -95,32 +95,31 @@ def test_the_synchronous_client_does_the_same(site: tuple[str, Deployment]) -> N
         assert answered == [True] * 6
 
 
-class Flaky(httpx.BaseTransport):
+class Flaky(httpx.AsyncBaseTransport):
     """Delivers every request, but loses every second reply."""
 
     def __init__(self) -> None:
-        self._real = httpx.HTTPTransport()
+        self._real = httpx.AsyncHTTPTransport()
         self.count = 0
 
-    def handle_request(self, request: httpx.Request) -> httpx.Response:
-        reply = self._real.handle_request(request)
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        reply = await self._real.handle_async_request(request)
         self.count += 1
         if self.count % 2:
-            reply.read()
+            await reply.aread()
             raise httpx.ReadTimeout("lost")
         return reply
 
-    def close(self) -> None:
-        self._real.close()
+    async def aclose(self) -> None:
+        await self._real.aclose()
 
 
 def test_lost_replies_change_nothing(site: tuple[str, Deployment]) -> None:
     url, deployed = site
     codes = _codes(deployed, 6)
     with Transport(patience=QUICK) as transport:
-        transport._http.close()
         flaky = Flaky()
-        transport._http = httpx.Client(transport=flaky)
+        transport._transport._http = httpx.AsyncClient(transport=flaky)
         clients = [Client(ClientCore(url=url, consent=ALL), transport) for _ in codes]
         for client, code in zip(clients, codes, strict=True):
             client.enrol(code)
@@ -160,8 +159,7 @@ def test_a_restarted_client_sends_the_same_bytes(tmp_path: Path) -> None:
         raise httpx.ConnectError("lost")
 
     with Transport(patience=QUICK) as transport:
-        transport._http.close()
-        transport._http = httpx.Client(transport=httpx.MockTransport(answer))
+        transport._transport._http = httpx.AsyncClient(transport=httpx.MockTransport(answer))
         for given in (first, None):
             core = given or ClientCore(url="https://nowhere", memory=kept.load(), consent=ALL, save=kept.save)
             client = Client(core, transport)

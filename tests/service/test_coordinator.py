@@ -229,7 +229,7 @@ def test_the_shuffle_model_closes_at_the_deadline_and_not_before() -> None:
     deployed.close()
 
 
-def test_split_sums_leave_out_clients_with_an_unreadable_share() -> None:
+def test_split_sums_leave_out_clients_with_an_unreadable_share(caplog: pytest.LogCaptureFixture) -> None:
     study = small_study("shuffle", share=0.5)
     deployed = Deployment(study=study, mode="split")
     deployed.advance()
@@ -242,6 +242,8 @@ def test_split_sums_leave_out_clients_with_an_unreadable_share() -> None:
     with deployed.store.transaction() as transaction:
         release = decode(transaction.releases()[0].body, Release)
     assert release.reports == 5
+    told = [record.__dict__ for record in caplog.records if record.message == "reports-excluded"]
+    assert [(one["module"], one["count"]) for one in told] == [("_shuffling", 1), ("_shuffler", 1)]
     deployed.close()
 
 

@@ -17,7 +17,7 @@ import pytest
 from starlette.applications import Starlette
 from starlette.types import Receive, Scope, Send
 
-from dpbandits.errors import StorageError
+from dpbandits.errors import PlanMismatch, StorageError
 from dpbandits.options import Options
 from dpbandits.service.dashboard import _snapshot as snapshot_module, add_dashboard
 from dpbandits.service.dashboard._sessions import COOKIE, SECONDS, Sessions
@@ -356,6 +356,20 @@ def test_an_error_is_a_page_without_details(
         assert reply.status_code == status
         assert "secret" not in reply.text
         assert "content-security-policy" in reply.headers
+
+
+def test_an_error_on_purpose_is_not_blamed_on_the_store(
+    deployed: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(*_arguments: Any, **_options: Any) -> None:
+        raise PlanMismatch("a journalled plan differs <b>")
+
+    monkeypatch.setattr(deployed.coordinator.writer, "run_async", fail)
+    with _client(_app(deployed)) as client:
+        reply = _opened(client).get("/dashboard/overview")
+        assert reply.status_code == 500
+        assert "The store" not in reply.text
+        assert "This page cannot be shown: a journalled plan differs &lt;b&gt;." in reply.text
 
 
 def test_without_a_token_for_it_there_is_no_dashboard(deployed: Deployment) -> None:

@@ -251,7 +251,9 @@ def test_a_mistake_of_ours_is_told_without_a_traceback(
     assert "a-secret" not in reply.text + caplog.text
 
 
-def test_a_large_report_is_told_to_try_again_while_the_store_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_report_is_told_to_try_again_while_the_store_is_away(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     def away(*_arguments: object, **_named: object) -> None:
         raise StorageError("storage: the disk is full")
 
@@ -260,6 +262,9 @@ def test_a_large_report_is_told_to_try_again_while_the_store_is_away(monkeypatch
             monkeypatch.setattr(type(transaction), "entry_of", away)
         reply = live.call("ticket", "POST", REPORTS, content=bytes(70_000))
         assert (reply.status_code, reply.json()["error"]) == (503, "unavailable")
+    (told,) = (one for one in caplog.records if one.message == "storage")
+    assert (told.levelname, told.__dict__["told"]) == ("WARNING", "storage: the disk is full")
+    assert live.member.ticket not in str(told.__dict__)
 
 
 def test_a_made_up_phase_reads_no_plan(coordinator: Live, monkeypatch: pytest.MonkeyPatch) -> None:

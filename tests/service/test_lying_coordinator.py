@@ -144,6 +144,17 @@ def test_the_coordinator_cannot_name_the_shuffler(mode: str) -> None:
         assert hostile.posted == []  # no code is spent
 
 
+@pytest.mark.parametrize("trust", ["central", "local"])
+def test_the_coordinator_cannot_leave_the_pinned_shuffler_out(trust: str) -> None:
+    """The client accepts every trust model, but knows that its report goes to a shuffler."""
+    signed = SignedTerms.of(lenient(trust=trust))
+    anything = replace(CONSENT, trusts=("central", "local", "shuffle"))
+    pins = Pins(shuffler_url="https://shuffler.test", shuffler_key=KeyPair.new().public)
+    hostile = HostileCoordinator(signed)
+    assert "the terms name no shuffler" in attempt(hostile, anything, pins)
+    assert hostile.posted == []
+
+
 def test_a_client_that_wants_a_split_does_not_report_to_a_trusted_shuffler() -> None:
     hostile = HostileCoordinator(SignedTerms.of(lenient("trusted")))
     assert "mode: got trusted" in attempt(hostile, replace(CONSENT, modes=("split",)))

@@ -9,7 +9,8 @@ import pytest
 from dpbandits.errors import InvalidValue
 from dpbandits.privacy import SecureNoise
 from dpbandits.service.config import read_shuffler, read_study
-from dpbandits.service.shared import ShufflerAddress
+from dpbandits.service.shared import RoleTokens, ShufflerAddress
+from dpbandits.service.wire import hashed
 
 from .processes import Site
 
@@ -82,6 +83,24 @@ def test_errors_name_the_line(tmp_path: Path, old: str, new: str, message: str) 
         n for n, line in enumerate(site.study_file.read_text().splitlines(), 1) if new.split("\n")[-1] in line
     ]
     assert f"line {changed[0]}" in told
+
+
+def test_a_token_has_one_role(tmp_path: Path) -> None:
+    one, other = "1" * 64, "2" * 64
+    assert RoleTokens(hashes={"operator": [one, one], "actuator": other}).by_hash()[one] == "operator"
+    for hashes in ({"operator": one, "reader": one}, {"operator": [other, one], "reader": [one]}):
+        with pytest.raises(InvalidValue, match="reader: got the token of operator, expected a token of its"):
+            RoleTokens(hashes=hashes)
+    site = _site(tmp_path)
+    for path, role, read in (
+        (site.study_file, "actuator", read_study),
+        (site.shuffler_file, "coordinator", read_shuffler),
+    ):
+        text = path.read_text().replace(hashed(site.tokens[role]), hashed(site.tokens["operator"]))
+        path.write_text(text)
+        (line,) = (n for n, own in enumerate(text.splitlines(), 1) if own.strip().startswith(f"{role} = "))
+        with pytest.raises(InvalidValue, match=rf"line {line}, tokens.{role}: got the token of operator"):
+            read(path)
 
 
 def test_an_error_does_not_repeat_what_was_given_as_a_key() -> None:

@@ -20,6 +20,7 @@ from dpbandits.service.coordinator import coordinator_app
 from dpbandits.service.shared import Limits, RoleTokens, StepTimes, self_signed
 from dpbandits.service.shared._rates import Rates
 from dpbandits.service.shared._transport import trusting
+from dpbandits.service.shuffler import shuffler_app
 from dpbandits.service.wire import hashed, new_secret
 
 from .helpers import Deployment, Member, small_study
@@ -162,6 +163,34 @@ def test_a_large_body_is_read_after_its_ticket_is_known_and_in_bounded_memory(li
     assert b" 422 " in again.recv(4096)  # the memory was given back
     for one in (stranger, client, full, again):
         one.close()
+
+
+def test_large_bodies_with_a_token_share_bounded_memory() -> None:
+    """A coordinator cannot fill the memory of its shuffler, with one token or with several."""
+    deployed, tokens = Deployment(study=small_study("shuffle"), mode="split"), [new_secret(), new_secret()]
+    deployed.collect()
+    assert deployed.link is not None
+    roles = RoleTokens(hashes={"coordinator": [hashed(token) for token in tokens]})
+    app = shuffler_app(deployed.link.shuffler, roles, Limits(trusted_body_bytes=LARGE))
+    path, body = "/v1/phases/1/attempts/9/collection/sums", b'{"without":[]}'.ljust(LARGE)
+    with served(app) as url:
+        port = urlsplit(url).port or 0
+        first = _opened(port, _head(path, LARGE, tokens[0]))
+        first.settimeout(0.2)
+        with pytest.raises(TimeoutError):  # even the largest body is admitted while there is no other
+            first.recv(4096)
+        for token in tokens:
+            with _opened(port, _head(path, 1 << 17, token)) as full:
+                assert b" 503 " in full.recv(4096)
+        with _opened(port, _head(path, len(body.strip()), tokens[1]) + body.strip()) as small:
+            assert b" 404 " in small.recv(4096)  # a small body needs no room
+        first.settimeout(5)
+        first.sendall(body)
+        assert b" 404 " in first.recv(4096)
+        first.close()
+        with _opened(port, _head(path, LARGE, tokens[1]) + body) as again:
+            assert b" 404 " in again.recv(4096)  # the memory was given back
+    deployed.coordinator.close()
 
 
 HEALTH = b"GET /healthz HTTP/1.1\r\nHost: a\r\n"

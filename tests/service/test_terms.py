@@ -167,6 +167,19 @@ def test_pins_decide_where_reports_go() -> None:
     Pins().require_path(agreed(small_study("local"))[0])
 
 
+@pytest.mark.parametrize("trust", ["central", "local"])
+def test_a_pinned_shuffler_refuses_terms_without_one(trust: str) -> None:
+    terms, signed, _ = agreed(small_study(trust))
+    Pins(terms=signed.digest).check(terms, signed)
+    for pins in (
+        Pins(shuffler_key=PublicKey.parse(KEYS["shuffler"])),
+        Pins(shuffler_url="https://shuffler.test"),
+        Pins(terms=signed.digest, shuffler_url="https://shuffler.test"),
+    ):
+        with pytest.raises(Refused, match="other-terms: the terms name no shuffler"):
+            pins.check(terms, signed)
+
+
 def test_a_signature_is_of_one_text_and_one_key() -> None:
     key = SigningKey.new()
     _, signed, _ = agreed(small_study("local"))

@@ -21,7 +21,7 @@ from dpbandits.errors import InvalidValue
 from dpbandits.service.shared import Listening
 from dpbandits.service.shared._transport import trusting
 
-from .processes import ENVIRONMENT, free_port, stop
+from .processes import ENVIRONMENT, Site, free_port, stop
 
 
 def _made(directory: Path, name: str) -> Path:
@@ -105,6 +105,31 @@ def _wait(there: Callable[[], bool], seconds: float = 30) -> bool:
     while not there() and time.monotonic() < until:
         time.sleep(0.02)
     return there()
+
+
+def test_a_rehearsal_trusts_the_shufflers_own_certificate(tmp_path: Path) -> None:
+    site = Site(
+        directory=tmp_path, trust="shuffle", mode="trusted", cohorts=(6,), horizon=400, report_seconds=2
+    )
+    other = _made(tmp_path, "other")
+    study, shuffler = site.study_file.read_text(), site.shuffler_file.read_text()
+    site.study_file.write_text(study.replace('certificates = "cert', 'certificates = "other.pem" # '))
+    shuffler = shuffler.replace("certificate.pem", other.name).replace("tls.pem", "other-key.pem")
+    site.shuffler_file.write_text(shuffler)
+    rewards = tmp_path / "rewards.csv"
+    rewards.write_text("\n".join([",".join(["0.5"] * site.actions.count)] * 6))
+    site.certificate = other
+    with site.running("shuffler", site.shuffler()):
+        site.wait_ready(site.shuffler_url)
+        rehearsed = subprocess.run(
+            [*site.coordinator(), "--rewards", str(rewards)],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=True,
+            env=ENVIRONMENT,
+        )
+    assert "6 reports were accepted" in rehearsed.stdout
 
 
 def test_after_sighup_new_connections_get_the_renewed_certificate(tmp_path: Path) -> None:

@@ -106,6 +106,14 @@ def test_the_file_of_another_study_is_refused(watermark: Watermark) -> None:
         watermark.read()
 
 
+def test_a_file_with_an_unknown_state_is_refused(watermark: Watermark) -> None:
+    watermark.path.write_text('{"owner":"study","furthest":{"phase":1,"attempt":1,"state":"ended"}}')
+    told = r"progress file: got .*progress, expected .*state: got 'ended', expected one of gathering, "
+    store = WatchedStore(_store(Attempt(phase=1, number=1, state="collecting")), watermark)
+    with pytest.raises(InvalidValue, match=told), store.transaction():
+        raise AssertionError("entered")
+
+
 def test_the_file_is_replaced_as_a_whole(watermark: Watermark) -> None:
     draft = watermark.path.with_name("progress.new")
     draft.write_text("of a process that died")

@@ -199,7 +199,9 @@ def test_engines_that_cannot_be_used_are_refused(
 
 
 def test_a_plan_without_runs_takes_no_engine(capsys: pytest.CaptureFixture[str]) -> None:
-    check_refused(["plan", *SMALL, "--backend", "dask"], "backend: got dask, expected --runs as well", capsys)
+    for name, given in (("backend", "dask"), ("address", "a:1"), ("workers", "2"), ("checkpoint", "runs")):
+        told = f"{name}: got {given}, expected --runs as well"
+        check_refused(["plan", *SMALL, f"--{name}", given], told, capsys)
 
 
 def test_something_that_is_no_scheduler_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,6 @@ from dataclasses import replace
 import numpy as np
 
 from dpbandits._arrays import FloatArray
-from dpbandits._checks import probability
 from dpbandits.answers._answer import Answer, Lead, OptionResult
 from dpbandits.answers._bounds import Bounds, Ends, Interval
 from dpbandits.answers._confirming import confirmed_of
@@ -17,7 +16,7 @@ from dpbandits.answers._radii import Knowledge
 from dpbandits.answers._rewards import RewardRange
 from dpbandits.errors import InvalidValue
 from dpbandits.options import Effect, Options, name_of
-from dpbandits.protocol import State, best_estimate, leader, states_before
+from dpbandits.protocol import State, best_estimate, check_level, leader, states_before
 
 
 def answer_of(
@@ -45,7 +44,8 @@ def answer_of(
         `Answer.intervals` gives the reason.
 
     Raises:
-        InvalidValue: The options do not belong to the study, or `level` is not strictly between 0 and 1.
+        InvalidValue: The options do not belong to the study, or `level` is not strictly between 0 and 1 or
+            too high for the study's confirmation.
 
     Example:
         >>> from dpbandits import examples
@@ -55,7 +55,7 @@ def answer_of(
         >>> answer.option, answer.lead.low > 0
         ('a', True)
     """
-    probability(level=level)
+    check_level(level, state.study.confirmation)
     if options is not None and options.actions != state.study.actions:
         raise InvalidValue("options", "other actions", "the options of the study")
     given = rewards or RewardRange.of(state.study.reward_range, bound=state.study.bound)

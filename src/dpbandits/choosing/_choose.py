@@ -17,7 +17,7 @@ from dpbandits.choosing._planning import planned
 from dpbandits.errors import InvalidValue
 from dpbandits.options import Options
 from dpbandits.privacy import NoiseSource, PrivacyRequest, SecureNoise, guarantee
-from dpbandits.protocol import Study
+from dpbandits.protocol import Study, check_level
 
 
 def choose(
@@ -174,6 +174,7 @@ def answer(
     Returns:
         As `choose`.
     """
+    check_level(level, study.confirmation)  # before anybody is asked
     source = noise or SecureNoise()
     ran = people.run(study, seed=seed, noise=source)
     found = answer_of(ran.state, options, level=level, knowledge=people.knowledge, rewards=rewards)

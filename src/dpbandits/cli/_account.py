@@ -53,9 +53,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "studies; --times is then the number of enrolment codes that the client has in each study",
     )
     group = parser.add_argument_group("mechanism, without RESULT and --study")
-    add_choice(group, "--trust", PRIVATE, "whom clients trust", "shuffle")
-    add_privacy_options(group, epsilon=1.0, delta=1e-6)
-    add_mechanism_options(group, coordinates=60, cohort=1000)
+    _add_mechanism(group)
     question = parser.add_argument_group("question and output")
     add_value(question, "--at-delta", number, "D", "compute ε at this δ (default: the claimed δ)")
     add_value(question, "--times", whole_number, "M", "account for a client in M phases", 1)
@@ -64,6 +62,22 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add_value(
         question, "--plot", str, "PATH.png", "draw the δ(ε) curve, with RESULT that of its first mechanism"
     )
+
+
+def _add_mechanism(group: Any) -> None:
+    add_choice(group, "--trust", PRIVATE, "whom clients trust", "shuffle")
+    add_privacy_options(group, epsilon=1.0, delta=1e-6)
+    add_mechanism_options(group, coordinates=60, cohort=1000)
+
+
+def _check_unused(options: argparse.Namespace) -> None:
+    """Check that no mechanism is described if those of a file are accounted for."""
+    parser = argparse.ArgumentParser()
+    _add_mechanism(parser)
+    for name, default in vars(parser.parse_args([])).items():
+        if (given := getattr(options, name)) != default:
+            expected = "none with RESULT or --study: the file has its own mechanisms"
+            raise InvalidValue(f"--{name.replace('_', '-')}", given, expected)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,6 +102,8 @@ def run(options: argparse.Namespace) -> int:
     check_writable(options.json)
     whole(1, times=options.times)
     whole(1, group=options.group)
+    if options.study or options.result:
+        _check_unused(options)
     if options.study:
         return run_studies(options)
     if options.result:

@@ -92,9 +92,9 @@ def run_studies(options: argparse.Namespace) -> int:
 
 
 def _accounted(path: Path) -> _Accounted:
-    from dpbandits.service.config import TomlFile, study_of
+    from dpbandits.service.config import study_file, study_of
 
-    study = study_of(TomlFile(path))
+    study = study_of(study_file(path))
     if not study.privacy.trust_model.private:
         raise InvalidValue(f"{path}, privacy.trust", study.privacy.trust, "a private trust model")
     plan = ask(study.begin())

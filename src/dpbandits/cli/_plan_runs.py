@@ -37,8 +37,12 @@ def check_runs(options: argparse.Namespace) -> None:
     if whole(0, runs=options.runs):
         workers_of(options)
         engine_of(options)
-    elif options.backend != Engine().backend:
-        raise InvalidValue("backend", options.backend, "--runs as well: only simulated runs are distributed")
+        return
+    unused = {"backend": Engine().backend, "address": None, "workers": None, "checkpoint": None}
+    for name, default in unused.items():
+        if (given := getattr(options, name)) != default:
+            expected = "--runs as well: only simulated runs are distributed and kept"
+            raise InvalidValue(name, given, expected)
 
 
 def with_runs(planned: Sequence[tuple[Setting, Spending, Row]], options: argparse.Namespace) -> list[Row]:

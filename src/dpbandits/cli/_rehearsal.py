@@ -75,7 +75,8 @@ def _run(file: CoordinatorFile, coordinator: Coordinator, rewards: FloatArray) -
         playing = threading.Thread(target=play_all, args=(actuator, lambda _action, _rounds: None))
         playing.start()
         terms, pins = coordinator.context.terms, Pins(terms=coordinator.context.name)
-        accepted = asyncio.run(_clients(url, trusted, _consent(terms), pins, codes, rewards))
+        cores = [ClientCore(url=url, consent=_consent(terms), pins=pins) for _ in codes]
+        accepted = asyncio.run(_clients(_transport(file), cores, codes, rewards))
         playing.join()
     return accepted
 
@@ -84,11 +85,17 @@ def _consent(terms: Terms) -> Consent:
     return Consent(trusts=(terms.trust,), epsilon=terms.epsilon, delta=terms.delta, biased_bits=True)
 
 
+def _transport(file: CoordinatorFile) -> AsyncTransport:
+    """The transport of the clients. It trusts the same certificate of the shuffler as the coordinator."""
+    shuffler, own = None if file.link is None else file.link.certificates, file.listening.certificate
+    coordinator = {} if own is None else {file.listening.url: own}
+    return AsyncTransport(certificates=shuffler, per_party=coordinator, connections=8)
+
+
 async def _clients(
-    url: str, certificate: Path | None, consent: Consent, pins: Pins, codes: list[str], rewards: FloatArray
+    shared: AsyncTransport, cores: list[ClientCore], codes: list[str], rewards: FloatArray
 ) -> int:
-    async with AsyncTransport(certificates=certificate, connections=8) as transport:
-        cores = [ClientCore(url=url, consent=consent, pins=pins) for _ in codes]
+    async with shared as transport:
         each = zip(cores, codes, rewards, strict=True)
         parts = (take_part(AsyncClient(core, transport), code, _averages(row)) for core, code, row in each)
         return sum(await asyncio.gather(*parts))

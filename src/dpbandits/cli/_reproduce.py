@@ -106,13 +106,17 @@ def _run_all(
 
 def _say_interrupted(done: int, total: int, options: argparse.Namespace) -> None:
     kept = f"interrupted; at least {done:,} of {total:,} runs are kept. To continue, run"
-    print(f"{kept}\n  {_command(options)}", file=sys.stderr)
+    engine = ["--backend", options.backend] if options.backend != Engine().backend else []
+    engine += [] if options.address is None else ["--address", options.address]
+    engine += [] if options.workers is None else ["--workers", str(options.workers)]
+    print(f"{kept}\n  {_command(options, *engine)}", file=sys.stderr)
 
 
-def _command(options: argparse.Namespace) -> str:
+def _command(options: argparse.Namespace, *more: str) -> str:
+    """The command, without the options that say where the runs are computed, and then `more` options."""
     parts = ["dpbandits", "reproduce", *options.names, "--out", str(options.out)]
     parts += [] if options.runs is None else ["--runs", str(options.runs)]
-    return shlex.join([*parts, "--quick"] if options.quick else parts)
+    return shlex.join([*parts, *(["--quick"] if options.quick else []), *more])
 
 
 def _write(items: list[Item], options: argparse.Namespace) -> None:

@@ -10,6 +10,7 @@ from ._codec import (
 from ._confirmation import (
     CLIPPING_SHARE as CLIPPING_SHARE,
     Confirmation as Confirmation,
+    check_level as check_level,
     left_after_clipping as left_after_clipping,
     tabular_evidence as tabular_evidence,
     to_current as to_current,

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpbandits._arrays import FloatArray
-from dpbandits._checks import one_of, whole
+from dpbandits._checks import one_of, probability, whole
 from dpbandits.actions import Actions
 from dpbandits.errors import InvalidValue
 from dpbandits.privacy import calibrate
@@ -296,6 +296,22 @@ def left_after_clipping(failure: float) -> float:
         failure: The failure probability of all intervals of the confirmation together.
     """
     return failure - 3 / _LONG
+
+
+def check_level(level: float, confirmation: Confirmation | None) -> None:
+    """Check that the intervals of an answer can have a level.
+
+    Args:
+        level: The probability with which each kind of interval covers the truth.
+        confirmation: The confirmation of the study, if it has one.
+
+    Raises:
+        InvalidValue: `level` is not strictly between 0 and 1, or too high for a confirmation.
+    """
+    probability(level=level)
+    if confirmation is not None and left_after_clipping(1 - level) <= 0:
+        expected = f"below {1 - 3 / _LONG:.7f} with a confirmation: its bounds on clipping may fail, too"
+        raise InvalidValue("level", level, expected)
 
 
 def to_current(others: int) -> FloatArray:

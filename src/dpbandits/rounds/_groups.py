@@ -9,12 +9,15 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from dpbandits._checks import whole
-from dpbandits.protocol import Plan
+from dpbandits.errors import InvalidValue
+from dpbandits.protocol import Plan, Study
+from dpbandits.rounds._carrier import Collector
 from dpbandits.rounds._participation import check_accepted, take_places
 from dpbandits.rounds._rounds import Rounds
-from dpbandits.storage import Attempt, StoredReport, Transaction
+from dpbandits.storage import Attempt, Store, StoredReport, Transaction
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +59,13 @@ class Group:
 
 
 class GroupRounds(Rounds):
-    """A study on a store whose participants join in groups. It needs a `collector`.
+    """A study on a store whose participants join in groups.
+
+    Args:
+        study: The study.
+        store: The store.
+        collector: The party that adds up the answers of groups.
+        **options: Further arguments of `Rounds`.
 
     Example:
         >>> from dpbandits import examples
@@ -75,6 +84,13 @@ class GroupRounds(Rounds):
         >>> [(group.name, group.places) for group in rounds.groups(attempt)]
         [('site-a', 12), ('site-b', 8)]
     """
+
+    def __init__(
+        self, study: Study, store: Store, *, collector: Collector | None = None, **options: Any
+    ) -> None:
+        if collector is None:
+            raise InvalidValue("collector", None, "a Collector: only it can read the answers of groups")
+        super().__init__(study, store, collector=collector, **options)
 
     def join_groups(self, places: Mapping[str, int]) -> Plan:
         """Let groups join the current attempt, all or none. Their entries are durable on return.

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from dpbandits.errors import InvalidValue
 from dpbandits.options import Options
 from dpbandits.protocol import Study
 from dpbandits.rounds import StoreClock, give_order
@@ -13,7 +12,7 @@ from dpbandits.service.config._options_section import options_of
 from dpbandits.service.config._party_sections import storage_of
 from dpbandits.service.config._sections import study_file
 from dpbandits.service.config._study_section import described
-from dpbandits.service.coordinator import LEVEL, StudyHistory, read_history, stored_results
+from dpbandits.service.coordinator import LEVEL, Beginning, StudyHistory, read_history, stored_results
 from dpbandits.service.wire import ResultsReply
 from dpbandits.storage import open_store
 
@@ -80,10 +79,7 @@ class StoredStudy:
         store = open_store(self.storage)
         try:
             with store.transaction() as transaction:
-                if transaction.study() is None:
-                    raise InvalidValue(
-                        "storage", "an empty store", "the store of a study that has been served"
-                    )
+                Beginning.read(transaction)
                 return give_order(transaction, order, StoreClock(store).now())
         finally:
             store.close()

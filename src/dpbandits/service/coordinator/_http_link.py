@@ -38,6 +38,7 @@ class HttpLink:
     def __init__(self, url: str, token: str, *, certificates: Path | None = None) -> None:
         self._url = url.rstrip("/")
         self._token = token
+        self.certificates = certificates
         patience = Backoff(tries=3)
         self._transport = Transport(certificates=certificates, patience=patience, largest_reply=_LARGEST)
 

@@ -89,6 +89,7 @@ class Shuffling:
         if closed.state == "failed":
             return None
         kept = self._own_sums(plan, attempt)
+        self._log_excluded(attempt, len(kept.without))
         reply = self._link.sums(attempt.phase, attempt.number, kept.without)
         theirs = revealed_sums(self._context, plan, attempt, reply)
         if theirs is not None and reply.checksum != kept.checksum:

@@ -33,6 +33,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
+from dpbandits._checks import one_of
 from dpbandits.errors import InvalidValue, StorageError, StoreWentBack
 from dpbandits.protocol import decode, encode
 from dpbandits.service.wire import replace_private
@@ -51,6 +52,10 @@ class Position:
     phase: int = 0
     attempt: int = 0
     state: str = ""
+
+    def __post_init__(self) -> None:
+        if self.state:
+            one_of(ATTEMPT_STATES, state=self.state)
 
     @property
     def rank(self) -> tuple[int, int, int]:
@@ -118,8 +123,9 @@ class Watermark:
             raise self._broken(error) from error
         try:
             mark = decode(content, Mark)
-        except InvalidValue:
-            raise InvalidValue("progress file", self.path, "a file that dpbandits wrote") from None
+        except InvalidValue as error:
+            expected = f"a file that dpbandits wrote: {error.expected}"
+            raise InvalidValue("progress file", self.path, expected) from None
         if mark.owner != self.owner:
             raise InvalidValue(
                 "progress file", self.path, "the file of this study: each study has its own key"

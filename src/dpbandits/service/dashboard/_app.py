@@ -26,7 +26,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Mount, Route
 
-from dpbandits.errors import DpbanditsError, Refused
+from dpbandits.errors import DpbanditsError, Refused, StorageError
 from dpbandits.service.coordinator import Coordinator
 from dpbandits.service.dashboard._pace import PagePace
 from dpbandits.service.dashboard._sessions import COOKIE, SECONDS, Login, Sessions
@@ -116,8 +116,12 @@ class Pages:
         async def guarded(request: Request) -> Response:
             try:
                 return await handler(request)
-            except DpbanditsError:
+            except StorageError:
                 return self._refused(503, "The store does not respond. Try again later.")
+            except DpbanditsError as error:  # its text names what is wrong, and has no reward or token
+                extra = {"route": "/dashboard", "kind": type(error).__name__, "told": str(error)}
+                log.error("failure", extra=extra)
+                return self._refused(500, f"This page cannot be shown: {error}.")
             except Exception as error:  # log its type, but not its text, which may have private data
                 log.error("failure", extra={"route": "/dashboard", "kind": type(error).__name__})
                 return self._refused(500, "This page cannot be shown because of an internal error.")

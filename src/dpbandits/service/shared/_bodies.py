@@ -1,7 +1,8 @@
 """Reads the bodies of requests in bounded memory.
 
 The first 64 KiB of a body are read together with its head. The rest of a client's body is read only after the
-client's ticket was found in the store, and only while all such bodies together are within a limit.
+client's ticket was found in the store. The rest of any body is read only while all such bodies together are
+within a limit. Clients and roles have separate limits, so that neither can use up the memory of the other.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ AT_ONCE = 1 << 16  # bytes that uvicorn reads before the application asks for th
 
 
 class Bodies:
-    """The memory for large bodies of clients.
+    """The memory for large bodies, of clients or of roles.
 
     Args:
         most: The bytes of all such bodies together.

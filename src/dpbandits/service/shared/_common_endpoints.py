@@ -188,6 +188,7 @@ def party_app(
         rates=Rates(limits),
         metrics=served.metrics,
         bodies=Bodies(limits.all_body_bytes),
+        trusted_bodies=Bodies(limits.trusted_body_bytes),  # so one of the largest bodies is always admitted
         known=served.known_ticket,
     )
 

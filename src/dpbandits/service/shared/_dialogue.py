@@ -74,8 +74,9 @@ class Backoff:
         positive(longest_seconds=self.longest_seconds)
 
     def waits(self) -> Iterator[float]:
-        """Yield the wait in seconds after each failed try; each is 50 to 100 % of the longest wait."""
-        for number in range(self.tries):
+        """Yield the wait in seconds before each try: 0, then 50 to 100 % of the longest wait."""
+        yield 0.0
+        for number in range(self.tries - 1):
             longest = min(self.longest_seconds, self.first_seconds * 2**number)
             yield longest * (0.5 + random.random() / 2)
 

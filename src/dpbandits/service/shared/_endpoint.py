@@ -101,6 +101,7 @@ class Guard:
         rates: The rate limiter.
         metrics: The party's Prometheus metrics.
         bodies: The memory for large bodies of clients.
+        trusted_bodies: The memory for large bodies with a role's token.
         known: Raises `Refused` if a ticket is not in the store.
     """
 
@@ -109,4 +110,5 @@ class Guard:
     rates: Rates
     metrics: Metrics
     bodies: Bodies
+    trusted_bodies: Bodies
     known: Callable[[str], Awaitable[None]]

@@ -183,7 +183,9 @@ async def _answer(scope: Scope, receive: Receive, endpoint: Endpoint, guard: Gua
         return await _handled(call, scope, endpoint, guard)
     except ClientDisconnect:
         return refusal_reply(Refused("unreadable", "the request ended early"))
-    except (StorageError, Unreachable):
+    except (StorageError, Unreachable) as error:
+        if isinstance(error, StorageError):  # an unreachable party is reported by the one who needs it
+            log.warning("storage", extra={"route": endpoint.path, "told": str(error)})
         return refusal_reply(Refused("unavailable", "try again later"))
     except Exception as error:  # a bug: log its type and place, but not its text, which may have private data
         extra = {"route": endpoint.path, "kind": type(error).__name__, "at": _where(error)}
@@ -192,6 +194,7 @@ async def _answer(scope: Scope, receive: Receive, endpoint: Endpoint, guard: Gua
         return json_reply(500, ErrorReply(error="failure", message="internal server error"))
     finally:
         guard.bodies.give(id(scope))
+        guard.trusted_bodies.give(id(scope))
 
 
 async def _handled(call: Call, scope: Scope, endpoint: Endpoint, guard: Guard) -> Response | None:

@@ -51,10 +51,13 @@ async def _body(
         await guard.known(secret)
         guard.bodies.take(id(scope), secret, size)
 
+    async def admit_trusted(size: int) -> None:
+        guard.trusted_bodies.take(id(scope), secret, size)
+
     if endpoint.takes is None:
         return await read_body(scope, receive, 0, None)
     if role is not None:
-        return await read_body(scope, receive, guard.limits.trusted_body_bytes, None)
+        return await read_body(scope, receive, guard.limits.trusted_body_bytes, admit_trusted)
     if endpoint.takes is bytes:
         return await read_body(scope, receive, guard.limits.body_bytes, admit)
     return await read_body(scope, receive, min(_SMALL, guard.limits.body_bytes), None)

@@ -21,7 +21,8 @@ class Limits:
     Attributes:
         body_bytes: The largest body of a client's request.
         all_body_bytes: The memory for all bodies above 64 KiB that clients send at a time.
-        trusted_body_bytes: The largest body of a request with a role's token; it may list a whole cohort.
+        trusted_body_bytes: The largest body of a request with a role's token; it may list a whole cohort. All
+            such bodies above 64 KiB together are at most this large as well.
         requests_per_second: The rate at which a caller may send requests.
         burst: The number of requests that a caller may send at once. The limits per address and for the whole
             study follow from `burst` and `requests_per_second` (_rates.py).
@@ -104,10 +105,14 @@ class RoleTokens:
     hashes: Mapping[str, str | Sequence[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        known = dict[str, str]()
         for role in self.hashes:
             one_of(ROLES, role=role)
             for value in self.of(role):
                 checked_hash(**{role: value})
+                if known.setdefault(value, role) != role:
+                    expected = "a token of its own: each token has one role"
+                    raise InvalidValue(role, f"the token of {known[value]}", expected)
 
     def of(self, role: str) -> tuple[str, ...]:
         """Return the hashes of a role's tokens; empty if nobody has the role."""

@@ -1,27 +1,32 @@
 """Transports, which carry out dialogues with httpx, over TLS, and retry with exponential backoff.
 
 A reply may come from a hostile party. So a transport reads a reply only up to a limit, and refuses compressed
-replies: a few bytes can expand to many gigabytes.
+replies: a few bytes can expand to many gigabytes. Every try has a deadline as a whole: a party that sends a
+byte now and then would satisfy any time limit of single reads, and hold its caller forever.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import ssl
-import time
-from collections.abc import Mapping
+import threading
+from collections.abc import Coroutine, Mapping
+from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
+from dpbandits._checks import positive
 from dpbandits.errors import Refused, Unreachable
 from dpbandits.service.shared._dialogue import RETRIED, Backoff, Dialogue, Incoming, Outgoing
 from dpbandits.service.shared._httpx import httpx
 
 Value = TypeVar("Value")
 
-TIMEOUT = 30.0  # seconds
+TIMEOUT = 30.0  # seconds for one step of a try: to connect, or to wait for the next bytes
+_SLOWEST = 1 << 19  # bytes per second at which an honest party sends even the largest reply
 LARGEST_REPLY = 1 << 26  # bytes; the largest honest reply to a client is a plan
 _ERROR_REPLY = 1 << 16  # bytes of the largest busy reply that is read, so that its connection stays usable
 
@@ -31,6 +36,11 @@ def trusting(certificates: Path | None) -> ssl.SSLContext:
     if certificates is None:
         return ssl.create_default_context()
     return ssl.create_default_context(cafile=str(certificates))
+
+
+def deadline_for(largest_reply: int) -> float:
+    """Return the seconds that a whole try may take: one step, and the largest reply at the slowest rate."""
+    return TIMEOUT + largest_reply / _SLOWEST
 
 
 def origin(url: str) -> str:
@@ -43,6 +53,18 @@ def _request(outgoing: Outgoing) -> dict[str, Any]:
     """Return the arguments of httpx for a request whose reply must not be compressed."""
     headers = {"Accept-Encoding": "identity", **outgoing.headers}
     return {"method": outgoing.method, "url": outgoing.url, "headers": headers, "content": outgoing.content}
+
+
+def _told(error: BaseException) -> str:
+    """Return what went wrong. A failed connection says only in its cause that it was, say, refused."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, BaseExceptionGroup):  # one error per address of the host
+            cause = cause.exceptions[0]
+        if isinstance(cause, ConnectionError) and cause.errno is not None:
+            return os.strerror(cause.errno)
+        cause = cause.__cause__ or cause.__context__
+    return str(error) or type(error).__name__
 
 
 class _Content:
@@ -85,92 +107,6 @@ class _Content:
         return Incoming(status=self._status, content=b"".join(self._parts))
 
 
-class Transport:
-    """The synchronous transport. Use it in a `with` statement, or call `close`.
-
-    Args:
-        certificates: A PEM file with the certificates to trust; by default the system's authorities.
-        per_party: A separate PEM file per URL of a party, used in place of `certificates`. With one file for
-            all parties, each party could present a certificate with the other party's host name.
-        patience: How often to retry.
-        largest_reply: The largest accepted reply in bytes.
-
-    Example:
-        >>> from dpbandits.service.client import ClientCore
-        >>> from dpbandits.service.shared import Backoff, Transport
-        >>> with Transport(patience=Backoff(tries=1)) as transport:
-        ...     try:
-        ...         transport.hold(ClientCore(url="http://127.0.0.1:9").agree())
-        ...     except Exception as error:
-        ...         print(type(error).__name__)
-        Unreachable
-    """
-
-    def __init__(
-        self,
-        *,
-        certificates: Path | None = None,
-        per_party: Mapping[str, Path] | None = None,
-        patience: Backoff | None = None,
-        largest_reply: int = LARGEST_REPLY,
-    ) -> None:
-        mounts = {
-            origin(url): httpx.HTTPTransport(verify=trusting(path)) for url, path in (per_party or {}).items()
-        }
-        self._http = httpx.Client(verify=trusting(certificates), timeout=TIMEOUT, mounts=mounts)
-        self._patience = patience or Backoff()
-        self._largest = largest_reply
-
-    def hold(self, dialogue: Dialogue[Value]) -> Value:
-        """Carry out a dialogue.
-
-        Args:
-            dialogue: The dialogue, for example `ClientCore.enrol(code)`.
-
-        Returns:
-            The result of the dialogue.
-
-        Raises:
-            Unreachable: A party did not respond, or was busy, at every try.
-            Refused: A party refused a request, or its reply is too large or compressed.
-        """
-        try:
-            outgoing = next(dialogue)
-            while True:
-                outgoing = dialogue.send(self._exchange(outgoing))
-        except StopIteration as end:
-            value: Value = end.value
-            return value
-
-    def _exchange(self, outgoing: Outgoing) -> Incoming:
-        trouble = ""
-        for wait in self._patience.waits():
-            try:
-                with self._http.stream(**_request(outgoing)) as reply:
-                    content = _Content(reply, self._largest)
-                    for part in reply.iter_bytes() if content.wanted else ():
-                        content.add(part)
-                if reply.status_code not in RETRIED:
-                    return content.incoming()
-                trouble = f"status {reply.status_code}"
-            except httpx.TransportError as error:
-                trouble = str(error) or type(error).__name__
-            time.sleep(wait)
-        raise Unreachable(f"{outgoing.url}: {trouble}")
-
-    def close(self) -> None:
-        """Close all connections."""
-        self._http.close()
-
-    def __enter__(self) -> Transport:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-
 class AsyncTransport:
     """The transport for an event loop; many clients may share one.
 
@@ -180,6 +116,8 @@ class AsyncTransport:
         patience: How often to retry.
         connections: The largest number of open connections.
         largest_reply: The largest accepted reply in bytes.
+        deadline: The seconds that a whole try may take once it has a connection of its own, from connecting
+            to the last byte of the reply; by default in proportion to `largest_reply`, 158 s for clients.
 
     Example:
         >>> import asyncio
@@ -203,6 +141,7 @@ class AsyncTransport:
         patience: Backoff | None = None,
         connections: int = 32,
         largest_reply: int = LARGEST_REPLY,
+        deadline: float | None = None,
     ) -> None:
         limits = httpx.Limits(max_connections=connections, max_keepalive_connections=connections)
         timeout = httpx.Timeout(TIMEOUT, pool=None)
@@ -215,6 +154,8 @@ class AsyncTransport:
         )
         self._patience = patience or Backoff()
         self._largest = largest_reply
+        self._deadline = deadline_for(largest_reply) if deadline is None else positive(deadline=deadline)
+        self._free = asyncio.Semaphore(connections)  # the time in this queue is not part of the deadline
 
     async def hold(self, dialogue: Dialogue[Value]) -> Value:
         """Carry out a dialogue.
@@ -226,33 +167,41 @@ class AsyncTransport:
             The result of the dialogue.
 
         Raises:
-            Unreachable: A party did not respond, or was busy, at every try.
+            Unreachable: A party did not respond in time, or was busy, at every try.
             Refused: A party refused a request, or its reply is too large or compressed.
         """
         try:
             outgoing = next(dialogue)
             while True:
-                outgoing = dialogue.send(await self._exchange(outgoing))
+                outgoing = dialogue.send(await self.exchange(outgoing))
         except StopIteration as end:
             value: Value = end.value
             return value
 
-    async def _exchange(self, outgoing: Outgoing) -> Incoming:
+    async def exchange(self, outgoing: Outgoing) -> Incoming:
+        """Send one request of a dialogue, several times if need be, and return the reply; see `hold`."""
         trouble = ""
         for wait in self._patience.waits():
-            try:
-                async with self._http.stream(**_request(outgoing)) as reply:
-                    content = _Content(reply, self._largest)
-                    if content.wanted:
-                        async for part in reply.aiter_bytes():
-                            content.add(part)
-                if reply.status_code not in RETRIED:
-                    return content.incoming()
-                trouble = f"status {reply.status_code}"
-            except httpx.TransportError as error:
-                trouble = str(error) or type(error).__name__
             await asyncio.sleep(wait)
+            try:
+                async with self._free, asyncio.timeout(self._deadline):
+                    reply = await self._tried(outgoing)
+                if reply.status not in RETRIED:
+                    return reply
+                trouble = f"status {reply.status}"
+            except TimeoutError:
+                trouble = f"no complete reply within {self._deadline:g} s"
+            except httpx.TransportError as error:
+                trouble = _told(error)
         raise Unreachable(f"{outgoing.url}: {trouble}")
+
+    async def _tried(self, outgoing: Outgoing) -> Incoming:
+        async with self._http.stream(**_request(outgoing)) as reply:
+            content = _Content(reply, self._largest)
+            if content.wanted:
+                async for part in reply.aiter_bytes():
+                    content.add(part)
+        return content.incoming()
 
     async def close(self) -> None:
         """Close all connections."""
@@ -265,3 +214,101 @@ class AsyncTransport:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
+
+
+_starting = threading.Lock()
+
+
+@cache
+def _loop(_process: int) -> asyncio.AbstractEventLoop:
+    """Return the event loop of the synchronous transports of a process. It runs in a thread of its own.
+
+    Only an event loop can abandon an exchange at any point, for example while the headers of a reply come in.
+    """
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, name="dpbandits-transport", daemon=True).start()
+    return loop
+
+
+def _result(work: Coroutine[Any, Any, Value]) -> Value:
+    """Run a coroutine in the loop of the synchronous transports, and return its result."""
+    with _starting:
+        loop = _loop(os.getpid())
+    future = asyncio.run_coroutine_threadsafe(work, loop)
+    try:
+        return future.result()
+    finally:
+        future.cancel()  # after Ctrl-C; has no effect on what is done
+
+
+class Transport:
+    """The synchronous transport. Use it in a `with` statement, or call `close`. Threads may share one.
+
+    Args:
+        certificates: A PEM file with the certificates to trust; by default the system's authorities.
+        per_party: A separate PEM file per URL of a party, used in place of `certificates`. With one file for
+            all parties, each party could present a certificate with the other party's host name.
+        patience: How often to retry.
+        largest_reply: The largest accepted reply in bytes.
+        deadline: As in `AsyncTransport`.
+
+    Example:
+        >>> from dpbandits.service.client import ClientCore
+        >>> from dpbandits.service.shared import Backoff, Transport
+        >>> with Transport(patience=Backoff(tries=1)) as transport:
+        ...     try:
+        ...         transport.hold(ClientCore(url="http://127.0.0.1:9").agree())
+        ...     except Exception as error:
+        ...         print(type(error).__name__)
+        Unreachable
+    """
+
+    def __init__(
+        self,
+        *,
+        certificates: Path | None = None,
+        per_party: Mapping[str, Path] | None = None,
+        patience: Backoff | None = None,
+        largest_reply: int = LARGEST_REPLY,
+        deadline: float | None = None,
+    ) -> None:
+        self._transport = AsyncTransport(
+            certificates=certificates,
+            per_party=per_party,
+            patience=patience,
+            largest_reply=largest_reply,
+            deadline=deadline,
+        )
+
+    def hold(self, dialogue: Dialogue[Value]) -> Value:
+        """Carry out a dialogue. The dialogue itself runs in the caller's thread.
+
+        Args:
+            dialogue: The dialogue, for example `ClientCore.enrol(code)`.
+
+        Returns:
+            The result of the dialogue.
+
+        Raises:
+            Unreachable: A party did not respond in time, or was busy, at every try.
+            Refused: A party refused a request, or its reply is too large or compressed.
+        """
+        try:
+            outgoing = next(dialogue)
+            while True:
+                outgoing = dialogue.send(_result(self._transport.exchange(outgoing)))
+        except StopIteration as end:
+            value: Value = end.value
+            return value
+
+    def close(self) -> None:
+        """Close all connections."""
+        _result(self._transport.close())
+
+    def __enter__(self) -> Transport:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

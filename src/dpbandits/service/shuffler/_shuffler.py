@@ -37,6 +37,7 @@ There is one collection per attempt at a phase of the shuffle model. A collectio
 from __future__ import annotations
 
 import itertools
+import logging
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 
@@ -64,6 +65,8 @@ from dpbandits.service.wire import (
 )
 from dpbandits.storage import Attempt, LedgerEntry, PlanRecord, Store, StoredReport, StudyRecord, Transaction
 from dpbandits.vdaf import LEADER
+
+log = logging.getLogger("dpbandits.service")
 
 # The name of a collection's state for each state of the stored attempt.
 _STATES = {"collecting": "collecting", "closed": "closed", "released": "summed", "failed": "failed"}
@@ -133,10 +136,8 @@ class Shuffler:
             return self.look(transaction, phase, attempt)
         entries = [LedgerEntry(client=name, phase=phase, attempt=attempt, pseudonym=name) for name in members]
         transaction.burn(entries)
-        begun = Attempt(phase=phase, number=attempt, state="collecting", joined=len(entries))
-        transaction.add_attempt(begun)
-        study, state = checked.signed.digest, begun.state
-        return CollectionReply(study=study, phase=phase, attempt=attempt, state=state, reports=0)
+        transaction.add_attempt(Attempt(phase=phase, number=attempt, state="collecting", joined=len(entries)))
+        return self.look(transaction, phase, attempt)
 
     def checked(self, phase: int, request: CollectionRequest) -> CheckedRequest:
         """Check a request to open a collection: see `checked_request`. It does not access the store."""
@@ -319,6 +320,9 @@ class Shuffler:
             total = replace(nothing(plan), reports=added)
         else:
             total = add_up(plan, nothing(plan), reports, shares=shared)
+        if without and (left_out := count - total.reports):
+            extra = {"phase": attempt.phase, "attempt": attempt.number, "count": left_out}
+            log.warning("reports-excluded", extra=extra)
         failed, checksum = total.reports < least, set_checksum(summed) if shared else ""
         if plan.asked_mechanism.needs_shares and not failed:
             total, share = self._noised(plan, attempt.number, total, share, checksum)

@@ -66,9 +66,11 @@ class Pins:
             )
         if self.operator_key is not None and not signed.signed_by(self.operator_key):
             raise Refused("other-terms", "the study's terms are not signed by the operator's key")
-        shuffler = terms.shuffler
-        if shuffler is None:
+        if self.shuffler_key is None and self.shuffler_url is None:
             return
+        shuffler = terms.shuffler
+        if shuffler is None:  # reports would go to the coordinator
+            raise Refused("other-terms", "the terms name no shuffler, but a shuffler is pinned")
         if self.shuffler_key is not None and shuffler.key != str(self.shuffler_key):
             raise Refused("other-terms", "the shuffler's key in the terms is not the pinned key")
         if self.shuffler_url is not None and shuffler.url.rstrip("/") != self.shuffler_url.rstrip("/"):
