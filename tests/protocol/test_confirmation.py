@@ -21,13 +21,13 @@ from dpbandits.protocol import (
     Study,
     ask,
     leader,
-    predicted_width,
     replay,
     reserved,
     simulate_groups,
     simulate_release,
     tell,
 )
+from dpbandits.protocol._confirmation_size import predicted_width
 from dpbandits.world import Instance, Population
 
 CENTRAL = PrivacyRequest(trust="central", epsilon=1, delta=1e-6)

@@ -22,13 +22,13 @@ from dpbandits.protocol import (
     State,
     Study,
     ask,
-    fit_test_evidence,
     fit_verdict,
     replay,
     reserved_fit_test,
     simulate_release,
     tell,
 )
+from dpbandits.protocol._lack_of_fit import fit_test_evidence
 from dpbandits.world import Instance, Population
 
 ACTIONS = Actions.generate("sphere", count=24, dimension=4, rng=8)

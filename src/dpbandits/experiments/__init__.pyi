@@ -18,6 +18,6 @@ from ._findings import (
     Table as Table,
     overall as overall,
 )
-from ._models import COLOURS as COLOURS, dashes as dashes
+from ._models import COLOURS as COLOURS
 from ._report import report as report
 from ._running import Item as Item, examined as examined, named as named, tasks_of as tasks_of
