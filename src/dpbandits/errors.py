@@ -266,8 +266,8 @@ class Unreachable(DpbanditsError):  # noqa: N818
     Example:
         >>> from dpbandits.errors import Unreachable
         >>> from dpbandits.service.actuator import Actuator
-        >>> from dpbandits.service.shared import Patience, Transport
-        >>> with Transport(patience=Patience(tries=1)) as transport:
+        >>> from dpbandits.service.shared import Backoff, Transport
+        >>> with Transport(patience=Backoff(tries=1)) as transport:
         ...     try:
         ...         Actuator("http://127.0.0.1:9", "token", transport).play()
         ...     except Unreachable:

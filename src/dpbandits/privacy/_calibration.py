@@ -197,7 +197,19 @@ def _unit_widths(
 def least_width(
     request: PrivacyRequest, *, coordinates: int, clients: int, bound: float, shape: str, confidence: float
 ) -> float:
-    """Return the least value of `noise_widths`, which describes the arguments."""
+    """Return the least predicted error of the noises that a request allows.
+
+    Args:
+        request: The trust model, (ε, δ), preset and noise.
+        coordinates: The number of values in one report.
+        clients: The number of clients that report.
+        bound: The clipping bound.
+        shape: "box" or "ball".
+        confidence: The failure probability of the radius.
+
+    Returns:
+        The least value of `noise_widths`.
+    """
     widths = noise_widths(
         request, coordinates=coordinates, clients=clients, bound=bound, shape=shape, confidence=confidence
     )

@@ -92,6 +92,9 @@ class JournalRecords:
 
         Args:
             transaction: A transaction of the store.
+
+        Returns:
+            The records.
         """
         plans, releases, latest = transaction.plans(), transaction.releases(), transaction.latest()
         finished: dict[int, bytes | None] = {one.phase: one.body for one in releases}

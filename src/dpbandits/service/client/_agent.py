@@ -136,9 +136,9 @@ async def take_part(client: AsyncClient, code: str, averages: Averages, *, patie
     Example:
         >>> import asyncio
         >>> from dpbandits.service.client import AsyncClient, ClientCore, take_part
-        >>> from dpbandits.service.shared import AsyncTransport, Patience
+        >>> from dpbandits.service.shared import AsyncTransport, Backoff
         >>> async def main(url, code):
-        ...     async with AsyncTransport(patience=Patience(tries=1)) as transport:
+        ...     async with AsyncTransport(patience=Backoff(tries=1)) as transport:
         ...         client = AsyncClient(ClientCore(url=url), transport)
         ...         return await take_part(client, code, lambda plan: [0.5] * len(plan.support), patience=0)
         >>> asyncio.run(main("http://127.0.0.1:9", "a code from the operator"))

@@ -97,8 +97,8 @@ class Transport:
 
     Example:
         >>> from dpbandits.service.client import ClientCore
-        >>> from dpbandits.service.shared import Patience, Transport
-        >>> with Transport(patience=Patience(tries=1)) as transport:
+        >>> from dpbandits.service.shared import Backoff, Transport
+        >>> with Transport(patience=Backoff(tries=1)) as transport:
         ...     try:
         ...         transport.hold(ClientCore(url="http://127.0.0.1:9").agree())
         ...     except Exception as error:
@@ -184,9 +184,9 @@ class AsyncTransport:
     Example:
         >>> import asyncio
         >>> from dpbandits.service.client import ClientCore
-        >>> from dpbandits.service.shared import AsyncTransport, Patience
+        >>> from dpbandits.service.shared import AsyncTransport, Backoff
         >>> async def main():
-        ...     async with AsyncTransport(patience=Patience(tries=1)) as transport:
+        ...     async with AsyncTransport(patience=Backoff(tries=1)) as transport:
         ...         try:
         ...             await transport.hold(ClientCore(url="http://127.0.0.1:9").agree())
         ...         except Exception as error:
