@@ -63,7 +63,7 @@ def as_rows(actions: ArrayLike | Selection) -> FloatArray:
 
 def block_rows(matrix: FloatArray) -> int:
     """Return how many rows of 64-bit numbers fit into a core's cache; at least 1."""
-    return max(1, _BLOCK_BYTES // (8 * matrix.shape[1]))
+    return max(1, _BLOCK_BYTES // (8 * int(matrix.shape[1])))
 
 
 def blocks(matrix: FloatArray) -> Iterator[tuple[slice, FloatArray]]:

@@ -13,7 +13,7 @@ from dpbandits.privacy import accounting, tails
 from dpbandits.privacy.noise._law import NoiseLaw
 from dpbandits.privacy.noise._max_norm_radius import radius_exceeded
 from dpbandits.privacy.noise._sources import NoiseSource
-from dpbandits.privacy.tails import Spread
+from dpbandits.privacy.tails import Cubes, Spread
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,10 +86,10 @@ class BoxNormLaw(NoiseLaw):
         low *= tails.SHORTEST if coordinates <= tails.FEW_COORDINATES else 1.0
         return float(low), float(high)
 
-    def _cubes(self, coordinates: int) -> tails.Cubes:
+    def _cubes(self, coordinates: int) -> Cubes:
         """Return the moments of the radius, for sums of rows."""
         moments = _radius_moments(self.scale, coordinates)
-        return tails.Cubes(
+        return Cubes(
             coordinates=coordinates,
             moments=moments,
             stop=self._stop,
