@@ -14,8 +14,8 @@ exported classes with their public methods and properties:
 - A method inherits the sections of what it overrides, and a class the fields of the classes above it. A class
   that has all members of a protocol of dpbandits inherits from the protocol too.
 
-The structs of `service.wire` need no `Attributes`. Their docstrings and the `msgspec.Meta` of their fields are
-the descriptions in `/openapi.json`, which lists every field with its type.
+The structs of `service.wire` need no `Attributes`. Their docstrings and the `msgspec.Meta` of their fields
+are the descriptions in `/openapi.json`, which lists every field with its type.
 
 A name with a page of its own also has an example (tests/test_site.py).
 """

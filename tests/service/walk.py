@@ -49,7 +49,7 @@ CARRIERS = ("storage/", "service/shared/", "_checks.py")
 COUNTED = "service/shared/_common_endpoints.py: Served.reports"  # a carrier's file, but it makes the record
 ARITHMETIC = ("Mechanism.randomize", "Mechanism.analyze")
 CONSTRUCTORS = ("__init__", "__post_init__")
-KEEPERS = ("Call", "ClientCore", "Outgoing", "_Job", "_Tables")
+KEEPERS = ("Call", "ClientCore", "JournalRecords", "Outgoing", "_Job", "_Tables")
 RECORDS = ("ClientMemory", "CollectionReply", "ReleaseRecord", "StoredReport")
 END = "protocol/_elimination.py: survivors"
 DEPTH = 4
@@ -201,8 +201,8 @@ class Walk:
             [
                 *lines,
                 f"{len(self.steps)} steps, {len(self.shapes)} shapes: {', '.join(self.shapes)}",
-                f"{len(self.helpers)} helpers: {', '.join(self.helpers)}",
-                f"{len(self.checks)} checks: {', '.join(self.checks)}",
+                *(f"{len(self.helpers)} helpers", *(f"    {one}" for one in self.helpers)),
+                *(f"{len(self.checks)} checks", *(f"    {one}" for one in self.checks)),
             ]
         )
 
