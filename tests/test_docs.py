@@ -63,6 +63,25 @@ def test_what_a_page_names_exists(page: Path) -> None:
     assert _missing(page.read_text(encoding="utf-8"), page) == []
 
 
+def _unmapped(text: str, package: Path, *, modules: bool = True) -> list[str]:
+    """Return the modules and packages in a folder that a map, the block after its name, does not have."""
+    block = re.search(r"(?:^ {4,}.*\n)+", text.split(f"{package.name}/`:\n\n")[-1], flags=re.MULTILINE)
+    named = {*re.findall(r"(?<![\w/])\w+(?:/|\.py)", block[0] if block else "")}
+    parts = [one.name if one.suffix else f"{one.name}/" for one in package.iterdir() if one.name[:2] != "__"]
+    return sorted({one for one in parts if one.endswith("/") or (modules and one.endswith(".py"))} - named)
+
+
+def test_the_maps_have_every_module_and_package() -> None:
+    text, source = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8"), ROOT / "src" / "dpbandits"
+    for name in ("privacy", "protocol", "service"):
+        assert f"`{name}/`:\n" in text
+        assert _unmapped(text, source / name) == [], name
+    for page, modules in (("docs/architecture.md", True), ("CONTRIBUTING.md", False)):
+        tree = (ROOT / page).read_text(encoding="utf-8").split("    src/dpbandits/\n", 1)[1]
+        assert _unmapped(tree, source, modules=modules) == [], page
+    assert "_learner.py" in _unmapped(text.replace("_learner.py  ", "_learning.py "), source / "protocol")
+
+
 def test_a_wrong_name_is_found() -> None:
     text = "`accounting/_nothing.py`, `protocol/_learner.py: nothing`, [a](nowhere.md), benchmarks/nothing.py"
     assert len(_missing(text, ROOT / "docs" / "index.md")) == 4

@@ -8,8 +8,10 @@ Programs that would change the machine, such as `docker`, only check their words
 from __future__ import annotations
 
 import argparse
+import ast
 import contextlib
 import doctest
+import inspect
 import io
 import json
 import os
@@ -513,11 +515,29 @@ def test_a_message_on_a_page_has_the_fields_of_the_api(block: Block) -> None:
         assert set(message) in fields, sorted(message)
 
 
-@pytest.mark.parametrize("name", NAMES, ids=lambda name: f"{name.module}.{name.name}")
-def test_the_example_of_a_public_name_runs(name: _api.Name, monkeypatch: pytest.MonkeyPatch) -> None:
+def _examples() -> Iterator[tuple[str, str]]:
+    """Yield the place and the text of every docstring with an example: of modules, classes and functions."""
+    for path in sorted((ROOT / "src").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+                text = ast.get_docstring(node) or ""
+                if ">>>" in text:
+                    yield f"{path.relative_to(ROOT / 'src')}:{getattr(node, 'lineno', 1)}", text
+
+
+EXAMPLES = dict(_examples())
+
+
+def test_examples_of_modules_and_of_public_names_are_found() -> None:
+    assert len([place for place in EXAMPLES if place.endswith(":1")]) >= 5
+    found = {*EXAMPLES.values()}
+    assert [name.name for name in NAMES if inspect.cleandoc(name.value.__doc__) not in found] == []
+
+
+@pytest.mark.parametrize("place", EXAMPLES)
+def test_the_examples_of_a_docstring_run(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_PROXY", "*")
-    example = name.doc.sections["Example"]
-    test = doctest.DocTestParser().get_doctest(example, {"__name__": "example"}, name.name, None, None)
+    test = doctest.DocTestParser().get_doctest(EXAMPLES[place], {"__name__": "example"}, place, None, None)
     said = io.StringIO()
     outcome = doctest.DocTestRunner().run(test, out=said.write)
     assert outcome.attempted > 0

@@ -123,7 +123,7 @@ def test_a_name_without_documentation_is_found(monkeypatch: pytest.MonkeyPatch) 
         "poor: first in Args",
         "poor: second in Args",
         "poor: Returns",
-        "poor: Raises",
+        "poor: ValueError in Raises",
     ]
 
 

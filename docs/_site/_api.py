@@ -7,13 +7,12 @@ import inspect
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
+from pathlib import Path
 from typing import Any
 
+import dpbandits
 from docs._site._docstrings import Docstring, markdown, parsed
-from dpbandits.privacy import NoiseSource
-from dpbandits.privacy.accounting import Event
-from dpbandits.privacy.accounting._noise_pmf import Noise
 
 # Packages whose names all have a page of their own, with an example.
 PUBLIC = {
@@ -93,11 +92,7 @@ PACKAGES = (
     "federation",
     "vdaf",
 )
-_PROTOCOLS = {
-    **dict.fromkeys(("SimulatedNoise", "SecureNoise", "KeyedNoise"), NoiseSource),
-    **dict.fromkeys(("IntegerSum", "PureEvent"), Event),
-    "Binomial": Noise,
-}
+SOURCE = Path(dpbandits.__file__).parent
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 
@@ -147,20 +142,47 @@ class Name:
         Args:
             member: The name of the method.
         """
-        own = parsed(function_of(self.members[member]).__doc__)
-        protocol = _PROTOCOLS.get(self.name)
-        above = [*([] if protocol is None else [protocol]), *reversed(self.value.__mro__)]
-        sections = dict[str, str]()
-        for kind in above:
+        text, sections = "", dict[str, str]()
+        for kind in [*_implemented(self.value), *reversed(self.value.__mro__)]:
             inherited = vars(kind).get(member) if kind.__module__.startswith("dpbandits") else None
-            sections |= {} if inherited is None else parsed(function_of(inherited).__doc__).sections
-        return Docstring(own.text, {**sections, **own.sections})
+            doc = parsed(None if inherited is None else function_of(inherited).__doc__)
+            text, sections = doc.text or text, sections | doc.sections
+        return Docstring(text, sections)
 
 
 def public_names() -> list[Name]:
     """Return every name that has a page of its own."""
     names = [Name(module, name) for module in PUBLIC for name in _exported(module)]
     return names + [Name(module, name) for module, (_, own) in ALSO.items() for name in own]
+
+
+def exported_names() -> list[Name]:
+    """Return every function and class that the stub of a package exports, each once."""
+    stubs = sorted(SOURCE.rglob("__init__.pyi"))
+    modules = [".".join(("dpbandits", *path.parent.relative_to(SOURCE).parts)) for path in stubs]
+    names = [Name(module, name) for module in modules for name in _exported(module)]
+    own = [one for one in names if inspect.isclass(one.value) or inspect.isfunction(one.value)]
+    return list({id(one.value): one for one in own if one.value.__module__.startswith("dpbandits")}.values())
+
+
+@cache
+def _protocols() -> dict[type, set[str]]:
+    """Return every protocol of dpbandits, with the names of its members."""
+    found = dict[type, set[str]]()
+    for path in SOURCE.rglob("*.py"):
+        if "(Protocol" in path.read_text(encoding="utf-8"):
+            module = ".".join(("dpbandits", *path.relative_to(SOURCE).with_suffix("").parts))
+            for kind in vars(importlib.import_module(module)).values():
+                if getattr(kind, "_is_protocol", False) and kind.__module__ == module:
+                    members = {*vars(kind), *inspect.get_annotations(kind)}
+                    found[kind] = {name for name in members if not name.startswith("_")}
+    return found
+
+
+def _implemented(kind: type) -> list[type]:
+    """Return the protocols of dpbandits whose members a class has."""
+    own = {*dir(kind), *getattr(kind, "__dataclass_fields__", ())}
+    return [one for one, members in _protocols().items() if members and members <= own]
 
 
 def _exported(module: str) -> list[str]:

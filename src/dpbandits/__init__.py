@@ -2,14 +2,14 @@
 
 Example: plan a study and run it on a simulated population.
 
-    import dpbandits as dp
-
-    actions = dp.Actions.generate("sphere", count=1000, dimension=20, rng=1)
-    privacy = dp.PrivacyRequest(trust="central", epsilon=1, delta=1e-6)
-    study = dp.plan_study(actions=actions, horizon=10**6, participants=50_000, privacy=privacy)
-    instance = dp.Instance(actions, theta=actions.matrix[0])
-    trace = dp.simulate(study, dp.Population(instance, heterogeneity=0.1), seed=7)
-    print(trace.regret, trace.participants, trace.guarantee)
+    >>> import dpbandits as dp
+    >>> actions = dp.Actions.generate("sphere", count=20, dimension=2, rng=1)
+    >>> privacy = dp.PrivacyRequest(trust="central", epsilon=1, delta=1e-6)
+    >>> study = dp.plan_study(actions=actions, horizon=10_000, participants=1000, privacy=privacy)
+    >>> instance = dp.Instance(actions, theta=actions.matrix[0])
+    >>> trace = dp.simulate(study, dp.Population(instance, heterogeneity=0.1), seed=7)
+    >>> trace.participants, trace.guarantee.epsilon
+    (1000, 1)
 
 The algorithm is five functions that the simulator, the service and any other carrier call in turn: `ask`,
 `respond`, `shuffle`, `analyze` and `tell`. If a plan has one cohort per action, `respond`, `shuffle` and

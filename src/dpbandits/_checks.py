@@ -3,8 +3,10 @@
 Each validator takes one value as a keyword argument, whose name is the name of the field. It returns the
 value, or raises `InvalidValue`. The message names the field, the value and the accepted values:
 
+    >>> from dpbandits._checks import positive
     >>> positive(epsilon=-1)
-    InvalidValue: epsilon: got -1, expected a finite number > 0
+    Traceback (most recent call last):
+    dpbandits.errors.InvalidValue: epsilon: got -1, expected a finite number > 0
 """
 
 from __future__ import annotations

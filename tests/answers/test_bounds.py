@@ -10,8 +10,9 @@ import pytest
 
 import dpbandits as dp
 from dpbandits import examples
-from dpbandits.answers import Knowledge, PhaseErrors, _bounds, answer_of
+from dpbandits.answers import Knowledge, _bounds, answer_of
 from dpbandits.answers._directions import differences
+from dpbandits.answers._errors import PhaseErrors
 from dpbandits.errors import InvalidValue
 from dpbandits.protocol import PhaseEvidence, Steps, ask, fitted
 

@@ -16,7 +16,7 @@ from dpbandits.actions import Actions
 from dpbandits.baselines import Peer, private_linucb
 from dpbandits.baselines._private_linucb import _Server, choices
 from dpbandits.errors import InvalidValue
-from dpbandits.privacy.accounting import gaussian_delta
+from dpbandits.privacy.accounting._gaussian import gaussian_delta
 from dpbandits.world import Instance, Population
 
 LOCAL = Peer(trust="local", epsilon=1, delta=1e-6)

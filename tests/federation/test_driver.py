@@ -11,8 +11,9 @@ from msgspec import structs
 
 from dpbandits._arrays import FloatArray
 from dpbandits.errors import InvalidValue
-from dpbandits.federation import SiteAnswer, packed, read_reply
+from dpbandits.federation import SiteAnswer
 from dpbandits.federation._driver import shares
+from dpbandits.federation._messages import packed, read_reply
 from dpbandits.protocol import Plan, Release, decode
 from dpbandits.rounds import give_order
 from dpbandits.storage import MemoryStore, Store

@@ -9,22 +9,10 @@ import numpy as np
 import pytest
 
 from dpbandits.errors import InvalidValue, Refused
-from dpbandits.federation import (
-    Ask,
-    Refusal,
-    SiteAnswer,
-    SiteAnswers,
-    SiteLedger,
-    Status,
-    StatusRequest,
-    TableSource,
-    federation_terms,
-    packed,
-    read_reply,
-    roles,
-)
+from dpbandits.federation import SiteAnswer, SiteLedger, TableSource, federation_terms, roles
+from dpbandits.federation._answers import SiteAnswers
 from dpbandits.federation._ledger import KnownAsk
-from dpbandits.federation._messages import SiteReport
+from dpbandits.federation._messages import Ask, Refusal, SiteReport, Status, StatusRequest, packed, read_reply
 from dpbandits.privacy import TRUST_MODELS, SimulatedNoise
 from dpbandits.protocol import Plan, ask, encode, report_range
 from dpbandits.rounds import Group

@@ -18,11 +18,10 @@ from dpbandits.privacy.accounting import (
     IntegerSum,
     NothingHidden,
     PureEvent,
-    add_remove_from_replace_one,
     compose,
-    gaussian_epsilon,
-    replace_one_from_add_remove,
 )
+from dpbandits.privacy.accounting._event import add_remove_from_replace_one, replace_one_from_add_remove
+from dpbandits.privacy.accounting._gaussian import gaussian_epsilon
 
 EVENTS: list[Event] = [
     GaussianEvent(noise_ratio=1.5),

@@ -21,12 +21,12 @@ from dpbandits.protocol import (
     Study,
     ask,
     leader,
-    predicted_width,
     replay,
     reserved,
     simulate_groups,
     tell,
 )
+from dpbandits.protocol._confirmation_size import predicted_width
 from dpbandits.world import Instance, Population
 from tests.protocol.helpers import simulate_release
 

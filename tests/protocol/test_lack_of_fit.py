@@ -22,12 +22,12 @@ from dpbandits.protocol import (
     State,
     Study,
     ask,
-    fit_test_evidence,
     fit_verdict,
     replay,
     reserved_fit_test,
     tell,
 )
+from dpbandits.protocol._lack_of_fit import fit_test_evidence
 from dpbandits.world import Instance, Population
 from tests.protocol.helpers import simulate_release
 

@@ -13,7 +13,8 @@ from dpbandits.actions import Actions
 from dpbandits.answers import answer_of
 from dpbandits.errors import InvalidValue
 from dpbandits.privacy import PrivacyRequest
-from dpbandits.protocol import Release, Schedule, State, Study, ask, fitted, misfit_bias, tell
+from dpbandits.protocol import Release, Schedule, State, Study, ask, fitted, tell
+from dpbandits.protocol._misfit import misfit_bias
 from dpbandits.world import Instance
 
 ACTIONS = Actions.generate("sphere", count=40, dimension=4, rng=2)

@@ -10,8 +10,8 @@ from scipy.special import log_ndtr
 from scipy.stats import binom, norm
 
 from dpbandits.actions import Actions
-from dpbandits.answers import Bounds, Knowledge
-from dpbandits.answers._bounds import left_for_widths
+from dpbandits.answers import Knowledge
+from dpbandits.answers._bounds import Bounds, left_for_widths
 from dpbandits.errors import InvalidValue
 from dpbandits.privacy import PrivacyRequest, SimulatedNoise
 from dpbandits.protocol import Schedule, State, Steps, Study, ask, simulate_groups, tell

@@ -12,19 +12,10 @@ from scipy.stats import binom
 from dpbandits.actions import Actions
 from dpbandits.errors import InvalidValue
 from dpbandits.privacy import PrivacyRequest
-from dpbandits.protocol import (
-    MARGIN,
-    LinearFit,
-    PhaseEvidence,
-    Release,
-    Schedule,
-    Study,
-    ask,
-    fitted,
-    tell,
-)
+from dpbandits.protocol import LinearFit, PhaseEvidence, Release, Schedule, Study, ask, fitted, tell
+from dpbandits.protocol._clipping import MARGIN
 from dpbandits.protocol._predicted_phase import predicted_phase
-from dpbandits.protocol.assignment import growth
+from dpbandits.protocol.assignment._bounded_variance import growth
 
 RATE = 0.03
 VARIANCE = 4 * RATE * (1 - RATE)  # clicks, 0 or 1, on the scale of [−1, 1]

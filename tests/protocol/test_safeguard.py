@@ -25,12 +25,11 @@ from dpbandits.protocol import (
     Study,
     ask,
     fitted,
-    loss_bounds,
     replay,
     simulate_groups,
     tell,
 )
-from dpbandits.protocol._safe_plays import without_barred
+from dpbandits.protocol._safe_plays import loss_bounds, without_barred
 from dpbandits.world import Instance, Population
 
 ACTIONS = Actions.generate("sphere", count=12, dimension=3, rng=2)

@@ -27,11 +27,11 @@ from dpbandits.service.reporting import (
     Sheet,
     Verdict,
     _recording as recording,
-    page_of,
-    record_text,
     report_page,
     verify,
 )
+from dpbandits.service.reporting._page import page_of
+from dpbandits.service.reporting._record import record_text
 from dpbandits.service.reporting._study_text import study_from
 from dpbandits.service.shuffler import statement
 from dpbandits.service.wire import RECORD, STATEMENT, KeyPair, Signed, SigningKey, StatementReply

@@ -11,6 +11,7 @@ import pytest
 from dpbandits.errors import ProtocolError, Refused
 from dpbandits.privacy import PrivacyRequest, SimulatedNoise
 from dpbandits.protocol import Plan, Release, Schedule, decode, nothing, report_range, respond_with_averages
+from dpbandits.service.shuffler._own_noise import noised as own_noised
 from dpbandits.service.wire import KeyPair, Place, ProvedReports, hashed, verification_key
 
 from .helpers import Deployment, Member, client_averages, client_noise, released, small_study
@@ -131,8 +132,8 @@ def test_the_shuffler_adds_its_own_noise_once(mode: str) -> None:
     plan = deployed.run(lambda t: deployed.coordinator.rounds.journal.plan(t, 1))
     reply = deployed.link.sums(1, 1, [])
     assert (reply.state, reply.reports, reply) == ("summed", len(reported), deployed.link.sums(1, 1, []))
-    shuffler, sums = deployed.link.shuffler, nothing(plan)
-    noised = [shuffler._noised(plan, 1, sums, b"", checksum)[0].sums for checksum in ("a", "a", "b")]
+    context, sums = deployed.link.shuffler.context, nothing(plan)
+    noised = [own_noised(context, plan, 1, sums, b"", checksum)[0].sums for checksum in ("a", "a", "b")]
     assert noised[0] == noised[1] != noised[2]
     results = deployed.run(deployed.coordinator.operator.results)
     assert [phase.plausible for phase in results.phases] == [True, True]

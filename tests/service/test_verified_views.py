@@ -23,9 +23,9 @@ from dpbandits.privacy import NoiseSource, PrivacyRequest, SecureNoise, Simulate
 from dpbandits.privacy.trust import ServerNoise
 from dpbandits.protocol import Plan, analyze, nothing, respond_with_averages, sums_of
 from dpbandits.service.coordinator._fingerprint import Fingerprint
-from dpbandits.service.shuffler import Shuffler, ShufflerContext
+from dpbandits.service.shuffler import ShufflerContext
+from dpbandits.service.shuffler._own_noise import noised as own_noised
 from dpbandits.service.wire import KeyPair, Place, ProvedReports, _proofs
-from dpbandits.storage import MemoryStore
 from dpbandits.vdaf import HELPER, NONCE_SIZE
 from dpbandits.vdaf._derivation import Derivation
 
@@ -112,7 +112,7 @@ Seen = Callable[[Plan, list[int], int], list[int]]
 
 def _by_shuffler(_deployed: Deployment) -> Seen:
     """Return what the coordinator learns of totals from the shuffler's aggregate share."""
-    shuffler = Shuffler(ShufflerContext(keys=FIXED, mode="verified"), MemoryStore())
+    context = ShufflerContext(keys=FIXED, mode="verified")
 
     def seen(plan: Plan, totals: list[int], play: int) -> list[int]:
         prio3 = ProvedReports.of(plan, Place.of(plan.study, plan, 1, "")).prio3
@@ -121,7 +121,7 @@ def _by_shuffler(_deployed: Deployment) -> Seen:
             prio3.shift(bytes(prio3.aggregate_share_size), numbers)
             for numbers in (mask, [total - one for total, one in zip(totals, mask, strict=True)])
         )
-        _, noised = shuffler._noised(plan, 1, nothing(plan), theirs, f"set {play}")
+        _, noised = own_noised(context, plan, 1, nothing(plan), theirs, f"set {play}")
         return prio3.unshard([noised, own], plan.cohort, signed=True)
 
     return seen

@@ -38,9 +38,9 @@ def test_the_table_has_one_row_per_step_from_the_averages_to_the_eliminated_acti
 
 def test_the_page_names_every_other_function_that_gets_the_data(found: Walk, section: str) -> None:
     for kind, functions in (("helpers", found.helpers), ("checks", found.checks)):
-        told = re.search(rf"^- (\d+) {kind} [^:]*:(.*?)\.$", section, flags=re.MULTILINE | re.DOTALL)
+        told = re.search(rf"^- (\d+) {kind} [^:]*:\n((?:    - .*\n)+)", section, flags=re.MULTILINE)
         assert told is not None
-        assert re.findall(r"`([\w.]+)`", told[2]) == [one.split(": ")[1] for one in functions]
+        assert re.findall(r"- `(.+)`\n", told[2]) == functions
         assert int(told[1]) == len(functions)
     assert f"call {len(found.helpers) + len(found.checks)} more functions" in section
 

@@ -28,6 +28,7 @@ from dpbandits.privacy import PrivacyRequest, SecureNoise
 from dpbandits.privacy.noise import GaussianLaw
 from dpbandits.privacy.trust import ServerNoise
 from dpbandits.protocol import Plan, Release, Schedule, decode, nothing, report_totals, respond_with_averages
+from dpbandits.service.shuffler._own_noise import noised as own_noised
 from dpbandits.service.wire import Place, ProvedReports, hashed
 from dpbandits.service.wire._binding import TAG
 
@@ -122,8 +123,8 @@ class Overheard:
         lattice, prio3 = self.mechanism.lattice, self._proved.prio3
         centred = self.means - self.plan.centre + lattice.reach
         nobody = bytes(prio3.aggregate_share_size)
-        noised = self.deployed.link.shuffler._noised(
-            self.plan, 1, nothing(self.plan), nobody, self.sums.checksum
+        noised = own_noised(
+            self.deployed.link.shuffler.context, self.plan, 1, nothing(self.plan), nobody, self.sums.checksum
         )
         own = np.array(prio3.unshard([noised[1]], 0, signed=True))
         return np.rint(centred * COHORT / lattice.step) - own - self.known

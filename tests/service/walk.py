@@ -201,8 +201,8 @@ class Walk:
             [
                 *lines,
                 f"{len(self.steps)} steps, {len(self.shapes)} shapes: {', '.join(self.shapes)}",
-                f"{len(self.helpers)} helpers: {', '.join(self.helpers)}",
-                f"{len(self.checks)} checks: {', '.join(self.checks)}",
+                *(f"{len(self.helpers)} helpers", *(f"    {one}" for one in self.helpers)),
+                *(f"{len(self.checks)} checks", *(f"    {one}" for one in self.checks)),
             ]
         )
 

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-import dpbandits.vdaf
 from dpbandits.errors import InvalidValue
 from dpbandits.vdaf import (
     HELPER,
@@ -307,13 +306,6 @@ def test_the_helpers_share_does_not_depend_on_the_measurement() -> None:
     one, other = (vdaf.shard(numbers, nonce, rand).input_shares for numbers in ([1, 2, 3], [4, 5, 6]))
     assert one[HELPER] == other[HELPER]
     assert one[LEADER] != other[LEADER]
-
-
-def test_the_example_of_the_docstring_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    doc = dpbandits.vdaf.__doc__ or ""
-    example = doc[doc.index("    import os") : doc.index("The package needs")]
-    exec("\n".join(line[4:] for line in example.splitlines()), {})
-    assert capsys.readouterr().out == "[1, 20, 100]\n"
 
 
 def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

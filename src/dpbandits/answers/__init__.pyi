@@ -10,15 +10,10 @@ from ._answering import (
     answer_of as answer_of,
 )
 from ._bounds import (
-    Bounds as Bounds,
-    Interval as Interval,
     left_for_widths as left_for_widths,
 )
 from ._confirming import (
     confirmed_of as confirmed_of,
-)
-from ._errors import (
-    PhaseErrors as PhaseErrors,
 )
 from ._fit_check import (
     fit_check_of as fit_check_of,

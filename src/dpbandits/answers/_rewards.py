@@ -48,13 +48,25 @@ class RewardRange:
         return self.low / 2 + self.high / 2
 
     def clipped(self, reward: float) -> float:
-        """Return the nearest number in [low, high] to a reward in the user's units."""
+        """Return the nearest number in [low, high] to a reward in the user's units.
+
+        Args:
+            reward: The reward.
+        """
         return max(self.low, min(self.high, reward))
 
     def scaled(self, reward: float) -> float:
-        """Map a reward in the user's units to [−bound, bound], and clip it."""
+        """Return a reward on the study's scale, clipped to [−bound, bound].
+
+        Args:
+            reward: The reward in the user's units.
+        """
         return max(-self.bound, min(self.bound, (reward - self.middle) / self.half))
 
     def mean(self, scaled: float) -> float:
-        """Map a mean reward inside the study to the user's units."""
+        """Return a mean reward in the user's units.
+
+        Args:
+            scaled: The mean reward on the study's scale.
+        """
         return self.middle + self.half * scaled

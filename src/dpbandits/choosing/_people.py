@@ -67,7 +67,11 @@ class People(ABC):
     size: int | None = None
 
     def schedule(self, participants: int) -> Schedule | None:  # noqa: ARG002
-        """Return the schedule of a study that asks at most `participants`; None if `budgeted` plans it."""
+        """Return the schedule of a study; None if `budgeted` plans it.
+
+        Args:
+            participants: The most people that the study may ask.
+        """
         return None
 
     @abstractmethod

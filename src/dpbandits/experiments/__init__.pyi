@@ -18,6 +18,5 @@ from ._findings import (
     Table as Table,
     overall as overall,
 )
-from ._models import dashes as dashes
 from ._report import report as report
 from ._running import Item as Item, examined as examined, named as named, tasks_of as tasks_of

@@ -75,6 +75,9 @@ def examined(experiment: Experiment, results: Results, scale: Scale) -> Item:
         experiment: The experiment.
         results: The results of all runs.
         scale: The number of runs.
+
+    Returns:
+        The experiment with its findings and the results of its runs.
     """
     return Item(
         experiment=experiment,

@@ -1,6 +1,3 @@
-from ._answers import (
-    SiteAnswers as SiteAnswers,
-)
 from ._driver import (
     FederationDriver as FederationDriver,
     Patience as Patience,
@@ -12,22 +9,13 @@ from ._ledger import (
     SiteLedger as SiteLedger,
 )
 from ._messages import (
-    Ask as Ask,
-    Refusal as Refusal,
     SiteAnswer as SiteAnswer,
-    Status as Status,
-    StatusRequest as StatusRequest,
-    packed as packed,
-    read_reply as read_reply,
-    read_request as read_request,
 )
 from ._roles import (
-    FederationRoles as FederationRoles,
     federation_terms as federation_terms,
     roles as roles,
 )
 from ._signing import (
-    PublicSiteKey as PublicSiteKey,
     SiteKey as SiteKey,
 )
 from ._site import (

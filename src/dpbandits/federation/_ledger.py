@@ -107,19 +107,32 @@ class SiteLedger:
             return connection.execute(statement, values).fetchall()
 
     def ask(self, phase: int, attempt: int) -> KnownAsk | None:
-        """Return the request of an attempt as it was stored; None if the request is new."""
+        """Return the request of an attempt as it was stored; None if the request is new.
+
+        Args:
+            phase: The phase.
+            attempt: The attempt at the phase.
+        """
         query = "SELECT plan, users, member_group, answer FROM asks WHERE phase = ? AND attempt = ?"
         with self._connected() as connection:
             row = connection.execute(query, (phase, attempt)).fetchone()
         return None if row is None else KnownAsk(plan=row[0], users=row[1], group=row[2], answer=row[3])
 
     def plan_of(self, phase: int) -> str | None:
-        """Return the digest of the plan of a phase; None if the site was not asked in this phase."""
+        """Return the digest of the plan of a phase; None if the site was not asked in this phase.
+
+        Args:
+            phase: The phase.
+        """
         rows = self._run("SELECT plan FROM asks WHERE phase = ? LIMIT 1", phase)
         return rows[0][0] if rows else None
 
     def unused(self, users: Sequence[str]) -> list[str]:
-        """Return the members of `users` who have not taken part, in the same order."""
+        """Return the users who have not taken part, in the same order.
+
+        Args:
+            users: The users to look up.
+        """
         used = {user for (user,) in self._run("SELECT user FROM used")}
         return [user for user in users if user not in used]
 
@@ -142,12 +155,26 @@ class SiteLedger:
             connection.executemany("INSERT INTO used VALUES (?, ?, ?)", rows)
 
     def members(self, phase: int, attempt: int) -> list[str]:
-        """Return the users of a request, sorted."""
+        """Return the users of a request, sorted.
+
+        Args:
+            phase: The phase.
+            attempt: The attempt at the phase.
+        """
         query = "SELECT user FROM used WHERE phase = ? AND attempt = ? ORDER BY user"
         return [user for (user,) in self._run(query, phase, attempt)]
 
     def keep(self, phase: int, attempt: int, answer: bytes) -> bytes:
-        """Store the answer to a request, unless the request has one. Return the stored answer."""
+        """Store the answer to a request, unless the request has one.
+
+        Args:
+            phase: The phase.
+            attempt: The attempt at the phase.
+            answer: The answer.
+
+        Returns:
+            The stored answer.
+        """
         where = "WHERE phase = ? AND attempt = ?"
         with self._connected() as connection:
             update = f"UPDATE asks SET answer = ? {where} AND answer IS NULL"

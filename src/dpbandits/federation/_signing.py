@@ -31,7 +31,11 @@ _MADE_BY = "as `ssh-keygen -t ecdsa -b 384` makes, without a passphrase"
 
 
 class SiteKey:
-    """The private key of a site. Its `repr` does not show the key."""
+    """The private key of a site. Its `repr` does not show the key.
+
+    Args:
+        private: The key of the library `cryptography`.
+    """
 
     def __init__(self, private: EllipticCurvePrivateKey) -> None:
         self._private = private
@@ -42,6 +46,9 @@ class SiteKey:
 
         Args:
             path: The file.
+
+        Returns:
+            The key.
 
         Raises:
             InvalidValue: The file has no such key.

@@ -98,6 +98,9 @@ class FederationFile:
     def store(self) -> Store:
         """Open the store. An empty one gets the terms first, so that other commands can read it too.
 
+        Returns:
+            The open store.
+
         Raises:
             InvalidValue: The file names no terms.
         """

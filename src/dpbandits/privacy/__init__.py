@@ -3,6 +3,7 @@
 A mechanism has three steps: R randomizes a report at the client, S shuffles or adds reports at a third party,
 and A analyzes them at the server. The trust model says which of the three parties adds noise.
 
+    >>> from dpbandits.privacy import PrivacyRequest, calibrate
     >>> request = PrivacyRequest(trust="central", epsilon=1.0, delta=1e-6)
     >>> mechanism = calibrate(request, coordinates=60, cohort=1000, bound=1.0)
 """

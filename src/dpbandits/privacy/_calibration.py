@@ -186,7 +186,19 @@ def _unit_widths(
 def least_width(
     request: PrivacyRequest, *, coordinates: int, clients: int, bound: float, shape: str, confidence: float
 ) -> float:
-    """Return the least value of `noise_widths`, which describes the arguments."""
+    """Return the least predicted error of the noises that a request allows.
+
+    Args:
+        request: The trust model, (ε, δ), preset and noise.
+        coordinates: The number of values in one report.
+        clients: The number of clients that report.
+        bound: The clipping bound.
+        shape: "box" or "ball".
+        confidence: The failure probability of the radius.
+
+    Returns:
+        The least value of `noise_widths`.
+    """
     widths = noise_widths(
         request, coordinates=coordinates, clients=clients, bound=bound, shape=shape, confidence=confidence
     )
@@ -229,7 +241,15 @@ def typical_deviation(
 
     It is computed from a formula for the noise, which is fast enough for planning. The mechanism is
     calibrated instead if the request names a mechanism, if the trust model has no formula, or if calibrating
-    its noise is quick. `noise_widths` describes the arguments.
+    its noise is quick.
+
+    Args:
+        request: The trust model, (ε, δ), preset and noise.
+        coordinates: The number of values in one report.
+        clients: The number of clients that report.
+        bound: The clipping bound.
+        shape: "box" or "ball".
+        confidence: The failure probability at which noises are compared.
 
     Returns:
         The standard deviation, in the units of the rewards; 0 without privacy.
@@ -268,7 +288,14 @@ def noise_tails(
     shape: str = "box",
     confidence: float = CONFIDENCE,
 ) -> str:
-    """Return how heavy the tails of the noise of a release are. `noise_widths` describes the arguments.
+    """Return how heavy the tails of the noise of a release are.
+
+    Args:
+        request: The trust model, (ε, δ), preset and noise.
+        coordinates: The number of values in one report.
+        clients: The number of clients that report.
+        shape: "box" or "ball".
+        confidence: The failure probability at which noises are compared.
 
     Returns:
         One of the values of `NoiseLaw.tail_shape`. The sum of the noise of many clients is nearly normal. A

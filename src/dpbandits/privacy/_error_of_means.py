@@ -102,6 +102,9 @@ class ErrorOfMeans(ABC):
             spread: How the coefficients of a row are spread.
             confidence: The failure probability of each radius.
             reports: The number of reports in the release.
+
+        Returns:
+            The lower and the upper bound.
         """
         if type(self).error_radius is not ErrorOfMeans.error_radius:
             return 0.0, math.inf

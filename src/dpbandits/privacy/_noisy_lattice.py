@@ -108,7 +108,11 @@ class NoisyLattice(Mechanism):
         return self.lattice.decode_mean(total + added, reports)
 
     def shares_added(self, reports: int) -> int:
-        """Return the number of shares of noise in a sum over `reports` clients."""
+        """Return the number of shares of noise in a sum.
+
+        Args:
+            reports: The number of reports in the sum.
+        """
         return reports
 
     def error_deviation(self, reports: int) -> float:

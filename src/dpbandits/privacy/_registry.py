@@ -4,6 +4,7 @@ Both contain the built-in entries and those that plugins add. A look-up first se
 registered in this process. Plugins are loaded only if the name is missing (_plugins.py), so a study without
 plugins never searches for them.
 
+    >>> from dpbandits.privacy import TRUST_MODELS
     >>> TRUST_MODELS["local"].noises
     ('gaussian', 'discrete-gaussian', 'laplace', 'k-norm', 'list')
 
@@ -57,7 +58,11 @@ class Registry(Mapping[str, Value]):
         self._values[name] = value
 
     def remove(self, name: str) -> None:
-        """Remove a name. Tests that register a value use this to clean up."""
+        """Remove a name. Tests that register a value use this to clean up.
+
+        Args:
+            name: The name.
+        """
         del self._values[name], self._origins[name]
 
     def __getitem__(self, name: object) -> Value:

@@ -1,5 +1,4 @@
 from ._clipping import (
-    MARGIN as MARGIN,
     clipping_factor as clipping_factor,
 )
 from ._codec import (
@@ -16,7 +15,6 @@ from ._confirmation import (
     to_current as to_current,
 )
 from ._confirmation_size import (
-    predicted_width as predicted_width,
     reserved as reserved,
     usual_plays as usual_plays,
 )
@@ -35,7 +33,6 @@ from ._exchange import (
 from ._lack_of_fit import (
     FIT_LEVEL as FIT_LEVEL,
     FitTest as FitTest,
-    fit_test_evidence as fit_test_evidence,
     fit_verdict as fit_verdict,
     reserved_fit_test as reserved_fit_test,
 )
@@ -56,9 +53,6 @@ from ._messages import (
     Release as Release,
     Report as Report,
 )
-from ._misfit import (
-    misfit_bias as misfit_bias,
-)
 from ._planning import (
     Spending as Spending,
     budgeted as budgeted,
@@ -73,7 +67,6 @@ from ._play_order import (
     play_order as play_order,
 )
 from ._pooling import (
-    Leads as Leads,
     pooled_along as pooled_along,
 )
 from ._prediction import (
@@ -88,7 +81,6 @@ from ._proving import (
 )
 from ._safe_plays import (
     LossBounds as LossBounds,
-    loss_bounds as loss_bounds,
 )
 from ._safeguard import (
     Safeguard as Safeguard,
@@ -122,7 +114,6 @@ from ._sums import (
     sums_of as sums_of,
 )
 from .assignment import (
-    ASSIGNMENTS as ASSIGNMENTS,
     CohortErrors as CohortErrors,
 )
 from .model import (

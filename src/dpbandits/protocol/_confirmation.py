@@ -254,11 +254,14 @@ def _as_tabular(plan: Plan) -> Plan:
 
 
 def tabular_evidence(study: Study, evidence: PhaseEvidence) -> tuple[Study, PhaseEvidence]:
-    """Return the study of finalists of a confirmation, and the evidence with that study's indices.
+    """Return the evidence of a confirmation in terms of its finalists.
 
     Args:
         study: The study.
         evidence: The evidence of its confirmation.
+
+    Returns:
+        The study of finalists, and the evidence with that study's indices.
     """
     tabular = study_of_finalists(study, evidence.plan.support)
     return tabular, replace(evidence.unfitted, plan=_as_tabular(evidence.plan))

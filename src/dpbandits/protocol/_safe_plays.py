@@ -35,13 +35,24 @@ _ROUNDING = 1e-12  # relative; a number of rounds that is computed as 44.0000000
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LossBounds:
-    """Bounds on the losses of some options against the current one: `low` ≤ μ(c) − μ(x) ≤ `high`."""
+    """Bounds on the losses μ(c) − μ(x) of some options x against the current option c.
+
+    Attributes:
+        low: The lower bounds.
+        high: The upper bounds.
+    """
 
     low: FloatArray
     high: FloatArray
 
     def narrow(self, places: BoolArray, estimates: FloatArray, widths: FloatArray) -> None:
-        """Intersect the bounds of some options with further intervals, estimates ± widths."""
+        """Intersect the bounds of some options with further intervals.
+
+        Args:
+            places: Which options.
+            estimates: The middles of the intervals of these options.
+            widths: Half the lengths of the intervals.
+        """
         self.low[places] = np.maximum(self.low[places], estimates - widths)
         self.high[places] = np.minimum(self.high[places], estimates + widths)
 

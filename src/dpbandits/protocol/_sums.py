@@ -195,6 +195,9 @@ def report_range(plan: Plan) -> tuple[int, int]:
     Args:
         plan: The plan of the cohort.
 
+    Returns:
+        The smallest and the largest number.
+
     Raises:
         ProtocolError: Reports cannot be added up (see `summable`), or the plan asks nobody.
     """

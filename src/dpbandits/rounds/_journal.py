@@ -96,6 +96,9 @@ class JournalRecords:
 
         Args:
             transaction: A transaction of the store.
+
+        Returns:
+            The records.
         """
         plans, releases = transaction.plans(), transaction.releases()
         finished = _finished(releases, transaction.latest())

@@ -32,7 +32,13 @@ class StudyRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class PlanRecord:
-    """The plan of a phase, journalled before the phase is played and before any client receives the plan."""
+    """The plan of a phase, journalled before the phase is played and before any client receives the plan.
+
+    Attributes:
+        phase: The number of the phase, counted from 1.
+        digest: The digest of the plan.
+        body: The encoded plan.
+    """
 
     phase: int
     digest: str
@@ -41,7 +47,13 @@ class PlanRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class ReleaseRecord:
-    """The release of a phase, and the number of the attempt that it came from."""
+    """The release of a phase.
+
+    Attributes:
+        phase: The number of the phase, counted from 1.
+        attempt: The number of the attempt that it came from.
+        body: The encoded release.
+    """
 
     phase: int
     attempt: int
@@ -50,7 +62,12 @@ class ReleaseRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class ProgressRecord:
-    """What the learner knows after a phase (`dpbandits.protocol.Progress`), journalled after the update."""
+    """What the learner knows after a phase (`dpbandits.protocol.Progress`), journalled after the update.
+
+    Attributes:
+        phase: The number of the phase, counted from 1.
+        body: The encoded record.
+    """
 
     phase: int
     body: bytes

@@ -16,17 +16,17 @@
     prio3         the public class
     instances     the public functions, one for each type of measurement
 
-    import os
-    from dpbandits.vdaf import HELPER, LEADER, NONCE_SIZE, VERIFY_KEY_SIZE, sum_vec_with_multiproof
-
-    vdaf = sum_vec_with_multiproof(numbers=3, largest=100, context=b"example")
-    nonce, key = os.urandom(NONCE_SIZE), os.urandom(VERIFY_KEY_SIZE)
-    public, (for_leader, for_helper) = vdaf.shard([1, 20, 100], nonce, os.urandom(vdaf.rand_size))
-    ready_a, verifiers_a = vdaf.prepare_batch(key, LEADER, [nonce], [public], [for_leader])
-    ready_b, verifiers_b = vdaf.prepare_batch(key, HELPER, [nonce], [public], [for_helper])
-    messages = vdaf.combine_batch(verifiers_a, verifiers_b)
-    shares = [vdaf.aggregate(vdaf.finish_batch(ready, messages)) for ready in (ready_a, ready_b)]
-    print(vdaf.unshard(shares, reports=1))  # [1, 20, 100]
+    >>> import os
+    >>> from dpbandits.vdaf import HELPER, LEADER, NONCE_SIZE, VERIFY_KEY_SIZE, sum_vec_with_multiproof
+    >>> vdaf = sum_vec_with_multiproof(numbers=3, largest=100, context=b"example")
+    >>> nonce, key = os.urandom(NONCE_SIZE), os.urandom(VERIFY_KEY_SIZE)
+    >>> public, (for_leader, for_helper) = vdaf.shard([1, 20, 100], nonce, os.urandom(vdaf.rand_size))
+    >>> ready_a, verifiers_a = vdaf.prepare_batch(key, LEADER, [nonce], [public], [for_leader])
+    >>> ready_b, verifiers_b = vdaf.prepare_batch(key, HELPER, [nonce], [public], [for_helper])
+    >>> messages = vdaf.combine_batch(verifiers_a, verifiers_b)
+    >>> shares = [vdaf.aggregate(vdaf.finish_batch(ready, messages)) for ready in (ready_a, ready_b)]
+    >>> vdaf.unshard(shares, reports=1)
+    [1, 20, 100]
 
 The package needs pycryptodomex: pip install '.[verified]' in a clone.
 """

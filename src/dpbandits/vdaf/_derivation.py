@@ -30,17 +30,21 @@ class _Usage(IntEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Derivation:
-    """The parameters that all parties of one Prio3 instance share, and what they derive from seeds."""
+    """The parameters that all parties of one Prio3 instance share, and what they derive from seeds.
+
+    Attributes:
+        circuit: The circuit that checks a measurement.
+        algorithm: The identifier of the type in the specification's registry.
+        context: What the reports are for. A report made for one context is rejected in another.
+        proofs: Independent proofs per report.
+        shares: Servers, each of which gets a share of every report.
+    """
 
     circuit: Circuit
     algorithm: int
-    """The identifier of the type in the specification's registry."""
     context: bytes
-    """What the reports are for. A report made for one context is rejected in another."""
     proofs: int = 1
-    """Independent proofs per report."""
     shares: int = 2
-    """Servers, each of which gets a share of every report."""
 
     @property
     def blind_size(self) -> int:
@@ -93,28 +97,54 @@ class Derivation:
         return self.circuit.sizes.output * self.circuit.field.size
 
     def input_share_size(self, server: int) -> int:
-        """Bytes of a report that only this server gets; server 0 is the leader."""
+        """Return the bytes of a report that only one server gets.
+
+        Args:
+            server: The server; 0 is the leader.
+        """
         return self.helper_share_size if server else self.leader_share_size
 
     def helper_shares(self, server: int, seeds: Sequence[bytes]) -> tuple[Elements, Elements]:
-        """A helper's shares of measurements and proofs, as [reports, …] and [reports, proofs, …]."""
+        """Return a helper's shares of measurements and proofs.
+
+        Args:
+            server: The helper, counted from 1.
+            seeds: The seed of each report's share.
+
+        Returns:
+            The measurements as [reports, …], and the proofs as [reports, proofs, …].
+        """
         measurements = self.helper_measurements(server, seeds)
         binder = [bytes([self.proofs, server])] * len(seeds)
         return measurements, self._by_proof(_Usage.PROOF_SHARE, seeds, binder, proof_length(self.circuit))
 
     def helper_measurements(self, server: int, seeds: Sequence[bytes]) -> Elements:
-        """A helper's shares of measurements alone."""
+        """Return a helper's shares of measurements alone.
+
+        Args:
+            server: The helper, counted from 1.
+            seeds: The seed of each report's share.
+        """
         binder = [bytes([server])] * len(seeds)
         tag, length = self._tag(_Usage.MEASUREMENT_SHARE), self.circuit.sizes.measurement
         return expand_rows(self.circuit.field, seeds, tag, binder, length)
 
     def prove_randomness(self, seeds: Sequence[bytes]) -> Elements:
-        """The wire seeds of each proof of each report."""
+        """Return the wire seeds of each proof of each report.
+
+        Args:
+            seeds: The seed of each report's proofs.
+        """
         binder = [bytes([self.proofs])] * len(seeds)
         return self._by_proof(_Usage.PROVE_RANDOMNESS, seeds, binder, self.circuit.sizes.arity)
 
     def query_randomness(self, verify_key: bytes, nonces: Sequence[bytes]) -> Elements:
-        """The test points of each proof, which depend on a key that clients do not know."""
+        """Return the test points of each proof.
+
+        Args:
+            verify_key: A key that the servers share and clients do not know.
+            nonces: The nonce of each report.
+        """
         binders = [bytes([self.proofs]) + nonce for nonce in nonces]
         keys = [verify_key] * len(nonces)
         return self._by_proof(_Usage.QUERY_RANDOMNESS, keys, binders, query_length(self.circuit))
@@ -122,17 +152,32 @@ class Derivation:
     def joint_parts(
         self, server: int, blinds: Sequence[bytes], nonces: Sequence[bytes], measurements: Elements
     ) -> list[bytes]:
-        """A server's contribution to each report's joint randomness, which commits to its share."""
+        """Return a server's contribution to each report's joint randomness, which commits to its share.
+
+        Args:
+            server: The server; 0 is the leader.
+            blinds: The blind of each report's share.
+            nonces: The nonce of each report.
+            measurements: The server's share of each measurement.
+        """
         tag, prefix = self._tag(_Usage.JOINT_PART), bytes([server])
         rows = zip(blinds, nonces, self.circuit.field.encode_rows(measurements), strict=True)
         return [derive_seed(blind, tag, prefix + nonce + encoded) for blind, nonce, encoded in rows]
 
     def joint_seed(self, parts: bytes) -> bytes:
-        """The seed of a report's joint randomness, from the parts of all servers in order."""
+        """Return the seed of a report's joint randomness.
+
+        Args:
+            parts: The parts of all servers, in order.
+        """
         return derive_seed(bytes(SEED_SIZE), self._tag(_Usage.JOINT_SEED), parts)
 
     def joint_randomness(self, seeds: Sequence[bytes]) -> Elements:
-        """The joint randomness of each proof of each report; `seeds` may be empty byte strings if unused."""
+        """Return the joint randomness of each proof of each report.
+
+        Args:
+            seeds: The seed of each report; empty byte strings if the circuit uses no joint randomness.
+        """
         binder = [bytes([self.proofs])] * len(seeds)
         return self._by_proof(_Usage.JOINT_RANDOMNESS, seeds, binder, self.circuit.sizes.joint)
 

@@ -17,7 +17,12 @@ _BLOCK = 256  # reports made at once, which bounds the memory
 
 
 class Shares(NamedTuple):
-    """One report: what all servers get, and what each of them gets, the leader first."""
+    """One report.
+
+    Attributes:
+        public_share: What all servers get.
+        input_shares: What each server gets, the leader first.
+    """
 
     public_share: bytes
     input_shares: tuple[bytes, ...]

@@ -23,23 +23,29 @@ _BLOCK = 256  # reports checked at once: 11 MB of arrays for 20 numbers of 13 bi
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """What a server remembers of a batch until the verifier messages arrive."""
+    """What a server remembers of a batch until the verifier messages arrive.
+
+    Attributes:
+        out_shares: Shares of what will be added up, as [reports, output elements].
+        joint_seeds: What the verifier message of each report must be.
+        accepted: Which reports are well-formed.
+    """
 
     out_shares: Elements
-    """Shares of what will be added up, as [reports, output elements]."""
     joint_seeds: list[bytes]
-    """What the verifier message of each report must be."""
     accepted: BoolArray
-    """Which reports are well-formed."""
 
 
 class OutShares(NamedTuple):
-    """A server's shares of the reports in a batch that were verified."""
+    """A server's shares of the reports in a batch that were verified.
+
+    Attributes:
+        values: As [reports, output elements]; the rows of rejected reports are zero.
+        accepted: Which reports were verified.
+    """
 
     values: Elements
-    """As [reports, output elements]; the rows of rejected reports are zero."""
     accepted: BoolArray
-    """Which reports were verified."""
 
 
 class _Inputs(NamedTuple):

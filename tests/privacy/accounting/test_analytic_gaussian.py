@@ -10,11 +10,8 @@ import pytest
 from dp_accounting import gaussian_mechanism
 
 from dpbandits.errors import InvalidValue
-from dpbandits.privacy.accounting import (
-    classical_noise_ratio,
-    gaussian_delta,
-    gaussian_noise_ratio,
-)
+from dpbandits.privacy.accounting import classical_noise_ratio, gaussian_noise_ratio
+from dpbandits.privacy.accounting._gaussian import gaussian_delta
 
 EPSILONS = [1e-6, 1e-3, 0.1, 1.0, 10.0, 100.0, 1e3]
 DELTAS = [0.9, 0.5, 0.25, 1e-2, 1e-6, 1e-12, 1e-50, 1e-300]

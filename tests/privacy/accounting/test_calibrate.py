@@ -11,18 +11,17 @@ import pytest
 from dpbandits.errors import InvalidValue
 from dpbandits.privacy.accounting import (
     Binomial,
-    BitEncoding,
     DiscreteGaussian,
     DiscreteLaplace,
     IntegerSum,
     Skellam,
     choose_encoding,
     discrete_laplace_scale,
-    least_binomial_bits,
     least_discrete_gaussian_sigma,
     least_skellam_variance,
 )
-from dpbandits.privacy.accounting._calibrate import gaussian_variance
+from dpbandits.privacy.accounting._calibrate import gaussian_variance, least_binomial_bits
+from dpbandits.privacy.accounting._encoding import BitEncoding
 
 TARGETS = [(10.0, 0.25), (3.0, 1e-3), (1.0, 1e-6), (0.1, 1e-8)]
 COORDINATES = [1, 20, 60, 104]

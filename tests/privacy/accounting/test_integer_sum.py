@@ -18,8 +18,8 @@ from dpbandits.privacy.accounting import (
     Ends,
     IntegerSum,
     Skellam,
-    gaussian_delta,
 )
+from dpbandits.privacy.accounting._gaussian import gaussian_delta
 
 NOISES = st.one_of(
     st.builds(Binomial, bits=st.integers(1, 3000)),

@@ -26,8 +26,8 @@ from dpbandits.privacy.accounting import (
     Skellam,
     _integer_sum as integer_sum,
     _work_limit as work_limit,
-    gaussian_delta,
 )
+from dpbandits.privacy.accounting._gaussian import gaussian_delta
 from dpbandits.privacy.accounting._wide_gaussian import wide_bounds
 from dpbandits.privacy.accounting._worst_pair import worst_pair
 from dpbandits.privacy.trust import ShuffledBits

@@ -23,18 +23,30 @@ class StudyOutcome:
     told: str
 
     def write(self, folder: Path) -> None:
-        """Write the outcome to a folder. A reader sees the complete file or none."""
+        """Write the outcome to a folder. A reader sees the complete file or none.
+
+        Args:
+            folder: The folder.
+        """
         new = folder / f"{_NAME}.new"
         new.write_text(json.dumps(asdict(self)), encoding="utf-8")
         new.replace(folder / _NAME)
 
     @staticmethod
     def read(folder: Path) -> StudyOutcome | None:
-        """Return the outcome in a folder; None if there is none."""
+        """Return the outcome in a folder; None if there is none.
+
+        Args:
+            folder: The folder.
+        """
         path = folder / _NAME
         return StudyOutcome(**json.loads(path.read_text(encoding="utf-8"))) if path.exists() else None
 
     @staticmethod
     def forget(folder: Path) -> None:
-        """Delete the outcome of an earlier run, if there is one."""
+        """Delete the outcome of an earlier run, if there is one.
+
+        Args:
+            folder: The folder.
+        """
         (folder / _NAME).unlink(missing_ok=True)

@@ -179,10 +179,13 @@ class Family:
         return done.stdout.strip() or "failed" if done.returncode else ""
 
     def revive(self) -> list[str]:
-        """Start the processes that have died again, and return their names.
+        """Start the processes that have died again.
 
         There is a pause before each restart. The pauses of a process that keeps dying soon after its start
         become longer. For example, a SuperNode ends soon if its key is not yet registered at the SuperLink.
+
+        Returns:
+            The names of the processes that were started.
         """
         died = [name for name, process in self.running.items() if process.poll() is not None]
         ready = [name for name in died if time.monotonic() > self._started[name] + self._pause(name)]

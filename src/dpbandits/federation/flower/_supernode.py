@@ -45,7 +45,11 @@ class SuperNode:
         self.family.start("superexec", [program("flower-superexec"), *runtime, *secrets])
 
     def run(self, watch: Callable[[SuperNode], None] = lambda _node: None) -> None:
-        """Start the processes, and restart those that end, until this process is interrupted."""
+        """Start the processes, and restart those that end, until this process is interrupted.
+
+        Args:
+            watch: Called once per second with this object; tests pass a function.
+        """
         try:
             self.start()
             while True:

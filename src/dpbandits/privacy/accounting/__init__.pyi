@@ -7,7 +7,6 @@ from ._ball import (
 )
 from ._calibrate import (
     discrete_laplace_scale as discrete_laplace_scale,
-    least_binomial_bits as least_binomial_bits,
     least_discrete_gaussian_sigma as least_discrete_gaussian_sigma,
     least_discrete_laplace_scale as least_discrete_laplace_scale,
     least_skellam_variance as least_skellam_variance,
@@ -22,7 +21,6 @@ from ._discrete_gaussian import (
     DiscreteGaussian as DiscreteGaussian,
 )
 from ._encoding import (
-    BitEncoding as BitEncoding,
     choose_encoding as choose_encoding,
 )
 from ._event import (
@@ -30,13 +28,9 @@ from ._event import (
     GaussianEvent as GaussianEvent,
     NothingHidden as NothingHidden,
     PureEvent as PureEvent,
-    add_remove_from_replace_one as add_remove_from_replace_one,
-    replace_one_from_add_remove as replace_one_from_add_remove,
 )
 from ._gaussian import (
     classical_noise_ratio as classical_noise_ratio,
-    gaussian_delta as gaussian_delta,
-    gaussian_epsilon as gaussian_epsilon,
     gaussian_noise_ratio as gaussian_noise_ratio,
 )
 from ._integer_sum import (

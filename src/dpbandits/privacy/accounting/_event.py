@@ -43,10 +43,13 @@ class Event(Protocol):
         """An ε for which δ = 0, or infinity if there is none."""
 
     def delta_bounds(self, epsilon: float) -> tuple[float, float]:
-        """Return (lower, upper) with lower ≤ δ(ε) ≤ upper.
+        """Return bounds on δ(ε).
 
         Args:
             epsilon: The ε, at least 0.
+
+        Returns:
+            (lower, upper) with lower ≤ δ(ε) ≤ upper.
         """
 
     def delta(self, epsilon: float) -> float:

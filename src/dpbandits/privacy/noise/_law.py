@@ -114,7 +114,11 @@ class NoiseLaw(ABC):
         )
 
     def draws_of_a_total(self, rows: int) -> int:
-        """Return how many variables `draw_total` draws per coordinate, in a simulation."""
+        """Return how many variables `draw_total` draws per coordinate, in a simulation.
+
+        Args:
+            rows: The number of shares in the sum.
+        """
         return rows
 
     @abstractmethod
@@ -152,13 +156,16 @@ class NoiseLaw(ABC):
 
     @abstractmethod
     def factors(self, spread: Spread, confidence: float, rows: int, coordinates: int) -> tuple[float, float]:
-        """Return lower and upper bounds on `radius`, as multiples of the total standard deviation.
+        """Return bounds on `radius`, as multiples of the total standard deviation.
 
         Args:
             spread: Bounds that hold for all rows of coefficients.
             confidence: The allowed probability β of exceeding the radius.
             rows: The number of shares in the sum.
             coordinates: The number of coordinates of a share.
+
+        Returns:
+            The lower and the upper bound.
         """
 
 
@@ -172,7 +179,11 @@ class CumulantLaw(NoiseLaw):
 
     @abstractmethod
     def cumulant(self, argument: FloatArray) -> FloatArray:
-        """Return log E exp(argument·Z) for one share Z."""
+        """Return log E exp(argument·Z) for one share Z.
+
+        Args:
+            argument: The arguments, between −`pole` and `pole`.
+        """
 
     def radius(
         self, coefficients: FloatArray, other_variance: FloatArray, confidence: float, rows: int

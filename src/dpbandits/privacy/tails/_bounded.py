@@ -44,11 +44,19 @@ class BoundedErrors:
         return _LARGEST_ARGUMENT / self.largest
 
     def cumulant(self, argument: FloatArray) -> FloatArray:
-        """Return an upper bound on log E exp(argument·X)."""
+        """Return an upper bound on log E exp(argument·X).
+
+        Args:
+            argument: The arguments.
+        """
         return self.variance * argument**2 / 2 * self.growth(np.abs(argument))
 
     def growth(self, argument: FloatArray) -> FloatArray:
-        """Return the bound on the cumulant at an argument ≥ 0, divided by that of a normal variable."""
+        """Return the bound on the cumulant, divided by that of a normal variable with the same variance.
+
+        Args:
+            argument: The arguments, at least 0.
+        """
         x = np.clip(argument * self.largest, 1e-4, 600.0)
         # Below 10⁻⁴ the quotient loses digits; its value there is an upper bound for smaller arguments.
         bennett = (np.expm1(x) - x) / (x**2 / 2) * (1 + 1e-7)
@@ -96,6 +104,9 @@ def bounded_factors(
         errors: The error of one report.
         count: The number of reports.
         longest: An upper bound on |a|/√V.
+
+    Returns:
+        The lower and the upper bound.
     """
     normal = sub_gaussian_factor(confidence)
     growths = errors.growth(_MULTIPLES * normal * longest / count)

@@ -90,6 +90,9 @@ def cube_sum_factors(spread: Spread, confidence: float, *, cubes: Cubes, rows: i
         confidence: The allowed probability β of exceeding the radius.
         cubes: The law of each z.
         rows: The number of independent z.
+
+    Returns:
+        The lower and the upper bound.
     """
     level, normal = math.log(1 / confidence), sub_gaussian_factor(confidence)
     s = cubes.coordinates

@@ -55,7 +55,11 @@ class Tail:
 
 @dataclass(frozen=True, kw_only=True)
 class SubGaussianTail:
-    """The tail exp(−z²/2) of a sub-Gaussian variable; its unit is the root of the variance proxy."""
+    """The tail exp(−z²/2) of a sub-Gaussian variable.
+
+    Attributes:
+        units: The unit of z in each direction: the root of the variance proxy.
+    """
 
     units: FloatArray
 
@@ -121,6 +125,7 @@ def tail_of_people(proxies: FloatArray, people: int) -> Tail:
 
     Example:
         >>> import numpy as np
+        >>> from dpbandits.privacy.tails import tail_of_people
         >>> tail = tail_of_people(np.array([1.0]), 3000)
         >>> 0.0139 < tail(np.array([[2.2]])).item() < 0.02 < np.exp(-(2.2**2) / 2)
         np.True_

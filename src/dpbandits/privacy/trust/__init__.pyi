@@ -12,6 +12,5 @@ from ._none import (
     NoPrivacy as NoPrivacy,
 )
 from ._server_noise import ServerNoise as ServerNoise
-from ._shared_noise import noisy_reports as noisy_reports
 from ._shuffled_bits import ShuffledBits as ShuffledBits
 from ._summed_shares import SummedShares as SummedShares

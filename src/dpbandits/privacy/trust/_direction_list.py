@@ -171,14 +171,22 @@ class LocalList(Mechanism):
         return np.asarray(seeds[:, None] * self.size + indices, dtype=np.int64)
 
     def decoded(self, batch: Payload) -> FloatArray:
-        """Return the direction that each report names, one row per report."""
+        """Return the direction that each report names, one row per report.
+
+        Args:
+            batch: One report per row.
+        """
         seeds, indices = np.divmod(batch[:, 0].astype(np.uint64), np.uint64(self.size))
         return directions(seeds, indices, self.coordinates)
 
     def places(self, batch: Payload, unit: FloatArray) -> IntArray:
-        """Return the place of each report's direction in its list, ranked by the inner product with `unit`.
+        """Return the place of each report's direction in its list.
 
         Only an audit needs it: it computes whole lists.
+
+        Args:
+            batch: One report per row.
+            unit: The unit vector; a list is ranked by the inner product with it.
         """
         found = []
         for block in self._blocks(batch):

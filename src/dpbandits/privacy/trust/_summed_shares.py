@@ -75,7 +75,11 @@ class ModularSum(NoisyLattice):
         return self.message.shape
 
     def unwrapped(self, sums: Payload) -> Payload:
-        """Return sums modulo 2^`modulus_bits` as signed numbers."""
+        """Return sums as signed numbers.
+
+        Args:
+            sums: The sums, modulo 2^`modulus_bits`.
+        """
         low = -self.largest_noise
         return (sums - low) % (1 << self.modulus_bits) + low
 

@@ -1,7 +1,3 @@
-from ._bounded_variance import (
-    BoundedVarianceErrors as BoundedVarianceErrors,
-    growth as growth,
-)
 from ._everyone import (
     CohortErrors as CohortErrors,
 )

@@ -169,7 +169,12 @@ class CohortErrors(MeanErrors):
         return radius + self.pull(coefficients)
 
     def sampling_variances(self, coefficients: FloatArray, directions: FloatArray) -> FloatArray:
-        """Return the proxies of the noise of the plays and of the clients' own parameters together."""
+        """Return the proxies of the noise of the plays and of the clients' own parameters together.
+
+        Args:
+            coefficients: One row of coefficients of the reported numbers per bound.
+            directions: For each row, the same combination of the features.
+        """
         plan, clients = self.evidence.plan, self.evidence.reports
         on_averages = coefficients if plan.mixing_matrix is None else coefficients @ plan.mixing_matrix
         variances = (on_averages**2) @ (1 / (clients * self.weights))
@@ -211,7 +216,11 @@ class CohortErrors(MeanErrors):
         return total
 
     def pull(self, coefficients: FloatArray) -> FloatArray:
-        """Return how far clipping may have moved each row of coefficients·means."""
+        """Return how far clipping may have moved each row of coefficients·means.
+
+        Args:
+            coefficients: One row of coefficients of the reported numbers per bound.
+        """
         bias = np.array(self.evidence.clipping_bias)
         if not bias.size:
             return np.zeros(len(coefficients))

@@ -32,10 +32,29 @@ class Crowd(Protocol):
     def averages(
         self, cohort: int, support: Sequence[int], plays: Sequence[int], rng: np.random.Generator
     ) -> FloatArray:
-        """Draw the average reward of each client for each supported action: one row per client."""
+        """Draw the average reward of each client for each supported action.
+
+        Args:
+            cohort: The number of clients.
+            support: The indices of the actions.
+            plays: How often each action is played.
+            rng: Draws clients and rewards.
+
+        Returns:
+            One row per client and one column per action.
+        """
 
     def rewards(self, cohort: int, action: int, rng: np.random.Generator) -> Iterator[FloatArray]:
-        """Draw one reward per client for one action. Yield columns, each with a block of clients."""
+        """Draw one reward per client for one action.
+
+        Args:
+            cohort: The number of clients.
+            action: The index of the action.
+            rng: Draws clients and rewards.
+
+        Yields:
+            Columns of rewards, in blocks.
+        """
 
 
 class Played(Protocol):
@@ -225,14 +244,27 @@ class Assignment(ABC):
 
     @abstractmethod
     def participants(self, study: Study) -> int:
-        """Return an upper bound on the number of clients that the study asks."""
+        """Return an upper bound on the number of clients that the study asks.
+
+        Args:
+            study: The study.
+        """
 
     def has_cohort(self, state: State) -> bool:  # noqa: ARG002
-        """Return whether enough clients are left for the next phase, before its design is computed."""
+        """Return whether enough clients are left for the next phase, before its design is computed.
+
+        Args:
+            state: The state before the phase.
+        """
         return True
 
     def has_clients(self, state: State, plays: IntArray) -> bool:  # noqa: ARG002
-        """Return whether enough clients are left for a phase that plays each action `plays` times."""
+        """Return whether enough clients are left for a phase with these plays.
+
+        Args:
+            state: The state before the phase.
+            plays: How often the phase plays each action.
+        """
         return True
 
     @abstractmethod
@@ -262,8 +294,22 @@ class Assignment(ABC):
 
     @abstractmethod
     def errors(self, study: Study, evidence: PhaseEvidence) -> MeanErrors:
-        """Return the errors of the released means of a phase."""
+        """Return the errors of the released means of a phase.
+
+        Args:
+            study: The study.
+            evidence: The evidence of the phase.
+        """
 
     @abstractmethod
     def simulate(self, plan: Plan, crowd: Crowd, rng: np.random.Generator) -> Iterator[Iterable[FloatArray]]:
-        """Yield, for each mechanism of the plan, its clients' reports before clipping, in blocks of rows."""
+        """Yield the reports of the clients of each mechanism of a plan, before clipping.
+
+        Args:
+            plan: The plan.
+            crowd: Draws the clients and their rewards.
+            rng: The random generator.
+
+        Yields:
+            The reports for one mechanism, in blocks of rows.
+        """

@@ -37,7 +37,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Bracket:
-    """Lower and upper bounds of many widths: `low[i]` ≤ width i ≤ `high[i]`."""
+    """Lower and upper bounds of many widths: `low[i]` ≤ width i ≤ `high[i]`.
+
+    Attributes:
+        low: The lower bounds.
+        high: The upper bounds.
+    """
 
     low: FloatArray
     high: FloatArray

@@ -89,7 +89,11 @@ class LinearFit(Fit):
         )
 
     def on_averages(self, directions: FloatArray) -> FloatArray:
-        """Return, for each row v, the coefficients of the supported actions' averages in ⟨θ̃, v⟩."""
+        """Return, for each row v, the coefficients of the supported actions' averages in ⟨θ̃, v⟩.
+
+        Args:
+            directions: One row v per direction.
+        """
         mixing, coefficients = self.evidence.plan.mixing_matrix, directions @ self.map
         return np.asarray(coefficients if mixing is None else coefficients @ mixing, dtype=np.float64)
 

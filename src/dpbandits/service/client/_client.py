@@ -8,8 +8,8 @@ The client saves its token, its ticket and its sealed report in `ClientMemory` b
 each must be made only once. A retry, even after a restart, therefore sends the same bytes, and the noise of a
 report is drawn once.
 
-`ClientCore` has the whole protocol except the network. `Client` runs it synchronously, `AsyncClient` runs it
-in an event loop. They differ only in the transport.
+`ClientCore` has the whole protocol except the network. `AsyncClient` runs it in an event loop. A program
+without one calls `Transport.hold` with each dialogue of the core.
 """
 
 from __future__ import annotations
@@ -78,7 +78,8 @@ class Agreed:
 class ClientCore:
     """The whole client except the network: each method is a dialogue that a transport carries out.
 
-    Example: `Client(ClientCore(url="https://study.example"), Transport()).enrol(code)`.
+    For example, `transport.hold(core.enrol(code))` enrols, where `transport` is a `Transport`. `AsyncClient`
+    does the same in an event loop.
 
     Attributes:
         url: The coordinator's URL.

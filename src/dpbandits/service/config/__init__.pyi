@@ -1,9 +1,7 @@
 from ._doctor import (
-    Finding as Finding,
     examine as examine,
 )
 from ._ended import (
-    EndedStudy as EndedStudy,
     ended_study as ended_study,
 )
 from ._options_section import (

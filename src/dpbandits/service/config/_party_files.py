@@ -32,7 +32,7 @@ class CoordinatorFile(PartyFile):
     link: HttpLink | None
 
     def coordinator(self) -> Coordinator:
-        """Open the store and return a coordinator that continues from it."""
+        """Return a coordinator that continues from the store."""
         return Coordinator(self.context, open_store(self.storage), self.link)
 
 

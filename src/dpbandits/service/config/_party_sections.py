@@ -13,7 +13,14 @@ from dpbandits.service.wire import KeyPair
 
 @dataclass(frozen=True, kw_only=True)
 class PartyFile:
-    """What the files of both parties have."""
+    """What the files of both parties have.
+
+    Attributes:
+        storage: The URL of the store.
+        listening: Where the party listens.
+        roles: The hashes of the tokens of each role.
+        limits: The limits of requests.
+    """
 
     storage: str
     listening: Listening
@@ -40,7 +47,11 @@ def _with_paths(file: TomlFile, keys: dict[str, Any]) -> dict[str, Any]:
 
 
 def storage_of(file: TomlFile) -> str:
-    """Return the store's URL; a relative SQLite path is taken relative to the file's directory."""
+    """Return the store's URL; a relative SQLite path is taken relative to the file's directory.
+
+    Args:
+        file: The party's file.
+    """
     url = file.text("storage", "url")
     prefix = "sqlite:///"
     if url.startswith(prefix) and not url.startswith("sqlite:////"):
@@ -49,7 +60,11 @@ def storage_of(file: TomlFile) -> str:
 
 
 def key_pair_of(file: TomlFile) -> KeyPair:
-    """Return the key pair of a file that reports are sealed to."""
+    """Return the key pair of a file that reports are sealed to.
+
+    Args:
+        file: The party's file.
+    """
     return file.build("keys", lambda **_keys: KeyPair.load(file.existing("keys", "reports")), at="reports")
 
 

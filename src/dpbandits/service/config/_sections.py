@@ -87,6 +87,9 @@ def study_file(path: Path) -> TomlFile:
     Args:
         path: The TOML file.
 
+    Returns:
+        The file.
+
     Raises:
         InvalidValue: The file does not exist, or has an unknown section or key; the error names the line.
     """

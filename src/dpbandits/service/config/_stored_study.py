@@ -53,6 +53,9 @@ class StoredStudy:
     def history(self) -> StudyHistory:
         """Read plans, releases, attempts and orders from the store, also while a coordinator uses the store.
 
+        Returns:
+            The records and the state.
+
         Raises:
             InvalidValue: There is no store, or it belongs to another study.
             PlanMismatch: A journalled plan differs from the one that this study computes.

@@ -54,15 +54,27 @@ class TomlFile:
                     raise self._mistake(section, key, key, "one of " + ", ".join(known[section]))
 
     def section(self, name: str) -> dict[str, Any]:
-        """Return the keys and values of a section; empty if the file does not have it."""
+        """Return the keys and values of a section; empty if the file does not have it.
+
+        Args:
+            name: The name of the section.
+        """
         return dict(self._content.get(name, {}))
 
     def has(self, section: str) -> bool:
-        """Return whether the file has this section."""
+        """Return whether the file has a section.
+
+        Args:
+            section: The name of the section.
+        """
         return section in self._content
 
     def text(self, section: str, key: str) -> str:
         """Return a required string.
+
+        Args:
+            section: The name of the section.
+            key: The key.
 
         Raises:
             InvalidValue: The key is missing, or its value is not a string.
@@ -75,6 +87,10 @@ class TomlFile:
     def file(self, section: str, key: str) -> Path:
         """Return a required path, taken relative to the file's directory.
 
+        Args:
+            section: The name of the section.
+            key: The key.
+
         Raises:
             InvalidValue: The key is missing, or its value is not a string.
         """
@@ -82,6 +98,10 @@ class TomlFile:
 
     def existing(self, section: str, key: str) -> Path:
         """Return a required path of a file that exists.
+
+        Args:
+            section: The name of the section.
+            key: The key.
 
         Raises:
             InvalidValue: The key is missing, or there is no such file.

@@ -46,6 +46,12 @@ class Beginning:
     def read(transaction: Transaction) -> Beginning:
         """Read the beginning of a study from its store.
 
+        Args:
+            transaction: A transaction of the store.
+
+        Returns:
+            The beginning.
+
         Raises:
             InvalidValue: The store is empty.
         """
@@ -104,7 +110,11 @@ class Context:
         check_options(self.study, self.options)
 
     def label(self, action: int) -> str:
-        """Return the name of an action; empty if the actions have no names."""
+        """Return the name of an action; empty if the actions have no names.
+
+        Args:
+            action: The index of the action.
+        """
         return "" if self.options is None else self.options.labels[action]
 
     @property
@@ -120,7 +130,11 @@ class Context:
         return self.signed.opened()
 
     def terms_for(self, run: str) -> Terms:
-        """Return the terms that follow from this configuration, for a run with this name."""
+        """Return the terms that follow from this configuration.
+
+        Args:
+            run: The name of the run.
+        """
         shuffler, mode = None, ""
         if self.shuffler is not None:
             shuffler, mode = PartyTerms(url=self.shuffler.url, key=self.shuffler.key), self.shuffler.mode
@@ -138,6 +152,9 @@ class Context:
         """Return this context with the schedule from the store, or with a new one if the store has none.
 
         Without `participants` the schedule is configured, and nothing changes.
+
+        Args:
+            found: The record of the study in the store; None if the store is empty.
         """
         if self.participants is None:
             return self
@@ -149,6 +166,9 @@ class Context:
         """Return this context with the terms of the store.
 
         An empty store first gets the terms of the file or, without a file, new ones.
+
+        Args:
+            transaction: A transaction of the store.
 
         Raises:
             InvalidValue: The terms of the store differ from those of the file or of the configuration.
@@ -185,13 +205,26 @@ class Context:
         return self.shuffler is not None
 
     def check_fits(self, plan: Plan) -> None:
-        """Raise `InvalidValue` if the coordinator collects reports and a plan's reports exceed its limits."""
+        """Check that the reports of a plan are within the limits, if the coordinator collects reports.
+
+        Args:
+            plan: The plan.
+
+        Raises:
+            InvalidValue: A report is larger than the limits allow.
+        """
         if self.limits is not None and not self.shuffled:
             slot = ReportSlot(plan=plan, place=self.place(plan, 1, ""))
             self.limits.check_report(slot.body_size, plan.phase)
 
     def place(self, plan: Plan, attempt: int, pseudonym: str) -> Place:
-        """Return the place that a report of this plan belongs to; sealed reports are bound to it."""
+        """Return the place that a report belongs to; sealed reports are bound to it.
+
+        Args:
+            plan: The plan.
+            attempt: The attempt at the phase.
+            pseudonym: The client's pseudonym.
+        """
         return Place.of(self.name, plan, attempt, pseudonym)
 
 

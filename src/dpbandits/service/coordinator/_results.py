@@ -42,7 +42,15 @@ class Journalled:
 
     @staticmethod
     def read(transaction: Transaction, state: State) -> Journalled:
-        """Read the records in one transaction."""
+        """Read the records in one transaction.
+
+        Args:
+            transaction: A transaction of the store.
+            state: The state of the learner.
+
+        Returns:
+            The state and the records.
+        """
         return Journalled(state=state, plans=transaction.plans(), releases=transaction.releases())
 
 
@@ -70,6 +78,9 @@ class Answered:
             journalled: The state and the records.
             options: The options of the study; None if its actions have no names.
             level: The probability with which each kind of interval covers the truth.
+
+        Returns:
+            The answer, and what is still needed to decide.
         """
         state = journalled.state
         over = _learning_over(journalled)

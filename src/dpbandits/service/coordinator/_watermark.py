@@ -135,6 +135,10 @@ class Watermark:
     def check(self, mark: Mark | None, position: Position) -> None:
         """Compare the position of a store with the file, which was read before the store.
 
+        Args:
+            mark: The content of the file; None if there is none.
+            position: The position of the store.
+
         Raises:
             StoreWentBack: The store is behind the file, or the study has begun and there is no file.
         """
@@ -151,7 +155,11 @@ class Watermark:
             )
 
     def seen(self, position: Position) -> None:
-        """Record the position of the store, if it is further than the recorded one."""
+        """Record the position of the store, if it is further than the recorded one.
+
+        Args:
+            position: The position of the store.
+        """
         with self._locked():
             mark = self.read()
             if mark is None or mark.furthest.rank < position.rank:
@@ -159,6 +167,9 @@ class Watermark:
 
     def intend(self, intent: Intent) -> None:
         """Record a release before it is committed.
+
+        Args:
+            intent: The release.
 
         Raises:
             StoreWentBack: Another release of this phase, or a release of a later one, was recorded.
@@ -172,6 +183,10 @@ class Watermark:
 
     def fail(self, phase: int, attempt: int) -> None:
         """Check that an attempt may fail.
+
+        Args:
+            phase: The phase.
+            attempt: The attempt at the phase.
 
         Raises:
             StoreWentBack: The phase, or a later one, was released or about to be released.

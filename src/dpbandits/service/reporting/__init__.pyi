@@ -1,7 +1,6 @@
 from ._figures import (
     Bar as Bar,
     intervals as intervals,
-    over_phases as over_phases,
     who_sees_what as who_sees_what,
 )
 from ._file import (
@@ -9,15 +8,9 @@ from ._file import (
 )
 from ._page import (
     environment as environment,
-    page_of as page_of,
 )
 from ._record import (
     Record as Record,
-    parse_record as parse_record,
-    record_text as record_text,
-)
-from ._recording import (
-    record_of as record_of,
 )
 from ._tables import (
     tables_of as tables_of,
@@ -31,7 +24,6 @@ from ._verifying import (
     verify as verify,
 )
 from ._words import (
-    Party as Party,
     parties as parties,
     promise as promise,
     who_is_protected_from as who_is_protected_from,

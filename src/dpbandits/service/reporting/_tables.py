@@ -18,7 +18,7 @@ def tables_of(history: StudyHistory, options: Options | None) -> dict[str, list[
     """Return every table of a study by its name.
 
     Args:
-        course: What the store has.
+        history: What the store has.
         options: The options of the study; None if its actions have no names.
 
     Returns:

@@ -45,9 +45,16 @@ class Verdict:
         return bool(self.checks) and all(check.passed for check in self.checks)
 
     def check(self, claim: str, work: Callable[[], object]) -> bool:
-        """Run a check, which fails if it raises any error, and return whether it passed.
+        """Run a check, which fails if it raises any error.
 
         A forged record may cause any error in the code that replays it. Every error is a failed check.
+
+        Args:
+            claim: What is checked, for the reader.
+            work: The check.
+
+        Returns:
+            Whether the check passed.
         """
         try:
             work()

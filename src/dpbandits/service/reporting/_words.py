@@ -72,7 +72,12 @@ def _coordinator(model: TrustModel, *, split: bool) -> str:
 
 
 def promise(epsilon: float, delta: float) -> str:
-    """Return what (ε, δ)-differential privacy states, in one sentence that is the definition."""
+    """Return what (ε, δ)-differential privacy states, in one sentence that is the definition.
+
+    Args:
+        epsilon: The ε.
+        delta: The δ.
+    """
     factor = math.exp(min(epsilon, 700.0))
     shown = f"{factor:.3g}" if factor < 1e6 else f"{factor:.1e}"
     more = f", plus at most {delta:.2g}" if delta else ""
@@ -83,7 +88,11 @@ def promise(epsilon: float, delta: float) -> str:
 
 
 def who_is_protected_from(model: TrustModel) -> str:
-    """Return whom the guarantee protects clients from."""
+    """Return whom the guarantee protects clients from.
+
+    Args:
+        model: The trust model.
+    """
     if not model.private:
         return "Nothing protects single clients in this study: no noise is added."
     if model.noise_by == "server":

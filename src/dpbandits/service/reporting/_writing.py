@@ -24,7 +24,7 @@ def report_page(
     """Return the page of a report, signed by the coordinator.
 
     Args:
-        course: What the store has.
+        history: What the store has.
         options: The options of the study; None if its actions have no names.
         keys: The coordinator's key pair; the signing key is derived from it.
         written: The date to state, as text.

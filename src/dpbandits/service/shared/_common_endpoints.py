@@ -48,13 +48,23 @@ class Served(ABC):
 
     @abstractmethod
     async def slot(self, call: Call) -> ReportSlot:
-        """Return the slot of a received report, or raise `Refused`."""
+        """Return the slot of a received report.
+
+        Args:
+            call: The request.
+
+        Raises:
+            Refused: The request does not fit a report that is due.
+        """
 
     async def reports(self, call: Call) -> None:
         """Check and store a report; it is durable when this returns.
 
         A caller without a valid ticket gets `unknown-credential` and no other refusal. So a refusal reveals
         nothing about a study to a caller that does not take part in it.
+
+        Args:
+            call: The request.
         """
         try:
             slot = await self.slot(call)
@@ -68,7 +78,11 @@ class Served(ABC):
         self.accepted(report.pseudonym)
 
     def accepted(self, pseudonym: str) -> None:  # noqa: B027 - a party may have nothing to do
-        """Called after the report of a client was stored."""
+        """Called after the report of a client was stored.
+
+        Args:
+            pseudonym: The client's pseudonym.
+        """
 
     async def run(self, name: str, work: Callable[[Transaction], Result], *, alone: bool = False) -> Result:
         """Run `work` in a transaction; it is durable when this returns.
@@ -84,11 +98,25 @@ class Served(ABC):
         return await self.writer.run_async(name, work, alone=alone)
 
     async def known_ticket(self, ticket: str) -> None:
-        """Raise `Refused` if no client of the study has this ticket."""
+        """Check that a client of the study has this ticket.
+
+        Args:
+            ticket: The ticket.
+
+        Raises:
+            Refused: No client has it.
+        """
         await self.authenticate(lambda t: t.entry_of(pseudonym=hashed(ticket)))
 
     async def authenticate(self, known: Callable[[Transaction], object]) -> None:
-        """Raise `Refused` if `known` returns None: the store does not have the caller's credential."""
+        """Check that the store has the caller's credential.
+
+        Args:
+            known: Looks the credential up; None if it is not known.
+
+        Raises:
+            Refused: `known` returned None.
+        """
         if await self.run("read", known) is None:
             raise Refused("unknown-credential", "the credential is not known")
 

@@ -44,7 +44,14 @@ class Metrics:
         return kind(f"dpbandits_{name}", about, labels, registry=self.registry)
 
     def requested(self, method: str, route: str, status: int, seconds: float) -> None:
-        """Count a request and its response time in seconds."""
+        """Count a request and its response time.
+
+        Args:
+            method: The HTTP method.
+            route: The path of the endpoint, with names in place of values.
+            status: The HTTP status of the reply.
+            seconds: The response time.
+        """
         key = (method, route, status)
         if key not in self._known:
             self._known[key] = self._requests.labels(method, route, str(status)), self._seconds.labels(route)

@@ -148,7 +148,11 @@ class Rates:
         return proven or (self._study.left("study") >= 1 and self.welcome(address))
 
     def accepted(self, secret: str) -> None:
-        """Remember a credential that was accepted: its requests no longer count for their address."""
+        """Remember a credential that was accepted: its requests no longer count for their address.
+
+        Args:
+            secret: The credential.
+        """
         caller = self._hashed(secret)
         if caller not in self._proven:
             self._callers.take(caller)
@@ -158,25 +162,49 @@ class Rates:
             self._proven.popitem(last=False)
 
     def wrong(self, secret: str, address: str) -> None:
-        """Count a request whose credential is not known to the store."""
+        """Count a request whose credential is not known to the store.
+
+        Args:
+            secret: The credential.
+            address: The caller's address.
+        """
         self._proven.pop(self._hashed(secret), None)
         self._addresses.owe(self._origin(address))
         self._study.owe("study")
 
     def bad(self, address: str) -> bool:
-        """Take a token of an address for a bad request; False if it has none left."""
+        """Take a token of an address for a bad request.
+
+        Args:
+            address: The caller's address.
+
+        Returns:
+            False if the address has no token left.
+        """
         return self._addresses.take(self._origin(address))
 
     def calm(self) -> bool:
-        """Count a bad request of any address; False if there are too many bad requests."""
+        """Count a bad request of any address.
+
+        Returns:
+            False if there are too many bad requests.
+        """
         return self._bad.take("all")
 
     def calm_strangers(self) -> bool:
-        """Count a request of any address without a credential; False if there are too many such requests."""
+        """Count a request of any address without a credential.
+
+        Returns:
+            False if there are too many such requests.
+        """
         return self._unknown.take("all")
 
     def stranger(self) -> float:
-        """Take a token for a handshake; return 0.0, or the seconds to wait if there is none."""
+        """Take a token for a handshake.
+
+        Returns:
+            0.0, or the seconds to wait if there is no token.
+        """
         return 0.0 if self._handshakes.take("all") else self._handshakes.wait("all")
 
     def no_stranger(self) -> None:
@@ -184,11 +212,19 @@ class Rates:
         self._handshakes.give_back("all")
 
     def welcome(self, address: str) -> bool:
-        """Return whether an address may open a connection: it has tokens left."""
+        """Return whether an address may open a connection: it has tokens left.
+
+        Args:
+            address: The caller's address.
+        """
         return not self._addresses or self._addresses.left(self._origin(address)) >= 1
 
     def tidy(self) -> bool:
-        """Delete full buckets, at most every 10 seconds; return whether any bucket is left."""
+        """Delete full buckets, at most every 10 seconds.
+
+        Returns:
+            Whether any bucket is left.
+        """
         if self._clock() - self._tidied >= _TIDY:
             self._tidied = self._clock()
             for buckets in self._all:

@@ -77,7 +77,12 @@ class Listening:
             ) from None
 
     def load(self, context: ssl.SSLContext, certificate: Path) -> None:
-        """Read the certificate and its key into a TLS context; later connections use them."""
+        """Read the certificate and its key into a TLS context; later connections use them.
+
+        Args:
+            context: The TLS context.
+            certificate: The file of the certificate.
+        """
         context.load_cert_chain(certificate, self.key)
 
     def tls(self) -> ssl.SSLContext | None:

@@ -115,7 +115,11 @@ class RoleTokens:
                     raise InvalidValue(role, f"the token of {known[value]}", expected)
 
     def of(self, role: str) -> tuple[str, ...]:
-        """Return the hashes of a role's tokens; empty if nobody has the role."""
+        """Return the hashes of a role's tokens; empty if nobody has the role.
+
+        Args:
+            role: The name of the role.
+        """
         found = self.hashes.get(role, ())
         return tuple(found) if isinstance(found, list | tuple) else (str(found),)
 

@@ -179,7 +179,18 @@ class AsyncTransport:
             return value
 
     async def exchange(self, outgoing: Outgoing) -> Incoming:
-        """Send one request of a dialogue, several times if need be, and return the reply; see `hold`."""
+        """Send one request of a dialogue, and retry it if it fails.
+
+        Args:
+            outgoing: The request.
+
+        Returns:
+            The reply.
+
+        Raises:
+            Unreachable: A party did not respond in time, or was busy, at every try.
+            Refused: The reply is too large or compressed.
+        """
         trouble = ""
         for wait in self._patience.waits():
             await asyncio.sleep(wait)

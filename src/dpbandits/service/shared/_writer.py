@@ -105,7 +105,16 @@ class Writer:
     async def run_async(
         self, name: str, work: Callable[[Transaction], Result] | StoredReport, *, alone: bool = False
     ) -> Result:
-        """Await the commit of a job and return its result; the arguments are those of `submit`."""
+        """Run a job as `submit` does, and wait for its commit.
+
+        Args:
+            name: The name of the step, for the hook.
+            work: What to do in the transaction, or a report to store.
+            alone: Whether to use a transaction that is not shared with other jobs.
+
+        Returns:
+            The result of `work`, or the outcome of the report.
+        """
         loop = asyncio.get_running_loop()
         done: asyncio.Future[Result] = loop.create_future()
         self._gather(loop, _Job(name=name, work=work, alone=alone, done=done, loop=loop))

@@ -39,14 +39,15 @@ from __future__ import annotations
 import itertools
 import logging
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from dpbandits.errors import Refused
-from dpbandits.privacy import KeyedNoise
-from dpbandits.protocol import Plan, Sums, add_noise, add_up, decode, encode, nothing
+from dpbandits.protocol import Plan, add_up, decode, encode, nothing
 from dpbandits.service.shared import Writer
 from dpbandits.service.shuffler._collection_request import CheckedRequest, checked_request
 from dpbandits.service.shuffler._context import ShufflerContext
+from dpbandits.service.shuffler._own_noise import noised
+from dpbandits.service.shuffler._page import Page
 from dpbandits.service.wire import (
     SHARES_AT_ONCE,
     CollectionReply,
@@ -63,32 +64,13 @@ from dpbandits.service.wire import (
     set_checksum,
     verification_key,
 )
-from dpbandits.storage import Attempt, LedgerEntry, PlanRecord, Store, StoredReport, StudyRecord, Transaction
+from dpbandits.storage import Attempt, LedgerEntry, PlanRecord, Store, StudyRecord, Transaction
 from dpbandits.vdaf import LEADER
 
 log = logging.getLogger("dpbandits.service")
 
 # The name of a collection's state for each state of the stored attempt.
 _STATES = {"collecting": "collecting", "closed": "closed", "released": "summed", "failed": "failed"}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Page:
-    """One page of the reports of a closed collection, with what their verification needs.
-
-    Attributes:
-        study: The digest of the terms.
-        plan: The plan of the phase.
-        attempt: The attempt at the phase.
-        coordinator: The public key of the coordinator.
-        reports: At most 1,000 reports, in the order of pseudonyms.
-    """
-
-    study: str
-    plan: Plan
-    attempt: int
-    coordinator: PublicKey
-    reports: tuple[StoredReport, ...]
 
 
 class Shuffler:
@@ -140,7 +122,12 @@ class Shuffler:
         return self.look(transaction, phase, attempt)
 
     def checked(self, phase: int, request: CollectionRequest) -> CheckedRequest:
-        """Check a request to open a collection: see `checked_request`. It does not access the store."""
+        """Return a request to open a collection, checked by `checked_request`. It does not access the store.
+
+        Args:
+            phase: The phase.
+            request: The request.
+        """
         return checked_request(self.context, phase, request)
 
     def _same_study(self, transaction: Transaction, signed: SignedTerms) -> None:
@@ -159,6 +146,11 @@ class Shuffler:
 
     def look(self, transaction: Transaction, phase: int, attempt: int) -> CollectionReply:
         """Return the state of a collection. The number of reports is included only after it has ended.
+
+        Args:
+            transaction: The transaction to run in.
+            phase: The phase.
+            attempt: The attempt at the phase.
 
         Raises:
             Refused: No such collection was opened.
@@ -325,7 +317,7 @@ class Shuffler:
             log.warning("reports-excluded", extra=extra)
         failed, checksum = total.reports < least, set_checksum(summed) if shared else ""
         if plan.asked_mechanism.needs_shares and not failed:
-            total, share = self._noised(plan, attempt.number, total, share, checksum)
+            total, share = noised(self.context, plan, attempt.number, total, share, checksum)
         reply = CollectionReply(
             study=study,
             phase=attempt.phase,
@@ -342,30 +334,21 @@ class Shuffler:
         transaction.change_attempt(attempt, replace(attempt, state="failed" if failed else "released"))
         return reply
 
-    def _noised(
-        self, plan: Plan, attempt: int, sums: Sums, share: bytes, checksum: str
-    ) -> tuple[Sums, bytes]:
-        """Add the shuffler's own noise to its sums, or to its aggregate share in mode `verified`.
-
-        The noise is a function of the set that was summed and of a key that is not in the store. So a
-        shuffler that computes the same sums again, for example from a backup, draws the same noise.
-        """
-        where = [plan.study, plan.digest, str(plan.phase), str(attempt), checksum]
-        key = self.context.keys.derived("noise of a shuffler")
-        noise = self.context.noise or KeyedNoise(key, [part.encode() for part in where])
-        if not share:
-            return add_noise(plan, sums, noise), b""
-        drawn = plan.asked_mechanism.third_party_noise(noise)
-        assert drawn is not None
-        prio3 = ProvedReports.of(plan, Place.of(plan.study, plan, attempt, "")).prio3
-        return sums, prio3.shift(share, drawn.tolist())
-
     def known_plan(self, phase: int) -> tuple[str, Plan] | None:
-        """Return the study's digest and the plan of a phase from memory, or None; safe in any thread."""
+        """Return the study's digest and the plan of a phase from memory, or None; safe in any thread.
+
+        Args:
+            phase: The phase.
+        """
         return self._plans.get(phase)
 
     def load_plan(self, transaction: Transaction, phase: int) -> tuple[str, Plan] | None:
-        """Return the study's digest and the plan of a phase, from memory or the store, or None."""
+        """Return the study's digest and the plan of a phase, from memory or the store, or None.
+
+        Args:
+            transaction: The transaction to run in.
+            phase: The phase.
+        """
         if phase not in self._plans:
             study = transaction.study()
             for record in transaction.plans():
@@ -374,7 +357,13 @@ class Shuffler:
         return self._plans.get(phase)
 
     def slot(self, known: tuple[str, Plan], attempt: int, secret: str) -> ReportSlot:
-        """Return the slot for the report of the client with this ticket, without access to the store."""
+        """Return the slot for the report of a client, without access to the store.
+
+        Args:
+            known: The study's digest and the plan.
+            attempt: The attempt at the phase.
+            secret: The client's ticket.
+        """
         study, plan = known
         return self._slot(study, plan, attempt, hashed(secret))
 

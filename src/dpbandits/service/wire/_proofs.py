@@ -67,7 +67,11 @@ class ProvedReports:
         return ProvedReports(plan=plan, prio3=prio3, low=low, high=high)
 
     def part_size(self, server: int) -> int:
-        """Return the length of the part that a server opens: 0 is the shuffler, 1 the coordinator."""
+        """Return the length of the part that a server opens.
+
+        Args:
+            server: 0 for the shuffler, 1 for the coordinator.
+        """
         return NONCE_SIZE + self.prio3.public_share_size + self.prio3.input_share_size(server)
 
     @property
@@ -80,6 +84,9 @@ class ProvedReports:
 
         Args:
             payload: The packed report, `Report.payload`.
+
+        Returns:
+            The part for the shuffler and the part for the coordinator.
 
         Raises:
             InvalidValue: The payload is not a report of this plan.
@@ -146,6 +153,9 @@ class ProvedReports:
         Args:
             shares: The aggregate shares.
             reports: How many reports were accepted.
+
+        Returns:
+            The sums of the reports.
 
         Raises:
             InvalidValue: A share is malformed.

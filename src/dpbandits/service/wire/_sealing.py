@@ -68,22 +68,41 @@ class Place:
 
     @staticmethod
     def of(study: str, plan: Plan, attempt: int, pseudonym: str) -> Place:
-        """Return the place of a report for a plan."""
+        """Return the place of a report for a plan.
+
+        Args:
+            study: The digest of the study's terms.
+            plan: The plan.
+            attempt: The attempt at the phase.
+            pseudonym: The client's pseudonym.
+        """
         return Place(study=study, phase=plan.phase, attempt=attempt, plan=plan.digest, pseudonym=pseudonym)
 
     def shared_info(self, purpose: str) -> bytes:
-        """Return the lines of `info` without the pseudonym: all reports of an attempt share them."""
+        """Return the lines of `info` without the pseudonym: all reports of an attempt share them.
+
+        Args:
+            purpose: As in `info`.
+        """
         parts = ("dpbandits v1", purpose, self.study, self.phase, self.attempt, self.plan)
         return "\n".join(map(str, parts)).encode()
 
     def info(self, purpose: str) -> bytes:
-        """Return the HPKE `info` for a purpose: `report`, `share-shuffler` or `share-coordinator`."""
+        """Return the HPKE `info` for a purpose.
+
+        Args:
+            purpose: `report`, `share-shuffler` or `share-coordinator`.
+        """
         return self.shared_info(purpose) + b"\n" + self.pseudonym.encode()
 
 
 @dataclass(frozen=True)
 class HexKey:
-    """A public key of 32 bytes, written as 64 hexadecimal digits."""
+    """A public key of 32 bytes, written as 64 hexadecimal digits.
+
+    Attributes:
+        raw: The bytes of the key.
+    """
 
     raw: bytes
 
@@ -141,14 +160,18 @@ class PublicKey(HexKey):
 
 
 class KeyPair:
-    """The private key of a party that reads reports. Its `repr` does not show the key."""
+    """The private key of a party that reads reports. Its `repr` does not show the key.
+
+    Args:
+        private: The key of the library `cryptography`.
+    """
 
     def __init__(self, private: X25519PrivateKey) -> None:
         self._private = private
 
     @staticmethod
     def new() -> KeyPair:
-        """Generate a key with the random generator of the operating system."""
+        """Return a new key, from the random generator of the operating system."""
         return KeyPair(X25519PrivateKey.generate())
 
     @staticmethod
@@ -170,7 +193,11 @@ class KeyPair:
         return KeyPair(private)
 
     def save(self, path: Path) -> None:
-        """Write the key to a new PEM file that only its owner may read."""
+        """Write the key to a new PEM file that only its owner may read.
+
+        Args:
+            path: The file.
+        """
         write_private(path, pem(self._private))
 
     @property
@@ -198,7 +225,11 @@ class KeyPair:
             raise unreadable() from None
 
     def derived(self, purpose: str) -> bytes:
-        """Derive a secret of 32 bytes for one purpose of this party, by HKDF-SHA256 from the private key."""
+        """Return a secret of 32 bytes for one purpose of this party, by HKDF-SHA256 from the private key.
+
+        Args:
+            purpose: The purpose; each has a secret of its own.
+        """
         info = f"dpbandits v1 {purpose}".encode()
         return HKDF(algorithm=SHA256(), length=32, salt=None, info=info).derive(self.private_bytes())
 
@@ -235,7 +266,11 @@ def unreadable() -> Refused:
 
 
 def pem(private: X25519PrivateKey | Ed25519PrivateKey | EllipticCurvePrivateKey) -> bytes:
-    """Return a private key in PEM format, not encrypted."""
+    """Return a private key in PEM format, not encrypted.
+
+    Args:
+        private: The key.
+    """
     return private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
 
 
@@ -268,7 +303,12 @@ def write_private(path: Path, content: bytes) -> None:
 
 
 def replace_private(path: Path, content: bytes) -> None:
-    """Write a file that only its owner may read. After a crash it has either the old or the new content."""
+    """Write a file that only its owner may read. After a crash it has either the old or the new content.
+
+    Args:
+        path: The file.
+        content: Its new content.
+    """
     # Renaming a complete, synced file is atomic; writing in place is not.
     draft = path.with_name(f"{path.name}.new")
     draft.unlink(missing_ok=True)  # left by a process that died here

@@ -44,14 +44,18 @@ class VerifyKey(HexKey):
 
 
 class SigningKey:
-    """A private signing key. Its `repr` does not show the key."""
+    """A private signing key. Its `repr` does not show the key.
+
+    Args:
+        private: The key of the library `cryptography`.
+    """
 
     def __init__(self, private: Ed25519PrivateKey) -> None:
         self._private = private
 
     @staticmethod
     def new() -> SigningKey:
-        """Generate a key with the random generator of the operating system."""
+        """Return a new key, from the random generator of the operating system."""
         return SigningKey(Ed25519PrivateKey.generate())
 
     @staticmethod
@@ -85,7 +89,11 @@ class SigningKey:
         return SigningKey(private)
 
     def save(self, path: Path) -> None:
-        """Write the key to a new PEM file that only its owner may read."""
+        """Write the key to a new PEM file that only its owner may read.
+
+        Args:
+            path: The file.
+        """
         write_private(path, pem(self._private))
 
     @property
@@ -94,5 +102,9 @@ class SigningKey:
         return VerifyKey(self._private.public_key().public_bytes_raw())
 
     def sign(self, message: bytes) -> str:
-        """Return the signature of a message, in hexadecimal digits."""
+        """Return the signature of a message, in hexadecimal digits.
+
+        Args:
+            message: The bytes to sign.
+        """
         return self._private.sign(message).hex()

@@ -36,11 +36,19 @@ class Signed(Strict, frozen=True, kw_only=True):
             key: The signer's private key.
             purpose: `RECORD` or `STATEMENT`.
             text: The text.
+
+        Returns:
+            The signature with its public key.
         """
         return Signed(key=str(key.public), signature=key.sign(_message(purpose, text)))
 
     def fits(self, purpose: str, text: str) -> bool:
-        """Return whether `key` signed this text for this purpose."""
+        """Return whether `key` signed this text for this purpose.
+
+        Args:
+            purpose: `RECORD` or `STATEMENT`.
+            text: The text.
+        """
         return VerifyKey.parse(self.key).accepts(_message(purpose, text), self.signature)
 
 

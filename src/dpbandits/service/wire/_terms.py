@@ -221,7 +221,11 @@ class SignedTerms(Strict, frozen=True, kw_only=True):
 
     @staticmethod
     def of(terms: Terms) -> SignedTerms:
-        """Encode terms as text, without a signature."""
+        """Return terms as text, without a signature.
+
+        Args:
+            terms: The terms.
+        """
         return SignedTerms(terms=msgspec.json.encode(terms).decode())
 
     @property
@@ -245,11 +249,19 @@ class SignedTerms(Strict, frozen=True, kw_only=True):
             raise Refused("unreadable", f"the text is not valid terms of this version ({reason})") from None
 
     def signed_by(self, key: VerifyKey) -> bool:
-        """Return whether this key signed the text."""
+        """Return whether a key signed the text.
+
+        Args:
+            key: The public key.
+        """
         return key.accepts(self._message, self.signature)
 
     def sign(self, key: SigningKey) -> SignedTerms:
-        """Return the same terms with a signature of this key."""
+        """Return the same terms with a signature.
+
+        Args:
+            key: The private key.
+        """
         return SignedTerms(terms=self.terms, signature=key.sign(self._message))
 
     @property

@@ -24,7 +24,11 @@ def new_secret() -> str:
 
 
 def hashed(secret: str) -> str:
-    """Return the SHA-256 of a secret in hexadecimal digits; it may be stored and sent to other parties."""
+    """Return the SHA-256 of a secret in hexadecimal digits; it may be stored and sent to other parties.
+
+    Args:
+        secret: The secret.
+    """
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
