@@ -97,6 +97,15 @@ def whole(minimum: int, maximum: int | None = None, **named: int) -> int:
     return int(value)
 
 
+def whole_numbers(minimum: int, maximum: int, **named: Sequence[int]) -> None:
+    """Check a list of whole numbers, each at least `minimum` and at most `maximum`."""
+    field, values = _only(named)
+    quick = all(type(value) is int for value in values)
+    if not quick or (values and (min(values) < minimum or max(values) > maximum)):
+        for value in values:  # names the first wrong one
+            whole(minimum, maximum, **{field: value})
+
+
 def one_of(choices: Collection[str], **named: object) -> str:
     """Return a string that is one of `choices`."""
     field, value = _only(named)

@@ -28,10 +28,9 @@ def least_squares(rows: FloatArray, weights: FloatArray, rank: int) -> FloatArra
         A, so that `A @ means` is the estimate.
     """
     roots = np.sqrt(weights)[:, None]
-    if rank == rows.shape[1]:
+    basis = span_of(rows, rank)
+    if basis is None:
         return _solution(roots, rows)
-    # With the rank given, the leading right singular vectors are a basis of the span.
-    basis = np.linalg.svd(rows, full_matrices=False)[2][:rank].T
     return np.asarray(basis @ _solution(roots, rows @ basis), dtype=np.float64)
 
 
@@ -40,17 +39,23 @@ def _solution(roots: FloatArray, rows: FloatArray) -> FloatArray:
     return np.asarray(solve_triangular(triangular, orthogonal.T) * roots.T, dtype=np.float64)
 
 
-def spanned(rows: FloatArray, rank: int, directions: FloatArray) -> BoolArray:
-    """Return for each direction whether it lies in the space that some rows span, up to rounding.
+def span_of(rows: FloatArray, rank: int) -> FloatArray | None:
+    """Return orthonormal columns that span the rows, whose rank is given; None if they span everything."""
+    if rank == rows.shape[1]:
+        return None
+    # With the rank given, the leading right singular vectors are a basis of the span.
+    return np.asarray(np.linalg.svd(rows, full_matrices=False)[2][:rank].T, dtype=np.float64)
+
+
+def within(basis: FloatArray | None, directions: FloatArray) -> BoolArray:
+    """Return for each direction whether it lies in a space, up to rounding.
 
     Args:
-        rows: The rows.
-        rank: The dimension of the space.
+        basis: The space, as `span_of` returns it.
         directions: One direction per row.
     """
-    if rank == rows.shape[1]:
+    if basis is None:
         return np.ones(len(directions), dtype=bool)
-    basis = np.linalg.svd(rows, full_matrices=False)[2][:rank].T
     outside = np.linalg.norm(directions - (directions @ basis) @ basis.T, axis=1)
     return np.asarray(outside <= _SPANNED * np.linalg.norm(directions, axis=1))
 

@@ -17,7 +17,7 @@ from functools import cached_property
 import numpy as np
 
 from dpbandits._arrays import FloatArray
-from dpbandits._checks import finite_matrix, whole
+from dpbandits._checks import finite_matrix, whole, whole_numbers
 from dpbandits.errors import InvalidValue, ProtocolError
 from dpbandits.privacy import MOST_CLIENTS, Mechanism, checked_entries
 from dpbandits.protocol._codec import digest
@@ -87,9 +87,8 @@ class Plan:
     def _check_numbers(self) -> None:
         """Check all ranges, so that no computation that a client makes from the plan can overflow."""
         whole(1, MOST_ACTIONS, actions=len(self.support))
-        for action, plays in zip(self.support, self.plays, strict=True):
-            whole(0, LARGEST_ACTION, support=action)
-            whole(1, MOST_PLAYS, plays=plays)
+        whole_numbers(0, LARGEST_ACTION, support=self.support)
+        whole_numbers(1, MOST_PLAYS, plays=self.plays)
         whole(1, MOST_PLAYS, rounds=self.rounds)
         checked_entries(offsets=self.offsets)
         for row in self.mixing:

@@ -20,7 +20,7 @@ import numpy as np
 
 from dpbandits._arrays import BoolArray, FloatArray, IntArray
 from dpbandits.protocol._bitmap import unpacked
-from dpbandits.protocol._linear_algebra import spanned
+from dpbandits.protocol._linear_algebra import span_of, within
 from dpbandits.protocol._messages import MOST_PLAYS, Plan
 from dpbandits.protocol._pooling import pooled_along
 from dpbandits.protocol._safeguard import Safeguard
@@ -192,7 +192,7 @@ def with_current(state: State, design: Played, plays: IntArray) -> tuple[Played,
     if current in design.support:
         return design, plays + more * (design.support == current)
     matrix = state.study.actions.matrix
-    (inside,) = spanned(matrix[design.support], design.rank, matrix[[current]])
+    (inside,) = within(span_of(matrix[design.support], design.rank), matrix[[current]])
     extended = _WithCurrent(
         support=np.append(design.support, current), rank=design.rank + (0 if inside else 1)
     )

@@ -128,6 +128,10 @@ class Study:
     confirmation: Confirmation | None = None
     safeguard: Safeguard | None = None
 
+    def __eq__(self, other: object) -> bool:
+        """Return whether the digests are equal: they cover every field, and are computed once."""
+        return isinstance(other, Study) and self.digest == other.digest
+
     def __post_init__(self) -> None:
         whole(1, LONGEST_HORIZON, horizon=self.horizon)
         between(1.1, 2, design_tolerance=self.design_tolerance)

@@ -27,7 +27,7 @@ import numpy as np
 from dpbandits._arrays import BoolArray, FloatArray, IntArray
 from dpbandits.errors import NotAvailable
 from dpbandits.protocol._evidence import PhaseEvidence
-from dpbandits.protocol._linear_algebra import spanned
+from dpbandits.protocol._linear_algebra import span_of, within
 from dpbandits.protocol.assignment import MeanErrors, Pull
 
 if TYPE_CHECKING:
@@ -128,8 +128,12 @@ class Fit(ABC):
         Args:
             directions: One direction per row.
         """
+        return within(self._played_span, directions)
+
+    @cached_property
+    def _played_span(self) -> FloatArray | None:
         plan = self.evidence.plan
-        return spanned(self.study.actions.matrix[list(plan.support)], plan.rank, directions)
+        return span_of(self.study.actions.matrix[list(plan.support)], plan.rank)
 
     @property
     def common_width(self) -> float | None:
