@@ -208,7 +208,8 @@ def test_one_client_per_round(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_participants_of_table_2_and_the_population_error(capsys: pytest.CaptureFixture[str]) -> None:
-    options = ["simulate", "--trust", "none", "--runs", "1", "--workers", "1", "--json", "-"]
+    options = ["simulate", "--trust", "none", "--schedule", "exponential"]
+    options += ["--runs", "1", "--workers", "1", "--json", "-"]
     for alpha, participants in [("0.5", 437), ("0.6", 997), ("0.7", 2321), ("0.8", 5532), ("0.9", 13381)]:
         assert main([*options, "--horizon", "50000", "--alpha", alpha]) == 0
         (result,) = json.loads(capsys.readouterr().out)["results"]

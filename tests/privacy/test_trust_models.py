@@ -94,7 +94,8 @@ def _without_budget(algorithm: str) -> dict[str, int]:
 def test_a_new_trust_model_is_in_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     problem = ["--actions", "30", "--dimension", "3", "--horizon", "20000"]
     asked = ["--trust", "enclave", "--delta", "0"]
-    simulation = ["simulate", *asked, *problem, "--runs", "1", "--workers", "1", "--json", "-"]
+    simulation = ["simulate", *asked, *problem, "--schedule", "equal", "--participants", "400"]
+    simulation += ["--runs", "1", "--workers", "1", "--json", "-"]
     assert main(simulation) == 0
     assert json.loads(capsys.readouterr().out)["results"][0]["mechanism"]["kind"] == "enclave-sum"
     assert main(["account", *asked, "--cohort", "100", "--coordinates", "3", "--json", "-"]) == 0

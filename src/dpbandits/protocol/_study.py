@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -129,8 +129,13 @@ class Study:
     safeguard: Safeguard | None = None
 
     def __eq__(self, other: object) -> bool:
-        """Return whether the digests are equal: they cover every field, and are computed once."""
-        return isinstance(other, Study) and self.digest == other.digest
+        """Return whether all fields are equal. Equal digests, which are computed once, show it quickly."""
+        if not isinstance(other, Study):
+            return NotImplemented
+        if self.digest == other.digest:
+            return True
+        # Equal studies have different digests if one of them states 1 and the other one 1.0.
+        return all(getattr(self, one.name) == getattr(other, one.name) for one in fields(self))
 
     def __post_init__(self) -> None:
         whole(1, LONGEST_HORIZON, horizon=self.horizon)

@@ -63,6 +63,8 @@ class Problem:
         one_of(FAMILIES, family=self.family)
         one_of(REWARD_LAWS, rewards=self.rewards)
         one_of(USERS, users=self.users)
+        if self.population is not None and self.population != "usual":
+            whole(1, population=self.population)
         non_negative(heterogeneity=self.heterogeneity)
         non_negative(misfit=self.misfit)
         whole(1, actions=self.actions)
