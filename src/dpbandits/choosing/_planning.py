@@ -93,7 +93,7 @@ def _reserved(
             raise InvalidValue("notice_misfit", notice, _ONLY_RANGE)
         test = reserved_fit_test(study, participants, notice)
         study = replace(study, fit_test=test, schedule=_smaller(study, test.cohort))
-    if confirm is False or options.current is None or people.assignment != "everyone":
+    if confirm is False or options.current is None or not study.assignment_rule.one_cohort:
         return study
     confirmation = reserved(
         study,
@@ -134,7 +134,7 @@ def _check_resolved(
 def _best_width(study: Study, people: People, participants: int, failure: float) -> float:
     """Return the least width of an option's mean reward if all participants are asked at once."""
     longest = study.schedule.length(len(study.schedule.cohorts or (0,)))
-    if study.assignment == "one_per_round":  # there are as many rounds as participants
+    if not study.assignment_rule.one_cohort:  # there are as many rounds as participants
         longest = participants
     schedule = Schedule(cohorts=(participants,), first_length=longest)
     state = replace(study, schedule=schedule, horizon=_LONG, confirmation=None, fit_test=None).begin()
