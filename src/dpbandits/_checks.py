@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import fields
+from functools import cache
 from importlib.util import find_spec
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, TypeVar
@@ -20,6 +22,7 @@ from typing import TYPE_CHECKING, TypeVar
 from dpbandits.errors import InvalidValue
 
 if TYPE_CHECKING:  # commands that check no array start without NumPy
+    from _typeshed import DataclassInstance
     from numpy.typing import ArrayLike
 
     from dpbandits._arrays import FloatArray
@@ -124,6 +127,23 @@ def two_ends(**named: object) -> tuple[float, float]:
         if low < high and high / 2 - low / 2 > _LEAST_HALF_WIDTH:
             return low, high
     raise InvalidValue(field, repr(given), "a pair of finite numbers (low, high) with low < high")
+
+
+def convert_to_floats(value: DataclassInstance) -> None:
+    """Convert the numbers in the float fields of a frozen dataclass, so that 1 and 1.0 have the same JSON.
+
+    Call it after the checks, for example at the end of `__post_init__`.
+    """
+    for name in _float_fields(type(value)):
+        number = getattr(value, name)
+        if number is not None and type(number) is not float:
+            object.__setattr__(value, name, float(number))
+
+
+@cache
+def _float_fields(kind: type[DataclassInstance]) -> tuple[str, ...]:
+    # Annotations are strings, because every module imports them from __future__.
+    return tuple(one.name for one in fields(kind) if one.type in ("float", "float | None"))
 
 
 def finite_matrix(**named: ArrayLike) -> FloatArray:

@@ -13,6 +13,8 @@ from dpbandits.protocol import (
     Batch,
     Plan,
     Report,
+    Safeguard,
+    Study,
     analyze,
     ask,
     decode,
@@ -55,6 +57,21 @@ def test_every_message_survives_json_bit_for_bit(trust: str, preset: str) -> Non
     assert release.simulated
     assert release.reports == plan.cohort
     assert release.plan == plan.digest == decode(encode(plan), Plan).digest
+
+
+@pytest.mark.parametrize("one", [1, np.int64(1), np.float64(1), np.float32(1)])
+def test_a_study_has_the_same_digest_however_its_numbers_are_written(one: float) -> None:
+    study = small_study("central")
+    numbers = {"bound": one, "heterogeneity": one, "confidence": 0.9, "reward_range": (0 * one, one)}
+    safeguard = Safeguard(current=0, margin=one, allowance=one)
+    changed = replace(study, **numbers, privacy=replace(study.privacy, epsilon=one), safeguard=safeguard)
+    usual = {"bound": 1.0, "heterogeneity": 1.0, "confidence": 0.9, "reward_range": (0.0, 1.0)}
+    safeguard = Safeguard(current=0, margin=1.0, allowance=1.0)
+    expected = replace(study, **usual, privacy=replace(study.privacy, epsilon=1.0), safeguard=safeguard)
+    assert changed.digest == expected.digest == decode(encode(changed), Study, actions=study.actions).digest
+    assert changed == expected
+    assert replace(study, horizon=np.int64(study.horizon)).digest == study.digest
+    assert changed != study
 
 
 def test_a_client_averages_then_clips() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from dpbandits.errors import InvalidValue
@@ -58,8 +60,12 @@ def test_a_schedule_names_one_rule_and_no_rule_is_the_default() -> None:
 
 
 @pytest.mark.parametrize(
-    "changes", [{"alpha": 0}, {"alpha": -1}, {"fixed_cohort": 0}, {"maximum_cohort": 0}, {"first_length": 0}]
+    "changes",
+    [
+        *[{"alpha": 0}, {"alpha": -1}, {"fixed_cohort": 0}, {"maximum_cohort": 0}, {"first_length": 0}],
+        *[{"cohorts": ()}, {"cohorts": (5, 0)}, {"cohorts": (5, 10.5)}],
+    ],
 )
-def test_bad_schedules_are_refused(changes: dict[str, int]) -> None:
+def test_bad_schedules_are_refused(changes: dict[str, Any]) -> None:
     with pytest.raises(InvalidValue, match=next(iter(changes))):
-        Schedule(**changes)  # type: ignore[arg-type]
+        Schedule(**changes)

@@ -9,6 +9,7 @@ import socket
 import subprocess
 from pathlib import Path
 
+import httpx
 import pytest
 from starlette.applications import Starlette
 
@@ -41,6 +42,17 @@ def test_a_server_in_a_thread_whose_port_is_in_use_is_refused() -> None:
         server = server_for(Starlette(), Listening(port=taken.getsockname()[1]))
         with pytest.raises(InvalidValue, match="Address already in use"), serving(server):
             pass
+
+
+def test_the_url_of_an_ipv6_address_reaches_the_server() -> None:
+    try:
+        with socket.create_server(("::1", 0), family=socket.AF_INET6) as probe:
+            port = probe.getsockname()[1]
+    except OSError:
+        pytest.skip("this machine has no IPv6")
+    listening = Listening(host="::1", port=port)
+    with serving(server_for(Starlette(), listening)):
+        assert httpx.get(listening.url).status_code == 404  # there is a server, without any page
 
 
 def test_a_party_takes_as_many_open_files_as_it_may(tmp_path: Path) -> None:

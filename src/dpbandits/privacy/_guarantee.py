@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from dpbandits._checks import at_least_zero_below_one, between, one_of, positive
+from dpbandits._checks import at_least_zero_below_one, between, convert_to_floats, one_of, positive
 from dpbandits.errors import InvalidValue, NotAvailable
 from dpbandits.privacy._mechanism import Mechanism, honest_clients
 from dpbandits.privacy._registry import TRUST_MODELS
@@ -65,6 +65,7 @@ class PrivacyRequest:
         between(0.01, 1, minimum_share=self.minimum_share)
         between(0, 0.99, silent_share=self.silent_share)
         between(1e-6, 1, sampled_share=self.sampled_share)
+        convert_to_floats(self)
         if self.sampled_share < 1:
             self._check_sampling(self.trust_model)
         if self.trust_model.private:

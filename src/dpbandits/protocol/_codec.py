@@ -10,6 +10,7 @@ import hashlib
 from typing import Any, TypeVar
 
 import msgspec
+import numpy as np
 
 from dpbandits.actions import Actions
 from dpbandits.errors import InvalidValue
@@ -92,6 +93,8 @@ def digest(value: Any) -> str:
 def _encode_hook(value: Any) -> Any:
     if isinstance(value, Actions):
         return value.digest
+    if isinstance(value, np.generic):  # a number from NumPy, for example of np.linspace
+        return value.item()
     raise NotImplementedError(type(value))
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dpbandits._checks import non_negative, positive, whole
+from dpbandits._checks import convert_to_floats, non_negative, positive, whole
 from dpbandits.errors import InvalidValue
 
 if TYPE_CHECKING:
@@ -58,6 +58,7 @@ class Safeguard:
             non_negative(margin=self.margin)
         if self.allowance is not None:
             positive(allowance=self.allowance)
+        convert_to_floats(self)
 
     def check(self, study: Study) -> None:
         """Raise an error if a study cannot have this safeguard.

@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from dpbandits._checks import between, positive, whole
+from dpbandits._checks import between, convert_to_floats, positive, whole
 from dpbandits.design import support_bound
 from dpbandits.errors import InvalidValue
 
@@ -58,16 +58,17 @@ class Schedule:
 
     def __post_init__(self) -> None:
         whole(1, first_length=self.first_length)
-        # Convert to float, so that 4 and 4.0 give the same digest.
-        object.__setattr__(self, "growth", between(1.1, 1000, growth=self.growth))
+        between(1.1, 1000, growth=self.growth)
         if self.alpha is not None:
-            object.__setattr__(self, "alpha", positive(alpha=self.alpha))
+            positive(alpha=self.alpha)
+        convert_to_floats(self)
         if self.fixed_cohort is not None:
             whole(1, fixed_cohort=self.fixed_cohort)
         if self.maximum_cohort is not None:
             whole(1, maximum_cohort=self.maximum_cohort)
         if self.cohorts is not None:
-            whole(1, cohorts=min(self.cohorts, default=0))
+            for clients in self.cohorts or (0,):
+                whole(1, cohorts=clients)
         given = [name for name in _RULES if getattr(self, name) is not None]
         if len(given) > 1:
             raise InvalidValue("schedule", " and ".join(given), "one of " + ", ".join(_RULES))

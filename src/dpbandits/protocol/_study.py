@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpbandits._checks import between, non_negative, one_of, positive, two_ends, whole
+from dpbandits._checks import between, convert_to_floats, non_negative, one_of, positive, two_ends, whole
 from dpbandits.actions import Actions
 from dpbandits.errors import InvalidValue, NotEnoughClients
 from dpbandits.privacy import PrivacyRequest, checked_bound
@@ -129,13 +129,10 @@ class Study:
     safeguard: Safeguard | None = None
 
     def __eq__(self, other: object) -> bool:
-        """Return whether all fields are equal. Equal digests, which are computed once, show it quickly."""
+        """Return whether the digests are equal, which are computed once."""
         if not isinstance(other, Study):
             return NotImplemented
-        if self.digest == other.digest:
-            return True
-        # Equal studies have different digests if one of them states 1 and the other one 1.0.
-        return all(getattr(self, one.name) == getattr(other, one.name) for one in fields(self))
+        return self.digest == other.digest
 
     def __post_init__(self) -> None:
         whole(1, LONGEST_HORIZON, horizon=self.horizon)
@@ -151,13 +148,14 @@ class Study:
         one_of(ASSIGNMENTS, assignment=self.assignment)
         one_of(REWARD_MODELS, model=self.model)
         if self.reward_range is not None:
-            two_ends(reward_range=self.reward_range)
+            object.__setattr__(self, "reward_range", two_ends(reward_range=self.reward_range))
         self._check_steps()
         if self.objective == "identification" and not self.learning.differences:
             expected = "regret without the step differences: widths of single actions need its designs"
             raise InvalidValue("objective", self.objective, expected)
         self._check_misfit()
         self._check_variance()
+        convert_to_floats(self)
         self.reward_model.check(self)
         # Raises here, before any client is asked, if no mechanism can meet the privacy request.
         self.assignment_rule.check(self)

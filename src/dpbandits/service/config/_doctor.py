@@ -13,7 +13,7 @@ import socket
 import stat
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
@@ -203,8 +203,9 @@ def _port(file: CoordinatorFile | ShufflerFile) -> Iterator[Finding]:
 
 def _responds(file: CoordinatorFile | ShufflerFile) -> bool:
     """Return whether a service that is ready responds on the port of this party."""
-    host = "127.0.0.1" if file.listening.host in ("0.0.0.0", "") else file.listening.host
-    url = f"{urlsplit(file.listening.url).scheme}://{host}:{file.listening.port}"
+    any_address = {"0.0.0.0": "127.0.0.1", "": "127.0.0.1", "::": "::1"}
+    host = any_address.get(file.listening.host, file.listening.host)
+    url = replace(file.listening, host=host).url
     import httpx
 
     try:  # the certificate was checked from its file; it may be for another host name

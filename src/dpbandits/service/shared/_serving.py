@@ -97,7 +97,8 @@ class Listening:
     def url(self) -> str:
         """The URL of the server, for example `https://127.0.0.1:8443`."""
         scheme = "http" if self.certificate is None else "https"
-        return f"{scheme}://{self.host}:{self.port}"
+        host = f"[{self.host}]" if ":" in self.host else self.host  # an IPv6 address
+        return f"{scheme}://{host}:{self.port}"
 
 
 def server_for(
