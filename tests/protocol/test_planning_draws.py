@@ -66,6 +66,18 @@ def test_a_guess_without_errors_is_right() -> None:
     assert tied.right == 1.0  # every action is the best
 
 
+def test_every_draw_may_have_errors_of_its_own() -> None:
+    gaps, errors = _problem(0.5)
+    draws = ErrorDraws.drawn(np.random.default_rng(0), 16, 4)
+    scales = np.r_[np.full(8, 1.0), np.full(7, 3.0), 0.0]
+    mixed = best_guess(gaps, errors * scales[:, None, None], draws)
+    for scale in (1.0, 3.0):
+        alone, own = best_guess(gaps, errors * scale, draws), scales == scale
+        assert mixed.gaps[own].tolist() == alone.gaps[own].tolist()
+        assert mixed.chances[own] == pytest.approx(alone.chances[own], rel=1e-12)
+    assert mixed.chances[-1] == 0  # without errors the guess is right
+
+
 @pytest.mark.parametrize("together", [2, 4])
 @pytest.mark.parametrize(("count", "dimension"), [(60, 4), (2, 2), (6, 20), (2, 1)])
 def test_weighted_draws_have_the_statistics_of_uniform_ones(

@@ -16,7 +16,7 @@ The weight w(x) = gap(x)/U + 1/V with V = Σ_x P(x beats x*) suits both f: no te
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import ndtr, ndtri
@@ -25,6 +25,7 @@ from dpbandits._arrays import FloatArray
 
 _TIE = 1e-12  # an action with a smaller gap is as good as the best one
 _NEVER = 1e-200  # a smaller expected gap is treated as 0; its inverse would overflow
+_BELOW_ONE = 1 - 1e-15  # a pick may round to 1, and no sum is above the last one
 _UNLIKELY = 1e-9  # actions that contribute less than this share of the largest contribution are left out
 
 
@@ -56,18 +57,13 @@ class ErrorDraws:
             seed=int(rng.integers(1 << 32)),
         )
 
-    def single(self, draw: int) -> ErrorDraws:
-        """Return the numbers of one draw."""
-        own = slice(draw, draw + 1)
-        return replace(self, picks=self.picks[own], tails=self.tails[own], normals=self.normals[own])
-
 
 @dataclass(frozen=True, kw_only=True)
 class Guess:
     """The distribution of the gap of the best guess.
 
     Attributes:
-        gaps: Gaps of wrong guesses that were drawn.
+        gaps: Gaps of guesses that were drawn.
         chances: The estimated probability of each of these gaps. With the remaining probability the guess is
             right.
     """
@@ -95,31 +91,48 @@ def best_guess(gaps: FloatArray, errors: FloatArray, draws: ErrorDraws) -> Guess
 
     Args:
         gaps: The gap of each action; the best action has gap 0.
-        errors: One row y per action: the error of its estimate is ⟨y, z⟩ with a standard normal vector z.
+        errors: A matrix with one row y per action: the error of its estimate is ⟨y, z⟩ with a standard normal
+            vector z. Or one such matrix per draw, if the distribution of the errors is a mixture.
         draws: The random numbers.
 
     Returns:
         The distribution.
     """
-    away = errors - errors[int(np.argmin(gaps))]
-    sizes = np.sqrt(np.einsum("ij,ij->i", away, away))
-    worse = (gaps > _TIE) & (sizes > 0)
-    chances = np.where(worse, ndtr(-gaps / np.where(worse, sizes, 1.0)), 0.0)
-    expected, total = float(gaps @ chances), float(chances.sum())
-    if expected < _NEVER:
-        return RIGHT
-    weights = gaps / expected + 1 / total
+    errors = errors if errors.ndim == 3 else errors[None]  # the axes are draw, action, coordinate
+    best = int(np.argmin(gaps))
+    away = errors - errors[:, best : best + 1]
+    sizes, chances = _chances(gaps, away)
+    expected, total = chances @ gaps, chances.sum(axis=1)
+    right = expected < _NEVER
+    if right.any():
+        if right.all():
+            return RIGHT
+        chances[right], expected[right], total[right] = 0.0, 1.0, 1.0
+    weights = gaps / expected[:, None] + 1 / total[:, None]
     terms = weights * chances
-    likely = np.flatnonzero(terms > _UNLIKELY * terms.max())
-    away, sizes, gaps, chances, weights = (part[likely] for part in (away, sizes, gaps, chances, weights))
-    cumulative = np.cumsum(terms[likely])
-    picked = np.searchsorted(cumulative, draws.picks * cumulative[-1], side="right")
-    picked, each = np.minimum(picked, len(likely) - 1), np.arange(len(draws.picks))
+    terms[terms <= _UNLIKELY * terms.max(axis=1, keepdims=True)] = 0.0
+    kept = np.flatnonzero(terms.any(axis=0))
+    away, sizes, chances, weights, terms = (part[:, kept] for part in (away, sizes, chances, weights, terms))
+    gaps, sums = gaps[kept], np.cumsum(terms, axis=1)
+    picked = np.argmax(sums > (draws.picks * _BELOW_ONE)[:, None] * sums[:, -1:], axis=1)
+    each = np.arange(len(picked))
+    own = each if len(terms) > 1 else 0
     # Replace the part of z along the difference to x* by a draw given that the picked action beats x*.
-    unit = away[picked] / sizes[picked, None]
-    normals = draws.normals[:, : away.shape[1]]
-    along = -ndtri(draws.tails * chances[picked]) - np.einsum("ij,ij->i", normals, unit)
-    lead = away @ (normals + along[:, None] * unit).T - gaps[:, None]
-    lead[picked, each] = np.maximum(lead[picked, each], _TIE)  # against rounding
-    shares = cumulative[-1] / (weights @ (lead > 0)) / len(each)
-    return Guess(gaps=gaps[np.argmax(lead, axis=0)], chances=shares)
+    unit = away[own, picked] / sizes[own, picked][:, None]
+    normals = draws.normals[:, : away.shape[2]]
+    beyond = -ndtri(draws.tails * np.maximum(chances[own, picked], _NEVER))
+    along = beyond - np.einsum("ij,ij->i", normals, unit)
+    lead = np.matmul(away, (normals + along[:, None] * unit)[:, :, None])[:, :, 0] - gaps
+    if len(terms) > 1:
+        lead[terms == 0] = -np.inf
+    lead[each, picked] = np.maximum(lead[each, picked], _TIE)  # against rounding
+    shares = sums[:, -1] / ((lead > 0) * weights).sum(axis=1) / len(each)
+    return Guess(gaps=gaps[np.argmax(lead, axis=1)], chances=shares)
+
+
+def _chances(gaps: FloatArray, away: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the deviation of each action's difference to the best one, and the chance that it beats it."""
+    sizes = np.sqrt(np.einsum("nij,nij->ni", away, away))
+    worse = (gaps > _TIE) & (sizes > 0)
+    sizes[sizes == 0] = 1.0
+    return sizes, ndtr(-gaps / sizes) * worse

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 
 from dpbandits._arrays import FloatArray
-from dpbandits.protocol._best_guess import ErrorDraws, Guess, best_guess
+from dpbandits.protocol._best_guess import RIGHT, ErrorDraws, Guess, best_guess
 from dpbandits.protocol._heavy_tails import drawn_scales
 
 
@@ -129,10 +129,5 @@ class Pooled:
             covariances += (noise * scales.variances[:, None, :]) @ noise.T
             weights *= scales.weights
         errors = self.rows @ self._basis @ np.linalg.cholesky(covariances)
-        guesses = [best_guess(gaps, errors[draw], draws.single(draw)) for draw in range(count)]
-        return Guess(
-            gaps=np.concatenate([one.gaps for one in guesses]),
-            chances=np.concatenate(
-                [one.chances * weight / count for one, weight in zip(guesses, weights, strict=True)]
-            ),
-        )
+        guess = best_guess(gaps, errors, draws)
+        return guess if guess is RIGHT else replace(guess, chances=guess.chances * weights)

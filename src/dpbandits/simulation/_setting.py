@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from dpbandits._checks import non_negative, one_of
 from dpbandits.actions import Actions
-from dpbandits.errors import InvalidValue
+from dpbandits.errors import InvalidValue, NotEnoughClients
 from dpbandits.options import Options
 from dpbandits.privacy import PrivacyRequest
 from dpbandits.protocol import OBJECTIVES, STEP_NAMES, Safeguard, Schedule, Spending, Steps, Study, budgeted
@@ -220,10 +220,16 @@ class Setting:
                 budget, phases=phases, first_length=first, growth=3, maximum_cohort=most
             )
             return Spending(schedule=schedule, design_tolerance=tolerance)
+        if self.cohorts.maximum_cohort is None:  # the cohorts will add up to the budget
+            self._check_clients(budget)  # here, since planning takes seconds
         given = Spending(schedule=self.exponential(), design_tolerance=tolerance)
         unlimited = self.changed(privacy=self.privacy.of_members, population=None)
         spending = budgeted(unlimited.study(actions, given), budget)
         return spending if self.design_tolerance is None else replace(spending, design_tolerance=tolerance)
+
+    def _check_clients(self, budget: int) -> None:
+        if self.when_clients_run_out == "error" and self.clients is not None and budget > self.clients:
+            raise NotEnoughClients(budget, self.clients)
 
     @property
     def safeguard(self) -> Safeguard | None:
