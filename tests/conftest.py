@@ -18,6 +18,12 @@ settings.register_profile("dpbandits", deadline=None, derandomize=True)
 settings.load_profile("dpbandits")
 
 
+@pytest.hookimpl(optionalhook=True)  # pytest-xdist may be missing
+def pytest_xdist_auto_num_workers() -> int:
+    """Return the number of workers for `-n auto`: one more than cores, since tests of real processes wait."""
+    return (os.cpu_count() or 1) + 1
+
+
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[str]:
     with server() as url:

@@ -9,7 +9,7 @@ Example: plan a study and run it on a simulated population.
     >>> instance = dp.Instance(actions, theta=actions.matrix[0])
     >>> trace = dp.simulate(study, dp.Population(instance, heterogeneity=0.1), seed=7)
     >>> trace.participants, trace.guarantee.epsilon
-    (1000, 1)
+    (1000, 1.0)
 
 The algorithm is five functions that the simulator, the service and any other carrier call in turn: `ask`,
 `respond`, `shuffle`, `analyze` and `tell`. If a plan has one cohort per action, `respond`, `shuffle` and

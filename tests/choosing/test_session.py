@@ -221,7 +221,7 @@ def test_wrong_sessions_are_refused(tmp_path: Path) -> None:
         (
             _study(reward_range=(0, 5)),
             same,
-            "reward_range: got (0.0, 10.0), expected (0, 5), the range of the",
+            "reward_range: got (0.0, 10.0), expected (0.0, 5.0), the range of the",
         ),
         (study, {**same, "options": other}, "options: got digest"),
         (_study(horizon=30_000), same, "study: got digest"),

@@ -174,7 +174,7 @@ class Guarantee:
         >>> request = dp.PrivacyRequest(trust="central", epsilon=1, delta=1e-6)
         >>> stated = guarantee(request, [calibrate(request, coordinates=5, cohort=100, bound=1)])
         >>> stated.epsilon, stated.delta <= 1e-6, stated.neighbouring
-        (1, True, 'replace-one')
+        (1.0, True, 'replace-one')
     """
 
     trust: str

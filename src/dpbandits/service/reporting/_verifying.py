@@ -17,14 +17,13 @@ from dpbandits import __version__
 from dpbandits.actions import Actions
 from dpbandits.errors import InvalidValue
 from dpbandits.privacy import guarantee
-from dpbandits.protocol import Plan, Release, State, Study, ask, decode, tell
+from dpbandits.protocol import Plan, Release, State, Study, ask, decode, encode, tell
 from dpbandits.service.coordinator import Journalled
 from dpbandits.service.reporting._file import Sheet
 from dpbandits.service.reporting._page import page_of
 from dpbandits.service.reporting._record import Record, parse_record
 from dpbandits.service.reporting._recording import conclusion_of, plain
 from dpbandits.service.reporting._statement_check import check_statement
-from dpbandits.service.reporting._study_text import study_from
 from dpbandits.service.reporting._verdict import Mismatch, Verdict, require
 from dpbandits.service.wire import RECORD, VerifyKey, hashed, proved_delta, terms_of
 from dpbandits.storage import PlanRecord, ReleaseRecord
@@ -122,7 +121,9 @@ class _Verifying:
 
     @cached_property
     def _study(self) -> Study:
-        return study_from(self._record.study, self._actions)
+        study = decode(self._record.study, Study, actions=self._actions)
+        require(encode(study).decode() == self._record.study, "the study is not in the form of this version")
+        return study
 
     def _check_options(self) -> None:
         record, study = self._record, self._study
