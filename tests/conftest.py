@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,6 +23,17 @@ settings.load_profile("dpbandits")
 def pytest_xdist_auto_num_workers() -> int:
     """Return the number of workers for `-n auto`: one more than cores, since tests of real processes wait."""
     return (os.cpu_count() or 1) + 1
+
+
+@pytest.fixture(scope="session")
+def programs() -> Iterator[Path]:
+    """The folder of programs that start at once, see tests/forking.py."""
+    if not hasattr(os, "pidfd_open"):
+        pytest.skip("tests/forking.py needs Linux")
+    from .forking import programs
+
+    with tempfile.TemporaryDirectory() as folder, programs(Path(folder)) as found:
+        yield found
 
 
 @pytest.fixture(scope="session")

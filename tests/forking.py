@@ -18,10 +18,12 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 
 import dpbandits
 from tests import stand_ins
+from tests.faults.preloaded import MODULES
 
 ROOT = Path(__file__).parents[1]
 _STARTED = "-SE"  # without site-packages and environment variables of Python: the caller imports little
@@ -70,8 +72,12 @@ def programs(folder: Path) -> Iterator[Path]:
 
 def _serve(address: str) -> None:
     """Fork for each call, until the process is ended."""
-    for name in dpbandits.__all__:  # names are imported when they are first used
+    os.environ["EAGER_IMPORT"] = "1"  # of lazy_loader, which imports names when they are first used
+    for module in MODULES:
+        import_module(module)
+    for name in dpbandits.__all__:
         getattr(dpbandits, name)
+    del os.environ["EAGER_IMPORT"]
     with socket.socket(socket.AF_UNIX) as calls:
         calls.bind(address)
         calls.listen(64)

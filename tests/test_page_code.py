@@ -21,7 +21,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -34,7 +33,6 @@ from docs._site._staging import ROOT, written
 from dpbandits import cli
 from dpbandits.federation._site_file import _SITE
 from dpbandits.service.config import _sections
-from tests.forking import programs
 from tests.plugin_package import install
 from tests.service.processes import free_port
 from tests.stand_ins import called, refused
@@ -243,14 +241,6 @@ for out, page, line, code in pieces:
 """
 
 
-@pytest.fixture(name="binary", scope="module")
-def _binary() -> Iterator[Path]:
-    if not hasattr(os, "pidfd_open"):
-        pytest.skip("tests/forking.py needs Linux")
-    with tempfile.TemporaryDirectory() as folder, programs(Path(folder)) as binary:
-        yield binary
-
-
 def _run_here(name: str) -> list[tuple[int, Block]]:
     return [(number, block) for number, block in enumerate(BLOCKS[name]) if HOW[name, number] == "run"]
 
@@ -337,7 +327,7 @@ def _value(number: str) -> float:
 
 @pytest.mark.parametrize("name", [name for name in PAGES if _run_here(name) and name not in AFTER])
 def test_the_code_of_a_page_runs_and_prints_what_the_page_says(
-    name: str, binary: Path, tmp_path: Path
+    name: str, programs: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
     out.mkdir()
@@ -347,7 +337,7 @@ def test_the_code_of_a_page_runs_and_prints_what_the_page_says(
     ports = {port: str(free_port()) for port in PORTS}
     has_python = any(block.language == "python" for _, block in _run_here(name))
     script = f"{'python out/driver.py out/python.json' if has_python else ''}\n{_shell(name)}\n"
-    status = _bash(_replaced(script, ports), binary, tmp_path)
+    status = _bash(_replaced(script, ports), programs, tmp_path)
     for path in out.iterdir():  # as if the ports had been free
         text = path.read_text(encoding="utf-8", errors="replace")
         path.write_text(_replaced(text, {here: port for port, here in ports.items()}), encoding="utf-8")
@@ -363,14 +353,14 @@ def _replaced(text: str, by: dict[str, str]) -> str:
     return text
 
 
-def _bash(script: str, binary: Path, folder: Path) -> int:
+def _bash(script: str, programs: Path, folder: Path) -> int:
     """Run a script; return its status. Processes that it leaves in the background are ended."""
     missing = [
         name for name in REAL if re.search(rf"^\W*{name} ", script, re.MULTILINE) and not shutil.which(name)
     ]
     if missing:
         pytest.skip(f"{missing[0]} is missing")
-    path = f"{binary}{os.pathsep}{os.environ['PATH']}"
+    path = f"{programs}{os.pathsep}{os.environ['PATH']}"
     own = {"PATH": path, "HERE": str(folder), "PYTHONPATH": str(folder / "site"), "NO_PROXY": "*"}
     text = f"set -e\nexport PAGE_SIZES\ntrap 'kill $(jobs -p) 2> /dev/null || true' EXIT\n{script}"
     command = ["bash", "-c", text]
@@ -422,8 +412,8 @@ def test_another_output_than_that_of_the_page_is_found() -> None:
     assert _differs("a\n", "b\n", "docs/design.md", "It prints, up to the noise:")
 
 
-def test_a_command_that_fails_is_found(binary: Path, tmp_path: Path) -> None:
-    own = {**os.environ, "PATH": f"{binary}{os.pathsep}{os.environ['PATH']}"}
+def test_a_command_that_fails_is_found(programs: Path, tmp_path: Path) -> None:
+    own = {**os.environ, "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"}
     for command in ("pip install '.[nothing]'", "make nothing", "dpbandits plan --participant-count 5"):
         ran = subprocess.run(
             ["bash", "-ec", f"{command}; echo went on"], cwd=tmp_path, env=own, capture_output=True

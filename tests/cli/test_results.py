@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -30,15 +31,27 @@ KINDS = ["--features", "price", "gigabytes", "contract", "network", "--log", "gi
 KINDS += ["--ordered", "contract=none,1 year,2 years", "--current", "plan 01"]
 PLANNED = ["--trust", "central", "--epsilon", "10", "--participants", "80", "--horizon", "5000"]
 PLANNED += ["--runs", "0"]
+Command = Callable[..., str]
 
 
-def _command(*words: str, folder: Path) -> str:
-    command = [sys.executable, "-m", "dpbandits.cli", *words]
-    done = subprocess.run(
-        command, cwd=folder, env=ENVIRONMENT, capture_output=True, text=True, timeout=120, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+@pytest.fixture(name="command")
+def _command(programs: Path) -> Command:
+    """Runs a command of `dpbandits` in a folder, and returns what it prints."""
+
+    def run(*words: str, folder: Path) -> str:
+        done = subprocess.run(
+            [programs / "dpbandits", *words],
+            cwd=folder,
+            env=ENVIRONMENT,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return run
 
 
 def _write_tables(folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
@@ -62,14 +75,14 @@ def _write_tables(folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, fl
 
 
 def test_three_commands_lead_from_a_table_to_an_answer(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: Command
 ) -> None:
     means, port = _write_tables(tmp_path, monkeypatch), free_port()
     best_first = sorted(means, key=lambda name: -means[name])
     write = ["plan", "--write", "study.toml", "--options", "options.csv", *KINDS, *PLANNED]
     write += ["--reward-range", "0", "10"]
-    _command(*write, "--loopback", str(port), folder=tmp_path)
-    served = _command("serve", "study.toml", "--rewards", "rewards.csv", folder=tmp_path)
+    command(*write, "--loopback", str(port), folder=tmp_path)
+    served = command("serve", "study.toml", "--rewards", "rewards.csv", folder=tmp_path)
     assert "80 reports were accepted" in served
     again = [
         "serve",
@@ -81,9 +94,9 @@ def test_three_commands_lead_from_a_table_to_an_answer(
     ]
     assert main(again) == 2  # clients from a file never join a study that has begun
     assert "the store of this study file has begun already" in capsys.readouterr().err
-    shown = _command("results", "study.toml", folder=tmp_path)
+    shown = command("results", "study.toml", folder=tmp_path)
 
-    found = json.loads(_command("results", "study.toml", "--json", "-", folder=tmp_path))
+    found = json.loads(command("results", "study.toml", "--json", "-", folder=tmp_path))
     answer = found["answer"]
     assert shown.startswith(f"best       {answer['option']}: mean reward")
     assert f"over {answer['lead']['over']} [" in shown
@@ -98,12 +111,12 @@ def test_three_commands_lead_from_a_table_to_an_answer(
     # An error of twice the radius, which is at least 2.4 standard deviations, has probability below 1e-6.
     assert abs(answer["estimate"] - means[answer["option"]]) < answer["high"] - answer["low"] < 3
     assert answer["estimate"] == max(one["estimate"] for one in answer["options"])
-    rows = list(csv.DictReader(io.StringIO(_command("results", "study.toml", "--csv", "-", folder=tmp_path))))
+    rows = list(csv.DictReader(io.StringIO(command("results", "study.toml", "--csv", "-", folder=tmp_path))))
     assert [row["option"] for row in rows] == [one["option"] for one in answer["options"]]
     assert [row["option"] for row in rows if row["recommended"] == "True"] == [answer["option"]]
     _check_report(tmp_path, answer["option"], capsys)
     _check_study(tmp_path, found, capsys)
-    _check_live(tmp_path, port, found)
+    _check_live(tmp_path, port, found, command)
 
 
 def _check_report(folder: Path, best: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -170,7 +183,7 @@ def test_the_shell_completes_commands_tasks_and_options(tmp_path: Path) -> None:
     assert "--scrubbed" in completed("dpbandits report --")
 
 
-def _check_live(folder: Path, port: int, stopped: Any) -> None:
+def _check_live(folder: Path, port: int, stopped: Any, command: Command) -> None:
     """Check that a coordinator that runs again gives the results that were read while it was stopped."""
     token = (folder / "study-operator.token").read_text().strip()
     with (folder / "log").open("ab") as log:
@@ -180,7 +193,7 @@ def _check_live(folder: Path, port: int, stopped: Any) -> None:
             with httpx.Client(base_url=f"http://127.0.0.1:{port}", transport=transport) as http:
                 live = http.get("/v1/results", headers={"Authorization": f"Bearer {token}"}, timeout=60)
             assert live.json() == stopped
-            assert json.loads(_command("results", "study.toml", "--json", "-", folder=folder)) == stopped
+            assert json.loads(command("results", "study.toml", "--json", "-", folder=folder)) == stopped
         finally:
             stop(process)
 

@@ -25,7 +25,7 @@ from typing import Any
 
 from tests.service.processes import ENVIRONMENT
 
-_MODULES = (
+MODULES = (
     *("psycopg", "sqlalchemy.dialects.sqlite", "sqlalchemy.dialects.postgresql", "uvicorn.lifespan.on"),
     *("dpbandits.cli._actuator", "dpbandits.cli._serve", "dpbandits.cli._shuffler"),
     *("dpbandits.service.config", "dpbandits.service.dashboard", "dpbandits.service.shuffler"),
@@ -155,7 +155,7 @@ if __name__ == "__main__":
     time.time = lambda: right() + wrong[0]
     os.environ["EAGER_IMPORT"] = "1"  # of lazy_loader
 
-    for module in _MODULES:
+    for module in MODULES:
         import_module(module)
     from dpbandits.cli import main
 

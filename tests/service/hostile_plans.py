@@ -337,8 +337,8 @@ def _box_norm(scale: float, levels: int, support: int, epsilon: float) -> float:
     return max(0.0, float(gained.mean()) - 6 * float(gained.std()) / math.sqrt(4000))
 
 
-def run(plans: int, seed: int) -> Verdict:
-    """Check this number of plans; the same seed gives the same plans."""
+def run(plans: int, seed: int, *, until: str | None = None) -> Verdict:
+    """Check this number of plans, or fewer, until a problem has these words. A seed gives the same plans."""
     rng, found, verdict = random.Random(seed), bases(), Verdict()
     for number in range(plans):
         base = found[number % len(found)]
@@ -348,6 +348,8 @@ def run(plans: int, seed: int) -> Verdict:
         honest = {**base, "study": SIGNED[trust].digest}
         plan = honest if number < len(found) else mutated(honest, rng)
         judge(text_of(plan), trust, verdict)
+        if until and any(until in problem for problem in verdict.problems):
+            break
         if sys.stderr.isatty() and number % 1000 == 0:
             print(f"\r{number:,} plans", end="", file=sys.stderr)
     return verdict

@@ -55,6 +55,7 @@ class Site:
     poll_seconds: float = 0.5
     storage: str = "sqlite:///study.sqlite"
     noise: str | None = None
+    programs: Path | None = None  # the folder of programs that start at once, see tests/forking.py
     actions: Actions = field(default_factory=lambda: Actions.generate("sphere", count=12, dimension=3, rng=3))
 
     def __post_init__(self) -> None:
@@ -186,7 +187,7 @@ class Site:
     def running(self, name: str, command: list[str]) -> Iterator[subprocess.Popen[bytes]]:
         """Start a process with its output in a file. It is ended, by its id, when the test ends or before."""
         with (self.directory / f"{name}.log").open("ab") as log:
-            process = start(command, log)
+            process = start(command if self.programs is None else _forked(command, self.programs), log)
             try:
                 yield process
             finally:
@@ -223,6 +224,15 @@ class Stoppable(Protocol):
     def terminate(self) -> None: ...
     def kill(self) -> None: ...
     def wait(self, timeout: float) -> int: ...
+
+
+def _forked(command: list[str], programs: Path) -> list[str]:
+    """Return the command with the program that is a fork, in place of one that imports everything."""
+    python, *rest = command
+    assert python == sys.executable
+    if rest[:2] == ["-m", "dpbandits.cli"]:
+        return [str(programs / "dpbandits"), *rest[2:]]
+    return [str(programs / "python"), *rest]
 
 
 def start(command: list[str], log: IO[bytes]) -> subprocess.Popen[bytes]:

@@ -128,13 +128,15 @@ def _simulated(study: Study, plans: list[Plan], reported: list[Any], results: An
 
 
 @pytest.mark.parametrize(("trust", "file"), [("none", "written"), ("central", "participants")])
-def test_a_planned_study_file_ends_as_the_simulator_does(trust: str, file: str, tmp_path: Path) -> None:
+def test_a_planned_study_file_ends_as_the_simulator_does(
+    trust: str, file: str, tmp_path: Path, programs: Path
+) -> None:
     planned = _written(tmp_path, trust)
     expected = study_of(TomlFile(tmp_path / "planned.toml"))
     if file == "participants":
         planned = planned.split("[schedule]")[0] + f"[schedule]\nparticipants = {PARTICIPANTS}\n"
-    timing = {"report_seconds": 60.0, "join_seconds": 60.0, "poll_seconds": 1.0}
-    site = PlannedSite(directory=tmp_path, trust=trust, mode=None, cohorts=(), planned=planned, **timing)  # type: ignore[arg-type]
+    settings = {"report_seconds": 60.0, "join_seconds": 60.0, "poll_seconds": 1.0, "programs": programs}
+    site = PlannedSite(directory=tmp_path, trust=trust, mode=None, cohorts=(), planned=planned, **settings)  # type: ignore[arg-type]
     results, reported = _run(site)
     state, plans = _replay(expected, results)
     trace = _simulated(expected, plans, reported, results)

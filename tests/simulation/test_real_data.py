@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,8 @@ from dpbandits.protocol import predict
 from dpbandits.simulation import Setting, run_once
 from tests.world.files import cellular_text, write
 
-SIZE = {"horizon": 10**5, "participants": 20_000, "schedule": "budgeted"}
+EQUAL: dict[str, Any] = {"horizon": 10**5, "participants": 20_000, "schedule": "equal"}
+SIZE = {True: {**EQUAL, "schedule": "budgeted"}, False: EQUAL}  # whether to plan, which takes seconds
 TRUSTS = [("none", 1.0), ("central", 1.0), ("shuffle", 1.0), ("local", 10.0)]
 
 
@@ -30,22 +32,26 @@ def _ends_well(setting: Setting) -> None:
 @pytest.mark.parametrize("users", ["fitted", "resampled"])
 def test_on_the_ranking_sample(trust: str, epsilon: float, users: str) -> None:
     problem = {"data": "mslr-sample", "actions": 100, "dimension": 6, "users": users}
-    _ends_well(Setting.of(trust=trust, epsilon=epsilon, delta=1e-6, **problem, **SIZE))  # type: ignore[arg-type]
+    _ends_well(Setting.of(trust=trust, epsilon=epsilon, delta=1e-6, **problem, **SIZE[users == "fitted"]))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("trust", "epsilon"), TRUSTS[:3])
 @pytest.mark.parametrize("users", ["fitted", "resampled", "measured"])
 def test_on_a_table_of_cells(trust: str, epsilon: float, users: str, tmp_path: Path) -> None:
     data = f"cellular:{write(tmp_path / 'cells.csv', cellular_text())}"
-    _ends_well(Setting.of(trust=trust, epsilon=epsilon, delta=1e-6, data=data, users=users, **SIZE))  # type: ignore[arg-type]
+    _ends_well(
+        Setting.of(
+            trust=trust, epsilon=epsilon, delta=1e-6, data=data, users=users, **SIZE[users == "fitted"]
+        )
+    )  # type: ignore[arg-type]
 
 
 def test_the_learner_is_told_the_heterogeneity_of_the_data_unless_another_is_assumed() -> None:
-    setting = Setting.of(data="mslr-sample", actions=50, dimension=6)
+    setting = Setting.of(data="mslr-sample", actions=50, dimension=6, schedule="equal")
     assert setting.problem.dataset is not None
     actions = setting.instance(0).actions
     assert setting.study(actions).heterogeneity == setting.problem.dataset.heterogeneity("fitted")
-    assumed = Setting.of(data="mslr-sample", actions=50, dimension=6, assumed_heterogeneity=0.5)
+    assumed = setting.changed(assumed_heterogeneity=0.5)
     assert assumed.study(actions).heterogeneity == 0.5
 
 

@@ -14,6 +14,7 @@ from dpbandits.world import Population
 from tests.protocol.helpers import simulate_release
 
 SMALL = {"actions": 60, "dimension": 4, "horizon": 5000}
+UNPLANNED = {**SMALL, "schedule": "equal"}  # planning takes seconds
 
 
 @pytest.mark.parametrize(
@@ -22,7 +23,8 @@ SMALL = {"actions": 60, "dimension": 4, "horizon": 5000}
 )
 @pytest.mark.parametrize("rewards", ["gaussian", "uniform", "bernoulli"])
 def test_totals_follow_from_the_phases(trust: str, preset: str, rewards: str) -> None:
-    trace = run_once(Setting.paper(trust=trust, preset=preset, rewards=rewards, **SMALL), seed=3)
+    planned = SMALL if rewards == "gaussian" or preset == "paper" else UNPLANNED
+    trace = run_once(Setting.paper(trust=trust, preset=preset, rewards=rewards, **planned), seed=3)
     assert trace.rounds == 5000
     assert trace.participants == sum(phase.cohort for phase in trace.phases) == 1050
     assert trace.regret == pytest.approx(sum(phase.regret for phase in trace.phases))
@@ -43,13 +45,13 @@ def test_totals_follow_from_the_phases(trust: str, preset: str, rewards: str) ->
 
 
 def test_one_seed_gives_one_result() -> None:
-    setting = Setting.of(trust="central", **SMALL)
+    setting = Setting.of(trust="central", **UNPLANNED)
     assert run_once(setting, 5) == run_once(setting, 5)
     assert run_once(setting, 5) != run_once(setting, 6)
 
 
 def test_an_instance_seed_fixes_the_instance_over_the_runs() -> None:
-    own, fixed = Setting.of(**SMALL), Setting.of(instance_seed=9, **SMALL)
+    own, fixed = Setting.of(**UNPLANNED), Setting.of(instance_seed=9, **UNPLANNED)
     assert own.instance(1).actions != own.instance(2).actions
     assert fixed.instance(1).actions == fixed.instance(2).actions
     np.testing.assert_array_equal(fixed.instance(1).theta, fixed.instance(2).theta)
@@ -66,7 +68,7 @@ def test_an_actions_file_fixes_the_actions_alone(tmp_path) -> None:
 
 def test_regret_is_measured_on_what_was_played() -> None:
     """Compare with a replay of the same draws that adds up the regret of the plans."""
-    setting = Setting.of(trust="central", **SMALL)
+    setting = Setting.of(trust="central", **UNPLANNED)
     instance = setting.instance(4)
     study = setting.study(instance.actions)
     trace = simulate(study, setting.people(instance), seed=4)
@@ -89,7 +91,7 @@ def test_regret_is_measured_on_what_was_played() -> None:
 
 
 def test_regret_over_time_is_cumulative() -> None:
-    trace = run_once(Setting.of(**SMALL), seed=0)
+    trace = run_once(Setting.of(**UNPLANNED), seed=0)
     curve = trace.regret_at(np.array([0.0, 1000, 2500, 5000]))
     assert curve[0] == 0
     assert (np.diff(curve) >= 0).all()
@@ -144,7 +146,7 @@ def test_one_client_per_round_has_as_many_clients_as_it_needs() -> None:
 
 
 def test_a_study_that_runs_out_of_clients_stops_asking() -> None:
-    setting = Setting.of(population=100, when_clients_run_out="stop", **SMALL)
+    setting = Setting.of(population=100, when_clients_run_out="stop", **UNPLANNED)
     trace = run_once(setting, seed=0)
     assert trace.participants <= 100
     assert trace.rounds == 5000
@@ -164,7 +166,7 @@ def test_a_simulation_calibrates_once_for_each_shape(monkeypatch: pytest.MonkeyP
 
     _encoding.cache_clear()
     monkeypatch.setattr(accounting, "choose_encoding", counted)
-    setting = Setting.of(trust="shuffle", noise="binomial", epsilon=3.21, delta=1e-4, **SMALL)
+    setting = Setting.of(trust="shuffle", noise="binomial", epsilon=3.21, delta=1e-4, **UNPLANNED)
     shapes = {(1, 1)}  # a study checks this before it begins
     for seed in (1, 2):
         shapes |= {
