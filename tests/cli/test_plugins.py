@@ -62,9 +62,8 @@ def _run(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 def test_commands_take_the_noise_of_a_plugin(site_packages: Path, tmp_path: Path) -> None:
     result = tmp_path / "result.json"
     options = ["--noise", "one-bit", "--delta", "0"]
-    ran = _run(
-        site_packages, "simulate", *options, *SMALL, "--runs", "2", "--workers", "2", "--json", str(result)
-    )
+    runs = ["--schedule", "equal", "--participants", "400", "--runs", "2", "--workers", "2"]
+    ran = _run(site_packages, "simulate", *options, *SMALL, *runs, "--json", str(result))
     assert ran.returncode == 0, ran.stderr
     rows = json.loads(result.read_text())["results"]
     assert [(row["trust"], row["mechanism"]["kind"]) for row in rows] == [("local", "one-bit")]
