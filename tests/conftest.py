@@ -1,4 +1,4 @@
-"""Shared by all tests: one BLAS thread, Hypothesis that does not flake on a slow machine, databases."""
+"""Shared by all tests: one BLAS thread, Hypothesis without deadlines, workers, programs and databases."""
 
 from __future__ import annotations
 

@@ -18,12 +18,11 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from importlib import import_module
 from pathlib import Path
 
 import dpbandits
 from tests import stand_ins
-from tests.faults.preloaded import MODULES
+from tests.faults.preloaded import load_modules
 
 ROOT = Path(__file__).parents[1]
 _STARTED = "-SE"  # without site-packages and environment variables of Python: the caller imports little
@@ -72,12 +71,9 @@ def programs(folder: Path) -> Iterator[Path]:
 
 def _serve(address: str) -> None:
     """Fork for each call, until the process is ended."""
-    os.environ["EAGER_IMPORT"] = "1"  # of lazy_loader, which imports names when they are first used
-    for module in MODULES:
-        import_module(module)
-    for name in dpbandits.__all__:
+    load_modules()
+    for name in dpbandits.__all__:  # names are imported when they are first used
         getattr(dpbandits, name)
-    del os.environ["EAGER_IMPORT"]
     with socket.socket(socket.AF_UNIX) as calls:
         calls.bind(address)
         calls.listen(64)

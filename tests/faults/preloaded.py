@@ -25,13 +25,21 @@ from typing import Any
 
 from tests.service.processes import ENVIRONMENT
 
-MODULES = (
+_MODULES = (
     *("psycopg", "sqlalchemy.dialects.sqlite", "sqlalchemy.dialects.postgresql", "uvicorn.lifespan.on"),
     *("dpbandits.cli._actuator", "dpbandits.cli._serve", "dpbandits.cli._shuffler"),
     *("dpbandits.service.config", "dpbandits.service.dashboard", "dpbandits.service.shuffler"),
     *("dpbandits.service.actuator", "dpbandits.service.coordinator", "dpbandits.service.client"),
 )
 _STARTS = 120.0  # seconds in which the modules are imported, on a busy machine
+
+
+def load_modules() -> None:
+    """Import all that the commands of a deployment need."""
+    os.environ["EAGER_IMPORT"] = "1"  # of lazy_loader, which imports names when they are first used
+    for module in _MODULES:
+        import_module(module)
+    del os.environ["EAGER_IMPORT"]
 
 
 class Forked:
@@ -153,13 +161,9 @@ def _redirect(log: str) -> None:
 if __name__ == "__main__":
     wrong, right = [0.0], time.time
     time.time = lambda: right() + wrong[0]
-    os.environ["EAGER_IMPORT"] = "1"  # of lazy_loader
-
-    for module in MODULES:
-        import_module(module)
+    load_modules()
     from dpbandits.cli import main
 
-    del os.environ["EAGER_IMPORT"]
     begun = _serve()
     if begun is not None:
         _redirect(begun["log"])
